@@ -1,0 +1,269 @@
+"""The parts of Kubernetes' objects that gpuloom reads, as structs decoded straight from bytes.
+
+Unknown fields are skipped by the decoder, so a decoded object must never be sent back to an API server. Lists and maps
+that Go may encode as ``null`` are optional here and are read through the properties and functions below.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+Quantity = str | int | float
+"""A quantity as it stands in JSON, read by :mod:`gpuloom.wire.quantity`."""
+
+
+class KubeStruct(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """Base of all structs here: camelCase names, defaults for everything that may be absent."""
+
+
+class OwnerReference(KubeStruct):
+    """Who made an object."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class ObjectMeta(KubeStruct):
+    """``metadata`` of any object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+NO_ANNOTATIONS: Mapping[str, str] = {}
+
+
+class KubeObject(KubeStruct):
+    """An object with metadata."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def name(self) -> str:
+        """``metadata.name``."""
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """``metadata.namespace``, empty for cluster-wide objects."""
+        return self.metadata.namespace
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """``metadata.annotations``, never null."""
+        return self.metadata.annotations or NO_ANNOTATIONS
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """``metadata.labels``, never null."""
+        return self.metadata.labels or NO_ANNOTATIONS
+
+
+class Resources(KubeStruct):
+    """``resources`` of a container: resource name to quantity."""
+
+    limits: dict[str, Quantity] | None = None
+    requests: dict[str, Quantity] | None = None
+
+
+class EnvVar(KubeStruct):
+    """One environment variable; ``valueFrom`` is not read."""
+
+    name: str = ""
+    value: str = ""
+
+
+class SecurityContext(KubeStruct):
+    """``securityContext`` of a container."""
+
+    privileged: bool | None = None
+
+
+class Container(KubeStruct):
+    """A container, regular or init."""
+
+    name: str = ""
+    resources: Resources | None = None
+    env: list[EnvVar] | None = None
+    security_context: SecurityContext | None = None
+    restart_policy: str | None = None
+
+    @property
+    def limits(self) -> Mapping[str, Quantity]:
+        """``resources.limits``, never null."""
+        return (self.resources.limits if self.resources else None) or {}
+
+    @property
+    def requests(self) -> Mapping[str, Quantity]:
+        """``resources.requests``, never null."""
+        return (self.resources.requests if self.resources else None) or {}
+
+    @property
+    def privileged(self) -> bool:
+        """Whether the security context asks for privileges."""
+        return bool(self.security_context and self.security_context.privileged)
+
+    @property
+    def is_sidecar(self) -> bool:
+        """A restartable init container: it keeps running beside the regular ones."""
+        return self.restart_policy == "Always"
+
+
+class PodSpec(KubeStruct):
+    """``spec`` of a pod."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    runtime_class_name: str | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+
+
+class TerminatedState(KubeStruct):
+    """How a container ended."""
+
+    exit_code: int = 0
+
+
+class ContainerState(KubeStruct):
+    """``state`` of a container status."""
+
+    terminated: TerminatedState | None = None
+
+
+class ContainerStatus(KubeStruct):
+    """Status of one container."""
+
+    name: str = ""
+    ready: bool = False
+    state: ContainerState | None = None
+
+
+class PodStatus(KubeStruct):
+    """``status`` of a pod."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    init_container_statuses: list[ContainerStatus] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+
+
+class Pod(KubeObject):
+    """A pod."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``, as people write it."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def init_containers(self) -> list[Container]:
+        """Init containers in order, never null."""
+        return self.spec.init_containers or []
+
+    @property
+    def containers(self) -> list[Container]:
+        """Regular containers in order, never null."""
+        return self.spec.containers or []
+
+    @property
+    def all_containers(self) -> Iterator[Container]:
+        """Init containers, then regular ones: the order of every device list (wire protocol 3.2)."""
+        yield from self.init_containers
+        yield from self.containers
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the pod has ended for good and holds nothing any more."""
+        return self.status.phase in {"Succeeded", "Failed"}
+
+    @property
+    def is_terminating(self) -> bool:
+        """Whether the pod is being deleted; it still holds what it has."""
+        return self.metadata.deletion_timestamp is not None
+
+
+class NodeCondition(KubeStruct):
+    """One condition of a node."""
+
+    type: str = ""
+    status: str = ""
+
+
+class NodeSpec(KubeStruct):
+    """``spec`` of a node."""
+
+    unschedulable: bool = False
+
+
+class NodeStatus(KubeStruct):
+    """``status`` of a node."""
+
+    allocatable: dict[str, Quantity] | None = None
+    capacity: dict[str, Quantity] | None = None
+    conditions: list[NodeCondition] | None = None
+
+
+class Node(KubeObject):
+    """A node."""
+
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class ResourceQuotaSpec(KubeStruct):
+    """``spec`` of a resource quota."""
+
+    hard: dict[str, Quantity] | None = None
+
+
+class ResourceQuota(KubeObject):
+    """A resource quota."""
+
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()
+
+
+class LeaseSpec(KubeStruct):
+    """``spec`` of a lease."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    lease_transitions: int | None = None
+    renew_time: str | None = None
+
+
+class Lease(KubeObject):
+    """A lease."""
+
+    spec: LeaseSpec = LeaseSpec()
+
+
+class ObjectReference(KubeStruct):
+    """What an event is about."""
+
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class Event(KubeObject):
+    """An event, as people read it."""
+
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    count: int | None = None
+    involved_object: ObjectReference = ObjectReference()
