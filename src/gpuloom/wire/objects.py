@@ -16,7 +16,7 @@ class KubeStruct(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
     """Base of all structs here: camelCase names, defaults for everything that may be absent."""
 
 
-class OwnerReference(KubeStruct):
+class OwnerReference(KubeStruct, frozen=True):
     """Who made an object."""
 
     kind: str = ""
@@ -24,7 +24,7 @@ class OwnerReference(KubeStruct):
     uid: str = ""
 
 
-class ObjectMeta(KubeStruct):
+class ObjectMeta(KubeStruct, frozen=True):
     """``metadata`` of any object."""
 
     name: str = ""
@@ -41,7 +41,7 @@ class ObjectMeta(KubeStruct):
 NO_ANNOTATIONS: Mapping[str, str] = {}
 
 
-class KubeObject(KubeStruct):
+class KubeObject(KubeStruct, frozen=True):
     """An object with metadata."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -67,27 +67,27 @@ class KubeObject(KubeStruct):
         return self.metadata.labels or NO_ANNOTATIONS
 
 
-class Resources(KubeStruct):
+class Resources(KubeStruct, frozen=True):
     """``resources`` of a container: resource name to quantity."""
 
     limits: dict[str, Quantity] | None = None
     requests: dict[str, Quantity] | None = None
 
 
-class EnvVar(KubeStruct):
+class EnvVar(KubeStruct, frozen=True):
     """One environment variable; ``valueFrom`` is not read."""
 
     name: str = ""
     value: str = ""
 
 
-class SecurityContext(KubeStruct):
+class SecurityContext(KubeStruct, frozen=True):
     """``securityContext`` of a container."""
 
     privileged: bool | None = None
 
 
-class Container(KubeStruct):
+class Container(KubeStruct, frozen=True):
     """A container, regular or init."""
 
     name: str = ""
@@ -117,7 +117,7 @@ class Container(KubeStruct):
         return self.restart_policy == "Always"
 
 
-class PodSpec(KubeStruct):
+class PodSpec(KubeStruct, frozen=True):
     """``spec`` of a pod."""
 
     node_name: str = ""
@@ -127,19 +127,19 @@ class PodSpec(KubeStruct):
     init_containers: list[Container] | None = None
 
 
-class TerminatedState(KubeStruct):
+class TerminatedState(KubeStruct, frozen=True):
     """How a container ended."""
 
     exit_code: int = 0
 
 
-class ContainerState(KubeStruct):
+class ContainerState(KubeStruct, frozen=True):
     """``state`` of a container status."""
 
     terminated: TerminatedState | None = None
 
 
-class ContainerStatus(KubeStruct):
+class ContainerStatus(KubeStruct, frozen=True):
     """Status of one container."""
 
     name: str = ""
@@ -147,7 +147,7 @@ class ContainerStatus(KubeStruct):
     state: ContainerState | None = None
 
 
-class PodStatus(KubeStruct):
+class PodStatus(KubeStruct, frozen=True):
     """``status`` of a pod."""
 
     phase: str = ""
@@ -157,7 +157,7 @@ class PodStatus(KubeStruct):
     container_statuses: list[ContainerStatus] | None = None
 
 
-class Pod(KubeObject):
+class Pod(KubeObject, frozen=True):
     """A pod."""
 
     spec: PodSpec = PodSpec()
@@ -195,20 +195,20 @@ class Pod(KubeObject):
         return self.metadata.deletion_timestamp is not None
 
 
-class NodeCondition(KubeStruct):
+class NodeCondition(KubeStruct, frozen=True):
     """One condition of a node."""
 
     type: str = ""
     status: str = ""
 
 
-class NodeSpec(KubeStruct):
+class NodeSpec(KubeStruct, frozen=True):
     """``spec`` of a node."""
 
     unschedulable: bool = False
 
 
-class NodeStatus(KubeStruct):
+class NodeStatus(KubeStruct, frozen=True):
     """``status`` of a node."""
 
     allocatable: dict[str, Quantity] | None = None
@@ -216,26 +216,26 @@ class NodeStatus(KubeStruct):
     conditions: list[NodeCondition] | None = None
 
 
-class Node(KubeObject):
+class Node(KubeObject, frozen=True):
     """A node."""
 
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
-class ResourceQuotaSpec(KubeStruct):
+class ResourceQuotaSpec(KubeStruct, frozen=True):
     """``spec`` of a resource quota."""
 
     hard: dict[str, Quantity] | None = None
 
 
-class ResourceQuota(KubeObject):
+class ResourceQuota(KubeObject, frozen=True):
     """A resource quota."""
 
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
 
 
-class LeaseSpec(KubeStruct):
+class LeaseSpec(KubeStruct, frozen=True):
     """``spec`` of a lease."""
 
     holder_identity: str | None = None
@@ -244,13 +244,13 @@ class LeaseSpec(KubeStruct):
     renew_time: str | None = None
 
 
-class Lease(KubeObject):
+class Lease(KubeObject, frozen=True):
     """A lease."""
 
     spec: LeaseSpec = LeaseSpec()
 
 
-class ObjectReference(KubeStruct):
+class ObjectReference(KubeStruct, frozen=True):
     """What an event is about."""
 
     kind: str = ""
@@ -259,7 +259,7 @@ class ObjectReference(KubeStruct):
     uid: str = ""
 
 
-class Event(KubeObject):
+class Event(KubeObject, frozen=True):
     """An event, as people read it."""
 
     type: str = ""

@@ -1,0 +1,160 @@
+"""From a pod to what it asks for: one request per container (scheduler 3)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
+from gpuloom.vendors.profile import Profile, SelectKeys
+from gpuloom.wire.keys import CARD_POLICY, NODE_POLICY
+from gpuloom.wire.objects import Container, Pod, Quantity
+from gpuloom.wire.quantity import decode_strict_integer
+from gpuloom.wire.words import INT32_MAX
+
+
+class Phase(Enum):
+    """When a container runs."""
+
+    INIT = "init"  # one after another, before everything else
+    SIDECAR = "sidecar"  # restartable init container: beside everything that follows
+    REGULAR = "regular"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerDemand:
+    """What one container asks for; ``request`` is None when it asks for no card."""
+
+    name: str
+    phase: Phase
+    request: Request | None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The cards that a pod's own annotations accept, as written (scheduler 6.2)."""
+
+    use_types: tuple[str, ...] = ()
+    nouse_types: tuple[str, ...] = ()
+    use_uuids: tuple[str, ...] = ()
+    nouse_uuids: tuple[str, ...] = ()
+
+    def accepts_model(self, model: str) -> bool:
+        """Tell whether a card of this model may serve: parts of its name, ignoring case."""
+        model = model.lower()
+        if self.use_types and not any(part in model for part in self.use_types):
+            return False
+        return not any(part in model for part in self.nouse_types)
+
+    def accepts_uuid(self, uuid: str) -> bool:
+        """Tell whether this very card may serve."""
+        return (not self.use_uuids or uuid in self.use_uuids) and uuid not in self.nouse_uuids
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a pod asks for: containers in the order of the device lists (init first), and how to choose."""
+
+    uid: str
+    namespace: str
+    name: str
+    containers: tuple[ContainerDemand, ...]
+    selection: Selection
+    node_policy: str
+    card_policy: str
+
+    @property
+    def wants_cards(self) -> bool:
+        """Whether any container asks for a card: otherwise the pod is none of our business."""
+        return any(container.request for container in self.containers)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """When each container runs."""
+        return tuple(container.phase for container in self.containers)
+
+
+def read_demand(pod: Pod, profile: Profile, *, node_policy: str, card_policy: str) -> Demand:
+    """Read what a pod asks for; the policies are the defaults where the pod names none (5.6)."""
+    return Demand(
+        uid=pod.metadata.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        containers=tuple(
+            ContainerDemand(container.name, phase, read_request(container, profile))
+            for container, phase in zip(pod.all_containers, read_phases(pod), strict=True)
+        ),
+        selection=_read_selection(pod.annotations, profile.select),
+        node_policy=pod.annotations.get(NODE_POLICY, node_policy),
+        card_policy=pod.annotations.get(CARD_POLICY, card_policy),
+    )
+
+
+def read_phases(pod: Pod) -> tuple[Phase, ...]:
+    """Tell when each container of a pod runs, init containers first."""
+    first = (Phase.SIDECAR if container.is_sidecar else Phase.INIT for container in pod.init_containers)
+    return (*first, *(Phase.REGULAR for _ in pod.containers))
+
+
+def read_request(container: Container, profile: Profile) -> Request | None:
+    """Read what one container asks for, None when it asks for no card or in a way that cannot be used."""
+    names, defaults = profile.resources, profile.request
+    cards = _read_integer(container, names.count)
+    if cards is None or not 0 < cards <= INT32_MAX:
+        return None
+    memory_mib = _read_memory_mib(container, profile)
+    cores = _read_integer(container, names.cores)
+    if cores is None:
+        cores = defaults.default_cores
+    if memory_mib is None or not 0 <= cores <= INT32_MAX:
+        return None
+    percentage = _read_percentage(container, names.memory_percentage)
+    if percentage == PERCENTAGE_NOT_SET and not memory_mib:
+        if defaults.default_memory_mib:
+            memory_mib = defaults.default_memory_mib
+        else:
+            percentage = 100
+    return Request(vendor=profile.word, cards=cards, memory_mib=memory_mib, memory_percentage=percentage, cores=cores)
+
+
+def find_quantity(container: Container, name: str) -> Quantity | None:
+    """Return what a container says about a resource, in limits or else in requests."""
+    if not name:
+        return None
+    return container.limits.get(name, container.requests.get(name))
+
+
+def _read_integer(container: Container, name: str) -> int | None:
+    quantity = find_quantity(container, name)
+    return None if quantity is None else decode_strict_integer(quantity)
+
+
+def _read_memory_mib(container: Container, profile: Profile) -> int | None:
+    """0 when no memory is named, None when what is named cannot be used."""
+    quantity = find_quantity(container, profile.resources.memory)
+    if quantity is None:
+        return 0
+    factor = max(profile.request.memory_factor, 1)
+    value = decode_strict_integer(quantity)
+    if value is None or not 0 <= value <= INT32_MAX // factor:
+        return None
+    return value * factor
+
+
+def _read_percentage(container: Container, name: str) -> int:
+    value = _read_integer(container, name)
+    if value is None or value <= 0:
+        return PERCENTAGE_NOT_SET
+    return min(value, 100)
+
+
+def _read_selection(annotations: Mapping[str, str], keys: SelectKeys) -> Selection:
+    return Selection(
+        use_types=tuple(part.lower() for part in _split(annotations.get(keys.use_type, ""))),
+        nouse_types=tuple(part.lower() for part in _split(annotations.get(keys.nouse_type, ""))),
+        use_uuids=_split(annotations.get(keys.use_uuid, "")),
+        nouse_uuids=_split(annotations.get(keys.nouse_uuid, "")),
+    )
+
+
+def _split(value: str) -> tuple[str, ...]:
+    return tuple(part for piece in value.split(",") if (part := piece.strip()))

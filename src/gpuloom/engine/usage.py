@@ -1,0 +1,51 @@
+"""What a pod holds on each card: the arithmetic of init, sidecar and regular containers (scheduler 4.5)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuloom.engine.demand import Phase
+from gpuloom.model.share import PodShares, Share
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How much of a card is held."""
+
+    slots: int = 0
+    memory_mib: int = 0
+    cores: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(self.slots + other.slots, self.memory_mib + other.memory_mib, self.cores + other.cores)
+
+    def __or__(self, other: "Usage") -> "Usage":
+        """Return the larger in each respect: what two that never run together need."""
+        return Usage(max(self.slots, other.slots), max(self.memory_mib, other.memory_mib), max(self.cores, other.cores))
+
+
+def collapse(shares: PodShares, phases: Sequence[Phase], *, init_over: bool = False) -> Mapping[str, Usage]:
+    """Return what the pod as a whole holds, by card.
+
+    Sidecars run beside everything, other init containers one at a time before the regular ones: the sum of sidecars
+    plus the larger of the largest init container and the sum of the regular ones. With ``init_over`` the other init
+    containers have ended and hold nothing any more.
+    """
+    by_card: dict[str, dict[Phase, Usage]] = {}
+    for share, phase in _with_phases(shares, phases):
+        usages = by_card.setdefault(share.uuid, dict.fromkeys(Phase, Usage()))
+        one = Usage(1, share.memory_mib, share.cores)
+        usages[phase] = usages[phase] | one if phase is Phase.INIT else usages[phase] + one
+    return {uuid: _combine(usages, init_over=init_over) for uuid, usages in sorted(by_card.items())}
+
+
+def _with_phases(shares: PodShares, phases: Sequence[Phase]) -> Iterable[tuple[Share, Phase]]:
+    for containers in shares.values():
+        for position, container in enumerate(containers):
+            phase = phases[position] if position < len(phases) else Phase.REGULAR
+            for share in container:
+                yield share, phase
+
+
+def _combine(usages: Mapping[Phase, Usage], *, init_over: bool) -> Usage:
+    before = Usage() if init_over else usages[Phase.INIT]
+    return usages[Phase.SIDECAR] + (before | usages[Phase.REGULAR])

@@ -1,0 +1,22 @@
+"""A card as its node registered it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One accelerator card (GPU, NPU, ...) of one node, as registered: what there is, not what is used.
+
+    ``count`` says how many containers may share the card, ``cores`` is in per cent (100 = one whole card), ``model``
+    is the ``type`` of the wire (``NVIDIA A40``), ``mode`` how the card is shared (``hami-core``, ``mig``, ``mps``).
+    """
+
+    id: str
+    index: int = 0
+    count: int = 0
+    memory_mib: int = 0
+    cores: int = 0
+    model: str = ""
+    numa: int = 0
+    mode: str = ""
+    healthy: bool = False

@@ -1,0 +1,20 @@
+"""What a container asks for."""
+
+from dataclasses import dataclass
+
+PERCENTAGE_NOT_SET = 101
+"""HAMi's mark for "memory is not given as a percentage" (scheduler 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one container asks of one vendor, per card.
+
+    ``memory_mib`` 0 means: by percentage; ``memory_percentage`` :data:`PERCENTAGE_NOT_SET` means: by amount.
+    """
+
+    vendor: str
+    cards: int
+    memory_mib: int
+    memory_percentage: int
+    cores: int

@@ -1,0 +1,43 @@
+"""Annotation and label keys, and the few fixed words that stand in their values (wire protocol 2 and 3)."""
+
+from typing import Final
+
+# On nodes.
+NODE_REGISTER: Final = "hami.io/node-nvidia-register"
+NODE_HANDSHAKE: Final = "hami.io/node-handshake"
+NODE_LOCK: Final = "hami.io/mutex.lock"
+
+# On pods, written by gpuloom; VGPU_NODE is a label as well.
+VGPU_NODE: Final = "hami.io/vgpu-node"
+VGPU_TIME: Final = "hami.io/vgpu-time"
+DEVICES_TO_ALLOCATE: Final = "hami.io/vgpu-devices-to-allocate"
+DEVICES_ALLOCATED: Final = "hami.io/vgpu-devices-allocated"
+MIG_ALLOCATIONS: Final = "hami.io/vgpu-mig-allocations"
+BIND_PHASE: Final = "hami.io/bind-phase"
+BIND_TIME: Final = "hami.io/bind-time"
+
+# On pods, written by users.
+NODE_POLICY: Final = "hami.io/node-scheduler-policy"
+CARD_POLICY: Final = "hami.io/gpu-scheduler-policy"
+
+# On pods, written by gpuloom alone.
+WOKEN: Final = "gpuloom.io/woken"
+
+OWNED_PREFIX: Final = "gpuloom.io/"
+OWNED_POD_ANNOTATIONS: Final = frozenset(
+    {VGPU_NODE, VGPU_TIME, DEVICES_TO_ALLOCATE, DEVICES_ALLOCATED, MIG_ALLOCATIONS, BIND_PHASE, BIND_TIME}
+)
+OWNED_POD_LABELS: Final = frozenset({VGPU_NODE})
+"""What only gpuloom (or HAMi) may write on a pod (binding 6); annotations below OWNED_PREFIX belong to it too."""
+
+PHASE_ALLOCATING: Final = "allocating"
+PHASE_SUCCESS: Final = "success"
+PHASE_FAILED: Final = "failed"
+
+LABEL_VALUE_LIMIT: Final = 63
+"""Longest label value that Kubernetes accepts; a longer node name gets no label (scheduler B-21)."""
+
+
+def is_owned_annotation(key: str) -> bool:
+    """Whether only gpuloom may write this pod annotation."""
+    return key in OWNED_POD_ANNOTATIONS or key.startswith(OWNED_PREFIX)

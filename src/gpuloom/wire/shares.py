@@ -1,0 +1,75 @@
+"""The device lists on a pod: which container has which share of which card (wire protocol 3.2 and 3.3).
+
+``GPU-a,NVIDIA,20000,30:;`` - a container ends with ``;``, a device with ``:``. Init containers come first and every
+container has a slot, empty or not, because positions carry meaning.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from gpuloom.model.share import ContainerShares, Share
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.words import decode_int32
+
+
+def decode_shares(text: str) -> tuple[ContainerShares, ...]:
+    """Read a device list. Every piece between ``;`` is an entry, so a well-formed list yields one empty entry more.
+
+    Raises WireError: then the whole pod counts as undecodable.
+    """
+    return tuple(_decode_container(piece) for piece in text.split(";"))
+
+
+def encode_shares(containers: Iterable[Sequence[Share]]) -> str:
+    """Write a device list: one slot per container, ``;`` alone for a container without cards."""
+    return "".join(f"{''.join(_encode_share(share) for share in shares)};" for shares in containers)
+
+
+def take_next(text: str) -> tuple[int, ContainerShares, str]:
+    """Take the first non-empty entry of a device list: its position, its shares and the list without it.
+
+    The shortened list keeps its number of segments, so positions keep their meaning (device plugin P-05).
+    Raises WireError when the list is undecodable or holds no share any more.
+    """
+    for position, shares in enumerate(decode_shares(text)):
+        if shares:
+            pieces = text.split(";")
+            pieces[position] = ""
+            return position, shares, ";".join(pieces)
+    raise WireError("device request not found")
+
+
+def has_shares(text: str) -> bool:
+    """Whether a device list still holds a share: otherwise allocation of the pod is complete.
+
+    Raises WireError when the list is undecodable.
+    """
+    return any(decode_shares(text))
+
+
+def _encode_share(share: Share) -> str:
+    return f"{share.uuid},{share.vendor},{share.memory_mib},{share.cores}:"
+
+
+def _decode_container(piece: str) -> ContainerShares:
+    shares = (_decode_share(part) for part in piece.split(":") if "," in part)
+    # Early HAMi wrote ",,0,0:" for a container without cards (scheduler B-49): a slot, not a share.
+    return tuple(share for share in shares if share.uuid)
+
+
+def _decode_share(part: str) -> Share:
+    fields = part.split(",")
+    if len(fields) < 4:
+        raise WireError("pod annotation format error, missing fields, do not use nodeName in task spec")
+    return Share(
+        uuid=fields[0],
+        vendor=fields[1],
+        memory_mib=_number("memory", fields[2]),
+        cores=_number("core", fields[3]),
+    )
+
+
+def _number(name: str, text: str) -> int:
+    try:
+        return decode_int32(text)
+    except WireError as error:
+        raise WireError(f"invalid {name} field: {error}") from error

@@ -1,0 +1,64 @@
+"""Small things that several formats share: Go's booleans, 32-bit integers, RFC 3339 times."""
+
+import re
+from datetime import datetime
+
+from gpuloom.wire.errors import WireError
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2}:\d{2})(?:\.(\d+))?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII)
+
+INT32_MAX = 2**31 - 1
+INT32_MIN = -(2**31)
+
+
+def decode_bool(text: str) -> bool:
+    """Read a boolean as Go does: exactly twelve spellings.
+
+    Raises WireError for any other text.
+    """
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise WireError(f"not a boolean: {text!r}")
+
+
+def encode_bool(value: bool) -> str:  # noqa: FBT001 - the value is what this writes
+    """Write a boolean as Go does."""
+    return "true" if value else "false"
+
+
+def decode_int32(text: str) -> int:
+    """Read a decimal 32-bit signed integer.
+
+    Raises WireError when the text is none.
+    """
+    # The length test keeps int() away from texts of a million digits.
+    if not _INTEGER.fullmatch(text) or len(text) > 64 or not INT32_MIN <= (value := int(text)) <= INT32_MAX:
+        raise WireError(f"not a 32-bit integer: {text[:80]!r}")
+    return value
+
+
+def decode_time(text: str) -> datetime:
+    """Read an RFC 3339 time.
+
+    Raises WireError when the text is none.
+    """
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        raise WireError(f"not an RFC 3339 time: {text[:80]!r}")
+    day, clock, fraction, zone = match.groups()
+    try:
+        return datetime.fromisoformat(
+            f"{day}T{clock}.{(fraction or '0')[:6].ljust(6, '0')}{zone.replace('Z', '+00:00')}"
+        )
+    except ValueError as error:
+        raise WireError(f"not an RFC 3339 time: {text[:80]!r}") from error
+
+
+def encode_time(moment: datetime) -> str:
+    """Write a time as RFC 3339 with seconds, in its own offset (wire protocol 2.4)."""
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
