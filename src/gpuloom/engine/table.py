@@ -59,9 +59,13 @@ class CardTable:
         """Return the rows of a node."""
         return slice(int(self.starts[position]), int(self.starts[position + 1]))
 
+    def row(self, node: str, uuid: str) -> int | None:
+        """Return the row of a card, None when the table does not have it."""
+        return self._rows.get((node, uuid))
+
     def write_usage(self, node: str, uuid: str, usage: Usage) -> None:
         """Set what is used of one card; a card that the table does not have is ignored."""
-        row = self._rows.get((node, uuid))
+        row = self.row(node, uuid)
         if row is not None:
             self.cards.used_slots[row] = usage.slots
             self.cards.used_memory_mib[row] = usage.memory_mib

@@ -3,3 +3,9 @@
 Flows live here: they read requests and watches, ask the engine, and perform what it decided. No rule about cards may
 be written in this room, and it does not know the node room: the two meet in annotations.
 """
+
+from gpuloom.scheduler.process import SchedulerProcess
+from gpuloom.scheduler.server import ServerError
+from gpuloom.scheduler.settings import SchedulerSettings
+
+__all__ = ["SchedulerProcess", "SchedulerSettings", "ServerError"]

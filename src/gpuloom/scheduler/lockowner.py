@@ -1,0 +1,47 @@
+"""When the owner of a node lock is over, so that the lock may be taken from it (binding 3). Pure."""
+
+from datetime import datetime, timedelta
+
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.keys import BIND_PHASE, BIND_TIME, DEVICES_TO_ALLOCATE, PHASE_FAILED, PHASE_SUCCESS
+from gpuloom.wire.lock import NodeLock
+from gpuloom.wire.objects import Pod
+from gpuloom.wire.shares import has_shares
+from gpuloom.wire.words import decode_time
+
+UNBOUND_OWNER_LIMIT = timedelta(seconds=35)
+"""Older than this, the lock of a pod that is still not bound belongs to a Bind that died."""
+
+
+def is_over(lock: NodeLock, owner: Pod | None, node: str, now: datetime) -> bool:
+    """Tell whether the pod that a lock names will never release it; ``owner`` is None when there is no such pod.
+
+    An owner that is bound here and in phase ``allocating`` is not over: its Allocate may be under way.
+    """
+    if owner is None or owner.is_over or _is_namesake(lock, owner):
+        return True
+    if not owner.spec.node_name:
+        return now - lock.time > UNBOUND_OWNER_LIMIT
+    return owner.spec.node_name != node or _is_served(lock, owner)
+
+
+def _is_namesake(lock: NodeLock, owner: Pod) -> bool:
+    """A pod created after the lock's time is another one of the same name."""
+    try:
+        # Locks carry whole seconds, so a lock set in the second of the creation must not look older.
+        return decode_time(owner.metadata.creation_timestamp or "") > lock.time
+    except WireError:
+        return False
+
+
+def _is_served(lock: NodeLock, owner: Pod) -> bool:
+    """The device plugin is done with it and did not release the lock."""
+    if owner.annotations.get(BIND_PHASE) not in {PHASE_SUCCESS, PHASE_FAILED}:
+        return False
+    bound_at = owner.annotations.get(BIND_TIME, "")
+    if not bound_at.isdecimal() or int(bound_at) < int(lock.time.timestamp()):
+        return False
+    try:
+        return not has_shares(owner.annotations.get(DEVICES_TO_ALLOCATE, ""))
+    except WireError:
+        return False

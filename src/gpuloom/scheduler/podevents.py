@@ -1,0 +1,19 @@
+"""Events about pods: one way to record them."""
+
+from typing import Literal
+
+from gpuloom.kube import EventRecorder
+from gpuloom.wire.objects import Pod
+
+
+def record(recorder: EventRecorder, pod: Pod, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    """Record an event on a pod; never blocks."""
+    recorder.record(
+        kind="Pod",
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.metadata.uid,
+        type=kind,
+        reason=reason,
+        message=message,
+    )

@@ -1,0 +1,83 @@
+"""A JSON Patch for a pod, built change by change; maps and lists that the pod lacks are made on the way."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuloom.wire.admission import escape_pointer
+from gpuloom.wire.objects import Container, Pod
+
+Operation = Mapping[str, Any]
+
+
+class PodPatch:
+    """Changes to one pod, in order, as operations of RFC 6902."""
+
+    def __init__(self, pod: Pod) -> None:
+        self._pod = pod
+        self._operations: list[Operation] = []
+        self._has_runtime_class = False
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """The changes so far."""
+        return tuple(self._operations)
+
+    def add(self, value: object, *path: str) -> None:
+        """Set a field, or append to a list when the path ends in ``-``."""
+        self._operations.append({"op": "add", "path": _pointer(path), "value": value})
+
+    def remove(self, *path: str) -> None:
+        """Remove a field that is there."""
+        self._operations.append({"op": "remove", "path": _pointer(path)})
+
+    def set_scheduler(self, name: str) -> None:
+        """Send the pod to a scheduler."""
+        if self._pod.spec.scheduler_name != name:
+            self.add(name, "spec", "schedulerName")
+
+    def set_runtime_class(self, name: str) -> None:
+        """Run the pod with a runtime class."""
+        if not self._has_runtime_class:
+            self._has_runtime_class = True
+            self.add(name, "spec", "runtimeClassName")
+
+    def container(self, group: str, position: int) -> "ContainerPatch":
+        """Start changing one container; ``group`` is ``containers`` or ``initContainers``."""
+        containers = self._pod.containers if group == "containers" else self._pod.init_containers
+        return ContainerPatch(self, containers[position], ("spec", group, str(position)))
+
+
+class ContainerPatch:
+    """Changes to one container of a pod's patch."""
+
+    def __init__(self, pod: PodPatch, container: Container, path: tuple[str, ...]) -> None:
+        self._pod = pod
+        self._path = path
+        self._has_env = container.env is not None
+        self._has_resources = container.resources is not None
+        self._has_limits = container.resources is not None and container.resources.limits is not None
+
+    def set_limit(self, name: str, value: int) -> None:
+        """Set ``resources.limits`` of one resource."""
+        if not self._has_resources:
+            self._pod.add({}, *self._path, "resources")
+            self._has_resources = True
+        if not self._has_limits:
+            self._pod.add({}, *self._path, "resources", "limits")
+            self._has_limits = True
+        self._pod.add(str(value), *self._path, "resources", "limits", name)
+
+    def append_env(self, name: str, value: str) -> None:
+        """Append an environment variable, also when the name is there already: the last one counts."""
+        if not self._has_env:
+            self._pod.add([], *self._path, "env")
+            self._has_env = True
+        self._pod.add({"name": name, "value": value}, *self._path, "env", "-")
+
+    def set_runtime_class(self, name: str) -> None:
+        """Run the whole pod with a runtime class."""
+        self._pod.set_runtime_class(name)
+
+
+def _pointer(path: tuple[str, ...]) -> str:
+    return "".join(f"/{escape_pointer(part)}" for part in path)

@@ -1,0 +1,61 @@
+"""Waking pods that were refused, when room appears (binding 4).
+
+kube-scheduler tries a refused pod again on any cluster event, but a Filter that came before our watch had seen the
+same event was refused again, and then nothing follows for minutes. A change of the pod itself puts it back into the
+queue, so one annotation is patched.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import structlog
+
+from gpuloom.engine.decision import decide
+from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.keys import WOKEN
+from gpuloom.wire.objects import Pod
+from gpuloom.wire.words import encode_time
+
+PAUSE_S = 0.05
+"""At most 20 wake-ups a second."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Waker:
+    """Wakes refused pods, oldest first, that would fit now."""
+
+    client: KubeClient
+    state: SchedulerState
+    clocks: Clocks
+
+    async def run(self) -> None:
+        """Wake until cancelled."""
+        while True:
+            await self.state.room.wait()
+            self.state.room.clear()
+            for pod in self._that_fit():
+                await self._wake(pod)
+                await self.clocks.sleep(PAUSE_S)
+
+    def _that_fit(self) -> Iterator[Pod]:
+        for uid in list(self.state.refused):
+            # Asked at the last moment: between two wake-ups others take the room, and pods go away.
+            pod = self.state.refused.get(uid)
+            if pod is not None and self._fits(pod):
+                del self.state.refused[uid]
+                yield pod
+
+    def _fits(self, pod: Pod) -> bool:
+        demand = self.state.read_demand(pod)
+        return decide(self.state.cluster.table, demand, tuple(self.state.nodes), self.state.rules).node is not None
+
+    async def _wake(self, pod: Pod) -> None:
+        annotations = {WOKEN: encode_time(self.clocks.now())}
+        try:
+            await self.client.patch(PODS, pod.name, {"metadata": {"annotations": annotations}}, namespace=pod.namespace)
+        except ApiError as error:
+            _log.warning("pod not woken, it waits for kube-scheduler's next try", pod=pod.full_name, cause=str(error))
