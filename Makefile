@@ -1,0 +1,51 @@
+# Everything a person or CI runs. Needs python3 >= 3.11 with venv and make; the real control plane also needs Go,
+# the real node also root and the packages of tools/debian-packages.txt.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: demo test unit ci check controlplane lock clean help
+
+help: ## say what there is
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+# The environment is as the lock file says; it is made anew when that changes.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "gpuloom needs Python 3.11 or newer; try make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || \
+		{ echo "cannot make a virtual environment: install the package python3-venv" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8
+	@$(BIN)/uv pip sync --quiet --require-hashes requirements.lock
+	@$(BIN)/uv pip install --quiet --no-deps --editable .
+	@touch $@
+
+demo: $(READY) ## start a cluster with simulated GPUs and show who gets what, until Ctrl-C
+	@$(BIN)/gpuloom demo $(ARGS)
+
+unit: $(READY) ## the fast tests (under a minute)
+	$(BIN)/pytest -m "not control_plane and not real_node and not long" $(ARGS)
+
+test: $(READY) ## all tests this machine has the tools for
+	$(BIN)/pytest -m "not long" $(ARGS)
+
+check: $(READY) ## format, lint, types, layers
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+controlplane: $(READY) ## build the Kubernetes that tests run against, once (minutes)
+	PYTHONPATH=tests $(BIN)/python -m harness.binaries
+
+ci: $(READY) check controlplane ## everything, nothing skipped; CI=true makes a skip a failure
+	$(BIN)/pytest $(ARGS)
+	$(BIN)/gpuloom demo --once
+
+lock: $(READY) ## resolve the dependencies anew
+	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url \
+		--python-version 3.11 --group dev pyproject.toml --output-file requirements.lock
+
+clean: ## remove the environment and caches of this checkout
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
