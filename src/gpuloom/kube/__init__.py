@@ -2,3 +2,69 @@
 
 The only room that talks to an API server. It knows nothing about accelerators.
 """
+
+from gpuloom.kube.client import KubeClient
+from gpuloom.kube.credentials import Credentials, load_default, load_in_cluster, load_kubeconfig
+from gpuloom.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    CredentialsError,
+    ExpiredError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnreachableError,
+    UnreadableError,
+)
+from gpuloom.kube.recorder import EventRecorder
+from gpuloom.kube.reflector import (
+    Applied,
+    Deleted,
+    InitialListBegins,
+    InitialListComplete,
+    InitialObject,
+    Reflector,
+    ReflectorEvent,
+    ReflectorTiming,
+)
+from gpuloom.kube.resources import EVENTS, LEASES, NODES, PODS, RESOURCE_QUOTAS, Resource
+
+__all__ = [
+    "EVENTS",
+    "LEASES",
+    "NODES",
+    "PODS",
+    "RESOURCE_QUOTAS",
+    "AlreadyExistsError",
+    "ApiError",
+    "Applied",
+    "ConflictError",
+    "Credentials",
+    "CredentialsError",
+    "Deleted",
+    "EventRecorder",
+    "ExpiredError",
+    "ForbiddenError",
+    "InitialListBegins",
+    "InitialListComplete",
+    "InitialObject",
+    "InvalidError",
+    "KubeClient",
+    "NotFoundError",
+    "Reflector",
+    "ReflectorEvent",
+    "ReflectorTiming",
+    "Resource",
+    "ServerError",
+    "TooManyRequestsError",
+    "UnauthorizedError",
+    "UnreachableError",
+    "UnreadableError",
+    "load_default",
+    "load_in_cluster",
+    "load_kubeconfig",
+]

@@ -1,0 +1,285 @@
+"""The verbs of a Kubernetes API: get, list, patch, create, delete, bind, watch.
+
+Every call has a deadline, every failure is an :class:`~gpuloom.kube.errors.ApiError` that names verb and object.
+Objects come out as partial structs and must never be sent back.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import msgspec
+import structlog
+
+from gpuloom.kube.credentials import Credentials
+from gpuloom.kube.errors import ExpiredError, TooManyRequestsError, UnreachableError, UnreadableError
+from gpuloom.kube.resources import PODS, Resource, T
+from gpuloom.kube.stream import WatchLine, read_lines
+from gpuloom.kube.transport import Request, Transport
+
+_LIST_RESTARTS = 3
+_RETRY_FLOOR_S = 0.1
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects of a kind: of one namespace (empty: of all), with these labels and fields."""
+
+    namespace: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+
+    def query(self) -> dict[str, str]:
+        """Give the selectors as query parameters."""
+        selectors = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
+        return {key: value for key, value in selectors.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Part of a list: objects still as JSON, the list's version, and the token for the rest (empty: there is none)."""
+
+    items: list[msgspec.Raw]
+    version: str
+    continue_token: str
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class KubeClient:
+    """A connection pool to one API server; an async context manager.
+
+    A call waits out a 429 with ``Retry-After`` as long as its deadline allows. ``timeout_s`` is the deadline of calls
+    that bring none of their own.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        timeout_s: float = 30.0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._transport = Transport(credentials)
+        self._timeout_s = timeout_s
+        self._sleep = sleep
+
+    async def __aenter__(self) -> Self:
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._transport.__aexit__(*exc_info)
+
+    async def get(self, resource: Resource[T], name: str, *, namespace: str = "") -> T:
+        """Read one object; raises :class:`~gpuloom.kube.errors.NotFoundError` and the like."""
+        target = resource.describe(namespace=namespace, name=name)
+        path = resource.path(namespace=namespace, name=name)
+        request = Request("get", target, "GET", path)
+        return _decode(resource, await self._patiently(request, None), request)
+
+    async def list_all(
+        self,
+        resource: Resource[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        page_size: int = 500,
+    ) -> tuple[list[T], str]:
+        """Read all objects, page by page, and the list's version; an object that cannot be read is logged, left out.
+
+        A list whose continue token expires is started again, three times at most.
+        """
+        selection = Selection(namespace, label_selector, field_selector)
+        for _ in range(_LIST_RESTARTS):
+            try:
+                return await self._list_once(resource, selection, page_size)
+            except ExpiredError as error:
+                expired = error
+        raise expired
+
+    async def list_page(
+        self, resource: Resource[Any], selection: Selection, *, limit: int, continue_token: str = ""
+    ) -> Page:
+        """Read one page of at most ``limit`` objects, once, within the client's deadline."""
+        query = {**selection.query(), "limit": str(limit)}
+        if continue_token:
+            query["continue"] = continue_token
+        request = _collection_request("list", resource, selection, query)
+        return _decode_page(await self._within(self._timeout_s, request, self._transport.send(request)), request)
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        resource_version: str = "",
+        timeout_s: float | None = None,
+    ) -> T:
+        """Merge ``body`` into an object (JSON merge patch) and return the result.
+
+        With ``resource_version`` only that version is changed, otherwise :class:`~gpuloom.kube.errors.ConflictError`.
+        """
+        if resource_version:
+            body = {**body, "metadata": {**(body.get("metadata") or {}), "resourceVersion": resource_version}}
+        request = Request(
+            "patch",
+            resource.describe(namespace=namespace, name=name),
+            "PATCH",
+            resource.path(namespace=namespace, name=name, subresource=subresource),
+            body=msgspec.json.encode(body),
+            content_type="application/merge-patch+json",
+        )
+        return _decode(resource, await self._patiently(request, timeout_s), request)
+
+    async def create(
+        self,
+        resource: Resource[T],
+        body: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        name: str = "",
+        timeout_s: float | None = None,
+    ) -> T:
+        """Create an object, or a ``subresource`` of the object ``name``; ``apiVersion`` and ``kind`` are added.
+
+        Raises :class:`~gpuloom.kube.errors.AlreadyExistsError` if the name is taken.
+        """
+        if not subresource:
+            body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        own_name = name or (body.get("metadata") or {}).get("name", "")
+        path = resource.path(namespace=namespace, name=name if subresource else "", subresource=subresource)
+        target = resource.describe(namespace=namespace, name=own_name)
+        request = Request("create", target, "POST", path, body=msgspec.json.encode(body))
+        return _decode(resource, await self._patiently(request, timeout_s), request)
+
+    async def delete(
+        self, resource: Resource[Any], name: str, *, namespace: str = "", grace_period_s: int | None = None
+    ) -> None:
+        """Delete one object; ``None`` leaves the grace period to the object."""
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if grace_period_s is not None:
+            body["gracePeriodSeconds"] = grace_period_s
+        target = resource.describe(namespace=namespace, name=name)
+        path = resource.path(namespace=namespace, name=name)
+        await self._patiently(Request("delete", target, "DELETE", path, body=msgspec.json.encode(body)), None)
+
+    async def bind(
+        self,
+        *,
+        namespace: str,
+        name: str,
+        uid: str,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],
+        timeout_s: float | None = None,
+    ) -> None:
+        """Bind the pod with exactly this ``uid`` to ``node`` and set its annotations in the same step (binding 1).
+
+        Labels are copied by API servers with that feature only.
+        """
+        metadata = {"namespace": namespace, "name": name, "uid": uid}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {**metadata, "annotations": annotations, "labels": labels},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        path = PODS.path(namespace=namespace, name=name, subresource="binding")
+        target = PODS.describe(namespace=namespace, name=name)
+        await self._patiently(Request("bind", target, "POST", path, body=msgspec.json.encode(body)), timeout_s)
+
+    async def watch(
+        self, resource: Resource[Any], selection: Selection, *, version: str, timeout_s: int, silence_s: float
+    ) -> AsyncGenerator[WatchLine, None]:
+        """Give the changes since ``version``, objects still as JSON, until the server ends the stream.
+
+        ``timeout_s`` is when the server shall end it, ``silence_s`` how long nothing may arrive. To be closed with
+        ``aclosing``. Raises :class:`~gpuloom.kube.errors.ApiError`; an ERROR event is a line like others.
+        """
+        query = {
+            **selection.query(),
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(timeout_s),
+        }
+        request = _collection_request("watch", resource, selection, query)
+        async with self._transport.open(request, silence_s=silence_s) as reply:
+            async for line in read_lines(reply.content, request):
+                yield line
+
+    async def _list_once(self, resource: Resource[T], selection: Selection, page_size: int) -> tuple[list[T], str]:
+        decoder = msgspec.json.Decoder(resource.type)
+        items: list[T] = []
+        token = ""
+        while True:
+            query = {**selection.query(), "limit": str(page_size), **({"continue": token} if token else {})}
+            request = _collection_request("list", resource, selection, query)
+            page = _decode_page(await self._patiently(request, None), request)
+            for raw in page.items:
+                try:
+                    items.append(decoder.decode(raw))
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    _log.warning("object left out of a list", target=request.target, error=str(error))
+            token = page.continue_token
+            if not token:
+                return items, page.version
+
+    async def _patiently(self, request: Request, timeout_s: float | None) -> bytes:
+        """Send; after a 429 that names a delay, wait and send again while the deadline allows it."""
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        return await self._within(limit_s, request, self._obey(request, asyncio.get_running_loop().time() + limit_s))
+
+    async def _obey(self, request: Request, deadline_s: float) -> bytes:
+        clock = asyncio.get_running_loop().time
+        while True:
+            try:
+                return await self._transport.send(request)
+            except TooManyRequestsError as error:
+                if error.retry_after_s is None or clock() + error.retry_after_s >= deadline_s:
+                    raise
+                await self._sleep(max(error.retry_after_s, _RETRY_FLOOR_S))
+
+    async def _within(self, limit_s: float, request: Request, answer: Awaitable[bytes]) -> bytes:
+        try:
+            async with asyncio.timeout(limit_s):
+                return await answer
+        except TimeoutError as error:
+            raise UnreachableError(request.verb, request.target, f"no answer within {limit_s:g} s") from error
+
+
+def _collection_request(verb: str, resource: Resource[Any], selection: Selection, query: Mapping[str, str]) -> Request:
+    namespace = selection.namespace
+    return Request(verb, resource.describe(namespace=namespace), "GET", resource.path(namespace=namespace), query)
+
+
+def _decode(resource: Resource[T], body: bytes, request: Request) -> T:
+    try:
+        return msgspec.json.decode(body, type=resource.type)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableError(request.verb, request.target, 0, f"the answer cannot be read: {error}") from error
+
+
+def _decode_page(body: bytes, request: Request) -> Page:
+    try:
+        listed = msgspec.json.decode(body, type=_List)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableError(request.verb, request.target, 0, f"the list cannot be read: {error}") from error
+    return Page(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_token)

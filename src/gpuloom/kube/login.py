@@ -1,0 +1,99 @@
+"""What one request to an API server presents, made from a server's TLS settings and a source of proofs.
+
+Knows nothing of where logins are written down: that is for :mod:`gpuloom.kube.credentials` and its neighbours.
+"""
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from yarl import URL
+
+from gpuloom.kube.errors import CredentialsError
+from gpuloom.kube.tls import TlsSettings, ssl_context
+from gpuloom.kube.tokens import FixedProof, Proof, ProofSource
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """One way into one API server: its URL, how to recognise it, how to prove who we are."""
+
+    server: str
+    tls: TlsSettings
+    source: ProofSource
+    namespace: str = "default"
+
+    def __post_init__(self) -> None:
+        try:
+            valid = URL(self.server).scheme in {"https", "http"} and bool(URL(self.server).host)
+        except ValueError:
+            valid = False
+        if not valid:
+            raise CredentialsError(f"the server {self.server!r} is no http or https URL: correct it")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What to present with one request; ``ssl_context`` is ``None`` for plain HTTP."""
+
+    proof: Proof
+    headers: Mapping[str, str]
+    ssl_context: ssl.SSLContext | None
+    server_name: str | None
+
+
+class Credentials:
+    """Access to one API server that stays valid: ``load`` is called again when the server stops believing us."""
+
+    def __init__(self, load: Callable[[], Login]) -> None:
+        self._load = load
+        self._login = load()
+        self._access: Access | None = None
+
+    @classmethod
+    def for_token(cls, server: str, token: str, *, ca_pem: bytes = b"") -> "Credentials":
+        """Credentials with a fixed bearer token; ``ca_pem`` empty means the system's authorities (or plain HTTP)."""
+        login = Login(server, TlsSettings(ca=ca_pem or None), FixedProof(Proof(token=token)))
+        return cls(lambda: login)
+
+    @property
+    def server(self) -> str:
+        """URL of the API server without a slash at the end."""
+        return self._login.server.rstrip("/")
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that applies where none is named."""
+        return self._login.namespace
+
+    async def access(self) -> Access:
+        """Give what to present now; raises :class:`CredentialsError`. The TLS context is kept while nothing changes."""
+        login = self._login
+        proof = await login.source.proof()
+        if self._access is None or self._access.proof != proof:
+            self._access = self._present(login, proof)
+        return self._access
+
+    def renew(self, refused: Access) -> None:
+        """Load everything anew because the server refused ``refused``, unless that happened meanwhile.
+
+        Raises :class:`CredentialsError` and keeps the old login if that is impossible.
+        """
+        if self._access is refused:
+            self._login = self._load()
+            self._access = None
+
+    def _present(self, login: Login, proof: Proof) -> Access:
+        headers = {"Authorization": f"Bearer {proof.token}"} if proof.token else {}
+        if not login.server.startswith("https:"):
+            return Access(proof, headers, None, None)
+        tls = login.tls
+        if proof.certificate:
+            tls = replace(tls, certificate=proof.certificate, key=proof.key)
+        previous = self._access
+        same_tls = previous is not None and (previous.proof.certificate, previous.proof.key) == (
+            proof.certificate,
+            proof.key,
+        )
+        context = previous.ssl_context if previous is not None and same_tls else ssl_context(tls)
+        return Access(proof, headers, context, tls.server_name or None)

@@ -1,0 +1,259 @@
+"""Kubernetes Events about objects, for the people who look at them. Nothing waits for an event and none may do harm.
+
+:meth:`EventRecorder.record` only notes; one task writes. Whatever is too much is dropped and counted.
+"""
+
+import asyncio
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, Self
+
+import structlog
+
+from gpuloom.kube.client import KubeClient
+from gpuloom.kube.errors import ApiError, NotFoundError
+from gpuloom.kube.resources import EVENTS
+
+MESSAGE_BYTES = 1024
+QUEUE_EVENTS = 1000
+_REMEMBERED = 4096
+_BURST = 25
+_REFILL_S = 300.0
+_WRITE_TIMEOUT_S = 10.0
+_NAME_BYTES = 253
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """The object that an event is about."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """What is said about a subject; equal notes become one event with a count."""
+
+    subject: _Subject
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class _Pending:
+    """How often and when a note was made since it was last written."""
+
+    count: int
+    first: datetime
+    last: datetime
+
+
+@dataclass(slots=True)
+class _Written:
+    """The event that stands for a note on the server."""
+
+    name: str
+    count: int
+
+
+@dataclass(slots=True)
+class _Allowance:
+    """A token bucket: ``tokens`` at the time ``at_s``."""
+
+    tokens: float
+    at_s: float
+
+
+class EventRecorder:
+    """Writes events as ``component``; an async context manager that writes what is left for ``closing_s`` at the end.
+
+    ``dropped`` counts notes that were not tried (queue full, too many about one object, closed), ``failed`` those that
+    the API server did not take.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        component: str,
+        *,
+        closing_s: float = 5.0,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.dropped = 0
+        self.failed = 0
+        self._client = client
+        self._component = component
+        self._closing_s = closing_s
+        self._now = now
+        self._monotonic_s = monotonic_s
+        self._queue: OrderedDict[_Note, _Pending] = OrderedDict()
+        self._written: OrderedDict[_Note, _Written] = OrderedDict()
+        self._allowances: OrderedDict[_Subject, _Allowance] = OrderedDict()
+        self._work = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._drain(), name="event recorder")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._closed = True
+        try:
+            async with asyncio.timeout(self._closing_s):
+                await self.flush()
+        except TimeoutError:
+            _log.warning("events left unwritten", count=len(self._queue))
+        finally:
+            await self._stop()
+            self.dropped += sum(pending.count for pending in self._queue.values())
+            self._queue.clear()
+
+    def record(
+        self,
+        *,
+        kind: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        type: Literal["Normal", "Warning"],  # noqa: A002 - the event's own word
+        reason: str,
+        message: str,
+    ) -> None:
+        """Note an event about an object of the core group; never blocks, never raises.
+
+        ``namespace`` is empty for cluster-wide objects. ``message`` is cut to 1,024 bytes.
+        """
+        subject = _Subject(kind, namespace, name, uid)
+        if self._closed or not self._allow(subject):
+            self.dropped += 1
+            return
+        note = _Note(subject, type, reason, cut(message, MESSAGE_BYTES))
+        now = self._now()
+        pending = self._queue.get(note)
+        if pending is not None:
+            pending.count += 1
+            pending.last = now
+        elif len(self._queue) >= QUEUE_EVENTS:
+            self.dropped += 1
+        else:
+            self._queue[note] = _Pending(1, now, now)
+            self._idle.clear()
+            self._work.set()
+
+    async def flush(self) -> None:
+        """Wait until everything noted so far is written or has failed."""
+        await self._idle.wait()
+
+    def _allow(self, subject: _Subject) -> bool:
+        now_s = self._monotonic_s()
+        allowance = self._allowances.setdefault(subject, _Allowance(_BURST, now_s))
+        self._allowances.move_to_end(subject)
+        if len(self._allowances) > _REMEMBERED:
+            self._allowances.popitem(last=False)
+        allowance.tokens = min(_BURST, allowance.tokens + (now_s - allowance.at_s) / _REFILL_S)
+        allowance.at_s = now_s
+        if allowance.tokens < 1:
+            return False
+        allowance.tokens -= 1
+        return True
+
+    async def _drain(self) -> None:
+        while True:
+            await self._work.wait()
+            while self._queue:
+                note, pending = self._queue.popitem(last=False)
+                await self._write(note, pending)
+            self._work.clear()
+            self._idle.set()
+
+    async def _write(self, note: _Note, pending: _Pending) -> None:
+        try:
+            written = self._written.get(note)
+            if written is None or not await self._repeat(note, written, pending):
+                await self._create(note, pending)
+        except asyncio.CancelledError:
+            self.failed += pending.count
+            raise
+        except ApiError as error:
+            self.failed += pending.count
+            _log.warning("event not written", error=str(error), reason=note.reason, message=note.message)
+
+    async def _repeat(self, note: _Note, written: _Written, pending: _Pending) -> bool:
+        """Count up the event that says the same; ``False`` if the server has forgotten it."""
+        count = written.count + pending.count
+        body = {"count": count, "lastTimestamp": _timestamp(pending.last)}
+        namespace = _namespace(note.subject)
+        try:
+            await self._client.patch(EVENTS, written.name, body, namespace=namespace, timeout_s=_WRITE_TIMEOUT_S)
+        except NotFoundError:
+            del self._written[note]
+            return False
+        written.count = count
+        self._written.move_to_end(note)
+        return True
+
+    async def _create(self, note: _Note, pending: _Pending) -> None:
+        body = self._body(note, pending)
+        name = str(body["metadata"]["name"])
+        await self._client.create(EVENTS, body, namespace=_namespace(note.subject), timeout_s=_WRITE_TIMEOUT_S)
+        self._written[note] = _Written(name, pending.count)
+        if len(self._written) > _REMEMBERED:
+            self._written.popitem(last=False)
+
+    def _body(self, note: _Note, pending: _Pending) -> dict[str, Any]:
+        subject = note.subject
+        return {
+            "metadata": {"name": _event_name(subject.name), "namespace": _namespace(subject)},
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": subject.kind,
+                "namespace": subject.namespace,
+                "name": subject.name,
+                "uid": subject.uid,
+            },
+            "type": note.type,
+            "reason": note.reason,
+            "message": note.message,
+            "count": pending.count,
+            "firstTimestamp": _timestamp(pending.first),
+            "lastTimestamp": _timestamp(pending.last),
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+        }
+
+    async def _stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+
+def cut(text: str, limit_bytes: int) -> str:
+    """Shorten ``text`` to at most ``limit_bytes`` of UTF-8, never inside a character."""
+    return text.encode(errors="replace")[:limit_bytes].decode(errors="ignore")
+
+
+def _namespace(subject: _Subject) -> str:
+    return subject.namespace or "default"
+
+
+def _event_name(object_name: str) -> str:
+    suffix = "." + secrets.token_hex(8)
+    return object_name[: _NAME_BYTES - len(suffix)].rstrip("-.") + suffix
+
+
+def _timestamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,265 @@
+"""A stream of everything that happens to the objects of one kind: list, then watch, for ever.
+
+The model is kube-rs's: a consumer collects initial objects and *replaces* its set when the list completes, so an object
+that vanished while nobody watched needs no event of its own. The reflector keeps no objects and never raises for
+what a server or a network does: it reports, counts and goes on.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Generic
+
+import msgspec
+import structlog
+
+from gpuloom.kube.backoff import Backoff
+from gpuloom.kube.client import KubeClient, Selection
+from gpuloom.kube.errors import ApiError, ExpiredError, Status, error_of_status
+from gpuloom.kube.resources import Resource, T
+from gpuloom.kube.stream import WatchLine
+
+_GOOD_STREAM_S = 60.0
+_USEFUL_STREAM_S = 1.0
+_OBJECTS_PER_TURN = 50
+_CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
+_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError)
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class InitialListBegins:
+    """A list begins, the first or a later one: start a new set beside the old one."""
+
+
+@dataclass(frozen=True, slots=True)
+class InitialObject(Generic[T]):
+    """One object of the list that began last."""
+
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class InitialListComplete:
+    """The list is complete: the new set replaces the old one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied(Generic[T]):
+    """An object was added or changed."""
+
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted(Generic[T]):
+    """An object was deleted; of an unreadable one only the metadata is filled in."""
+
+    object: T
+
+
+ReflectorEvent = InitialListBegins | InitialObject[T] | InitialListComplete | Applied[T] | Deleted[T]
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectorTiming:
+    """Clock, patience and chance of a reflector; tests bring their own.
+
+    ``silence_s``: a watch that delivers nothing for so long is dead (bookmarks come about once a minute).
+    """
+
+    silence_s: float = 90.0
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    monotonic_s: Callable[[], float] = time.monotonic
+    uniform: Callable[[float, float], float] = random.uniform
+
+
+class _PartialMeta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _PartialObject(msgspec.Struct):
+    metadata: _PartialMeta = msgspec.field(default_factory=_PartialMeta)
+
+
+class Reflector(Generic[T]):
+    """Follows the objects of one kind; :meth:`events` is read by one consumer.
+
+    Public counters: ``relists`` and ``reconnects`` (lists and watches after the first), ``failures`` (tries that made
+    it wait), ``bad_objects`` (skipped because unreadable). ``last_event_s`` is the monotonic time of the last sign of
+    life, ``None`` before any. ``synced`` turns true when the consumer has taken the first complete list, and stays so.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        page_size: int = 500,
+        timing: ReflectorTiming | None = None,
+    ) -> None:
+        self.relists = 0
+        self.reconnects = 0
+        self.failures = 0
+        self.bad_objects = 0
+        self.last_event_s: float | None = None
+        self.synced = False
+        self._client = client
+        self._resource = resource
+        self._selection = Selection(namespace, label_selector, field_selector)
+        self._page_size = page_size
+        self._timing = timing or ReflectorTiming()
+        self._backoff = Backoff(uniform=self._timing.uniform)
+        self._decoder = msgspec.json.Decoder(resource.type)
+        self._version = ""
+        self._lists = 0
+        self._watches = 0
+        self._may_hurry = True
+
+    async def events(self) -> AsyncGenerator[ReflectorEvent[T], None]:
+        """Give events for ever; to be closed with ``aclosing`` (or by cancelling the task that reads it)."""
+        self._version = ""
+        while True:
+            try:
+                if not self._version:
+                    async with aclosing(self._list()) as listed:
+                        async for event in listed:
+                            yield event
+                async with aclosing(self._watch()) as watched:
+                    async for event in watched:
+                        yield event
+            except ExpiredError as error:
+                self._version = ""
+                await self._pause(error, hurry=True)
+            except ApiError as error:
+                await self._pause(error, hurry=False)
+            else:
+                await self._pause(None, hurry=True)
+
+    async def _list(self) -> AsyncGenerator[ReflectorEvent[T], None]:
+        self.relists += self._lists > 0
+        self._lists += 1
+        yield InitialListBegins()
+        token = ""
+        while True:
+            page = await self._client.list_page(
+                self._resource, self._selection, limit=self._page_size, continue_token=token
+            )
+            self._note_life()
+            for number, raw in enumerate(page.items, start=1):
+                listed = self._read(raw)
+                if listed is not None:
+                    yield InitialObject(listed)
+                if number % _OBJECTS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+            token = page.continue_token
+            if not token:
+                break
+        self._version = page.version
+        yield InitialListComplete()
+        self.synced = True
+
+    async def _watch(self) -> AsyncGenerator[ReflectorEvent[T], None]:
+        self.reconnects += self._watches > 0
+        self._watches += 1
+        started_s = self._timing.monotonic_s()
+        delivered = False
+        lines = self._client.watch(
+            self._resource,
+            self._selection,
+            version=self._version,
+            timeout_s=round(self._timing.uniform(300, 600)),
+            silence_s=self._timing.silence_s,
+        )
+        try:
+            async with aclosing(lines):
+                async for line in lines:
+                    self._note_life()
+                    event = self._understand(line)
+                    if event is not None:
+                        delivered = True
+                        yield event
+        finally:
+            lived_s = self._timing.monotonic_s() - started_s
+            if lived_s >= _GOOD_STREAM_S:
+                self._backoff.reset()
+            if delivered or lived_s >= _USEFUL_STREAM_S:
+                self._may_hurry = True
+
+    def _understand(self, line: WatchLine) -> ReflectorEvent[T] | None:
+        """Turn a line into an event and move the version; ``None`` for bookmarks and what cannot be read."""
+        if line.type == "ERROR":
+            raise self._stream_error(line)
+        if line.type in _CHANGES:
+            found = self._read(line.object)
+        elif line.type == "BOOKMARK":
+            found = None
+        else:
+            self._skip(line.object, f"unknown event type {line.type!r}")
+            found = None
+        if line.type == "DELETED":
+            # A deletion must not get lost with an unreadable object: its name is enough.
+            found = found or self._read_metadata(line.object)
+        version = found.metadata.resource_version if found else _partial(line.object).metadata.resource_version
+        self._version = version or self._version
+        if found is None:
+            return None
+        return Deleted(found) if line.type == "DELETED" else Applied(found)
+
+    def _read(self, raw: msgspec.Raw) -> T | None:
+        try:
+            return self._decoder.decode(raw)
+        except _BAD_JSON as error:
+            self._skip(raw, str(error))
+            return None
+
+    def _read_metadata(self, raw: msgspec.Raw) -> T | None:
+        partial = _partial(raw)
+        return self._decoder.decode(msgspec.json.encode(partial)) if partial.metadata.name else None
+
+    def _skip(self, raw: msgspec.Raw, why: str) -> None:
+        self.bad_objects += 1
+        meta = _partial(raw).metadata
+        target = self._resource.describe(namespace=meta.namespace, name=meta.name)
+        _log.warning("unreadable object skipped", target=target, error=why)
+
+    def _stream_error(self, line: WatchLine) -> ApiError:
+        target = self._resource.describe(namespace=self._selection.namespace)
+        try:
+            status = msgspec.json.decode(line.object, type=Status)
+        except _BAD_JSON as error:
+            status = Status(message=f"an error in the stream that cannot be read: {error}")
+        return error_of_status("watch", target, status, status=status.code or 0)
+
+    async def _pause(self, error: ApiError | None, *, hurry: bool) -> None:
+        """Wait before the next try; not at all if ``hurry``, unless the last hurry led to nothing."""
+        if hurry and self._may_hurry:
+            self._may_hurry = False
+            return
+        delay_s = max(self._backoff.delay_s(), (error.retry_after_s or 0.0) if error else 0.0)
+        self.failures += 1
+        target = self._resource.describe(namespace=self._selection.namespace)
+        _log.warning(
+            "watch interrupted", target=target, error=str(error or "closed at once"), delay_s=round(delay_s, 1)
+        )
+        await self._timing.sleep(delay_s)
+        self._may_hurry = True
+
+    def _note_life(self) -> None:
+        self.last_event_s = self._timing.monotonic_s()
+
+
+def _partial(raw: msgspec.Raw) -> _PartialObject:
+    try:
+        return msgspec.json.decode(raw, type=_PartialObject)
+    except _BAD_JSON:
+        return _PartialObject()

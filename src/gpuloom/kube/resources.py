@@ -1,0 +1,60 @@
+"""Which kinds of objects there are and where an API server keeps them.
+
+A :class:`Resource` is a plain value that ties a path to the struct its objects are decoded into. It talks to nobody.
+"""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from urllib.parse import quote
+
+from gpuloom.wire.objects import Event, KubeObject, Lease, Node, Pod, ResourceQuota
+
+T = TypeVar("T", bound=KubeObject)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[T]):
+    """One kind of object: ``plural`` stands in paths, ``kind`` in messages, ``type`` is what its JSON becomes.
+
+    ``group`` is empty for the core group.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    type: type[T]
+    namespaced: bool
+
+    @property
+    def api_version(self) -> str:
+        """``apiVersion`` of its objects, such as ``v1`` or ``coordination.k8s.io/v1``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """URL path, escaped, such as ``/api/v1/namespaces/ns/pods/p/status``; without a name that of the collection.
+
+        A namespaced kind without ``namespace`` gives the collection of all namespaces. Raises :class:`ValueError` where
+        no such path exists: an object of a namespaced kind without its namespace, a subresource without a name.
+        """
+        if name and self.namespaced and not namespace:
+            raise ValueError(f"{self.kind} {name}: a namespace is needed to name one {self.kind}")
+        if subresource and not name:
+            raise ValueError(f"{self.kind}: the subresource {subresource!r} needs the name of an object")
+        root = f"apis/{self.group}" if self.group else "api"
+        place = ("namespaces", namespace) if self.namespaced and namespace else ()
+        parts = (*place, self.plural, name, subresource)
+        return f"/{root}/{self.version}/" + "/".join(quote(part, safe="") for part in parts if part)
+
+    def describe(self, *, namespace: str = "", name: str = "") -> str:
+        """How messages call it: ``Pod ns/p``, ``Node n``, ``Pod in namespace ns`` or ``Pod`` for all of them."""
+        if name:
+            return f"{self.kind} {namespace}/{name}" if self.namespaced else f"{self.kind} {name}"
+        return f"{self.kind} in namespace {namespace}" if self.namespaced and namespace else self.kind
+
+
+PODS = Resource("", "v1", "pods", "Pod", Pod, namespaced=True)
+NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", ResourceQuota, namespaced=True)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", Lease, namespaced=True)
+EVENTS = Resource("", "v1", "events", "Event", Event, namespaced=True)

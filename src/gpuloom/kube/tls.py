@@ -1,0 +1,77 @@
+"""TLS contexts from the certificates that credentials name.
+
+Keys are written to disk only for the moment that OpenSSL needs to read them, in a private folder.
+"""
+
+import ssl
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuloom.kube.errors import CredentialsError
+
+Pem = bytes | Path
+"""Certificates or a key: the PEM text itself, or the file that holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """How to recognise a server and, with ``certificate`` and ``key``, how to be recognised by it.
+
+    Without ``ca`` the system's authorities count; ``server_name`` replaces the URL's host in the check.
+    """
+
+    ca: Pem | None = None
+    certificate: Pem | None = None
+    key: Pem | None = None
+    insecure: bool = False
+    server_name: str = ""
+
+
+def ssl_context(settings: TlsSettings) -> ssl.SSLContext:
+    """Build the context, reading files anew; raises :class:`CredentialsError` naming what cannot be used."""
+    ca_text = None if settings.ca is None else read_pem(settings.ca, "certificate authority").decode(errors="replace")
+    try:
+        context = ssl.create_default_context(cadata=ca_text)
+    except (ssl.SSLError, ValueError) as error:
+        raise CredentialsError(f"{_place(settings.ca)} holds no usable certificate authority: {error}") from error
+    # Since Python 3.13 the default is strict RFC 5280, which many clusters' own authorities do not meet.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if settings.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if settings.certificate is not None and settings.key is not None:
+        _present(context, settings.certificate, settings.key)
+    elif settings.certificate is not None or settings.key is not None:
+        raise CredentialsError("a client certificate needs its key and a key its certificate: give both or neither")
+    return context
+
+
+def read_pem(source: Pem, what: str) -> bytes:
+    """Bytes of ``source``; raises :class:`CredentialsError` that calls it ``what``."""
+    if isinstance(source, bytes):
+        return source
+    try:
+        return source.read_bytes()
+    except OSError as error:
+        raise CredentialsError(f"cannot read the {what} {source}: {error.strerror}; make it readable") from error
+
+
+def _present(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
+    texts = {"cert.pem": read_pem(certificate, "client certificate"), "key.pem": read_pem(key, "client key")}
+    with tempfile.TemporaryDirectory(prefix="gpuloom-") as folder:
+        for name, text in texts.items():
+            file = Path(folder, name)
+            file.touch(mode=0o600)
+            file.write_bytes(text)
+        try:
+            # An empty password instead of a prompt on the terminal for an encrypted key.
+            context.load_cert_chain(Path(folder, "cert.pem"), Path(folder, "key.pem"), password="")
+        except (ssl.SSLError, ValueError) as error:
+            raise CredentialsError(
+                f"{_place(certificate)} and {_place(key)} are no usable client certificate and key: {error}"
+            ) from error
+
+
+def _place(source: Pem | None) -> str:
+    return str(source) if isinstance(source, Path) else "the data in the kubeconfig"

@@ -1,0 +1,142 @@
+"""One HTTP request to an API server: credentials, TLS, errors with names. It never retries but for a refused login.
+
+What the verbs mean, deadlines and patience are for :mod:`gpuloom.kube.client`.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Self
+
+import aiohttp
+from yarl import URL
+
+from gpuloom import __version__
+from gpuloom.kube.credentials import Access, Credentials, CredentialsError
+from gpuloom.kube.errors import ApiError, UnauthorizedError, UnreachableError, error_of_reply
+
+_BODY_LIMIT_BYTES = 512 * 2**20
+_ERROR_BODY_LIMIT_BYTES = 2**20
+_READ_BUFFER_BYTES = 2**18
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to send; ``verb`` and ``target`` are for messages."""
+
+    verb: str
+    target: str
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = "application/json"
+
+
+class Transport:
+    """A pool of connections to one API server; an async context manager."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # Compressing costs the API server more than the bytes cost the cluster's network.
+            headers={
+                "User-Agent": f"gpuloom/{__version__}",
+                "Accept": "application/json",
+                "Accept-Encoding": "identity",
+            },
+            read_bufsize=_READ_BUFFER_BYTES,
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def send(self, request: Request) -> bytes:
+        """Send and read the whole reply; raises :class:`ApiError`."""
+        async with self.open(request) as reply:
+            return await _read_body(reply, request, _BODY_LIMIT_BYTES)
+
+    @asynccontextmanager
+    async def open(self, request: Request, *, silence_s: float | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send and give the successful reply with its body unread; errors in reading it become :class:`ApiError` too.
+
+        ``silence_s`` bounds the time to connect and the time between two reads.
+        """
+        try:
+            reply = await self._open_believed(request, silence_s)
+            try:
+                yield reply
+            finally:
+                # Keeps the connection if the body was read to its end, closes it otherwise.
+                reply.release()
+        except aiohttp.SocketTimeoutError as error:
+            raise UnreachableError(request.verb, request.target, f"nothing received for {silence_s:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise UnreachableError(request.verb, request.target, f"no answer from {self._describe(error)}") from error
+
+    async def _open_believed(self, request: Request, silence_s: float | None) -> aiohttp.ClientResponse:
+        access = await self._access(request)
+        reply = await self._attempt(request, access, silence_s)
+        if reply.status == 401:
+            refusal = await _read_error(reply, request)
+            self._renew(access, refusal)
+            access = await self._access(request)
+            reply = await self._attempt(request, access, silence_s)
+        if reply.status >= 300:
+            raise await _read_error(reply, request)
+        return reply
+
+    async def _access(self, request: Request) -> Access:
+        try:
+            return await self._credentials.access()
+        except CredentialsError as error:
+            raise UnauthorizedError(request.verb, request.target, 0, str(error)) from error
+
+    def _renew(self, access: Access, refusal: ApiError) -> None:
+        try:
+            self._credentials.renew(access)
+        except CredentialsError as error:
+            message = f"{refusal.message}; {error}"
+            raise UnauthorizedError(refusal.verb, refusal.object, refusal.status, message) from error
+
+    async def _attempt(self, request: Request, access: Access, silence_s: float | None) -> aiohttp.ClientResponse:
+        if self._session is None:
+            raise RuntimeError("the client is not open: use it as an async context manager")
+        return await self._session.request(
+            request.method,
+            URL(self._credentials.server + request.path, encoded=True).with_query(request.query),
+            data=request.body,
+            headers={**access.headers, **({"Content-Type": request.content_type} if request.body is not None else {})},
+            ssl=access.ssl_context or True,
+            server_hostname=access.server_name,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=silence_s, sock_read=silence_s),
+            allow_redirects=False,
+        )
+
+    def _describe(self, error: Exception) -> str:
+        return f"{self._credentials.server}: {' '.join(str(error).split()) or type(error).__name__}"
+
+
+async def _read_error(reply: aiohttp.ClientResponse, request: Request) -> ApiError:
+    async with reply:
+        body = await _read_body(reply, request, _ERROR_BODY_LIMIT_BYTES)
+    return error_of_reply(request.verb, request.target, reply.status, body, reply.headers.get("Retry-After"))
+
+
+async def _read_body(reply: aiohttp.ClientResponse, request: Request, limit_bytes: int) -> bytes:
+    chunks, size = [], 0
+    async for chunk in reply.content.iter_any():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > limit_bytes:
+            raise UnreachableError(request.verb, request.target, f"the answer is larger than {limit_bytes} bytes")
+    return b"".join(chunks)

@@ -1,0 +1,218 @@
+import asyncio
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
+
+import pytest
+from structlog.testing import capture_logs
+from unit.kube.scripted import Answer, FakeTime, ScriptedServer, drop, failure, hang, reply
+
+from gpuloom.kube import EventRecorder
+from gpuloom.kube.recorder import QUEUE_EVENTS, cut
+
+START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+
+class Setting:
+    """A recorder that writes to a server which takes everything once its script is over."""
+
+    def __init__(self, *answers: Answer, **options: Any) -> None:
+        self.time = FakeTime()
+        self.server = ScriptedServer(*answers, otherwise=reply({}))
+        self.options = options
+
+    async def __aenter__(self) -> Self:
+        self._stack = AsyncExitStack()
+        await self._stack.enter_async_context(self.server)
+        client = await self._stack.enter_async_context(self.server.client())
+        self.recorder = EventRecorder(
+            client,
+            "gpuloom",
+            now=lambda: START + timedelta(seconds=self.time.now_s),
+            monotonic_s=self.time.monotonic_s,
+            **self.options,
+        )
+        await self._stack.enter_async_context(self.recorder)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    def record(self, **changes: Any) -> None:
+        event = {"kind": "Pod", "namespace": "ns", "name": "p", "uid": "u", "type": "Normal", "reason": "Reason"}
+        self.recorder.record(**{**event, "message": "text", **changes})
+
+    async def flush(self) -> None:
+        async with asyncio.timeout(10):
+            await self.recorder.flush()
+
+    @property
+    def writes(self) -> list[tuple[str, int]]:
+        """Method and count of every write."""
+        return [(seen.method, seen.body["count"]) for seen in self.server.seen]
+
+
+async def test_an_event_names_its_object_component_and_time() -> None:
+    async with Setting() as s:
+        s.record()
+        await s.flush()
+    seen = s.server.seen[0]
+    name = seen.body["metadata"].pop("name")
+    assert (seen.method, seen.path, name.split(".")[0]) == ("POST", "/api/v1/namespaces/ns/events", "p")
+    assert seen.body == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"namespace": "ns"},
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": "ns", "name": "p", "uid": "u"},
+        "type": "Normal",
+        "reason": "Reason",
+        "message": "text",
+        "count": 1,
+        "firstTimestamp": "2026-03-01T12:00:00Z",
+        "lastTimestamp": "2026-03-01T12:00:00Z",
+        "source": {"component": "gpuloom"},
+        "reportingComponent": "gpuloom",
+    }
+
+
+async def test_events_about_nodes_live_in_the_default_namespace() -> None:
+    async with Setting() as s:
+        s.record(kind="Node", namespace="", name="n1")
+        await s.flush()
+    assert s.server.seen[0].path == "/api/v1/namespaces/default/events"
+    assert s.server.seen[0].body["involvedObject"]["namespace"] == ""
+
+
+async def test_the_longest_object_name_still_makes_a_valid_event_name() -> None:
+    async with Setting() as s:
+        s.record(name="a" * 235 + "-" + "b" * 17)
+        await s.flush()
+    name = s.server.seen[0].body["metadata"]["name"]
+    assert len(name) <= 253
+    assert name.startswith("a" * 235 + ".")
+
+
+async def test_the_same_event_again_counts_up_the_first() -> None:
+    async with Setting() as s:
+        s.record()
+        await s.flush()
+        s.time.now_s = 60
+        s.record()
+        await s.flush()
+    first, second = s.server.seen
+    assert second.method == "PATCH"
+    assert second.path == "/api/v1/namespaces/ns/events/" + first.body["metadata"]["name"]
+    assert second.body == {"count": 2, "lastTimestamp": "2026-03-01T12:01:00Z"}
+
+
+async def test_the_same_event_many_times_at_once_is_one_write() -> None:
+    async with Setting() as s:
+        for _ in range(5):
+            s.record()
+        await s.flush()
+    assert s.writes == [("POST", 5)]
+
+
+@pytest.mark.parametrize(
+    "change", [{"message": "other"}, {"reason": "Other"}, {"type": "Warning"}, {"uid": "v"}, {"name": "q"}]
+)
+async def test_a_different_event_is_one_of_its_own(change: dict[str, str]) -> None:
+    async with Setting() as s:
+        s.record()
+        s.record(**change)
+        await s.flush()
+    assert s.writes == [("POST", 1), ("POST", 1)]
+
+
+async def test_an_event_that_the_server_has_forgotten_is_created_again() -> None:
+    async with Setting(reply({}), failure(404), reply({})) as s:
+        s.record()
+        await s.flush()
+        s.record()
+        await s.flush()
+    assert s.writes == [("POST", 1), ("PATCH", 2), ("POST", 1)]
+
+
+async def test_one_object_gets_a_burst_of_25_events() -> None:
+    async with Setting() as s:
+        for i in range(30):
+            s.record(message=f"number {i}")
+        await s.flush()
+    assert (len(s.server.seen), s.recorder.dropped) == (25, 5)
+
+
+async def test_one_object_gets_one_more_event_every_five_minutes() -> None:
+    async with Setting() as s:
+        for i in range(25):
+            s.record(message=f"number {i}")
+        s.time.now_s = 300
+        s.record(message="allowed")
+        s.record(message="too many")
+        await s.flush()
+    assert (s.server.seen[-1].body["message"], s.recorder.dropped) == ("allowed", 1)
+
+
+async def test_a_noisy_object_does_not_silence_another() -> None:
+    async with Setting() as s:
+        for i in range(30):
+            s.record(message=f"number {i}")
+        s.record(uid="other")
+        await s.flush()
+    assert s.server.seen[-1].body["involvedObject"]["uid"] == "other"
+
+
+async def test_a_full_queue_drops_and_counts() -> None:
+    async with Setting(hang(), closing_s=0.01) as s:
+        for i in range(QUEUE_EVENTS + 3):
+            s.record(uid=f"u{i}")
+        assert s.recorder.dropped == 3
+
+
+@pytest.mark.parametrize("fault", [failure(403), failure(500), drop()], ids=["403", "500", "dropped"])
+async def test_a_failed_write_is_counted_and_does_not_stop_the_next(fault: Answer) -> None:
+    async with Setting(fault) as s:
+        s.record()
+        s.record(message="second")
+        await s.flush()
+    assert (s.recorder.failed, s.server.seen[-1].body["message"]) == (1, "second")
+
+
+async def test_a_failed_write_is_logged_with_its_cause() -> None:
+    async with Setting(failure(403, message="no events for you")) as s:
+        with capture_logs() as logs:
+            s.record()
+            await s.flush()
+    assert logs[0]["event"] == "event not written"
+    assert "no events for you (HTTP 403)" in logs[0]["error"]
+
+
+async def test_what_is_left_is_written_on_leaving() -> None:
+    async with Setting() as s:
+        s.record()
+    assert s.writes == [("POST", 1)]
+
+
+async def test_a_server_that_hangs_does_not_hold_up_leaving() -> None:
+    async with Setting(hang(), closing_s=0.01) as s:
+        s.record()
+        s.record(message="never tried")
+        await s.server.wait_for_requests(1)
+    assert (s.recorder.failed, s.recorder.dropped) == (1, 1)
+
+
+async def test_events_after_leaving_are_dropped_and_counted() -> None:
+    async with Setting() as s:
+        pass
+    s.record()
+    assert (s.server.seen, s.recorder.dropped) == ([], 1)
+
+
+async def test_a_long_message_is_cut_to_1024_bytes_between_characters() -> None:
+    async with Setting() as s:
+        s.record(message="x" + "é" * 600)
+        await s.flush()
+    assert s.server.seen[0].body["message"] == "x" + "é" * 511
+
+
+def test_cutting_replaces_what_utf_8_cannot_hold() -> None:
+    assert cut("a\ud800b", 10) == "a?b"
