@@ -1,0 +1,78 @@
+"""Fixtures for every test, and the one-time build of the programs that the selected tests run."""
+
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import binaries, node
+from harness.availability import require
+from harness.cluster import Cluster
+from harness.controlplane import ControlPlane
+from harness.leftovers import no_task_left_behind
+
+REAL_MARKERS = ("control_plane", "real_node")
+BUILD_FAILURE = pytest.StashKey[str]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every coroutine test the check that it leaves no task behind."""
+    for item in items:
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
+            item.fixturenames.insert(0, "watched_tasks")
+
+
+@pytest.fixture
+async def watched_tasks() -> AsyncIterator[None]:
+    """Fail a test whose tasks still run after its fixtures are closed."""
+    async with no_task_left_behind():
+        yield
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what the selected tests run now, because a build takes longer than any test's time limit."""
+    wanted = any(item.get_closest_marker(marker) for item in session.items for marker in REAL_MARKERS)
+    if not wanted or session.config.option.collectonly or binaries.describe_obstacle():
+        return
+    capture = session.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        try:
+            binaries.ensure_all()
+        except binaries.BuildError as error:
+            session.config.stash[BUILD_FAILURE] = str(error)
+
+
+@pytest.fixture(scope="session")
+def control_plane_binaries(pytestconfig: pytest.Config) -> None:
+    """Skip, or fail in CI, where the real Kubernetes can be neither found nor built."""
+    obstacle = pytestconfig.stash.get(BUILD_FAILURE, None) or binaries.describe_obstacle()
+    require(obstacle is None, f"no real Kubernetes: {obstacle}")
+
+
+@pytest.fixture(scope="session")
+def control_plane(control_plane_binaries: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Return a real etcd and API server, shared by all tests: give objects names of your own, and delete them."""
+    with ControlPlane(tmp_path_factory.mktemp("controlplane")) as running:
+        yield running
+
+
+@pytest.fixture
+def own_control_plane(control_plane_binaries: None, tmp_path: Path) -> Iterator[ControlPlane]:
+    """Return a real etcd and API server for one test alone, to restart or fill as it likes."""
+    with ControlPlane(tmp_path / "controlplane") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def real_node_tools(control_plane_binaries: None) -> None:
+    """Skip, or fail in CI, where a real kubelet and containers cannot run."""
+    obstacle = node.describe_obstacle()
+    require(obstacle is None, f"no real node: {obstacle}")
+
+
+@pytest.fixture
+def cluster(real_node_tools: None, tmp_path: Path) -> Iterator[Cluster]:
+    """Return a whole real cluster of one node, whose kube-scheduler waits for the test to start it."""
+    with Cluster(tmp_path / "cluster") as running:
+        yield running

@@ -1,0 +1,191 @@
+"""A real Kubernetes control plane on loopback: etcd and kube-apiserver, and the controllers and scheduler on demand.
+
+It keeps everything below one directory. Logs stay there afterwards, for whoever looks into a failure; data does not.
+"""
+
+import json
+import shutil
+import socket
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from harness import binaries
+from harness.api import Api
+from harness.credentials import SERVICE_ADDRESS, Keys, User, write_kubeconfig
+from harness.processes import ChildProcess
+
+STOP_ORDER = ("kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd")
+
+
+class ControlPlane:
+    """A control plane as a context manager.
+
+    Attributes: `url`, `ca_file`, `admin_token` (group system:masters), `kubeconfig` (of the admin), `directory`, and
+    `api`, a client for the harness's own calls as admin.
+    """
+
+    def __init__(self, directory: Path, *, users: Iterable[User] = ()):
+        """Prepare a control plane in `directory` that knows `users` beside its admin."""
+        self.directory = directory
+        self._admin = User("admin", ("system:masters",))
+        self._users = (self._admin, *users)
+        self._etcd_port, self._etcd_peer_port, self._port = find_free_ports(3)
+        self._processes: dict[str, ChildProcess] = {}
+        self.url = f"https://127.0.0.1:{self._port}"
+        self.admin_token = self._admin.token
+        self.ca_file = directory / "keys" / "ca.pem"
+        self.kubeconfig = directory / "admin.kubeconfig"
+
+    def __enter__(self) -> Self:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._keys = Keys(self.directory / "keys")
+        self._keys.write_tokens(self._users)
+        self.write_kubeconfig(self.kubeconfig, self.admin_token)
+        self.api = self.connect(self.admin_token)
+        try:
+            self._start_etcd()
+            self.start_apiserver()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in STOP_ORDER:
+            self._stop(name)
+        shutil.rmtree(self.directory / "etcd", ignore_errors=True)
+
+    def connect(self, token: str) -> Api:
+        """Return a client for calls as the user with this token."""
+        return Api(port=self._port, ca_file=self.ca_file, token=token)
+
+    def write_kubeconfig(self, path: Path, token: str) -> None:
+        """Write a kubeconfig file for the user with this token."""
+        write_kubeconfig(path, url=self.url, ca_file=self.ca_file, token=token)
+
+    def create_service_account(self, namespace: str, name: str) -> str:
+        """Create a service account in an existing namespace; return a token for it."""
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        self.api.create(accounts, {"metadata": {"name": name}})
+        issued = self.api.create(f"{accounts}/{name}/token", {"spec": {"expirationSeconds": 3600}})
+        return str(issued["status"]["token"])
+
+    def restart_apiserver(self) -> None:
+        """Stop the API server and start it again at the same address with the same data."""
+        self.stop_apiserver()
+        self.start_apiserver()
+
+    def stop_apiserver(self) -> None:
+        """Take the API server away; etcd keeps its data."""
+        self._stop("kube-apiserver")
+
+    def start_apiserver(self) -> None:
+        """Start the API server and wait until it is ready."""
+        keys = self._keys
+        server = self._start(
+            "kube-apiserver",
+            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            "--bind-address=127.0.0.1",
+            f"--advertise-address={SERVICE_ADDRESS}",
+            "--endpoint-reconciler-type=none",
+            f"--secure-port={self._port}",
+            *self._serving_flags(),
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={keys.account_public_file}",
+            f"--service-account-signing-key-file={keys.account_key_file}",
+            f"--token-auth-file={keys.token_file}",
+            "--authorization-mode=RBAC,Node",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--disable-admission-plugins=ServiceAccount",
+            "--allow-privileged",
+        )
+        server.wait_until(lambda: self.api.answers("/readyz"))
+
+    def start_controller_manager(self) -> None:
+        """Start the controllers (Deployments, garbage collection, nodes ...) and wait until they are healthy."""
+        (port,) = find_free_ports(1)
+        manager = self._start(
+            "kube-controller-manager",
+            f"--kubeconfig={self.kubeconfig}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            *self._serving_flags(),
+            f"--service-account-private-key-file={self._keys.account_key_file}",
+            f"--root-ca-file={self.ca_file}",
+            "--leader-elect=false",
+            "--controllers=*,-node-ipam-controller,-node-route-controller,-cloud-node-lifecycle-controller",
+        )
+        health = Api(port=port, ca_file=self.ca_file, token=self.admin_token)
+        manager.wait_until(lambda: health.answers("/healthz"))
+
+    def start_scheduler(self, config: Mapping[str, Any]) -> None:
+        """Start kube-scheduler with a KubeSchedulerConfiguration; the way to the API server is added to it."""
+        (port,) = find_free_ports(1)
+        file = self.directory / "kube-scheduler.config"
+        connection = {
+            "clientConnection": {"kubeconfig": str(self.kubeconfig)},
+            "leaderElection": {"leaderElect": False},
+        }
+        file.write_text(json.dumps({**config, **connection}))
+        scheduler = self._start(
+            "kube-scheduler",
+            f"--config={file}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            *self._serving_flags(),
+        )
+        health = Api(port=port, ca_file=self.ca_file, token=self.admin_token)
+        scheduler.wait_until(lambda: health.answers("/healthz"))
+
+    def stop_scheduler(self) -> None:
+        """Take kube-scheduler away."""
+        self._stop("kube-scheduler")
+
+    def _start_etcd(self) -> None:
+        clients = f"http://127.0.0.1:{self._etcd_port}"
+        peers = f"http://127.0.0.1:{self._etcd_peer_port}"
+        etcd = self._start(
+            "etcd",
+            f"--data-dir={self.directory / 'etcd'}",
+            "--unsafe-no-fsync",
+            f"--listen-client-urls={clients}",
+            f"--advertise-client-urls={clients}",
+            f"--listen-peer-urls={peers}",
+            f"--initial-advertise-peer-urls={peers}",
+            f"--initial-cluster=default={peers}",
+        )
+        etcd.wait_until(lambda: _accepts(self._etcd_port))
+
+    def _serving_flags(self) -> tuple[str, str]:
+        file = self._keys.serving_file
+        return f"--tls-cert-file={file}", f"--tls-private-key-file={file}"
+
+    def _start(self, name: str, *flags: str) -> ChildProcess:
+        if name in self._processes:
+            raise RuntimeError(f"{name} of {self.directory} already runs; stop it first")
+        process = ChildProcess(name, [binaries.find(name), *flags], log=self.directory / f"{name}.log")
+        self._processes[name] = process
+        return process
+
+    def _stop(self, name: str) -> None:
+        if process := self._processes.pop(name, None):
+            process.stop()
+
+
+def find_free_ports(count: int) -> list[int]:
+    """Return loopback ports that nobody listens on now; all are held until the last one is found, so they differ."""
+    holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [int(holder.getsockname()[1]) for holder in holders]
+    finally:
+        for holder in holders:
+            holder.close()
+
+
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

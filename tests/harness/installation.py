@@ -1,0 +1,61 @@
+"""What sends pods through gpuloom, as HAMi's chart installs it: kube-scheduler's configuration and the webhook's."""
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+
+SCHEDULER_NAME = "hami-scheduler"
+NVIDIA_RESOURCES = (
+    "nvidia.com/gpu",
+    "nvidia.com/gpumem",
+    "nvidia.com/gpumem-percentage",
+    "nvidia.com/gpucores",
+    "nvidia.com/priority",
+)
+
+
+def scheduler_configuration(
+    extender_url: str, *, scheduler_name: str = SCHEDULER_NAME, resources: Iterable[str] = NVIDIA_RESOURCES
+) -> dict[str, Any]:
+    """Return a KubeSchedulerConfiguration with one profile and gpuloom as extender (wire protocol 7.3).
+
+    `extender_url` is the URL below which /filter and /bind are served; with https, its certificate is not checked.
+    """
+    secure = extender_url.startswith("https:")
+    extender = {
+        "urlPrefix": extender_url,
+        "filterVerb": "filter",
+        "bindVerb": "bind",
+        "nodeCacheCapable": True,
+        "weight": 1,
+        "httpTimeout": "30s",
+        "enableHTTPS": secure,
+        "managedResources": [{"name": name, "ignoredByScheduler": True} for name in resources],
+        **({"tlsConfig": {"insecure": True}} if secure else {}),
+    }
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": scheduler_name}],
+        "extenders": [extender],
+    }
+
+
+def webhook_configuration(url: str, *, ca_pem: bytes) -> dict[str, Any]:
+    """Return a MutatingWebhookConfiguration that sends new pods to gpuloom's `url` on loopback (wire protocol 7.4)."""
+    unless_ignored = {"matchExpressions": [{"key": "hami.io/webhook", "operator": "NotIn", "values": ["ignore"]}]}
+    new_pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"], "scope": "*"}
+    webhook = {
+        "name": "vgpu.hami.io",
+        "admissionReviewVersions": ["v1", "v1beta1"],
+        "clientConfig": {"url": url, "caBundle": base64.b64encode(ca_pem).decode()},
+        "failurePolicy": "Ignore",
+        "matchPolicy": "Equivalent",
+        "reinvocationPolicy": "Never",
+        "sideEffects": "None",
+        "timeoutSeconds": 10,
+        "rules": [new_pods],
+        "namespaceSelector": unless_ignored,
+        "objectSelector": unless_ignored,
+    }
+    return {"metadata": {"name": "hami-webhook"}, "webhooks": [webhook]}
