@@ -2,3 +2,7 @@
 
 Commands import what they need when they run, so that ``gpuloom --help`` loads neither servers nor NumPy.
 """
+
+from gpuloom.cli.commands import main
+
+__all__ = ["main"]
