@@ -1,0 +1,21 @@
+"""What can go wrong on a node, each with a text that names the object, whose fault it is and what to do."""
+
+
+class NodeError(Exception):
+    """Base of every error of this room."""
+
+
+class MachineError(NodeError):
+    """A machine description cannot be used; the message names the file and the key."""
+
+
+class CardReadError(NodeError):
+    """The cards of the machine cannot be read now; asking again later may work."""
+
+
+class KubeletError(NodeError):
+    """The kubelet cannot be reached or refused the plugin."""
+
+
+class AllocationError(NodeError):
+    """An Allocate call is refused; the message is what the kubelet shows on the pod."""

@@ -1,0 +1,96 @@
+"""Serving the plugin on its socket and announcing it to the kubelet (device plugin 2)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+
+from gpuloom.node.api import deviceplugin_pb2 as api
+from gpuloom.node.api.deviceplugin_pb2_grpc import RegistrationStub, add_DevicePluginServicer_to_server
+from gpuloom.node.errors import KubeletError
+from gpuloom.node.plugin import DevicePluginService, plugin_options
+
+API_VERSION = "v1beta1"
+_DIAL_TIMEOUT_S = 5.0
+_STOP_GRACE_S = 5.0
+_LONGEST_SOCKET_PATH = 107
+
+
+def check_socket_path(path: Path) -> None:
+    """Refuse a path that the operating system cannot bind.
+
+    Raises KubeletError.
+    """
+    length = len(str(path).encode())
+    if length > _LONGEST_SOCKET_PATH:
+        raise KubeletError(
+            f"socket path {path} has {length} bytes, the system allows {_LONGEST_SOCKET_PATH}: "
+            "choose a shorter device plugin directory"
+        )
+
+
+@asynccontextmanager
+async def dial(path: Path) -> AsyncIterator[grpc.aio.Channel]:
+    """Open a channel to a Unix socket. Go servers reject the socket path that gRPC would send as the authority."""
+    async with grpc.aio.insecure_channel(f"unix:{path}", options=[("grpc.default_authority", "localhost")]) as channel:
+        yield channel
+
+
+@asynccontextmanager
+async def serve(service: DevicePluginService, path: Path) -> AsyncIterator[None]:
+    """Serve on the socket inside the block, and remove it afterwards; a socket left behind is replaced.
+
+    Raises KubeletError when the socket cannot be served.
+    """
+    check_socket_path(path)
+    server = grpc.aio.server()
+    add_DevicePluginServicer_to_server(service, server)
+    try:
+        await _start(server, path)
+        yield
+    finally:
+        service.end_streams()
+        await server.stop(_STOP_GRACE_S)
+        await service.finish_allocations()
+        _remove(path)
+
+
+async def register(kubelet_socket: Path, *, endpoint: str, resource_name: str) -> None:
+    """Tell the kubelet about the plugin whose socket file is named `endpoint`.
+
+    Raises KubeletError.
+    """
+    request = api.RegisterRequest(
+        version=API_VERSION, endpoint=endpoint, resource_name=resource_name, options=plugin_options()
+    )
+    try:
+        async with dial(kubelet_socket) as channel:
+            await RegistrationStub(channel).Register(request, timeout=_DIAL_TIMEOUT_S)
+    except grpc.aio.AioRpcError as error:
+        raise KubeletError(
+            f"kubelet at {kubelet_socket} did not register {resource_name}: {error.details()}"
+        ) from error
+
+
+async def _start(server: grpc.aio.Server, path: Path) -> None:
+    try:
+        _remove(path)
+        server.add_insecure_port(f"unix:{path}")
+        await server.start()
+    except (OSError, RuntimeError) as error:
+        raise KubeletError(f"cannot serve the device plugin on {path}: {error}") from error
+    await _check_is_up(path)
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+async def _check_is_up(path: Path) -> None:
+    try:
+        async with dial(path) as channel, asyncio.timeout(_DIAL_TIMEOUT_S):
+            await channel.channel_ready()
+    except TimeoutError as error:
+        raise KubeletError(f"the device plugin's own socket {path} does not answer") from error

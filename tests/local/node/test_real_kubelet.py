@@ -1,0 +1,102 @@
+"""The device plugin with a real kubelet, and what a real container sees of its share."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from harness.controlplane import ControlPlane
+from harness.node import RealNode
+from harness.objects import PODS, make_pod
+
+pytestmark = [pytest.mark.control_plane, pytest.mark.real_node]
+
+NODE = "gpu-node"
+NODE_PATH = f"/api/v1/nodes/{NODE}"
+LOCK = "hami.io/mutex.lock"
+REGISTER = "hami.io/node-nvidia-register"
+DEVICES = "hami.io/vgpu-devices-to-allocate"
+SHARE = "GPU-1afede84-4e70-2174-49af-f07ebb94d1ae,NVIDIA,20000,30:;"
+MAKE_LIMITER = "mkdir -p /usr/local/vgpu && cd /usr/local/vgpu && touch libvgpu.so ld.so.preload"
+LOOK_AROUND = "env; ls -l /usr/local/vgpu/libvgpu.so; ls -ld /tmp/vgpulock; grep -c ld.so.preload /proc/mounts"
+
+
+@pytest.fixture(scope="module")
+def node(
+    real_node_tools: None, control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RealNode]:
+    """A real node whose device plugin offers two simulated cards."""
+    with RealNode(control_plane, tmp_path_factory.mktemp("node"), name=NODE) as running:
+        running.run(["sh", "-c", MAKE_LIMITER])
+        flags = [f"--node-name={NODE}", "--cards=two-t4", f"--kubeconfig={control_plane.kubeconfig}"]
+        running.popen("device-plugin", [sys.executable, "-m", "gpuloom.cli", "device-plugin", *flags])
+        control_plane.api.wait_for(
+            NODE_PATH,
+            lambda found: (
+                found["status"]["allocatable"].get("nvidia.com/gpu") == "20"
+                and REGISTER in found["metadata"].get("annotations", {})
+            ),
+        )
+        yield running
+        for path in (f"{PODS}/shares", f"{PODS}/refused"):
+            if control_plane.api.answers(path):
+                control_plane.api.delete(path)
+    control_plane.api.delete(NODE_PATH)
+
+
+def start_pod(control_plane: ControlPlane, name: str, share: str) -> None:
+    """Lock the node for a pod that the kubelet starts at once, as if the scheduler had just bound it."""
+    control_plane.api.merge(NODE_PATH, {"metadata": {"annotations": {LOCK: f"2026-01-01T00:00:00Z,default,{name}"}}})
+    annotations = {"hami.io/vgpu-node": NODE, "hami.io/bind-phase": "allocating", DEVICES: share}
+    pod = make_pod(
+        name,
+        ["sh", "-c", LOOK_AROUND],
+        node=NODE,
+        scheduler_name="hami-scheduler",
+        limits={"nvidia.com/gpu": "1"},
+        annotations=annotations,
+    )
+    control_plane.api.create(PODS, pod)
+
+
+@pytest.fixture(scope="module")
+def container_log(node: RealNode, control_plane: ControlPlane) -> str:
+    """What a container with one share printed about itself."""
+    start_pod(control_plane, "shares", SHARE)
+    control_plane.api.wait_for(f"{PODS}/shares", lambda pod: pod["status"]["phase"] == "Succeeded")
+    return node.container_log("shares")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NVIDIA_VISIBLE_DEVICES=GPU-1afede84-4e70-2174-49af-f07ebb94d1ae",
+        "CUDA_DEVICE_MEMORY_LIMIT_0=20000m",
+        "CUDA_DEVICE_SM_LIMIT=30",
+        "LIBCUDA_LOG_LEVEL=1",
+    ],
+)
+def test_a_real_container_has_the_limits_of_its_share(container_log: str, line: str) -> None:
+    assert line in container_log.splitlines()
+
+
+def test_a_real_container_sees_the_limiters_files(container_log: str) -> None:
+    library, lock_dir, preloads = container_log.splitlines()[-3:]
+    assert library.endswith("/usr/local/vgpu/libvgpu.so")
+    assert lock_dir.startswith("drwxrwxrwx")
+    assert preloads == "1"
+
+
+def test_the_real_pod_is_marked_and_the_lock_released(container_log: str, control_plane: ControlPlane) -> None:
+    annotations = control_plane.api.get(f"{PODS}/shares")["metadata"]["annotations"]
+    assert (annotations["hami.io/bind-phase"], annotations[DEVICES]) == ("success", ";")
+    assert LOCK not in control_plane.api.get(NODE_PATH)["metadata"]["annotations"]
+
+
+def test_a_real_kubelet_fails_a_pod_that_the_plugin_refuses(node: RealNode, control_plane: ControlPlane) -> None:
+    start_pod(control_plane, "refused", "GPU-a,NVIDIA,1,1:GPU-b,NVIDIA,1,1:;")
+    pod = control_plane.api.wait_for(f"{PODS}/refused", lambda pod: pod["status"]["phase"] == "Failed")
+    assert pod["status"]["reason"] == "UnexpectedAdmissionError"
+    assert pod["status"]["message"].startswith(
+        "Pod was rejected: Allocate failed due to rpc error: code = Unknown desc = device number not matched"
+    )

@@ -1,0 +1,136 @@
+"""The worked examples of Allocate (device plugin 10.6), and what is refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from gpuloom.node.errors import AllocationError
+from gpuloom.node.plan import AllocatePlan, plan_allocation
+from gpuloom.node.response import Mount
+
+SEED = "GPU-1afede84-4e70-2174-49af-f07ebb94d1ae"
+A, B = "GPU-a,NVIDIA,1000,10:;", "GPU-b,NVIDIA,2000,20:;"
+
+
+@pytest.fixture
+def plan(settings, make_pod):
+    def make(to_allocate: str, *counts: int, has_license: bool = False, change=None, **pod) -> AllocatePlan:
+        return plan_allocation(
+            make_pod(to_allocate, **pod),
+            counts,
+            replace(settings, **(change or {})),
+            make_cache_id=lambda: "cache",
+            has_license=has_license,
+        )
+
+    return make
+
+
+def test_example_a_the_environment_follows_the_annotation_not_the_kubelets_ids(plan):
+    assert plan(f"{SEED},NVIDIA,20000,30:;", 1).grants[0].environment == {
+        "NVIDIA_VISIBLE_DEVICES": SEED,
+        "CUDA_DEVICE_MEMORY_LIMIT_0": "20000m",
+        "CUDA_DEVICE_SM_LIMIT": "30",
+        "CUDA_DEVICE_MEMORY_SHARED_CACHE": "/usr/local/vgpu/cache.cache",
+        "LIBCUDA_LOG_LEVEL": "1",
+    }
+
+
+def test_example_a_the_limiter_is_mounted_directory_first(plan):
+    assert plan(f"{SEED},NVIDIA,20000,30:;", 1).grants[0].mounts == (
+        Mount("/usr/local/vgpu", "/usr/local/vgpu/containers/u1_c", read_only=False),
+        Mount("/usr/local/vgpu/libvgpu.so", "/usr/local/vgpu/libvgpu.so", read_only=True),
+        Mount("/tmp/vgpulock", "/tmp/vgpulock", read_only=False),
+        Mount("/etc/ld.so.preload", "/usr/local/vgpu/ld.so.preload", read_only=True),
+    )
+
+
+def test_example_a_nothing_is_left_but_the_slot(plan):
+    result = plan(f"{SEED},NVIDIA,20000,30:;", 1)
+    assert (result.to_allocate, result.is_complete) == (";", True)
+
+
+TWO = ({"name": "a"}, {"name": "b"})
+
+
+def test_example_b_the_first_call_serves_the_first_container(plan):
+    result = plan(A + B, 1, containers=TWO)
+    assert (result.grants[0].container, result.to_allocate, result.is_complete) == ("a", ";" + B, False)
+
+
+def test_example_b_the_second_call_serves_the_second_container(plan):
+    result = plan(";" + B, 1, containers=TWO)
+    assert (result.grants[0].container, result.to_allocate, result.is_complete) == ("b", ";;", True)
+
+
+def test_example_c_another_number_of_devices_is_refused(plan):
+    with pytest.raises(AllocationError, match="device number not matched"):
+        plan("GPU-a,NVIDIA,1000,10:GPU-b,NVIDIA,1000,10:;", 1)
+
+
+def test_example_d_an_init_container_is_served_first(plan):
+    result = plan(A + B, 1, containers=({"name": "c"},), init_containers=({"name": "i"},))
+    assert result.grants[0].cache_dir == "/usr/local/vgpu/containers/u1_i"
+
+
+@pytest.mark.parametrize(("value", "preloaded"), [("true", False), ("1", False), ("false", True), ("yes", True)])
+def test_example_e_only_a_true_value_keeps_the_limiter_out(plan, value, preloaded):
+    container = {"name": "c", "env": [{"name": "CUDA_DISABLE_CONTROL", "value": value}]}
+    targets = [mount.container_path for mount in plan(A, 1, containers=(container,)).grants[0].mounts]
+    assert ("/etc/ld.so.preload" in targets) is preloaded
+
+
+def test_two_cards_get_a_limit_each_and_one_core_limit(plan):
+    environment = plan("GPU-a,NVIDIA,1000,10:GPU-b,NVIDIA,2000,20:;", 2).grants[0].environment
+    assert {key: value for key, value in environment.items() if key.startswith(("CUDA_DEVICE_", "NVIDIA"))} == {
+        "NVIDIA_VISIBLE_DEVICES": "GPU-a,GPU-b",
+        "CUDA_DEVICE_MEMORY_LIMIT_0": "1000m",
+        "CUDA_DEVICE_MEMORY_LIMIT_1": "2000m",
+        "CUDA_DEVICE_SM_LIMIT": "10",
+        "CUDA_DEVICE_MEMORY_SHARED_CACHE": "/usr/local/vgpu/cache.cache",
+    }
+
+
+def test_one_call_may_ask_for_several_containers(plan):
+    result = plan(A + B, 1, 1, containers=TWO)
+    assert ([grant.container for grant in result.grants], result.to_allocate) == (["a", "b"], ";;")
+
+
+def test_a_container_without_cards_keeps_its_place(plan):
+    result = plan(";" + B, 1, containers=TWO)
+    assert result.grants[0].container == "b"
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "value"),
+    [
+        ({"device_memory_scaling": 1.5}, "CUDA_OVERSUBSCRIBE", "true"),
+        ({"device_memory_scaling": 1.0}, "CUDA_OVERSUBSCRIBE", None),
+        ({"disable_core_limit": True}, "GPU_CORE_UTILIZATION_POLICY", "disable"),
+        ({"lib_cuda_log_level": ""}, "LIBCUDA_LOG_LEVEL", None),
+        ({"hook_path": "/opt"}, "CUDA_DEVICE_MEMORY_SHARED_CACHE", "/opt/vgpu/cache.cache"),
+    ],
+)
+def test_settings_show_in_the_environment(plan, change, key, value):
+    assert plan(A, 1, change=change).grants[0].environment.get(key) == value
+
+
+def test_a_license_on_the_host_is_mounted(plan):
+    targets = [mount.container_path for mount in plan(A, 1, has_license=True).grants[0].mounts]
+    assert targets[-2:] == ["/tmp/license", "/usr/bin/vgpuvalidator"]
+
+
+@pytest.mark.parametrize("text", ["", ";", ";;"])
+def test_a_pod_with_nothing_left_to_allocate_is_refused(plan, text):
+    with pytest.raises(AllocationError, match="device request not found"):
+        plan(text, 1)
+
+
+def test_an_unreadable_device_list_names_the_pod(plan):
+    with pytest.raises(AllocationError, match=r"invalid memory field.*pod ns/p"):
+        plan("GPU-a,NVIDIA,much,10:;", 1)
+
+
+def test_devices_for_a_container_that_the_pod_does_not_have_are_refused(plan):
+    with pytest.raises(AllocationError, match=r"1 containers.*number 2"):
+        plan(";" + B, 1)
