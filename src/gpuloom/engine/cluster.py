@@ -1,53 +1,46 @@
 """The cluster as the engine sees it: registered cards, the ledger over them, and the table made of both."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 
+from gpuloom.engine.division import DIVIDED_MODE, divide
 from gpuloom.engine.ledger import CardKey, Ledger, Reservation
-from gpuloom.engine.table import CardTable
-from gpuloom.model.card import Card
+from gpuloom.engine.quota import QuotaBook
+from gpuloom.engine.table import CardTable, NodeCards
+from gpuloom.vendors.profile import Geometries
 
 
 class Cluster:
-    """Registered cards and reservations, kept together so that the table is right after every change."""
+    """Registered cards, reservations and quotas, kept together so that the table is right after every change.
 
-    def __init__(self) -> None:
-        self._registered: dict[str, tuple[Card, ...]] = {}
-        self._table: CardTable | None = CardTable({})
+    geometries: how cards without published profiles can be divided
+    """
+
+    def __init__(self, geometries: Geometries = ()) -> None:
+        self.table = CardTable()
+        self.quotas = QuotaBook()
         self._ledger = Ledger()
+        self._geometries = geometries
 
     @property
     def ledger(self) -> Ledger:
         """The reservations, for reading; changes go through this class."""
         return self._ledger
 
-    @property
-    def table(self) -> CardTable:
-        """The card table as of now. It is made anew when cards were registered since; usage changes in place."""
-        if self._table is None:
-            self._table = CardTable(self._registered)
-            self._write_usage(self._ledger.held_cards(self._registered))
-        return self._table
-
-    @property
-    def registered(self) -> dict[str, tuple[Card, ...]]:
-        """The cards of every node that registered some."""
-        return dict(self._registered)
-
-    def register(self, node: str, cards: Sequence[Card]) -> bool:
+    def register(self, node: str, registered: NodeCards) -> bool:
         """Set the cards of a node, none to remove it; tell whether that changed anything."""
-        if tuple(cards) == self._registered.get(node, ()):
+        if registered == (self.table.registered(node) or NodeCards(())):
             return False
-        if cards:
-            self._registered[node] = tuple(cards)
+        if registered.cards:
+            self.table.register(node, registered)
+            self._write(node, (card.id for card in registered.cards))
         else:
-            del self._registered[node]
-        self._table = None
+            self.table.remove(node)
         return True
 
     def assume(self, reservation: Reservation) -> Reservation:
         """Reserve; the next decision sees it. Returns the reservation with its number."""
         entered, touched = self._ledger.assume(reservation)
-        self._write_usage(touched)
+        self._refresh(touched)
         return entered
 
     def confirm(self, uid: str) -> None:
@@ -56,18 +49,29 @@ class Cluster:
 
     def end_init(self, uid: str) -> bool:
         """Give back what only the pod's init containers held; tell whether anything was."""
-        return self._release(self._ledger.end_init, uid)
+        touched = self._ledger.end_init(uid)
+        self._refresh(touched)
+        return bool(touched)
 
     def forget(self, uid: str) -> bool:
         """End a pod's reservation; tell whether there was one."""
-        return self._release(self._ledger.forget, uid)
+        held = uid if self._ledger.find(uid) else None
+        self._refresh(self._ledger.forget(uid))
+        return held is not None
 
-    def _release(self, end: Callable[[str], set[CardKey]], uid: str) -> bool:
-        touched = end(uid)
-        self._write_usage(touched)
-        return bool(touched)
+    def _refresh(self, touched: Iterable[CardKey]) -> None:
+        by_node: dict[str, list[str]] = {}
+        for node, uuid in touched:
+            by_node.setdefault(node, []).append(uuid)
+        for node, uuids in by_node.items():
+            self._write(node, uuids)
 
-    def _write_usage(self, keys: set[CardKey]) -> None:
-        if self._table is not None:
-            for node, uuid in keys:
-                self._table.write_usage(node, uuid, self._ledger.usage((node, uuid)))
+    def _write(self, node: str, uuids: Iterable[str]) -> None:
+        registered = self.table.registered(node)
+        if registered is None:
+            return
+        self.table.write_usage(node, {uuid: self._ledger.usage((node, uuid)) for uuid in uuids})
+        held = self._ledger.on_node(node)
+        if any(card.mode == DIVIDED_MODE for card in registered.cards) or any(r.instances for r in held):
+            division = divide(registered.cards, self._geometries, held)
+            self.table.write_partitions(node, division.partitions, division.faulty)

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from gpuloom.engine.options import Options
+from gpuloom.engine.policies import CardPolicy, Weights, read_card_policy, read_weights
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.vendors.profile import Profile, SelectKeys
-from gpuloom.wire.keys import CARD_POLICY, NODE_POLICY
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.keys import CARD_POLICY, NODE_POLICY, WEIGHTS
 from gpuloom.wire.objects import Container, Pod, Quantity
 from gpuloom.wire.quantity import decode_strict_integer
-from gpuloom.wire.words import INT32_MAX
+from gpuloom.wire.words import INT32_MAX, decode_bool
 
 
 class Phase(Enum):
@@ -31,36 +34,62 @@ class ContainerDemand:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The cards that a pod's own annotations accept, as written (scheduler 6.2)."""
+    """The cards that a pod's own annotations accept, as written (scheduler 6.2).
 
-    use_types: tuple[str, ...] = ()
+    None where the pod does not care. A list that names nothing, such as ``","``, accepts nothing. The mode must contain
+    the card's mode.
+    """
+
+    use_types: tuple[str, ...] | None = None
     nouse_types: tuple[str, ...] = ()
-    use_uuids: tuple[str, ...] = ()
+    use_uuids: tuple[str, ...] | None = None
     nouse_uuids: tuple[str, ...] = ()
+    mode: str | None = None
 
-    def accepts_model(self, model: str) -> bool:
-        """Tell whether a card of this model may serve: parts of its name, ignoring case."""
+    @property
+    def names_uuids(self) -> bool:
+        """Whether the pod cares about single cards."""
+        return self.use_uuids is not None or bool(self.nouse_uuids)
+
+    @property
+    def takes_instances(self) -> bool:
+        """Whether parts of divided cards will do."""
+        return self.mode is None or "mig" in self.mode
+
+    def accepts_kind(self, model: str, mode: str) -> bool:
+        """Tell whether a card of this model and mode may serve: models by parts of their name, ignoring case."""
         model = model.lower()
-        if self.use_types and not any(part in model for part in self.use_types):
+        if self.use_types is not None and not any(part in model for part in self.use_types):
             return False
-        return not any(part in model for part in self.nouse_types)
+        if any(part in model for part in self.nouse_types):
+            return False
+        return self.mode is None or mode in self.mode
 
     def accepts_uuid(self, uuid: str) -> bool:
         """Tell whether this very card may serve."""
-        return (not self.use_uuids or uuid in self.use_uuids) and uuid not in self.nouse_uuids
+        return (self.use_uuids is None or uuid in self.use_uuids) and uuid not in self.nouse_uuids
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How nodes and cards are chosen among those that would do."""
+
+    node_policy: str
+    card_policy: CardPolicy
+    weights: Weights
+    numa_bind: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a pod asks for: containers in the order of the device lists (init first), and how to choose."""
+    """What a pod asks for: containers in the order of the device lists (init first), which cards, and how to choose."""
 
     uid: str
     namespace: str
     name: str
     containers: tuple[ContainerDemand, ...]
     selection: Selection
-    node_policy: str
-    card_policy: str
+    choice: Choice
 
     @property
     def wants_cards(self) -> bool:
@@ -73,20 +102,48 @@ class Demand:
         return tuple(container.phase for container in self.containers)
 
 
-def read_demand(pod: Pod, profile: Profile, *, node_policy: str, card_policy: str) -> Demand:
-    """Read what a pod asks for; the policies are the defaults where the pod names none (5.6)."""
+def asks_for_cards(pod: Pod, profile: Profile) -> bool:
+    """Tell whether any container of a pod asks for a card."""
+    return any(read_request(container, profile) is not None for container in pod.all_containers)
+
+
+def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
+    """Read what a pod asks for; ``options`` hold the policies where the pod names none (5.6).
+
+    Raises PolicyError when a pod that asks for cards has weights that cannot be read.
+    """
+    containers = tuple(
+        ContainerDemand(container.name, phase, read_request(container, profile))
+        for container, phase in zip(pod.all_containers, read_phases(pod), strict=True)
+    )
+    asks = any(container.request for container in containers)
     return Demand(
         uid=pod.metadata.uid,
         namespace=pod.namespace,
         name=pod.name,
-        containers=tuple(
-            ContainerDemand(container.name, phase, read_request(container, profile))
-            for container, phase in zip(pod.all_containers, read_phases(pod), strict=True)
-        ),
+        containers=containers,
         selection=_read_selection(pod.annotations, profile.select),
-        node_policy=pod.annotations.get(NODE_POLICY, node_policy),
-        card_policy=pod.annotations.get(CARD_POLICY, card_policy),
+        choice=_read_choice(pod.annotations if asks else {}, profile.select, options),
     )
+
+
+def _read_choice(annotations: Mapping[str, str], keys: SelectKeys, options: Options) -> Choice:
+    numa_bind = _read_flag(annotations.get(keys.numa_bind, ""))
+    return Choice(
+        node_policy=annotations.get(NODE_POLICY, options.node_policy),
+        card_policy=read_card_policy(
+            annotations.get(CARD_POLICY, options.card_policy), numa_bind=numa_bind, device_sort=options.device_sort
+        ),
+        weights=read_weights(annotations.get(WEIGHTS)),
+        numa_bind=numa_bind,
+    )
+
+
+def _read_flag(text: str) -> bool:
+    try:
+        return decode_bool(text)
+    except WireError:
+        return False
 
 
 def read_phases(pod: Pod) -> tuple[Phase, ...]:
@@ -148,13 +205,21 @@ def _read_percentage(container: Container, name: str) -> int:
 
 
 def _read_selection(annotations: Mapping[str, str], keys: SelectKeys) -> Selection:
+    use_types = _read_list(annotations, keys.use_type)
     return Selection(
-        use_types=tuple(part.lower() for part in _split(annotations.get(keys.use_type, ""))),
-        nouse_types=tuple(part.lower() for part in _split(annotations.get(keys.nouse_type, ""))),
-        use_uuids=_split(annotations.get(keys.use_uuid, "")),
-        nouse_uuids=_split(annotations.get(keys.nouse_uuid, "")),
+        use_types=None if use_types is None else _lower(use_types),
+        nouse_types=_lower(_read_list(annotations, keys.nouse_type) or ()),
+        use_uuids=_read_list(annotations, keys.use_uuid),
+        nouse_uuids=_read_list(annotations, keys.nouse_uuid) or (),
+        mode=annotations.get(keys.mode),
     )
 
 
-def _split(value: str) -> tuple[str, ...]:
-    return tuple(part for piece in value.split(",") if (part := piece.strip()))
+def _read_list(annotations: Mapping[str, str], key: str) -> tuple[str, ...] | None:
+    """Items without blanks around them, None when there is no annotation or nothing in it."""
+    value = annotations.get(key, "").strip()
+    return tuple(part for piece in value.split(",") if (part := piece.strip())) if value else None
+
+
+def _lower(parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(part.lower() for part in parts)

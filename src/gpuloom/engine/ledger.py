@@ -12,13 +12,14 @@ The ledger is keyed by node name and card id, not by rows, so cards may leave an
 their node. What a card holds is always summed from its entries, never counted up and down. Source: binding 2.2.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import count
+from itertools import chain, count
 
 from gpuloom.engine.demand import Phase
-from gpuloom.engine.usage import Usage, collapse
+from gpuloom.engine.usage import NOTHING, Usage, collapse
+from gpuloom.model.mig import MigAllocation
 from gpuloom.model.share import PodShares
 
 CardKey = tuple[str, str]
@@ -34,7 +35,12 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What one pod holds on one node."""
+    """What one pod holds on one node.
+
+    since       seconds of the caller's monotonic clock
+    decided_at  Unix seconds of the decision, 0 when it was not made here
+    instances   parts of divided cards that stand in an annotation of their own
+    """
 
     uid: str
     namespace: str
@@ -43,8 +49,9 @@ class Reservation:
     shares: PodShares
     phases: tuple[Phase, ...]
     standing: Standing
-    since: float  # seconds of the caller's monotonic clock
-    decided_at: int = 0  # Unix seconds of the decision, 0 when it was not made here
+    since: float
+    decided_at: int = 0
+    instances: tuple[MigAllocation, ...] = ()
     init_over: bool = False
     number: int = 0
 
@@ -53,6 +60,13 @@ class Reservation:
         """``namespace/name``, as people write it."""
         return f"{self.namespace}/{self.name}"
 
+    def usage_by_vendor(self) -> dict[str, dict[str, Usage]]:
+        """Sum what the pod holds, by vendor and by the id in its shares (a part of a divided card has its own)."""
+        return {
+            vendor: collapse(containers, self.phases, init_over=self.init_over)
+            for vendor, containers in self.shares.items()
+        }
+
 
 @dataclass(slots=True)
 class Ledger:
@@ -60,6 +74,8 @@ class Ledger:
 
     _reservations: dict[str, Reservation] = field(default_factory=dict)
     _entries: dict[CardKey, dict[str, Usage]] = field(default_factory=dict)
+    _on_node: dict[str, set[str]] = field(default_factory=dict)
+    _in_namespace: dict[tuple[str, str], dict[str, Usage]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def __len__(self) -> int:
@@ -76,6 +92,18 @@ class Ledger:
         """Tell whether nothing has superseded or ended this reservation."""
         held = self._reservations.get(reservation.uid)
         return held is not None and held.number == reservation.number
+
+    def on_node(self, node: str) -> list[Reservation]:
+        """Return the reservations on a node, in order of UID."""
+        return [self._reservations[uid] for uid in sorted(self._on_node.get(node, ()))]
+
+    def usage(self, key: CardKey) -> Usage:
+        """Sum what is held of one card."""
+        return sum(self._entries.get(key, {}).values(), NOTHING)
+
+    def namespace_usage(self, namespace: str, vendor: str) -> Usage:
+        """Sum what a namespace's pods hold of a vendor's cards."""
+        return sum(self._in_namespace.get((namespace, vendor), {}).values(), NOTHING)
 
     def assume(self, reservation: Reservation) -> tuple[Reservation, set[CardKey]]:
         """Enter a reservation under a new number; one that the pod had is superseded."""
@@ -101,31 +129,42 @@ class Ledger:
         reservation = self._reservations.pop(uid, None)
         if reservation is None:
             return set()
-        touched = {(reservation.node, uuid) for uuid in self._usages(reservation)}
+        touched = set(sum_by_card(reservation))
         for key in touched:
-            del self._entries[key][uid]
-            if not self._entries[key]:
-                del self._entries[key]
+            _remove(self._entries, key, uid)
+        for vendor in reservation.shares:
+            _remove(self._in_namespace, (reservation.namespace, vendor), uid)
+        self._on_node[reservation.node].discard(uid)
         return touched
-
-    def usage(self, key: CardKey) -> Usage:
-        """Sum what is held of one card."""
-        return sum(self._entries.get(key, {}).values(), Usage())
-
-    def held_cards(self, nodes: Iterable[str]) -> set[CardKey]:
-        """Return the cards of these nodes of which something is held."""
-        wanted = set(nodes)
-        return {key for key in self._entries if key[0] in wanted}
 
     def _enter(self, reservation: Reservation) -> set[CardKey]:
-        self._reservations[reservation.uid] = reservation
-        touched = set()
-        for uuid, usage in self._usages(reservation).items():
-            key = (reservation.node, uuid)
-            self._entries.setdefault(key, {})[reservation.uid] = usage
-            touched.add(key)
-        return touched
+        uid = reservation.uid
+        self._reservations[uid] = reservation
+        self._on_node.setdefault(reservation.node, set()).add(uid)
+        by_card = sum_by_card(reservation)
+        for key, usage in by_card.items():
+            self._entries.setdefault(key, {})[uid] = usage
+        for vendor, usages in reservation.usage_by_vendor().items():
+            total = sum(usages.values(), NOTHING)
+            self._in_namespace.setdefault((reservation.namespace, vendor), {})[uid] = total
+        return set(by_card)
 
-    @staticmethod
-    def _usages(reservation: Reservation) -> dict[str, Usage]:
-        return dict(collapse(reservation.shares, reservation.phases, init_over=reservation.init_over))
+
+def card_id(uuid: str) -> str:
+    """Return the card's own id of an id that may name a part of it, ``GPU-a[1-0]``."""
+    return uuid.partition("[")[0]
+
+
+def sum_by_card(reservation: Reservation) -> Mapping[CardKey, Usage]:
+    """Sum by physical card."""
+    totals: dict[CardKey, Usage] = {}
+    for uuid, usage in chain.from_iterable(u.items() for u in reservation.usage_by_vendor().values()):
+        key = (reservation.node, card_id(uuid))
+        totals[key] = totals.get(key, NOTHING) + usage
+    return totals
+
+
+def _remove(table: dict[tuple[str, str], dict[str, Usage]], key: tuple[str, str], uid: str) -> None:
+    del table[key][uid]
+    if not table[key]:
+        del table[key]

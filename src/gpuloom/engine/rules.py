@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuloom.model.cards import Cards, Flags
+from gpuloom.model.cards import BY_GEOMETRY, BY_PROFILES, Cards, Flags
 from gpuloom.model.reasons import Reason
 from gpuloom.model.want import Want
 
@@ -32,13 +32,23 @@ class Rule:
 
 
 def unhealthy(cards: Cards, _want: Want) -> Flags:
-    """Reject a card that its node reports as unhealthy."""
-    return ~cards.healthy
+    """Reject a card that its node reports as unhealthy, or of which pods hold what cannot be."""
+    return cards.healthy == 0
 
 
-def other_model(_cards: Cards, want: Want) -> Flags:
-    """Reject a card whose model the pod's annotations exclude."""
-    return want.refused_model
+def cordoned(cards: Cards, _want: Want) -> Flags:
+    """Reject a card that the administrator has taken out of service."""
+    return cards.cordoned != 0
+
+
+def other_kind(_cards: Cards, want: Want) -> Flags:
+    """Reject a card whose model or mode the pod's annotations exclude."""
+    return want.refused_kind
+
+
+def never(cards: Cards, _want: Want) -> Flags:
+    """Reject nothing: NUMA binding is a matter of several cards (:mod:`gpuloom.engine.walk`), this marks its turn."""
+    return cards.node < 0
 
 
 def other_uuid(_cards: Cards, want: Want) -> Flags:
@@ -49,6 +59,16 @@ def other_uuid(_cards: Cards, want: Want) -> Flags:
 def no_slot(cards: Cards, _want: Want) -> Flags:
     """Reject a card that as many containers share as may."""
     return cards.count <= cards.used_slots
+
+
+def not_alone(cards: Cards, want: Want) -> Flags:
+    """Reject a card in use when the pod wants to be alone."""
+    return (cards.used_slots > 0) & want.mutex
+
+
+def over_quota(cards: Cards, want: Want) -> Flags:
+    """Reject a card whose share alone exceeds what the namespace's quota still allows."""
+    return (want.memory_mib > want.headroom.memory_mib) | ((want.cores > want.headroom.cores) & (cards.node >= 0))
 
 
 def too_little_memory(cards: Cards, want: Want) -> Flags:
@@ -71,35 +91,69 @@ def cores_used_up(cards: Cards, want: Want) -> Flags:
     return (cards.total_cores != 0) & (cards.used_cores == cards.total_cores) & (want.cores == 0)
 
 
+def no_geometry(cards: Cards, want: Want) -> Flags:
+    """Reject a card divided by geometry without a large enough instance."""
+    return (cards.division == BY_GEOMETRY) & (cards.free_instance_mib < want.memory_mib)
+
+
+def no_placement(cards: Cards, want: Want) -> Flags:
+    """Reject a card with published profiles without room for a large enough instance."""
+    return (cards.division == BY_PROFILES) & (cards.free_instance_mib < want.memory_mib)
+
+
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         "health": Rule(Reason.CARD_NOT_HEALTH, unhealthy),
-        "model": Rule(Reason.CARD_TYPE_MISMATCH, other_model),
+        "cordon": Rule(Reason.CARD_CORDONED, cordoned),
+        "kind": Rule(Reason.CARD_TYPE_MISMATCH, other_kind),
+        "numa": Rule(Reason.NUMA_NOT_FIT, never),
         "uuid": Rule(Reason.CARD_UUID_MISMATCH, other_uuid),
         "slots": Rule(Reason.CARD_TIME_SLICING_EXHAUSTED, no_slot),
+        "mutex": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, not_alone),
+        "quota": Rule(Reason.RESOURCE_QUOTA_NOT_FIT, over_quota),
         "memory": Rule(Reason.CARD_INSUFFICIENT_MEMORY, too_little_memory),
         "cores": Rule(Reason.CARD_INSUFFICIENT_CORE, too_few_cores),
         "exclusive": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, not_exclusive),
         "full": Rule(Reason.CARD_COMPUTE_UNITS_EXHAUSTED, cores_used_up),
+        "geometry": Rule(Reason.CARD_NOT_FOUND_CUSTOM_FILTER_RULE, no_geometry),
+        "placement": Rule(Reason.CARD_MIG_TOPOLOGY_INFEASIBLE, no_placement),
     }
 )
 """The checks that a profile may name."""
 
 
-def select_rules(checks: Sequence[str]) -> tuple[Rule, ...]:
-    """Return the rules of a profile in its order.
+@dataclass(frozen=True, slots=True)
+class RuleOrder:
+    """The rules of a profile in the order in which they are asked; positions count from 1, 0 means absent.
+
+    numa_at   where NUMA binding has its turn
+    quota_at  where the namespace's quota has its turn
+    """
+
+    rules: tuple[Rule, ...]
+    numa_at: int
+    quota_at: int
+
+    def reason(self, position: int) -> Reason:
+        """Return the word of the rule at a position."""
+        return self.rules[position - 1].reason
+
+
+def select_rules(checks: Sequence[str]) -> RuleOrder:
+    """Return the rules of a profile.
 
     Raises ValueError for a name that is no rule.
     """
     unknown = [name for name in checks if name not in RULES]
     if unknown:
         raise ValueError(f"unknown checks {', '.join(unknown)}: known are {', '.join(RULES)}")
-    return tuple(RULES[name] for name in checks)
+    positions = {name: position for position, name in enumerate(checks, 1)}
+    return RuleOrder(tuple(RULES[name] for name in checks), positions.get("numa", 0), positions.get("quota", 0))
 
 
-def judge(cards: Cards, want: Want, rules: Sequence[Rule]) -> Positions:
+def judge(cards: Cards, want: Want, order: RuleOrder) -> Positions:
     """Return for every card the position of the first rule that rejects it, 0 where none does."""
     positions = np.zeros(len(cards), np.uint8)
-    for position in range(len(rules), 0, -1):
-        np.copyto(positions, np.uint8(position), where=rules[position - 1].rejects(cards, want))
+    for position in range(len(order.rules), 0, -1):
+        np.copyto(positions, np.uint8(position), where=order.rules[position - 1].rejects(cards, want))
     return positions

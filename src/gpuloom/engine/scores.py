@@ -4,52 +4,53 @@ Scores are computed in double precision and rounded to 32 bits before anything c
 which are equal on paper are equal here.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuloom.engine.policies import SPREAD, SortKey, Weights
 from gpuloom.model.cards import Cards, Ints
 from gpuloom.model.want import Want
 
 Scores = NDArray[np.float32]
 
-BINPACK = "binpack"
-SPREAD = "spread"
 _SCALE = 10.0
 
 
-def score_cards(cards: Cards, want: Want) -> Scores:
+def score_cards(cards: Cards, want: Want, weights: Weights) -> Scores:
     """Score each card as full as it would be with the request: slots, cores and memory, 10 points each (5.2)."""
-    return _sum_of_ratios(
-        (cards.used_slots + want.cards, cards.count),
-        (cards.used_cores + want.score_cores, cards.total_cores),
-        (cards.used_memory_mib + want.score_memory_mib, cards.total_memory_mib),
+    need = want.score
+    return _weigh(
+        (weights.slot, cards.used_slots + need.slots, cards.count),
+        (weights.core, cards.used_cores + need.cores, cards.total_cores),
+        (weights.memory, cards.used_memory_mib + need.memory_mib, cards.total_memory_mib),
     )
 
 
-def score_nodes(cards: Cards, starts: Ints) -> Scores:
-    """Score each node as full as it is now, without the request, over all its cards (5.4).
+def score_node(used: Sequence[int], total: Sequence[int]) -> np.float32:
+    """Score a node as full as it is now, without the request (5.4).
 
-    starts: first row of each node and, last, the number of rows.
+    used, total: slots, cores and memory, each summed over all cards of the node.
     """
-    columns = (
-        (cards.used_slots, cards.count),
-        (cards.used_cores, cards.total_cores),
-        (cards.used_memory_mib, cards.total_memory_mib),
-    )
-    return _sum_of_ratios(*((_sum_by_node(used, starts), _sum_by_node(total, starts)) for used, total in columns))
+    if not all(total):
+        return np.float32(0.0)
+    return np.float32(_SCALE * sum(int(have) / int(room) for have, room in zip(used, total, strict=True)))
 
 
-def order_cards(cards: Cards, want: Want, policy: str) -> Ints:
-    """Return the rows of one node in the order in which HAMi tries them (5.3).
+def order_cards(cards: Cards, want: Want, order: tuple[SortKey, ...], weights: Weights) -> Ints:
+    """Return the rows of one node in the order in which they are tried (5.3).
 
-    ``binpack`` takes the lowest NUMA node first and there the fullest card, every other word the highest NUMA node and
-    there the emptiest card. Among equals the highest index comes first, then the card registered last.
+    Among equals the highest index comes first, then the card registered last.
     """
-    score = score_cards(cards, want)
-    registered = np.arange(len(cards))
-    if policy == BINPACK:
-        return np.lexsort((-registered, -cards.index, -score, cards.numa))
-    return np.lexsort((-registered, -cards.index, score, -cards.numa))
+    columns: dict[str, NDArray[Any]] = {
+        "numa": cards.numa,
+        "used": cards.used_slots,
+        "score": score_cards(cards, want, weights),
+    }
+    keys = [-columns[key[1:]] if key.startswith("-") else columns[key] for key in order]
+    return np.lexsort((-np.arange(len(cards)), -cards.index, *reversed(keys)))
 
 
 def order_nodes(candidates: Ints, scores: Scores, policy: str) -> Ints:
@@ -62,15 +63,11 @@ def order_nodes(candidates: Ints, scores: Scores, policy: str) -> Ints:
     return backwards[np.argsort(rank, kind="stable")]
 
 
-def _sum_of_ratios(*parts: tuple[Ints, Ints]) -> Scores:
-    total = np.zeros(len(parts[0][0]))
+def _weigh(*parts: tuple[int, Ints, Ints]) -> Scores:
+    """Sum ``weight x used / capacity``; nothing where a capacity is zero."""
+    total = np.zeros(len(parts[0][1]))
     usable = np.ones(len(total), bool)
-    for used, capacity in parts:
+    for weight, used, capacity in parts:
         usable &= capacity != 0
-        total += used / np.where(capacity == 0, 1, capacity)
+        total += weight * (used / np.where(capacity == 0, 1, capacity))
     return np.where(usable, _SCALE * total, 0.0).astype(np.float32)
-
-
-def _sum_by_node(column: Ints, starts: Ints) -> Ints:
-    running = np.concatenate((np.zeros(1, np.int64), np.cumsum(column)))
-    return np.asarray(running[starts[1:]] - running[starts[:-1]], np.int64)

@@ -1,104 +1,206 @@
-"""The card table: all cards of all nodes as rows, found by node and id."""
+"""The card table: all cards of all nodes as rows, kept up to date in place.
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+The rows of a node stay beside each other. A node whose number of cards changes gets new rows at the end; its old rows
+belong to no node from then on. So every change costs as much as one node has cards, whatever the size of the cluster.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gpuloom.engine.demand import Selection
+from gpuloom.engine.bench import Bench
+from gpuloom.engine.partitions import GeometryPartition, Partition
+from gpuloom.engine.scores import Scores, score_node
 from gpuloom.engine.usage import Usage
 from gpuloom.model.card import Card
-from gpuloom.model.cards import Cards, Flags, Ints
-from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
-from gpuloom.model.want import Want, percentage_of
+from gpuloom.model.cards import BY_GEOMETRY, BY_PROFILES, UNDIVIDED, Cards, Ints
+from gpuloom.wire.pairscores import PairScores
 
-MOST_CORES = 100
-"""A container asks for at most one whole card's cores (scheduler 6.3 row 8)."""
+NOBODY = 0
+"""The node of rows that belong to none."""
+_FIRST_CAPACITY = 64
+
+_Number = TypeVar("_Number", np.int64, np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCards:
+    """What a node says about its cards, and its administrator about them."""
+
+    cards: tuple[Card, ...]
+    pair_scores: PairScores = field(default_factory=dict)
+    cordoned: frozenset[str] = frozenset()
 
 
 class CardTable:
-    """The cards of a set of nodes. What is registered never changes in a table, what is used does.
+    """The cards of all nodes, what is used of them, and what follows from that for each node.
 
-    nodes   names, by position
-    starts  first row of each node and, last, the number of rows
-    uuids   card id, by row
+    names        of the nodes, by position; position 0 is nobody's
+    starts       first row of each node, ``ends`` one behind its last
+    uuids        card id, by row
+    kinds        model and mode, by the number in the column
+    partitions   state of divided cards, by row
+    node_scores  HAMi's node score, by position
+    version      counts changes; ``changed_at`` holds, by position, the version of the last change of that node
     """
 
-    def __init__(self, registered: Mapping[str, Sequence[Card]]) -> None:
-        self.nodes = tuple(registered)
-        self.starts: Ints = np.cumsum([0, *(len(cards) for cards in registered.values())], dtype=np.int64)
-        every = tuple(chain.from_iterable(registered.values()))
-        self.uuids = tuple(card.id for card in every)
-        models = {model: position for position, model in enumerate(dict.fromkeys(card.model for card in every))}
-        self._models = tuple(models)
-        self._positions = {name: position for position, name in enumerate(self.nodes)}
-        self._rows = {
-            (name, card.id): int(self.starts[position]) + offset
-            for position, (name, cards) in enumerate(registered.items())
-            for offset, card in enumerate(cards)
-        }
-        self.cards = Cards(
-            node=np.repeat(np.arange(len(self.nodes)), np.diff(self.starts)).astype(np.int64),
-            numa=_column(card.numa for card in every),
-            index=_column(card.index for card in every),
-            model=_column(models[card.model] for card in every),
-            healthy=np.fromiter((card.healthy for card in every), bool, len(every)),
-            count=_column(card.count for card in every),
-            total_memory_mib=_column(card.memory_mib for card in every),
-            total_cores=_column(card.cores for card in every),
-            used_slots=np.zeros(len(every), np.int64),
-            used_memory_mib=np.zeros(len(every), np.int64),
-            used_cores=np.zeros(len(every), np.int64),
-        )
+    def __init__(self) -> None:
+        self.names: list[str] = [""]
+        self.starts: Ints = np.zeros(_FIRST_CAPACITY, np.int64)
+        self.ends: Ints = np.zeros(_FIRST_CAPACITY, np.int64)
+        self.node_scores: Scores = np.zeros(_FIRST_CAPACITY, np.float32)
+        self.uuids: list[str] = []
+        self.kinds: list[tuple[str, str]] = []
+        self.partitions: dict[int, Partition] = {}
+        self.version = 0
+        self.changed_at: Ints = np.zeros(_FIRST_CAPACITY, np.int64)
+        self._kind_numbers: dict[tuple[str, str], int] = {}
+        self._positions: dict[str, int] = {}
+        self._rows: dict[tuple[str, str], int] = {}
+        self._registered: dict[str, NodeCards] = {}
+        # Flags are columns of 0 and 1 here; the rules compare with 0, so they need no other type.
+        self._columns = {f.name: np.zeros(_FIRST_CAPACITY, np.int64) for f in fields(Cards)}
+        self.cards = self._view()
+
+    def __contains__(self, node: str) -> bool:
+        return node in self._registered
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._registered)
 
     def position(self, node: str) -> int | None:
         """Return the position of a node, None when it has no cards here."""
-        return self._positions.get(node)
+        return self._positions[node] if node in self._registered else None
+
+    def registered(self, node: str) -> NodeCards | None:
+        """Return what a node registered."""
+        return self._registered.get(node)
 
     def rows_of(self, position: int) -> slice:
         """Return the rows of a node."""
-        return slice(int(self.starts[position]), int(self.starts[position + 1]))
+        return slice(int(self.starts[position]), int(self.ends[position]))
 
     def row(self, node: str, uuid: str) -> int | None:
         """Return the row of a card, None when the table does not have it."""
         return self._rows.get((node, uuid))
 
-    def write_usage(self, node: str, uuid: str, usage: Usage) -> None:
-        """Set what is used of one card; a card that the table does not have is ignored."""
-        row = self.row(node, uuid)
-        if row is not None:
-            self.cards.used_slots[row] = usage.slots
-            self.cards.used_memory_mib[row] = usage.memory_mib
-            self.cards.used_cores[row] = usage.cores
+    def bench(self, node: str) -> Bench:
+        """Return a node's cards to try a pod on."""
+        rows = self.rows_of(self._positions[node])
+        divided = (row for row in range(rows.start, rows.stop) if row in self.partitions)
+        partitions = {row - rows.start: self.partitions[row] for row in divided} if self.partitions else {}
+        return Bench(self.cards.rows(rows), self.uuids[rows], partitions, self._registered[node].pair_scores)
 
-    def want(self, request: Request, selection: Selection) -> Want:
-        """Work out for every row what the card would have to give (scheduler 6.3 rows 8 and 9, 5.2).
+    def register(self, node: str, registered: NodeCards) -> None:
+        """Set the cards of a node; usage starts at nothing."""
+        before = self._registered.get(node)
+        position = self._claim_position(node)
+        if before is None or len(before.cards) != len(registered.cards):
+            self._release_rows(position)
+            self._claim_rows(position, len(registered.cards))
+        for card in before.cards if before else ():
+            self._rows.pop((node, card.id), None)
+        self._registered[node] = registered
+        for row, card in enumerate(registered.cards, int(self.starts[position])):
+            self._rows[node, card.id] = row
+            self._write_card(row, card, registered)
+        self._summarize(position)
 
-        Amount wins over percentage in what a card must give, percentage over amount in the score.
-        """
-        total_mib = self.cards.total_memory_mib
-        amount = np.full(len(total_mib), request.memory_mib, np.int64)
-        given = request.memory_percentage not in {0, PERCENTAGE_NOT_SET}
-        share = percentage_of(total_mib, request.memory_percentage) if given else amount
-        return Want(
-            cards=request.cards,
-            cores=min(request.cores, MOST_CORES),
-            memory_mib=amount if request.memory_mib else share,
-            refused_model=self._refuse_models(selection),
-            refused_uuid=self._refuse_uuids(selection),
-            score_cores=request.cores,
-            score_memory_mib=share,
-        )
+    def remove(self, node: str) -> None:
+        """Take a node and its cards out."""
+        registered = self._registered.pop(node, None)
+        if registered is None:
+            return
+        for card in registered.cards:
+            self._rows.pop((node, card.id), None)
+        self._release_rows(self._positions[node])
+        self._summarize(self._positions[node])
 
-    def _refuse_models(self, selection: Selection) -> Flags:
-        by_model = np.array([not selection.accepts_model(model) for model in self._models], bool)
-        return by_model[self.cards.model] if self._models else np.zeros(0, bool)
+    def write_usage(self, node: str, usages: Mapping[str, Usage]) -> None:
+        """Set what is used of some cards of a node; cards that the table does not have are ignored."""
+        for uuid, usage in usages.items():
+            row = self._rows.get((node, uuid))
+            if row is not None:
+                self.cards.used_slots[row] = usage.slots
+                self.cards.used_memory_mib[row] = usage.memory_mib
+                self.cards.used_cores[row] = usage.cores
+        if node in self._registered:
+            self._summarize(self._positions[node])
 
-    def _refuse_uuids(self, selection: Selection) -> Flags:
-        if not selection.use_uuids and not selection.nouse_uuids:
-            return np.zeros(len(self.uuids), bool)
-        return np.fromiter((not selection.accepts_uuid(uuid) for uuid in self.uuids), bool, len(self.uuids))
+    def write_partitions(self, node: str, partitions: Mapping[str, Partition], faulty: set[str]) -> None:
+        """Set the state of a node's divided cards, and which cards must not be used."""
+        registered = self._registered[node]
+        for row, card in enumerate(registered.cards, int(self.starts[self._positions[node]])):
+            partition = partitions.get(card.id)
+            self.cards.healthy[row] = card.healthy and card.id not in faulty
+            if partition is not None:
+                self.partitions[row] = partition
+                self.cards.division[row] = BY_GEOMETRY if isinstance(partition, GeometryPartition) else BY_PROFILES
+                self.cards.free_instance_mib[row] = partition.largest_free_mib
+        self._note_change(self._positions[node])
+
+    def _write_card(self, row: int, card: Card, registered: NodeCards) -> None:
+        self.uuids[row] = card.id
+        self.partitions.pop(row, None)
+        cards = self.cards
+        cards.numa[row], cards.index[row] = card.numa, card.index
+        cards.kind[row] = self._number_kind(card.model, card.mode)
+        cards.healthy[row], cards.cordoned[row] = card.healthy, card.id in registered.cordoned
+        cards.count[row], cards.total_cores[row] = card.count, card.cores
+        cards.total_memory_mib[row] = card.memory_mib
+        cards.used_slots[row] = cards.used_memory_mib[row] = cards.used_cores[row] = 0
+        cards.division[row], cards.free_instance_mib[row] = UNDIVIDED, 0
+
+    def _number_kind(self, model: str, mode: str) -> int:
+        number = self._kind_numbers.setdefault((model, mode), len(self.kinds))
+        if number == len(self.kinds):
+            self.kinds.append((model, mode))
+        return number
+
+    def _claim_position(self, node: str) -> int:
+        position = self._positions.setdefault(node, len(self.names))
+        if position == len(self.names):
+            self.names.append(node)
+            if position == len(self.starts):
+                self.starts, self.ends = _double(self.starts), _double(self.ends)
+                self.node_scores, self.changed_at = _double(self.node_scores), _double(self.changed_at)
+        return position
+
+    def _claim_rows(self, position: int, count: int) -> None:
+        first = len(self.uuids)
+        while first + count > len(self._columns["node"]):
+            self._columns = {name: _double(column) for name, column in self._columns.items()}
+        self.uuids.extend([""] * count)
+        self.starts[position], self.ends[position] = first, first + count
+        self.cards = self._view()
+        self.cards.node[first : first + count] = position
+
+    def _release_rows(self, position: int) -> None:
+        rows = self.rows_of(position)
+        self.cards.node[rows] = NOBODY
+        for row in range(rows.start, rows.stop):
+            self.uuids[row] = ""
+            self.partitions.pop(row, None)
+        self.starts[position] = self.ends[position] = 0
+
+    def _view(self) -> Cards:
+        return Cards(**{name: column[: len(self.uuids)] for name, column in self._columns.items()})
+
+    def _summarize(self, position: int) -> None:
+        """Work out what follows from a node's cards, after any of them changed."""
+        here = self.cards.rows(self.rows_of(position))
+        used = (here.used_slots.sum(), here.used_cores.sum(), here.used_memory_mib.sum())
+        total = (here.count.sum(), here.total_cores.sum(), here.total_memory_mib.sum())
+        self.node_scores[position] = score_node(used, total)
+        self._note_change(position)
+
+    def _note_change(self, position: int) -> None:
+        self.version += 1
+        self.changed_at[position] = self.version
 
 
-def _column(values: Iterable[int]) -> Ints:
-    return np.fromiter(values, np.int64)
+def _double(column: NDArray[_Number]) -> NDArray[_Number]:
+    return np.concatenate((column, np.zeros_like(column)))

@@ -1,10 +1,10 @@
-"""What a pod holds on each card: the arithmetic of init, sidecar and regular containers (scheduler 4.5)."""
+"""What a pod holds: the arithmetic of init, sidecar and regular containers (scheduler 4.5)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuloom.engine.demand import Phase
-from gpuloom.model.share import PodShares, Share
+from gpuloom.model.share import ContainerShares, Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,29 +23,33 @@ class Usage:
         return Usage(max(self.slots, other.slots), max(self.memory_mib, other.memory_mib), max(self.cores, other.cores))
 
 
-def collapse(shares: PodShares, phases: Sequence[Phase], *, init_over: bool = False) -> Mapping[str, Usage]:
-    """Return what the pod as a whole holds, by card.
+NOTHING = Usage()
+
+
+def collapse(
+    containers: Sequence[ContainerShares], phases: Sequence[Phase], *, init_over: bool = False
+) -> dict[str, Usage]:
+    """Return what the pod as a whole holds, by the id that stands in its shares.
 
     Sidecars run beside everything, other init containers one at a time before the regular ones: the sum of sidecars
     plus the larger of the largest init container and the sum of the regular ones. With ``init_over`` the other init
     containers have ended and hold nothing any more.
     """
-    by_card: dict[str, dict[Phase, Usage]] = {}
-    for share, phase in _with_phases(shares, phases):
-        usages = by_card.setdefault(share.uuid, dict.fromkeys(Phase, Usage()))
+    by_id: dict[str, dict[Phase, Usage]] = {}
+    for share, phase in _with_phases(containers, phases):
+        usages = by_id.setdefault(share.uuid, dict.fromkeys(Phase, NOTHING))
         one = Usage(1, share.memory_mib, share.cores)
         usages[phase] = usages[phase] | one if phase is Phase.INIT else usages[phase] + one
-    return {uuid: _combine(usages, init_over=init_over) for uuid, usages in sorted(by_card.items())}
+    return {uuid: _combine(usages, init_over=init_over) for uuid, usages in sorted(by_id.items())}
 
 
-def _with_phases(shares: PodShares, phases: Sequence[Phase]) -> Iterable[tuple[Share, Phase]]:
-    for containers in shares.values():
-        for position, container in enumerate(containers):
-            phase = phases[position] if position < len(phases) else Phase.REGULAR
-            for share in container:
-                yield share, phase
+def _with_phases(containers: Sequence[ContainerShares], phases: Sequence[Phase]) -> Iterable[tuple[Share, Phase]]:
+    for position, shares in enumerate(containers):
+        phase = phases[position] if position < len(phases) else Phase.REGULAR
+        for share in shares:
+            yield share, phase
 
 
 def _combine(usages: Mapping[Phase, Usage], *, init_over: bool) -> Usage:
-    before = Usage() if init_over else usages[Phase.INIT]
+    before = NOTHING if init_over else usages[Phase.INIT]
     return usages[Phase.SIDECAR] + (before | usages[Phase.REGULAR])

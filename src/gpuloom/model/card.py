@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 
+from gpuloom.model.mig import MigProfile
+
 
 @dataclass(frozen=True, slots=True)
 class Card:
     """One accelerator card (GPU, NPU, ...) of one node, as registered: what there is, not what is used.
 
     ``count`` says how many containers may share the card, ``cores`` is in per cent (100 = one whole card), ``model``
-    is the ``type`` of the wire (``NVIDIA A40``), ``mode`` how the card is shared (``hami-core``, ``mig``, ``mps``).
+    is the ``type`` of the wire (``NVIDIA A40``), ``mode`` how the card is shared (``hami-core``, ``mig``, ``mps``),
+    ``mig_profiles`` what a card in mode ``mig`` can be cut into.
     """
 
     id: str
@@ -20,3 +23,4 @@ class Card:
     numa: int = 0
     mode: str = ""
     healthy: bool = False
+    mig_profiles: tuple[MigProfile, ...] = ()

@@ -8,26 +8,36 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+UNDIVIDED = 0
+BY_GEOMETRY = 1
+BY_PROFILES = 2
+"""How a card is divided in hardware, if it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cards:
     """Many cards, as columns of equal length.
 
-    ``node`` and ``model`` are positions in the table's lists of names; ``cores`` are per cent of one card;
-    ``used...`` is what pods hold now, everything else is what the node registered.
+    ``node`` and ``kind`` are positions in the table's lists; a kind is a model and a mode. ``cores`` are per cent of
+    one card. ``division`` says whether the card is divided in hardware and ``free_instance_mib`` how large the largest
+    instance is that is still to be had (-1 for none). ``used...``, ``free_instance_mib`` and ``healthy`` follow from
+    what pods hold, everything else is what the node registered or its administrator said. Flags are 0 and 1.
     """
 
     node: Ints
     numa: Ints
     index: Ints
-    model: Ints
-    healthy: Flags
+    kind: Ints
+    healthy: Ints
+    cordoned: Ints
     count: Ints
     total_memory_mib: Ints
     total_cores: Ints
     used_slots: Ints
     used_memory_mib: Ints
     used_cores: Ints
+    division: Ints
+    free_instance_mib: Ints
 
     def __len__(self) -> int:
         return len(self.node)
@@ -43,4 +53,5 @@ class Cards:
             used_slots=self.used_slots.copy(),
             used_memory_mib=self.used_memory_mib.copy(),
             used_cores=self.used_cores.copy(),
+            free_instance_mib=self.free_instance_mib.copy(),
         )

@@ -6,31 +6,52 @@ import numpy as np
 
 from gpuloom.model.cards import Flags, Ints
 
+UNLIMITED = 2**62
+"""More than any amount."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreNeed:
+    """What HAMi's device score adds to what is in use, which is not what the card must give (scheduler 5.2)."""
+
+    slots: int
+    cores: int
+    memory_mib: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """What a namespace's quota still allows."""
+
+    memory_mib: int = UNLIMITED
+    cores: int = UNLIMITED
+
 
 @dataclass(frozen=True, slots=True)
 class Want:
     """What each card would have to give: the need columns of a request, aligned with a card table.
 
-    ``refused_model`` and ``refused_uuid`` mark the rows that the pod's own annotations exclude. ``score_cores`` and
-    ``score_memory_mib`` are what HAMi's device score counts, which is not what the card must give (scheduler 5.2).
+    ``refused_kind`` and ``refused_uuid`` mark the rows that the pod's own annotations exclude, ``mutex`` says that only
+    cards which nobody uses will do.
     """
 
     cards: int
     cores: int
     memory_mib: Ints
-    refused_model: Flags
+    refused_kind: Flags
     refused_uuid: Flags
-    score_cores: int
-    score_memory_mib: Ints
+    mutex: bool
+    headroom: Headroom
+    score: ScoreNeed
 
     def rows(self, which: slice | Ints | Flags) -> "Want":
         """Return the same want for fewer rows of its table."""
         return replace(
             self,
             memory_mib=self.memory_mib[which],
-            refused_model=self.refused_model[which],
+            refused_kind=self.refused_kind[which],
             refused_uuid=self.refused_uuid[which],
-            score_memory_mib=self.score_memory_mib[which],
+            score=replace(self.score, memory_mib=self.score.memory_mib[which]),
         )
 
 

@@ -1,45 +1,29 @@
-"""``device-config.yaml``, the file that HAMi's scheduler and device plugin share (wire protocol 7.1).
+"""What ``device-config.yaml`` changes in the NVIDIA profile (wire protocol 7.1).
 
-A key that is absent is zero or empty, not the chart's value: the file replaces the profile's values as a whole.
+The file replaces the profile's values as a whole: a key that is absent is zero or empty, not the profile's value.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from gpuloom.model.mig import MigGeometry, MigPart
 from gpuloom.vendors.profile import ContainerChanges, Profile, ProfileError, RequestDefaults, ResourceNames
+from gpuloom.wire.device_config import MigEntry, decode_device_config
+from gpuloom.wire.errors import WireError
 
 
-class _Nvidia(msgspec.Struct, frozen=True, rename="camel"):
-    resource_count_name: str = ""
-    resource_memory_name: str = ""
-    resource_memory_percentage_name: str = ""
-    resource_core_name: str = ""
-    resource_priority_name: str = ""
-    overwrite_env: bool = False
-    default_memory: int = 0
-    default_cores: int = 0
-    default_gpu_num: int = msgspec.field(default=0, name="defaultGPUNum")
-    memory_factor: int = 0
-    gpu_core_policy: str = ""
-    runtime_class_name: str = ""
-
-
-class _DeviceConfig(msgspec.Struct, frozen=True):
-    nvidia: _Nvidia | None = None
-
-
-def apply_device_config(profile: Profile, text: bytes, name: str) -> Profile:
+def apply_device_config(profile: Profile, source: bytes | Mapping[str, Any], name: str) -> Profile:
     """Return the profile with the values of a device configuration; ``name`` is the file's, for messages.
 
-    Raises ProfileError when the file cannot be read or configures nothing.
+    ``source`` is the file's text, or its content as parsed already.
+    Raises ProfileError when it cannot be read or configures nothing.
     """
     try:
-        section = msgspec.yaml.decode(text, type=_DeviceConfig).nvidia
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        section = decode_device_config(source)
+    except WireError as error:
         raise ProfileError(f"{name}: {error}") from error
-    if section is None:
-        raise ProfileError(f"{name}: all configurations are empty")
     changes: dict[str, Any] = {
         "resources": ResourceNames(
             count=section.resource_count_name,
@@ -49,10 +33,14 @@ def apply_device_config(profile: Profile, text: bytes, name: str) -> Profile:
             priority=section.resource_priority_name,
         ),
         "request": RequestDefaults(
-            default_cards=section.default_gpu_num,
-            default_memory_mib=section.default_memory,
+            default_cards=section.default_cards,
+            default_memory_mib=section.default_memory_mib,
             default_cores=section.default_cores,
             memory_factor=section.memory_factor,
+        ),
+        "geometries": tuple(
+            (group.models, tuple(_expand(entries) for entries in group.allowed_geometries))
+            for group in section.known_mig_geometries
         ),
         "container": ContainerChanges(
             hide_cards=section.overwrite_env,
@@ -61,3 +49,8 @@ def apply_device_config(profile: Profile, text: bytes, name: str) -> Profile:
         ),
     }
     return msgspec.structs.replace(profile, **changes)
+
+
+def _expand(entries: Iterable[MigEntry]) -> MigGeometry:
+    """Instances one by one, in order."""
+    return tuple(MigPart(entry.memory_mib, entry.cores) for entry in entries for _ in range(entry.count))

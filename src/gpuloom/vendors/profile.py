@@ -4,6 +4,8 @@ from importlib.resources import files
 
 import msgspec
 
+from gpuloom.model.mig import MigGeometry
+
 
 class ProfileError(ValueError):
     """A profile or a device configuration cannot be used; the message names the file, the key and what to do."""
@@ -47,9 +49,10 @@ class ContainerChanges(_Part, frozen=True):
 
 
 class CardSource(_Part, frozen=True):
-    """Where a node says which cards it has."""
+    """Where a node says which cards it has, and how well they are linked."""
 
     register: str
+    pair_scores: str = ""
 
 
 class SelectKeys(_Part, frozen=True):
@@ -59,6 +62,8 @@ class SelectKeys(_Part, frozen=True):
     nouse_type: str = ""
     use_uuid: str = ""
     nouse_uuid: str = ""
+    numa_bind: str = ""
+    mode: str = ""
 
 
 class FitRules(_Part, frozen=True):
@@ -72,6 +77,11 @@ class WriteKeys(_Part, frozen=True):
 
     to_allocate: str
     allocated: str
+    instances: str = ""
+
+
+Geometries = tuple[tuple[tuple[str, ...], tuple[MigGeometry, ...]], ...]
+"""Parts of model names, and the ways in which cards of such a model can be cut."""
 
 
 class Profile(_Part, frozen=True):
@@ -85,6 +95,7 @@ class Profile(_Part, frozen=True):
     select: SelectKeys
     fit: FitRules
     write: WriteKeys
+    geometries: Geometries = ()
 
 
 def load_nvidia() -> Profile:

@@ -1,0 +1,22 @@
+"""The cards of one node, to try a pod on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuloom.engine.partitions import Partition
+from gpuloom.model.cards import Cards
+from gpuloom.wire.pairscores import PairScores
+
+
+@dataclass(slots=True)
+class Bench:
+    """The cards of one node, to try a pod on; usage here is the pod's own business."""
+
+    cards: Cards
+    uuids: Sequence[str]
+    partitions: dict[int, Partition]
+    pair_scores: PairScores
+
+    def copy(self) -> "Bench":
+        """Return a bench whose usage may change without touching this one."""
+        return Bench(self.cards.scratch(), self.uuids, dict(self.partitions), self.pair_scores)

@@ -1,0 +1,21 @@
+"""How the engine decides where the sources of its behaviour differ: one value, the same in live process and replay."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+DeviceSort = Literal["numa-first", "score-first"]
+ScoreSlots = Literal["nums", "one"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Defaults of policies, and switches (scheduler 10).
+
+    device_sort         whether cards are tried by NUMA node or by score first (D-01)
+    device_score_slots  whether a card's score counts the cards asked for or one slot (D-03)
+    """
+
+    node_policy: str = "binpack"
+    card_policy: str = "spread"
+    device_sort: DeviceSort = "numa-first"
+    device_score_slots: ScoreSlots = "nums"

@@ -1,0 +1,46 @@
+"""Resource quotas as HAMi enforces them: memory and cores of a vendor's cards, by namespace (scheduler 6.10)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuloom.engine.usage import Usage
+from gpuloom.model.want import UNLIMITED, Headroom
+from gpuloom.vendors.profile import Profile
+from gpuloom.wire.objects import ResourceQuota
+from gpuloom.wire.quantity import decode_strict_integer
+
+_PREFIX = "limits."
+
+
+@dataclass(slots=True)
+class QuotaBook:
+    """The limits of every quota object; where a namespace has several, the smallest counts (B-43)."""
+
+    _limits: dict[str, dict[str, Mapping[str, int]]] = field(default_factory=dict)
+
+    def apply(self, quota: ResourceQuota) -> None:
+        """Take a quota as it is now."""
+        limits = {
+            key.removeprefix(_PREFIX): value
+            for key, quantity in (quota.spec.hard or {}).items()
+            if key.startswith(_PREFIX) and (value := decode_strict_integer(quantity)) is not None
+        }
+        self._limits.setdefault(quota.namespace, {})[quota.name] = limits
+
+    def delete(self, quota: ResourceQuota) -> None:
+        """Take that a quota is gone."""
+        self._limits.get(quota.namespace, {}).pop(quota.name, None)
+
+    def limit(self, namespace: str, resource: str) -> int | None:
+        """Return a namespace's limit of a resource, None without one."""
+        found = [limits[resource] for limits in self._limits.get(namespace, {}).values() if resource in limits]
+        return min(found, default=None) if resource else None
+
+    def headroom(self, namespace: str, profile: Profile, used: Usage) -> Headroom:
+        """Return what a namespace may still take of a vendor's cards; memory limits count in the request's unit."""
+        memory = self.limit(namespace, profile.resources.memory)
+        cores = self.limit(namespace, profile.resources.cores)
+        return Headroom(
+            UNLIMITED if memory is None else memory * max(profile.request.memory_factor, 1) - used.memory_mib,
+            UNLIMITED if cores is None else cores - used.cores,
+        )
