@@ -1,7 +1,9 @@
-"""The words about a decision that reach people: event messages and the reply's reasons (scheduler 4.7)."""
+"""The words about a decision that reach people: event messages (scheduler 4.7)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from heapq import nsmallest
+from itertools import chain
 
 from gpuloom.engine.decision import Decision
 from gpuloom.model.refusal import Refusal
@@ -11,42 +13,53 @@ MESSAGE_LIMIT_BYTES = 1024
 """Longest event message that the API server takes."""
 
 _ONE_WORD = re.compile(r"[A-Z][A-Za-z]+")
+_MORE_THAN_FIT = MESSAGE_LIMIT_BYTES // 2
+"""No message holds more items than this: an item takes at least a character and a comma."""
 
 
-def describe_success(decision: Decision, candidates: int) -> str:
+def describe_success(decision: Decision) -> str:
     """Say which node was chosen, and the scores of all that fit, best last; cut to what an event can hold."""
+    fitting = decision.fitting.worst_first()
     head = (
-        f"find fit node({decision.node}), {candidates - len(decision.scores)} nodes not fit, "
-        f"{len(decision.scores)} nodes fit"
+        f"find fit node({decision.node}), {decision.candidates - len(fitting)} nodes not fit, {len(fitting)} nodes fit"
     )
-    return f"{head}({_join([f'{node}:{score:.2f}' for node, score in decision.scores], len(head) + 2)})"
+    items = [f"{node}:{score:.2f}" for node, score in fitting[:_MORE_THAN_FIT]]
+    return f"{head}({_join(items, len(fitting), len(head) + 2)})"
 
 
 def describe_failure(refusals: Mapping[str, Refusal], candidates: int) -> list[str]:
     """Say why no node fits: one message per reason word with its nodes, sorted, then the sum."""
-    nodes_by_word: dict[str, list[str]] = {}
-    for node, refusal in sorted(refusals.items()):
+    return [*_describe_reasons(refusals), f"no available node, {candidates} nodes do not meet"]
+
+
+def _describe_reasons(refusals: Mapping[str, Refusal]) -> Iterable[str]:
+    # Few different refusals are shared by many nodes, so words are counted per refusal, not per node.
+    nodes_by_refusal: dict[Refusal, list[str]] = {}
+    for node, refusal in refusals.items():
+        nodes_by_refusal.setdefault(refusal, []).append(node)
+    nodes_by_word: dict[str, list[list[str]]] = {}
+    for refusal, nodes in nodes_by_refusal.items():
         for reason in refusal.counts:
             if _ONE_WORD.fullmatch(reason.word):
-                nodes_by_word.setdefault(reason.word, []).append(node)
-    messages = []
-    for word, nodes in sorted(nodes_by_word.items()):
-        head = f"{len(nodes)} nodes {word}"
-        messages.append(f"{head}({_join(nodes, len(head) + 2)})")
-    return [*messages, f"no available node, {candidates} nodes do not meet"]
+                nodes_by_word.setdefault(reason.word, []).append(nodes)
+    for word, groups in sorted(nodes_by_word.items()):
+        total = sum(map(len, groups))
+        first = nsmallest(_MORE_THAN_FIT, chain.from_iterable(groups))
+        head = f"{total} nodes {word}"
+        yield f"{head}({_join(first, total, len(head) + 2)})"
 
 
-def _join(items: list[str], room_taken: int) -> str:
-    """Join with commas as far as the message limit allows and count the rest: ``a,b, and 388 more``."""
-    whole = ",".join(items)
+def _join(items: list[str], total: int, room_taken: int) -> str:
+    """Join the first of ``total`` items as far as the limit allows and count the rest: ``a,b, and 388 more``."""
     room = MESSAGE_LIMIT_BYTES - room_taken
-    if len(whole.encode()) <= room:
+    whole = ",".join(items)
+    if len(items) == total and len(whole.encode()) <= room:
         return whole
-    room -= len(f", and {len(items)} more")
+    room -= len(f", and {total} more")
     kept = 0
     for item in items:
         room -= len(item.encode()) + 1
         if room < 0:
             break
         kept += 1
-    return f"{','.join(items[:kept])}, and {len(items) - kept} more"
+    return f"{','.join(items[:kept])}, and {total - kept} more"

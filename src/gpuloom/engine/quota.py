@@ -31,15 +31,18 @@ class QuotaBook:
         """Take that a quota is gone."""
         self._limits.get(quota.namespace, {}).pop(quota.name, None)
 
-    def limit(self, namespace: str, resource: str) -> int | None:
-        """Return a namespace's limit of a resource, None without one."""
-        found = [limits[resource] for limits in self._limits.get(namespace, {}).values() if resource in limits]
-        return min(found, default=None) if resource else None
+    def limits(self, namespace: str) -> Mapping[str, int]:
+        """Return a namespace's limits by resource name."""
+        smallest: dict[str, int] = {}
+        for limits in self._limits.get(namespace, {}).values():
+            for resource, value in limits.items():
+                smallest[resource] = min(value, smallest.get(resource, value))
+        return smallest
 
     def headroom(self, namespace: str, profile: Profile, used: Usage) -> Headroom:
         """Return what a namespace may still take of a vendor's cards; memory limits count in the request's unit."""
-        memory = self.limit(namespace, profile.resources.memory)
-        cores = self.limit(namespace, profile.resources.cores)
+        limits = self.limits(namespace)
+        memory, cores = limits.get(profile.resources.memory), limits.get(profile.resources.cores)
         return Headroom(
             UNLIMITED if memory is None else memory * max(profile.request.memory_factor, 1) - used.memory_mib,
             UNLIMITED if cores is None else cores - used.cores,

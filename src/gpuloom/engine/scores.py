@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuloom.engine.policies import SPREAD, SortKey, Weights
+from gpuloom.engine.policies import SortKey, Weights
 from gpuloom.model.cards import Cards, Ints
 from gpuloom.model.want import Want
 
@@ -51,16 +51,6 @@ def order_cards(cards: Cards, want: Want, order: tuple[SortKey, ...], weights: W
     }
     keys = [-columns[key[1:]] if key.startswith("-") else columns[key] for key in order]
     return np.lexsort((-np.arange(len(cards)), -cards.index, *reversed(keys)))
-
-
-def order_nodes(candidates: Ints, scores: Scores, policy: str) -> Ints:
-    """Return the candidates worst first, best last; among equals the one that was named first is better (5.5).
-
-    candidates: positions of nodes in the order of the request; scores: by position.
-    """
-    backwards = candidates[::-1]
-    rank = -scores[backwards] if policy == SPREAD else scores[backwards]
-    return backwards[np.argsort(rank, kind="stable")]
 
 
 def _weigh(*parts: tuple[int, Ints, Ints]) -> Scores:

@@ -4,7 +4,8 @@ The rows of a node stay beside each other. A node whose number of cards changes 
 belong to no node from then on. So every change costs as much as one node has cards, whatever the size of the cluster.
 """
 
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
@@ -39,6 +40,7 @@ class CardTable:
     """The cards of all nodes, what is used of them, and what follows from that for each node.
 
     names        of the nodes, by position; position 0 is nobody's
+    positions    by name, of the nodes that have cards now
     starts       first row of each node, ``ends`` one behind its last
     uuids        card id, by row
     kinds        model and mode, by the number in the column
@@ -58,22 +60,13 @@ class CardTable:
         self.version = 0
         self.changed_at: Ints = np.zeros(_FIRST_CAPACITY, np.int64)
         self._kind_numbers: dict[tuple[str, str], int] = {}
-        self._positions: dict[str, int] = {}
+        self.positions: dict[str, int] = {}
+        self._places: dict[str, int] = {}
         self._rows: dict[tuple[str, str], int] = {}
         self._registered: dict[str, NodeCards] = {}
         # Flags are columns of 0 and 1 here; the rules compare with 0, so they need no other type.
         self._columns = {f.name: np.zeros(_FIRST_CAPACITY, np.int64) for f in fields(Cards)}
         self.cards = self._view()
-
-    def __contains__(self, node: str) -> bool:
-        return node in self._registered
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._registered)
-
-    def position(self, node: str) -> int | None:
-        """Return the position of a node, None when it has no cards here."""
-        return self._positions[node] if node in self._registered else None
 
     def registered(self, node: str) -> NodeCards | None:
         """Return what a node registered."""
@@ -87,12 +80,22 @@ class CardTable:
         """Return the row of a card, None when the table does not have it."""
         return self._rows.get((node, uuid))
 
-    def bench(self, node: str) -> Bench:
+    def bench(self, position: int) -> Bench:
         """Return a node's cards to try a pod on."""
-        rows = self.rows_of(self._positions[node])
+        rows = self.rows_of(position)
         divided = (row for row in range(rows.start, rows.stop) if row in self.partitions)
         partitions = {row - rows.start: self.partitions[row] for row in divided} if self.partitions else {}
-        return Bench(self.cards.rows(rows), self.uuids[rows], partitions, self._registered[node].pair_scores)
+        scores = self._registered[self.names[position]].pair_scores
+        return Bench(self.cards.rows(rows), self.uuids[rows], partitions, scores)
+
+    def snapshot(self) -> "CardTable":
+        """Return the table as it is now, for reading; later changes of this one do not show in it."""
+        frozen = copy.copy(self)
+        frozen.cards = self.cards.copy()
+        frozen.starts, frozen.ends = self.starts.copy(), self.ends.copy()
+        frozen.uuids, frozen.partitions = list(self.uuids), dict(self.partitions)
+        frozen._registered = dict(self._registered)  # noqa: SLF001 - the same class
+        return frozen
 
     def register(self, node: str, registered: NodeCards) -> None:
         """Set the cards of a node; usage starts at nothing."""
@@ -104,6 +107,7 @@ class CardTable:
         for card in before.cards if before else ():
             self._rows.pop((node, card.id), None)
         self._registered[node] = registered
+        self.positions[node] = position
         for row, card in enumerate(registered.cards, int(self.starts[position])):
             self._rows[node, card.id] = row
             self._write_card(row, card, registered)
@@ -114,10 +118,11 @@ class CardTable:
         registered = self._registered.pop(node, None)
         if registered is None:
             return
+        del self.positions[node]
         for card in registered.cards:
             self._rows.pop((node, card.id), None)
-        self._release_rows(self._positions[node])
-        self._summarize(self._positions[node])
+        self._release_rows(self._places[node])
+        self._summarize(self._places[node])
 
     def write_usage(self, node: str, usages: Mapping[str, Usage]) -> None:
         """Set what is used of some cards of a node; cards that the table does not have are ignored."""
@@ -128,19 +133,19 @@ class CardTable:
                 self.cards.used_memory_mib[row] = usage.memory_mib
                 self.cards.used_cores[row] = usage.cores
         if node in self._registered:
-            self._summarize(self._positions[node])
+            self._summarize(self._places[node])
 
     def write_partitions(self, node: str, partitions: Mapping[str, Partition], faulty: set[str]) -> None:
         """Set the state of a node's divided cards, and which cards must not be used."""
         registered = self._registered[node]
-        for row, card in enumerate(registered.cards, int(self.starts[self._positions[node]])):
+        for row, card in enumerate(registered.cards, int(self.starts[self._places[node]])):
             partition = partitions.get(card.id)
             self.cards.healthy[row] = card.healthy and card.id not in faulty
             if partition is not None:
                 self.partitions[row] = partition
                 self.cards.division[row] = BY_GEOMETRY if isinstance(partition, GeometryPartition) else BY_PROFILES
                 self.cards.free_instance_mib[row] = partition.largest_free_mib
-        self._note_change(self._positions[node])
+        self._note_change(self._places[node])
 
     def _write_card(self, row: int, card: Card, registered: NodeCards) -> None:
         self.uuids[row] = card.id
@@ -161,7 +166,7 @@ class CardTable:
         return number
 
     def _claim_position(self, node: str) -> int:
-        position = self._positions.setdefault(node, len(self.names))
+        position = self._places.setdefault(node, len(self.names))
         if position == len(self.names):
             self.names.append(node)
             if position == len(self.starts):

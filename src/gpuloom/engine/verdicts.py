@@ -5,7 +5,7 @@ decision asks the same rules again, but only about nodes that changed since. Tha
 set of rules, and it makes a decision independent of the size of the cluster.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,6 +49,9 @@ class Verdicts:
     fitting: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     refits: int = 0
     _refusals: dict[int, Refusal] = field(default_factory=dict)
+    _by_column: dict[bytes, Refusal] = field(default_factory=dict)
+    _by_counts: dict[tuple[tuple[int, int], ...], Refusal] = field(default_factory=dict)
+    _too_few_cards: Refusal = field(default_factory=lambda: refuse_node(Reason.NODE_INSUFFICIENT_DEVICE))
     _version: int = -1
 
     def refresh(self, table: CardTable) -> None:
@@ -66,30 +69,43 @@ class Verdicts:
         self.refits += len(changed)
         self._version = table.version
 
-    def refuse(self, table: CardTable, position: int) -> Refusal:
-        """Return why a node cannot serve, counted from the column alone."""
-        refusal = self._refusals.get(position)
+    def refuse(self, table: CardTable, positions: Ints) -> list[Refusal]:
+        """Return why nodes cannot serve, counted from the column alone; equal refusals are one object."""
+        known = self._refusals
+        places = positions.tolist()
+        for position in places:
+            if position not in known:
+                known[position] = self._refuse(table, position)
+        return [known[position] for position in places]
+
+    def _refuse(self, table: CardTable, position: int) -> Refusal:
+        rows = table.rows_of(position)
+        if self.shape.request.cards > rows.stop - rows.start and not self._may_divide(table, rows):
+            return self._too_few_cards
+        column = self.column[rows].tobytes()
+        refusal = self._by_column.get(column)
         if refusal is None:
-            rows = table.rows_of(position)
-            if self.shape.request.cards > rows.stop - rows.start and not self._may_divide(table, rows):
-                refusal = refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
-            else:
-                refusal = self._count(self.column[rows])
-            self._refusals[position] = refusal
+            refusal = self._by_column[column] = self._count(column)
         return refusal
 
-    def _count(self, column: Positions) -> Refusal:
-        by_reason: dict[Reason, int] = {}
-        for position in column.tolist():
-            reason = self.rules.reason(position) if position else Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST
-            by_reason[reason] = by_reason.get(reason, 0) + 1
-        return Refusal(by_reason, len(column))
+    def _count(self, column: bytes) -> Refusal:
+        """Make the refusal of a node with these verdicts; equal counts give the same object."""
+        counts = tuple(sorted(Counter(column).items()))
+        refusal = self._by_counts.get(counts)
+        if refusal is None:
+            by_reason: Counter[Reason] = Counter()
+            for position, count in counts:
+                reason = self.rules.reason(position) if position else Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST
+                by_reason[reason] += count
+            refusal = self._by_counts[counts] = Refusal(by_reason, len(column))
+        return refusal
 
     def _may_divide(self, table: CardTable, rows: slice) -> bool:
         return self.shape.selection.takes_instances and bool(table.cards.division[rows].any())
 
     def _judge_all(self, table: CardTable) -> None:
         self._refusals.clear()
+        self._by_column.clear()
         self.column[:] = self._judge(table, slice(0, len(table.cards)))
         fits = self.column == 0
         self.fitting = np.bincount(table.cards.node[fits], minlength=len(table.starts))

@@ -46,6 +46,10 @@ class Cards:
         """Return the same table with fewer rows: a view for a slice, a copy otherwise."""
         return Cards(**{field.name: getattr(self, field.name)[which] for field in fields(self)})
 
+    def copy(self) -> "Cards":
+        """Return a copy of all columns."""
+        return Cards(**{field.name: getattr(self, field.name).copy() for field in fields(self)})
+
     def scratch(self) -> "Cards":
         """Return a copy whose usage may change without touching this table."""
         return replace(

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from gpuloom.model.reasons import Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Refusal:
     """A node's refusal: how many of its ``total`` candidate cards say what.
 
@@ -16,7 +17,7 @@ class Refusal:
     counts: Mapping[Reason, int]
     total: int = 0
 
-    @property
+    @cached_property
     def text(self) -> str:
         """HAMi's wording, ``1/4 CardNotHealth, 3/4 CardInsufficientMemory``: plain string order (scheduler 6.4)."""
         if not self.total:

@@ -1,0 +1,35 @@
+"""The nodes that a decision may choose from, as positions in the card table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+import numpy as np
+
+from gpuloom.engine.table import NOBODY, CardTable
+from gpuloom.model.cards import Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Names of nodes in the order in which they were given, without repetition.
+
+    known    positions of those that have cards
+    unknown  names of those that have none
+    """
+
+    known: Ints
+    unknown: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.known) + len(self.unknown)
+
+
+def look_up(table: CardTable, names: Sequence[str]) -> Candidates:
+    """Find the positions of nodes."""
+    names = tuple(dict.fromkeys(names))
+    positions = np.fromiter(map(table.positions.get, names, repeat(NOBODY)), np.int64, len(names))
+    if positions.all():
+        return Candidates(positions, ())
+    unknown = tuple(name for name, position in zip(names, positions.tolist(), strict=True) if position == NOBODY)
+    return Candidates(positions[positions != NOBODY], unknown)
