@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from gpuloom.wire.errors import WireError
+from gpuloom.wire.gojson import decode_json
 from gpuloom.wire.objects import Pod
 
 _VERSIONS = frozenset({"admission.k8s.io/v1", "admission.k8s.io/v1beta1"})
@@ -52,8 +53,8 @@ def decode_review(body: bytes) -> Review:
     Raises WireError when it is none, or of an unknown version.
     """
     try:
-        review = msgspec.json.decode(body, type=_Review)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        review = decode_json(body, _Review)
+    except WireError as error:
         raise WireError(f"body is not an AdmissionReview: {error}") from error
     if review.kind != "AdmissionReview" or review.api_version not in _VERSIONS:
         raise WireError(f"body is not an AdmissionReview of a known version: {review.kind} {review.api_version}")
@@ -67,10 +68,7 @@ def decode_pod(raw: bytes) -> Pod:
 
     Raises WireError with the decoder's text.
     """
-    try:
-        return msgspec.json.decode(raw, type=Pod)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise WireError(str(error)) from error
+    return decode_json(raw, Pod)
 
 
 def encode_review(api_version: str, uid: str, verdict: Verdict) -> bytes:

@@ -4,15 +4,13 @@ Go structures without JSON tags: replies carry every field, nil ones as ``null``
 case.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
-from gpuloom.wire.errors import WireError
-from gpuloom.wire.objects import Pod
-
-_T = TypeVar("_T", bound=msgspec.Struct)
+from gpuloom.wire.gojson import decode_fields, decode_json
+from gpuloom.wire.objects import Node, Pod
 
 
 class FilterArgs(msgspec.Struct, frozen=True, gc=False):
@@ -21,6 +19,13 @@ class FilterArgs(msgspec.Struct, frozen=True, gc=False):
     pod: Pod | None = None
     nodenames: list[str] | None = None
     nodes: msgspec.Raw | None = None
+
+
+class _FilterBody(msgspec.Struct, frozen=True, gc=False):
+    pod: Pod | None = None
+    nodenames: list[str] | None = None
+    # Not optional: a decoder cannot tell "undecoded or null" from null.
+    nodes: msgspec.Raw = msgspec.Raw(b"")
 
 
 class BindArgs(msgspec.Struct, frozen=True, gc=False):
@@ -33,9 +38,9 @@ class BindArgs(msgspec.Struct, frozen=True, gc=False):
 
 
 class FilterResult(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
-    """The reply to a filter call; all five fields are always written."""
+    """The reply to a filter call; all five fields are always written. ``nodes`` is a list as it goes over the wire."""
 
-    nodes: None = None
+    nodes: msgspec.Raw | None = None
     node_names: Sequence[str] | None = None
     failed_nodes: Mapping[str, str] | None = None
     failed_and_unresolvable_nodes: None = None
@@ -53,7 +58,8 @@ def decode_filter_args(body: bytes) -> FilterArgs:
 
     Raises WireError with the decoder's text.
     """
-    return _decode(body, FilterArgs)
+    read = decode_fields(body, _FilterBody)
+    return FilterArgs(read.pod, read.nodenames, read.nodes if bytes(read.nodes) else None)
 
 
 def decode_bind_args(body: bytes) -> BindArgs:
@@ -61,7 +67,7 @@ def decode_bind_args(body: bytes) -> BindArgs:
 
     Raises WireError with the decoder's text.
     """
-    return _decode(body, BindArgs)
+    return decode_fields(body, BindArgs)
 
 
 def encode_result(result: FilterResult | BindResult) -> bytes:
@@ -69,16 +75,26 @@ def encode_result(result: FilterResult | BindResult) -> bytes:
     return msgspec.json.encode(result)
 
 
-def _decode(body: bytes, type_: type[_T]) -> _T:
-    try:
-        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-        known = {
-            key.lower(): value
-            for key, value in fields.items()
-            if key.lower() in type_.__struct_fields__ and bytes(value) != b"null"
-        }
-        # Put together again with the known spelling, so that each value is decoded once and typed.
-        joined = b",".join(b'"%s":%s' % (key.encode(), bytes(value)) for key, value in known.items())
-        return msgspec.json.decode(b"{%s}" % joined, type=type_)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise WireError(str(error)) from error
+@dataclass(frozen=True, slots=True)
+class ReceivedNode:
+    """A whole node from the body of a filter call: as gpuloom reads it, and as it was received."""
+
+    node: Node
+    raw: msgspec.Raw
+
+
+class _NodeList(msgspec.Struct, frozen=True):
+    items: list[msgspec.Raw] = []
+
+
+def decode_node_list(nodes: msgspec.Raw) -> tuple[ReceivedNode, ...]:
+    """Read the ``nodes`` of a filter call.
+
+    Raises WireError with the decoder's text when one of them cannot be read.
+    """
+    return tuple(ReceivedNode(decode_json(item, Node), item) for item in decode_fields(nodes, _NodeList).items)
+
+
+def encode_node_list(nodes: Iterable[ReceivedNode]) -> msgspec.Raw:
+    """Write the ``nodes`` of a reply: each one exactly as it was received."""
+    return msgspec.Raw(msgspec.json.encode({"metadata": {}, "items": [node.raw for node in nodes]}))

@@ -6,6 +6,8 @@ from typing import Final
 NODE_REGISTER: Final = "hami.io/node-nvidia-register"
 NODE_HANDSHAKE: Final = "hami.io/node-handshake"
 NODE_LOCK: Final = "hami.io/mutex.lock"
+NODE_PAIR_SCORES: Final = "hami.io/node-nvidia-score"
+NODE_CORDON: Final = "hami.io/device-cordon"
 
 # On pods, written by gpuloom; VGPU_NODE is a label as well.
 VGPU_NODE: Final = "hami.io/vgpu-node"
@@ -19,6 +21,7 @@ BIND_TIME: Final = "hami.io/bind-time"
 # On pods, written by users.
 NODE_POLICY: Final = "hami.io/node-scheduler-policy"
 CARD_POLICY: Final = "hami.io/gpu-scheduler-policy"
+WEIGHTS: Final = "hami.io/device-scoring-weights"
 
 # On pods, written by gpuloom alone.
 WOKEN: Final = "gpuloom.io/woken"
@@ -33,6 +36,9 @@ OWNED_POD_LABELS: Final = frozenset({VGPU_NODE})
 PHASE_ALLOCATING: Final = "allocating"
 PHASE_SUCCESS: Final = "success"
 PHASE_FAILED: Final = "failed"
+
+POD_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+"""Label of pods that start together."""
 
 LABEL_VALUE_LIMIT: Final = 63
 """Longest label value that Kubernetes accepts; a longer node name gets no label (scheduler B-21)."""

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from gpuloom.wire.keys import POD_GROUP_LABEL
+
 Quantity = str | int | float
 """A quantity as it stands in JSON, read by :mod:`gpuloom.wire.quantity`."""
 
@@ -117,6 +119,12 @@ class Container(KubeStruct, frozen=True):
         return self.restart_policy == "Always"
 
 
+class SchedulingGroup(KubeStruct, frozen=True):
+    """The group of pods that start together."""
+
+    pod_group_name: str | None = None
+
+
 class PodSpec(KubeStruct, frozen=True):
     """``spec`` of a pod."""
 
@@ -125,6 +133,7 @@ class PodSpec(KubeStruct, frozen=True):
     runtime_class_name: str | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
+    scheduling_group: SchedulingGroup | None = None
 
 
 class TerminatedState(KubeStruct, frozen=True):
@@ -183,6 +192,12 @@ class Pod(KubeObject, frozen=True):
         """Init containers, then regular ones: the order of every device list (wire protocol 3.2)."""
         yield from self.init_containers
         yield from self.containers
+
+    @property
+    def pod_group(self) -> str:
+        """Name of the group that the pod starts with, by label or spec; empty for a pod on its own."""
+        named = self.spec.scheduling_group.pod_group_name if self.spec.scheduling_group else None
+        return self.labels.get(POD_GROUP_LABEL) or named or ""
 
     @property
     def is_over(self) -> bool:

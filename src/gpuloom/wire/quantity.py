@@ -4,18 +4,34 @@ Integers only, never floats: a quantity is a whole number of ``10**-scale``.
 """
 
 import re
-from decimal import ROUND_UP, Decimal
+from dataclasses import dataclass
 
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Quantity
 
-_QUANTITY = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([eE][+-]?\d+|[A-Za-z]*)", re.ASCII)
+_QUANTITY = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+)|([A-Za-z]*))", re.ASCII)
 _DECIMAL_EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY_EXPONENTS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_LONGEST = 128
 _INT64_MAX = 2**63 - 1
-# Go keeps a quantity as an integer only while its digits and suffix cannot overflow: 1Pi is already a big number there.
-_BINARY_EXPONENT_LIMIT = 40
+_LONGEST = 128
+_LARGEST_EXPONENT = 2 * _LONGEST
+"""Beyond it every number of the longest text is too large, or smaller than one."""
+
+# Go keeps a quantity as an integer only while its digits cannot overflow, and judges that by their number: 100Ti and
+# 1Pi are big numbers there, which have no "as int64".
+_MOST_DECIMAL_DIGITS = 18
+_MOST_BINARY_DIGITS = {10: 11, 20: 8, 30: 5, 40: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """``[-]whole.fraction * 10**exponent * 2**binary``; no leading zeros, digits may be missing on both sides."""
+
+    negative: bool
+    whole: str
+    fraction: str
+    exponent: int
+    binary: int
 
 
 def decode_strict_integer(quantity: Quantity) -> int | None:
@@ -25,43 +41,64 @@ def decode_strict_integer(quantity: Quantity) -> int | None:
     A text that is no quantity gives None too: such an object does not pass the API server.
     """
     try:
-        negative, whole, fraction, exponent, binary = _parse(quantity)
+        number = _parse(quantity)
     except WireError:
         return None
-    if binary:
-        if fraction or binary > _BINARY_EXPONENT_LIMIT:
-            return None
-        value = int(whole or "0") << binary
-    else:
-        shift = exponent - len(fraction)
-        if shift < 0:
-            return None
-        value = int((whole + fraction) or "0") * 10**shift
-    return None if value > _INT64_MAX else -value if negative else value
+    value = _read_binary(number) if number.binary else _read_decimal(number)
+    return -value if value and number.negative else value
 
 
 def round_quantity(quantity: Quantity) -> int:
-    """Return the value rounded away from zero to an integer, as Go's "value".
+    """Return the value rounded away from zero to an integer, as Go's "value", at most 64 bits.
 
     Raises WireError when the text is no quantity.
     """
-    negative, whole, fraction, exponent, binary = _parse(quantity)
-    value = Decimal(f"{whole or '0'}.{fraction or '0'}E{exponent}") * 2**binary
-    rounded = int(value.to_integral_value(ROUND_UP))
-    return -rounded if negative else rounded
+    number = _parse(quantity)
+    value = int(number.whole + number.fraction or "0") << number.binary
+    shift = number.exponent - len(number.fraction)
+    value = value * _power(shift) if shift >= 0 else -(-value // _power(-shift))
+    value = min(value, _INT64_MAX)
+    return -value if number.negative else value
 
 
-def _parse(quantity: Quantity) -> tuple[bool, str, str, int, int]:
-    """Sign, whole digits, fraction digits, decimal exponent, binary exponent."""
-    text = quantity if isinstance(quantity, str) else repr(quantity)
-    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
-    if match is None or not (match[2] or match[3]):
+def _read_binary(number: _Number) -> int | None:
+    if number.fraction or max(len(number.whole), 1) > _MOST_BINARY_DIGITS.get(number.binary, 0):
+        return None
+    return int(number.whole or "0") << number.binary
+
+
+def _read_decimal(number: _Number) -> int | None:
+    digits = (number.whole or "0") + number.fraction
+    shift = number.exponent - len(number.fraction)
+    if shift < 0 or len(digits) > _MOST_DECIMAL_DIGITS:
+        return None
+    value = int(digits) * _power(shift)
+    return value if value <= _INT64_MAX else None
+
+
+def _power(exponent: int) -> int:
+    """Ten to the power of a natural number."""
+    return int(10**exponent)
+
+
+def _parse(quantity: Quantity) -> _Number:
+    text = quantity if isinstance(quantity, str) else _spell(quantity)
+    match = _QUANTITY.fullmatch(text) if 0 < len(text) <= _LONGEST else None
+    if match is None:
         raise WireError(f"not a quantity: {text[:80]!r}")
-    sign, whole, fraction, suffix = match[1], match[2], match[3] or "", match[4]
-    if suffix in _BINARY_EXPONENTS:
-        return sign == "-", whole, fraction, 0, _BINARY_EXPONENTS[suffix]
-    if suffix in _DECIMAL_EXPONENTS:
-        return sign == "-", whole, fraction, _DECIMAL_EXPONENTS[suffix], 0
-    if suffix[:1] in {"e", "E"} and len(suffix) <= 4:
-        return sign == "-", whole, fraction, int(suffix[1:]), 0
-    raise WireError(f"not a quantity: {text[:80]!r}")
+    negative, whole, fraction = match[1] == "-", match[2].lstrip("0"), match[3] or ""
+    if match[4]:
+        exponent = min(max(int(match[4]), -_LARGEST_EXPONENT), _LARGEST_EXPONENT)
+        return _Number(negative, whole, fraction, exponent, 0)
+    suffix = match[5]
+    if suffix not in _DECIMAL_EXPONENTS and suffix not in _BINARY_EXPONENTS:
+        raise WireError(f"not a quantity: {text[:80]!r}")
+    return _Number(negative, whole, fraction, _DECIMAL_EXPONENTS.get(suffix, 0), _BINARY_EXPONENTS.get(suffix, 0))
+
+
+def _spell(number: float) -> str:
+    """Write a JSON number as text; Python refuses to write integers of thousands of digits."""
+    try:
+        return repr(number)
+    except ValueError as error:
+        raise WireError("not a quantity: an integer of thousands of digits") from error

@@ -4,11 +4,11 @@
 container has a slot, empty or not, because positions carry meaning.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from gpuloom.model.share import ContainerShares, Share
+from gpuloom.model.share import ContainerShares, PodShares, Share
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.words import decode_int32
+from gpuloom.wire.words import decode_int32, join_fields
 
 
 def decode_shares(text: str) -> tuple[ContainerShares, ...]:
@@ -20,8 +20,27 @@ def decode_shares(text: str) -> tuple[ContainerShares, ...]:
 
 
 def encode_shares(containers: Iterable[Sequence[Share]]) -> str:
-    """Write a device list: one slot per container, ``;`` alone for a container without cards."""
+    """Write a device list: one slot per container, ``;`` alone for a container without cards.
+
+    Raises WireError when a share's text is empty or holds a separator.
+    """
     return "".join(f"{''.join(_encode_share(share) for share in shares)};" for shares in containers)
+
+
+def decode_pod_shares(annotations: Mapping[str, str], keys: Mapping[str, str]) -> PodShares:
+    """Read all device lists of a pod; ``keys`` maps vendor words to annotation keys. An absent key is an absent vendor.
+
+    Raises WireError when one list cannot be read: then nothing of the pod counts, whatever the vendor.
+    """
+    return {vendor: decode_shares(annotations[key]) for vendor, key in keys.items() if key in annotations}
+
+
+def encode_pod_shares(shares: PodShares, keys: Mapping[str, str]) -> dict[str, str]:
+    """Write the device lists of a pod as annotations; ``keys`` maps the vendor words in use to annotation keys.
+
+    Raises WireError when a share's text is empty or holds a separator.
+    """
+    return {keys[vendor]: encode_shares(containers) for vendor, containers in shares.items()}
 
 
 def take_next(text: str) -> tuple[int, ContainerShares, str]:
@@ -47,7 +66,9 @@ def has_shares(text: str) -> bool:
 
 
 def _encode_share(share: Share) -> str:
-    return f"{share.uuid},{share.vendor},{share.memory_mib},{share.cores}:"
+    if not share.uuid:
+        raise WireError("a share without a UUID cannot be written: it would be read as an empty slot")
+    return f"{join_fields((share.uuid, share.vendor, str(share.memory_mib), str(share.cores)))}:"
 
 
 def _decode_container(piece: str) -> ContainerShares:

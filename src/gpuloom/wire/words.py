@@ -1,17 +1,28 @@
-"""Small things that several formats share: Go's booleans, 32-bit integers, RFC 3339 times."""
+"""Small things that several formats share: Go's booleans, 32-bit integers, lists with commas, RFC 3339 times."""
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
+from typing import Annotated
+
+import msgspec
 
 from gpuloom.wire.errors import WireError
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_SEPARATORS = frozenset(",:;")
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2}:\d{2})(?:\.(\d+))?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII)
 
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
+
+Int32 = Annotated[int, msgspec.Meta(ge=INT32_MIN, le=INT32_MAX)]
+"""A JSON number that Go reads into 32 bits."""
+
+Natural32 = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
+"""The same where negative numbers make no sense."""
 
 
 def decode_bool(text: str) -> bool:
@@ -40,6 +51,28 @@ def decode_int32(text: str) -> int:
     if not _INTEGER.fullmatch(text) or len(text) > 64 or not INT32_MIN <= (value := int(text)) <= INT32_MAX:
         raise WireError(f"not a 32-bit integer: {text[:80]!r}")
     return value
+
+
+def decode_list(text: str) -> tuple[str, ...]:
+    """Read a list with commas as people write it: blanks are trimmed, empty items ignored (cordon, use, nouse)."""
+    return tuple(item for part in text.split(",") if (item := part.strip()))
+
+
+def encode_list(items: Iterable[str]) -> str:
+    """Write a list with commas."""
+    return ",".join(items)
+
+
+def join_fields(fields: Iterable[str]) -> str:
+    """Write the fields of one record of a register annotation or device list.
+
+    Raises WireError when a field holds a character that separates fields, records or containers.
+    """
+    fields = tuple(fields)
+    for field in fields:
+        if not _SEPARATORS.isdisjoint(field):
+            raise WireError(f"cannot be written between commas, colons and semicolons: {field[:80]!r}")
+    return ",".join(fields)
 
 
 def decode_time(text: str) -> datetime:

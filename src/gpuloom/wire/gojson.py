@@ -1,0 +1,68 @@
+"""JSON as Go reads and writes it: keys in any letter case, null means absent, ``<>&`` escaped.
+
+Structs for :func:`decode_fields` spell their fields in lower case (``rename="lower"`` where Python wants another name).
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from gpuloom.wire.errors import WireError
+
+_T = TypeVar("_T")
+_S = TypeVar("_S", bound=msgspec.Struct)
+
+# Go escapes these inside strings; outside of strings none of them can occur.
+_ESCAPES = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "<>&\u2028\u2029")
+
+
+def decode_json(text: bytes | str | msgspec.Raw, type_: type[_T]) -> _T:
+    """Read JSON text as a value of one type; keys must be spelled as the type spells them.
+
+    Raises WireError with the decoder's text.
+    """
+    try:
+        return msgspec.json.decode(text, type=type_)
+    except (ValueError, RecursionError) as error:
+        # Not only msgspec's errors: broken UTF-8 and integers of a thousand digits are plain ValueErrors.
+        raise WireError(str(error)) from error
+
+
+def decode_list_of(text: str, type_: type[_S]) -> list[_S]:
+    """Read a list of JSON objects, each as :func:`decode_fields` does; null is an empty list.
+
+    Raises WireError with the decoder's text.
+    """
+    if text.strip() == "null":
+        return []
+    return [decode_fields(record, type_) for record in decode_json(text, list[msgspec.Raw])]
+
+
+def decode_fields(text: bytes | str | msgspec.Raw, type_: type[_S]) -> _S:
+    """Read one JSON object, keys in any letter case; null means absent, and of two spellings the last counts.
+
+    Raises WireError with the decoder's text.
+    """
+    found = decode_json(text, dict[str, msgspec.Raw])
+    known = {
+        key.lower(): value
+        for key, value in found.items()
+        if key.lower() in type_.__struct_encode_fields__ and bytes(value) != b"null"
+    }
+    # Put together again with the known spelling, so that each value is decoded once and typed.
+    joined = b",".join(b'"%s":%s' % (key.encode(), bytes(value)) for key, value in known.items())
+    return decode_json(b"{%s}" % joined, type_)
+
+
+def encode_json(value: Any) -> str:
+    """Write a value as Go's encoder does: no blanks, keys in the order given.
+
+    Raises WireError for text that is not Unicode.
+    """
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeError as error:
+        raise WireError(str(error)) from error
+    for char, escape in _ESCAPES:
+        encoded = encoded.replace(char, escape)
+    return encoded.decode()

@@ -1,0 +1,42 @@
+import pytest
+
+from gpuloom.vendors.device_config import apply_device_config
+from gpuloom.vendors.profile import ContainerChanges, ProfileError, RequestDefaults, ResourceNames, load_nvidia
+
+TEXT = b"""
+nvidia:
+  resourceCountName: example.com/gpu
+  resourceMemoryName: example.com/memory
+  overwriteEnv: true
+  defaultMemory: 1024
+  defaultGPUNum: 2
+  runtimeClassName: nvidia
+"""
+PARSED = {
+    "nvidia": {
+        "resourceCountName": "example.com/gpu",
+        "resourceMemoryName": "example.com/memory",
+        "overwriteEnv": True,
+        "defaultMemory": 1024,
+        "defaultGPUNum": 2,
+        "runtimeClassName": "nvidia",
+    }
+}
+
+
+@pytest.mark.parametrize("source", [TEXT, PARSED], ids=["text", "parsed"])
+def test_a_configuration_replaces_the_profiles_values_as_a_whole(source):
+    profile = apply_device_config(load_nvidia(), source, "device-config.yaml")
+    assert profile.resources == ResourceNames(count="example.com/gpu", memory="example.com/memory")
+    assert profile.request == RequestDefaults(default_cards=2, default_memory_mib=1024, memory_factor=0)
+    assert profile.container == ContainerChanges(hide_cards=True, runtime_class="nvidia")
+
+
+def test_a_configuration_leaves_the_checks_alone():
+    shipped = load_nvidia()
+    assert apply_device_config(shipped, TEXT, "device-config.yaml").fit == shipped.fit
+
+
+def test_a_broken_configuration_is_an_error_that_names_the_file():
+    with pytest.raises(ProfileError, match=r"^device-config\.yaml: all configurations are empty$"):
+        apply_device_config(load_nvidia(), b"nvidia: {}", "device-config.yaml")
