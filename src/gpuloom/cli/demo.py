@@ -1,0 +1,36 @@
+"""``gpuloom demo``: a small cluster with simulated cards, at work before your eyes."""
+
+import logging
+
+from rich.console import Console
+
+from gpuloom.cli.logs import configure_logs
+from gpuloom.cli.process import run_until_signal
+from gpuloom.local.cluster import LocalClusterError
+from gpuloom.local.demo import DemoError, perform_live, perform_once
+from gpuloom.node.errors import NodeError
+from gpuloom.scheduler.server import ServerError
+
+_PLAIN_WIDTH = 140
+
+
+def run_demo(*, port: int = 0, once: bool = False) -> None:
+    """Show a small cluster with simulated cards at work, until Ctrl-C.
+
+    API server, scheduler, device plugins and kubelets run inside this process; a real kubectl works with the
+    kubeconfig that is printed. Nothing stays behind.
+
+    Parameters
+    ----------
+    port:
+        Port of the API server on the loopback interface, 0 for a free one.
+    once:
+        Play the story as fast as the cluster settles, check the outcome, print it and end: 0 if it is right, 1 if not.
+
+    """
+    configure_logs("console", level=logging.ERROR)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_PLAIN_WIDTH)
+    perform = perform_once if once else perform_live
+    run_until_signal(perform(console, port=port), failures=(DemoError, LocalClusterError, NodeError, ServerError))

@@ -1,0 +1,83 @@
+"""How a long-running command runs: one uvloop, stopped by SIGINT or SIGTERM, its failures turned into exit codes."""
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+import uvloop
+
+from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.kube import KubeClient
+from gpuloom.kube.client import Selection
+from gpuloom.kube.credentials import load_default
+from gpuloom.kube.errors import ApiError, CredentialsError
+from gpuloom.kube.resources import NODES
+
+_CONNECT_TIMEOUT_S = 10.0
+
+
+def run_until_signal(work: Coroutine[Any, Any, None], *, failures: tuple[type[Exception], ...] = ()) -> None:
+    """Run ``work`` to its end or until the first SIGINT or SIGTERM, which cancels it and counts as a good end.
+
+    Raises CommandError for what a person can do something about: no way to the cluster, files and ports, and the
+    exceptions named in ``failures``.
+    """
+    try:
+        uvloop.run(_stop_on_signals(work))
+    except Exception as error:
+        cause = _first_cause(error)
+        if isinstance(cause, CommandError):
+            raise cause from None
+        if isinstance(cause, CredentialsError | ApiError):
+            raise CommandError(_first_line(cause), ExitCode.UNREACHABLE) from error
+        if isinstance(cause, (OSError, *failures)):
+            raise CommandError(_first_line(cause)) from error
+        raise
+
+
+def connect(kubeconfig: str) -> KubeClient:
+    """Make a client from ``--kubeconfig``, ``KUBECONFIG``, the pod's service account or ``~/.kube/config``.
+
+    Raises CredentialsError with one line that says what to do.
+    """
+    return KubeClient(load_default(kubeconfig or None))
+
+
+async def check_cluster(client: KubeClient) -> None:
+    """Ask the API server for one node, so that a wrong address or account shows at once.
+
+    Raises ApiError.
+    """
+    await client.list_page(NODES, Selection(), limit=1)
+
+
+async def _stop_on_signals(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work, name="command")
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+
+    def stop() -> None:
+        # Only once: a second signal must not interrupt the cleaning up.
+        if not stopping.is_set():
+            stopping.set()
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    await asyncio.wait({task})
+    if not (task.cancelled() and stopping.is_set()):
+        task.result()
+
+
+def _first_cause(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return text.partition("\n")[0] or type(error).__name__

@@ -1,0 +1,190 @@
+"""A whole small cluster in this process: API server, scheduler, pod queue and nodes with simulated cards.
+
+The scheduler and the node agents are the real ones; they meet only through the API server and the kubelets' sockets.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gpuloom.kube.client import KubeClient
+from gpuloom.kube.credentials import load_kubeconfig
+from gpuloom.kube.recorder import EventRecorder
+from gpuloom.kube.resources import NODES, PODS
+from gpuloom.local.apiserver import LocalApiServer
+from gpuloom.local.apiserver.certificates import CertificateAuthority
+from gpuloom.local.description import ClusterDescription, NodeDescription
+from gpuloom.local.kubelet import SimulatedKubelet
+from gpuloom.local.kubelet.statuses import describe_node
+from gpuloom.local.queue import Extender, PodQueue
+from gpuloom.local.waiting import Key, wait_until
+from gpuloom.local.webhooks import WEBHOOKS, describe_webhook
+from gpuloom.node.agent import NodeAgent
+from gpuloom.node.settings import NodeSettings
+from gpuloom.node.simulated import SimulatedMachine
+from gpuloom.scheduler.process import SchedulerProcess
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.wire import keys
+from gpuloom.wire.objects import Node, Pod
+
+_LOOPBACK = "127.0.0.1"
+
+
+class LocalClusterError(Exception):
+    """The local cluster did not get ready; the message says which part."""
+
+
+class LocalCluster:
+    """The cluster of a description, from entering to leaving its ``async with`` block.
+
+    ``directory`` holds everything that it writes, sockets included, so its path must be short; whoever made it removes
+    it. ``port`` is the API server's, 0 for a free one. Entering raises OSError when the port is taken.
+
+    Inside the block: ``client`` speaks to the API server, ``kubelets`` and ``machines`` are by node name.
+    """
+
+    def __init__(
+        self,
+        description: ClusterDescription,
+        directory: Path,
+        *,
+        port: int = 0,
+        backoff_initial_s: float = 1.0,
+        backoff_max_s: float = 10.0,
+    ) -> None:
+        self.description = description
+        self.kubeconfig = directory / "kubeconfig"
+        self.kubelets: dict[str, SimulatedKubelet] = {}
+        self.machines: dict[str, SimulatedMachine] = {}
+        self._directory = directory
+        self._port = port
+        self._backoff_initial_s = backoff_initial_s
+        self._backoff_max_s = backoff_max_s
+        self._stack = AsyncExitStack()
+        self._guards: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self._client: KubeClient | None = None
+
+    @property
+    def client(self) -> KubeClient:
+        """A client of the cluster's API server, for whoever uses the cluster."""
+        if self._client is None:
+            raise RuntimeError("LocalCluster is used outside its async with block")
+        return self._client
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            api_server = await stack.enter_async_context(LocalApiServer(port=self._port))
+            api_server.write_kubeconfig(self.kubeconfig)
+            self._client = await self._connect(stack)
+            authority = CertificateAuthority.create("gpuloom local scheduler CA")
+            url = await self._start_scheduler(stack, authority)
+            await self.client.create(WEBHOOKS, describe_webhook(f"{url}/webhook", authority.pem))
+            for node in self.description.nodes:
+                await self._start_node(stack, node)
+            await self._start_queues(stack, url, authority)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client = None
+        await self._stack.aclose()
+
+    async def submit(self, manifest: Mapping[str, Any]) -> Pod:
+        """Create a pod in the namespace that its manifest names.
+
+        Raises ApiError.
+        """
+        return await self.client.create(PODS, manifest, namespace=manifest["metadata"]["namespace"])
+
+    async def wait_until_registered(self, *, timeout_s: float = 10.0) -> None:
+        """Return when every node has registered its cards with scheduler and kubelet.
+
+        Raises LocalClusterError after the time.
+        """
+        names = [node.name for node in self.description.nodes]
+        try:
+            await wait_until(self.client, NODES, lambda found: _are_registered(found, names), timeout_s=timeout_s)
+        except TimeoutError as error:
+            raise LocalClusterError(f"nodes did not register their cards within {timeout_s:g} s") from error
+
+    async def wait_failed(self) -> None:
+        """Wait until a part of the cluster ends by itself, which none should, and raise what ended it."""
+        async with asyncio.TaskGroup() as group:
+            for guard in self._guards:
+                group.create_task(guard())
+
+    async def _connect(self, stack: AsyncExitStack) -> KubeClient:
+        return await stack.enter_async_context(KubeClient(load_kubeconfig(self.kubeconfig)))
+
+    async def _start_scheduler(self, stack: AsyncExitStack, authority: CertificateAuthority) -> str:
+        certificate, key = self._directory / "scheduler.crt", self._directory / "scheduler.key"
+        certificate_pem, key_pem = authority.issue([_LOOPBACK])
+        certificate.write_bytes(certificate_pem)
+        key.touch(mode=0o600)
+        key.write_bytes(key_pem)
+        settings = SchedulerSettings(
+            scheduler_name=self.description.scheduler_name,
+            http_bind=f"{_LOOPBACK}:0",
+            cert_file=str(certificate),
+            key_file=str(key),
+            node_scheduler_policy=self.description.node_scheduler_policy,
+            gpu_scheduler_policy=self.description.gpu_scheduler_policy,
+        )
+        scheduler = await stack.enter_async_context(SchedulerProcess(settings, await self._connect(stack)))
+        self._guards.append(scheduler.wait_failed)
+        return scheduler.url
+
+    async def _start_node(self, stack: AsyncExitStack, node: NodeDescription) -> None:
+        host_root = self._directory / node.name
+        plugins_dir = host_root / "dp"
+        plugins_dir.mkdir(parents=True)
+        settings = NodeSettings(
+            node_name=node.name,
+            plugins_dir=plugins_dir,
+            host_root=host_root,
+            scheduler_name=self.description.scheduler_name,
+        )
+        library = settings.on_this_side(settings.library)
+        library.parent.mkdir(parents=True)
+        library.touch()
+        client = await self._connect(stack)
+        # The agent's first look at its node must find it.
+        await client.create(NODES, describe_node(node.name, node.labels))
+        self.machines[node.name] = SimulatedMachine(node.name, node.machine)
+        self.kubelets[node.name] = await stack.enter_async_context(SimulatedKubelet(node.name, client, plugins_dir))
+        agent = await stack.enter_async_context(NodeAgent(settings, client, self.machines[node.name]))
+        self._guards.append(agent.run)
+
+    async def _start_queues(self, stack: AsyncExitStack, url: str, authority: CertificateAuthority) -> None:
+        extender = await stack.enter_async_context(Extender(url, ca_pem=authority.pem))
+        await self._start_queue(stack, self.description.scheduler_name, extender)
+        # Pods without cards keep the default scheduler's name and must find a node too.
+        await self._start_queue(stack, "default-scheduler", None)
+
+    async def _start_queue(self, stack: AsyncExitStack, name: str, extender: Extender | None) -> None:
+        client = await self._connect(stack)
+        recorder = await stack.enter_async_context(EventRecorder(client, name))
+        queue = PodQueue(
+            client,
+            extender,
+            recorder,
+            name,
+            backoff_initial_s=self._backoff_initial_s,
+            backoff_max_s=self._backoff_max_s,
+        )
+        self._guards.append((await stack.enter_async_context(queue)).wait_failed)
+
+
+def _are_registered(found: Mapping[Key, Node], names: list[str]) -> bool:
+    nodes = [found.get(("", name)) for name in names]
+    return all(node is not None and _is_registered(node) for node in nodes)
+
+
+def _is_registered(node: Node) -> bool:
+    counted = any(resource.startswith("nvidia.com/") for resource in node.status.allocatable or {})
+    return counted and keys.NODE_REGISTER in node.annotations

@@ -1,0 +1,161 @@
+"""What a person wants to see of a cluster, computed from its API objects: cards with their pods, and who waits why.
+
+Pure. Nothing of the scheduler's state is used: only annotations, statuses and events.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from gpuloom.engine.demand import read_phases
+from gpuloom.engine.usage import Usage, collapse
+from gpuloom.kube.resources import Resource
+from gpuloom.model.card import Card
+from gpuloom.wire import keys
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.objects import Event, Node, Pod, Quantity
+from gpuloom.wire.quantity import decode_strict_integer
+from gpuloom.wire.register import decode_register
+from gpuloom.wire.shares import decode_shares
+from gpuloom.wire.words import decode_time
+
+_VENDOR = "NVIDIA"
+_ONE_TRY = timedelta(seconds=1)
+_WHY_REASONS = frozenset({"FilteringFailed", "BindingFailed", "FailedScheduling"})
+_SUMMARY = "no available node"
+
+
+class TimedEvent(Event, frozen=True):
+    """An event with the time of its last occurrence."""
+
+    last_timestamp: str | None = None
+
+
+TIMED_EVENTS = Resource("", "v1", "events", "Event", TimedEvent, namespaced=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CardPicture:
+    """A card, how much of it is used, and the names of the pods on it, sorted."""
+
+    card: Card
+    used: Usage
+    pods: tuple[str, ...]
+
+    @property
+    def is_overfull(self) -> bool:
+        """Whether more was given away than there is."""
+        return (
+            self.used.memory_mib > self.card.memory_mib
+            or self.used.cores > self.card.cores
+            or self.used.slots > self.card.count
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodePicture:
+    """A node with its cards by index; ``problem`` says why there are none to show."""
+
+    name: str
+    cards: tuple[CardPicture, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPod:
+    """A pod without a node and, from its events, why; no reasons: nobody has said anything yet."""
+
+    name: str
+    wishes: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The whole cluster at one moment; pods are named without their namespace if that is ``default``."""
+
+    nodes: tuple[NodePicture, ...] = ()
+    waiting: tuple[WaitingPod, ...] = ()
+    running: frozenset[str] = field(default_factory=frozenset)
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+
+def draw_picture(nodes: Iterable[Node], pods: Sequence[Pod], events: Sequence[TimedEvent]) -> Picture:
+    """Put nodes, pods and events together; unreadable annotations become a node's problem or hide one pod's shares."""
+    holders: dict[tuple[str, str], list[tuple[str, Usage]]] = {}
+    for pod in pods:
+        if pod.spec.node_name and not pod.is_over:
+            for uuid, usage in _read_usage(pod).items():
+                holders.setdefault((pod.spec.node_name, uuid), []).append((_short_name(pod), usage))
+    waiting = [pod for pod in pods if not pod.spec.node_name and not pod.is_over and not pod.is_terminating]
+    return Picture(
+        nodes=tuple(_draw_node(node, holders) for node in sorted(nodes, key=lambda node: node.name)),
+        waiting=tuple(
+            WaitingPod(_short_name(pod), _describe_wishes(pod), explain_waiting(pod, events)) for pod in waiting
+        ),
+        running=frozenset(_short_name(pod) for pod in pods if pod.status.phase == "Running"),
+        failed={_short_name(pod): pod.status.message for pod in pods if pod.status.phase == "Failed"},
+    )
+
+
+def explain_waiting(pod: Pod, events: Iterable[TimedEvent]) -> tuple[str, ...]:
+    """Give what the latest try said about the pod, the scheduler's words before those of kube-scheduler."""
+    about = [event for event in events if event.involved_object.uid == pod.metadata.uid]
+    said = [event for event in about if event.reason in _WHY_REASONS]
+    ours = [event for event in said if event.reason != "FailedScheduling"] or said
+    times = {event.name: decode_time(event.last_timestamp) for event in ours if event.last_timestamp}
+    newest = max(times.values(), default=None)
+    if newest is None:
+        return ()
+    latest = [event.message for event in ours if event.name in times and newest - times[event.name] <= _ONE_TRY]
+    return tuple(message for message in latest if not message.startswith(_SUMMARY)) or tuple(latest)
+
+
+def _draw_node(node: Node, holders: Mapping[tuple[str, str], list[tuple[str, Usage]]]) -> NodePicture:
+    text = node.annotations.get(keys.NODE_REGISTER)
+    if text is None:
+        return NodePicture(node.name, problem="has not registered any card")
+    try:
+        cards = decode_register(text)
+    except WireError as error:
+        return NodePicture(node.name, problem=f"its register annotation cannot be read: {error}")
+    return NodePicture(
+        node.name,
+        tuple(_draw_card(card, holders.get((node.name, card.id), [])) for card in sorted(cards, key=lambda c: c.index)),
+    )
+
+
+def _draw_card(card: Card, holders: Iterable[tuple[str, Usage]]) -> CardPicture:
+    used = Usage()
+    names = []
+    for name, usage in holders:
+        used += usage
+        names.append(name)
+    return CardPicture(card, used, tuple(sorted(names)))
+
+
+def _read_usage(pod: Pod) -> Mapping[str, Usage]:
+    text = pod.annotations.get(keys.DEVICES_ALLOCATED, "")
+    try:
+        return collapse(decode_shares(text), read_phases(pod))
+    except WireError:
+        return {}
+
+
+def _describe_wishes(pod: Pod) -> str:
+    wishes = []
+    for container in pod.all_containers:
+        limits = {name: amount for name, amount in container.limits.items() if name.startswith("nvidia.com/")}
+        if limits:
+            wishes.append(" ".join(f"{name.partition('/')[2]}={_plain(amount)}" for name, amount in limits.items()))
+    return "; ".join(wishes) or "no cards"
+
+
+def _short_name(pod: Pod) -> str:
+    return pod.name if pod.namespace == "default" else pod.full_name
+
+
+def _plain(amount: Quantity) -> Quantity:
+    # API servers write 60000 as 60k.
+    number = decode_strict_integer(amount)
+    return amount if number is None else number

@@ -1,0 +1,76 @@
+"""The picture as tables for a terminal or a plain text file. It computes nothing."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.columns import Columns
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gpuloom.local.demo.picture import CardPicture, NodePicture, Picture, WaitingPod
+
+_BAR_CELLS = 8
+
+
+def render_picture(picture: Picture, *, title: str, hints: Sequence[str]) -> RenderableType:
+    """Lay out what else one may try, the story's title, the waiting pods, and one table per node."""
+    # What a small window cuts off is the bottom: the cards of the last nodes.
+    parts: list[RenderableType] = [Text(hint, style="dim", no_wrap=True, overflow="ignore") for hint in hints]
+    parts.append(Text(title, style="bold"))
+    parts.extend(Text(f"{name} failed: {message}", style="red") for name, message in sorted(picture.failed.items()))
+    parts.append(_render_waiting(picture.waiting))
+    parts.append(Columns(_render_node(node) for node in picture.nodes))
+    return Group(*parts)
+
+
+def draw_bar(used: int, total: int) -> str:
+    """Draw a bar of fixed width; anything used shows, only full is full."""
+    if not total:
+        return "·" * _BAR_CELLS
+    filled = min(used * _BAR_CELLS // total, _BAR_CELLS)
+    if used and not filled:
+        filled = 1
+    return "█" * filled + "·" * (_BAR_CELLS - filled)
+
+
+def shorten_uuid(uuid: str) -> str:
+    """Keep the part of a card's UUID that tells cards apart at a glance: ``GPU-1afede84``."""
+    return uuid[:12]
+
+
+def _render_node(node: NodePicture) -> RenderableType:
+    if node.problem:
+        return Text(f"{node.name}: {node.problem}", style="yellow")
+    table = _make_table(node.name, "bold cyan")
+    for heading in ("#", "model", "uuid", "health", "memory MiB", "cores %", "pods"):
+        table.add_column(heading, no_wrap=heading != "pods")
+    for card in node.cards:
+        table.add_row(*_card_cells(card), style="red" if card.is_overfull else None)
+    return table
+
+
+def _card_cells(picture: CardPicture) -> Iterable[str | Text]:
+    card, used = picture.card, picture.used
+    yield str(card.index)
+    yield card.model
+    yield shorten_uuid(card.id)
+    yield Text("ok", style="green") if card.healthy else Text("sick", style="red")
+    yield f"{draw_bar(used.memory_mib, card.memory_mib)} {used.memory_mib:>5}/{card.memory_mib}"
+    yield f"{used.cores:>3}/{card.cores}"
+    yield ", ".join(picture.pods)
+
+
+def _render_waiting(waiting: Sequence[WaitingPod]) -> RenderableType:
+    if not waiting:
+        return Text("Nobody waits.", style="green")
+    table = _make_table("waiting", "bold yellow")
+    for heading in ("pod", "asks for", "why it waits"):
+        table.add_column(heading)
+    for pod in waiting:
+        table.add_row(pod.name, pod.wishes, "\n".join(pod.reasons) or "(not tried yet)")
+    return table
+
+
+def _make_table(title: str, style: str) -> Table:
+    return Table(title=title, title_justify="left", title_style=style, box=SIMPLE_HEAD, pad_edge=False)

@@ -1,0 +1,69 @@
+"""The story that the demo tells, as data: who comes, who goes, and how it should end."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpuloom.local.description import ClusterDescription, NodeDescription
+from gpuloom.local.manifests import pod_manifest
+from gpuloom.node.simulated import load_machine
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One change of the cluster: what is told, who leaves, who comes, and who runs and waits when it has settled."""
+
+    title: str
+    leaves: tuple[str, ...] = ()
+    comes: tuple[Mapping[str, Any], ...] = ()
+    running: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+
+
+def describe_stage() -> ClusterDescription:
+    """Give the demo's cluster: two nodes with four L4, one with eight A100."""
+    return ClusterDescription(
+        nodes=(
+            NodeDescription("node-a", load_machine("four-l4")),
+            NodeDescription("node-b", load_machine("four-l4")),
+            NodeDescription("node-c", load_machine("eight-a100-40gb")),
+        )
+    )
+
+
+def tell_story() -> tuple[Scene, ...]:
+    """Give the scenes in order."""
+    prefer_l4 = {"nvidia.com/use-gputype": "L4"}
+    share = (
+        pod_manifest("notebook-1", memory_mib=6000, cores=25, annotations=prefer_l4),
+        pod_manifest("notebook-2", memory_mib=6000, cores=25, annotations=prefer_l4),
+        pod_manifest("notebook-3", memory_mib=6000, cores=25, annotations=prefer_l4),
+        pod_manifest("chat-1", cards=2, memory_mib=16000, cores=50, annotations=prefer_l4),
+        pod_manifest("chat-2", cards=2, memory_mib=16000, cores=50, annotations=prefer_l4),
+    )
+    shared = frozenset(manifest["metadata"]["name"] for manifest in share)
+    fill = (
+        pod_manifest("train-large", cards=6, memory_percentage=100, cores=100),
+        pod_manifest("tune-1", memory_mib=30000, cores=60),
+    )
+    filled = shared | {"train-large", "tune-1"}
+    overfill = (
+        pod_manifest("train-wide", cards=4, memory_mib=40000, cores=80),
+        pod_manifest("giant", memory_mib=60000),
+    )
+    return (
+        Scene("Five pods share L4 cards.", comes=share, running=shared),
+        Scene("Two pods fill A100 cards, one of them takes six whole cards.", comes=fill, running=filled),
+        Scene(
+            "Two more ask for more than is free: they wait, and say why.",
+            comes=overfill,
+            running=filled,
+            waiting=frozenset({"train-wide", "giant"}),
+        ),
+        Scene(
+            "train-large is done: its cards are free, and train-wide gets in. giant fits no card of this cluster.",
+            leaves=("train-large",),
+            running=(filled - {"train-large"}) | {"train-wide"},
+            waiting=frozenset({"giant"}),
+        ),
+    )

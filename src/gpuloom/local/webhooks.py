@@ -1,0 +1,38 @@
+"""How the local API server is told about the scheduler's webhook (wire protocol 7.4)."""
+
+import base64
+from typing import Any
+
+from gpuloom.kube.resources import Resource
+from gpuloom.wire.objects import KubeObject
+
+WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    KubeObject,
+    namespaced=False,
+)
+
+_NOT_IGNORED = {"matchExpressions": [{"key": "hami.io/webhook", "operator": "NotIn", "values": ["ignore"]}]}
+
+
+def describe_webhook(url: str, ca_pem: bytes) -> dict[str, Any]:
+    """Describe the webhook at ``url``; unlike in HAMi's chart a pod is refused when it does not answer."""
+    webhook = {
+        "name": "vgpu.hami.io",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": url, "caBundle": base64.b64encode(ca_pem).decode()},
+        "failurePolicy": "Fail",
+        "matchPolicy": "Equivalent",
+        "reinvocationPolicy": "Never",
+        "sideEffects": "None",
+        "timeoutSeconds": 10,
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"], "scope": "*"}
+        ],
+        "namespaceSelector": _NOT_IGNORED,
+        "objectSelector": _NOT_IGNORED,
+    }
+    return {"metadata": {"name": "gpuloom-webhook"}, "webhooks": [webhook]}
