@@ -35,9 +35,9 @@ def expand(geometry: Geometry) -> list[Instance]:
 
 def apply_entry(device: DeviceUsage, uuid: str, settings: Settings) -> None:
     """Mark the instance that an allocated UUID ``U[t-i]`` names as used; what cannot be makes the card unhealthy."""
-    if "[" not in uuid or device.card.mig_profiles:
+    if device.card.mig_profiles or ("[" not in uuid and not uses_geometries(device.card)):
         return
-    suffix = _SUFFIX.fullmatch(uuid[uuid.index("[") :])
+    suffix = _SUFFIX.fullmatch(uuid[uuid.find("[") :])
     known = geometries_of(device.card, settings)
     if device.card.mode == "hami-core" or suffix is None or not 0 <= (which := int(suffix[1])) < len(known):
         device.health = False

@@ -30,18 +30,21 @@ class NodeFit:
 def fit_node(base: NodeUsage, requests: Sequence[Request | None], question: Question, weights: Weights) -> NodeFit:
     """Place every container of the pod (4.4).
 
-    Ordinary init containers run one after another, each on a copy of the node as it is then. Sidecars stay beside
-    everything after them (B-36), so they and the regular containers share one copy.
+    Sidecars run beside everything else (B-36), so they come first and stay; ordinary init containers run one after
+    another, each on a copy of the node with the sidecars; regular containers come last (docs/decisions/002).
     Raises UnfitError with the reason of the first container that does not fit.
     """
     result = NodeFit(score=node_score(base), devices=[[] for _ in requests])
     common = copy_usage(base)
-    for position, request in enumerate(requests):
+    order = (ContainerKind.SIDECAR, ContainerKind.INIT, ContainerKind.REGULAR)
+    for position in sorted(range(len(requests)), key=lambda at: order.index(question.kinds[at])):
+        request = requests[position]
         if request is None:
             continue
         here = replace(question, position=position, earlier=result.devices)
         usage = copy_usage(common) if here.kinds[position] is ContainerKind.INIT else common
         result.devices[position] = fit_container(usage, request, here, weights, result.mig_allocations)
+    result.mig_allocations.sort(key=lambda allocation: (allocation.container_index, allocation.device_index))
     return result
 
 

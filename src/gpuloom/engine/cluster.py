@@ -20,6 +20,8 @@ class Cluster:
         self.quotas = QuotaBook()
         self._ledger = Ledger()
         self._geometries = geometries
+        # Nodes that have, or whose pods claim, parts of cards: only there does it matter which parts are in use.
+        self._divided: set[str] = set()
 
     @property
     def ledger(self) -> Ledger:
@@ -31,6 +33,8 @@ class Cluster:
         if registered == (self.table.registered(node) or NodeCards(())):
             return False
         if registered.cards:
+            if any(card.mode == DIVIDED_MODE for card in registered.cards):
+                self._divided.add(node)
             self.table.register(node, registered)
             self._write(node, (card.id for card in registered.cards))
         else:
@@ -40,6 +44,8 @@ class Cluster:
     def assume(self, reservation: Reservation) -> Reservation:
         """Reserve; the next decision sees it. Returns the reservation with its number."""
         entered, touched = self._ledger.assume(reservation)
+        if entered.names_parts:
+            self._divided.add(entered.node)
         self._refresh(touched)
         return entered
 
@@ -71,7 +77,6 @@ class Cluster:
         if registered is None:
             return
         self.table.write_usage(node, {uuid: self._ledger.usage((node, uuid)) for uuid in uuids})
-        held = self._ledger.on_node(node)
-        if any(card.mode == DIVIDED_MODE for card in registered.cards) or any(r.instances for r in held):
-            division = divide(registered.cards, self._geometries, held)
+        if node in self._divided:
+            division = divide(registered.cards, self._geometries, self._ledger.on_node(node))
             self.table.write_partitions(node, division.partitions, division.faulty)

@@ -187,7 +187,7 @@ class _Query:
         )
 
     def _recall(self, request: Request, *, is_tight: bool) -> Verdicts:
-        headroom = self.headroom if is_tight else UNBOUNDED
+        headroom = self._headroom_of_a_card(request) if is_tight else UNBOUNDED
         shape = Shape(request, self.demand.selection, self.demand.choice.card_policy.mutex, headroom)
         if not is_tight:
             return self.memory.recall(self.table, shape)
@@ -195,6 +195,12 @@ class _Query:
         verdicts = Verdicts(shape, self.decider.rules)
         verdicts.refresh(self.table)
         return verdicts
+
+    def _headroom_of_a_card(self, request: Request) -> Headroom:
+        """What the quota leaves for one card, nothing being collected yet; with topology all cards count at once."""
+        if not self.demand.choice.card_policy.topology:
+            return self.headroom
+        return Headroom(self.headroom.memory_mib // request.cards, self.headroom.cores // request.cards)
 
     def _refused_by_column(self, known: Ints, request: Request, verdicts: Verdicts, *, is_tight: bool) -> Flags:
         """Nodes that the column alone refuses, by position among the candidates."""

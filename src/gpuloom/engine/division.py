@@ -28,9 +28,11 @@ def divide(cards: Sequence[Card], geometries: Geometries, reservations: Iterable
     division = Division({card.id: _undivided(card, geometries) for card in cards if card.mode == DIVIDED_MODE})
     for reservation in reservations:
         items = _group(reservation.instances)
-        for uuid in {uuid for usages in reservation.usage_by_vendor().values() for uuid in usages}:
-            if card_id(uuid) in modes:
-                _enter_share(division, uuid, items.get(card_id(uuid), []))
+        for share, is_held in reservation.each_share():
+            card = card_id(share.uuid)
+            # Instances of published profiles are listed for all containers, so ended ones must be matched as well.
+            if card in modes and (is_held or isinstance(division.partitions.get(card), ProfilePartition)):
+                _enter_share(division, share.uuid, items.get(card, []))
         _enter_left_over(division, modes, items)
     return division
 

@@ -20,7 +20,7 @@ from itertools import chain, count
 from gpuloom.engine.demand import Phase
 from gpuloom.engine.usage import NOTHING, Usage, collapse
 from gpuloom.model.mig import MigAllocation
-from gpuloom.model.share import PodShares
+from gpuloom.model.share import PodShares, Share
 
 CardKey = tuple[str, str]
 """Node name and card id."""
@@ -59,6 +59,19 @@ class Reservation:
     def full_name(self) -> str:
         """``namespace/name``, as people write it."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def names_parts(self) -> bool:
+        """Whether the pod was given parts of divided cards."""
+        return bool(self.instances) or any(card_id(share.uuid) != share.uuid for share, _ in self.each_share())
+
+    def each_share(self) -> Iterator[tuple[Share, bool]]:
+        """Give every share, container by container, and whether it is still held: those of init containers end."""
+        for containers in self.shares.values():
+            for position, shares in enumerate(containers):
+                phase = self.phases[position] if position < len(self.phases) else Phase.REGULAR
+                for share in shares:
+                    yield share, not (self.init_over and phase is Phase.INIT)
 
     def usage_by_vendor(self) -> dict[str, dict[str, Usage]]:
         """Sum what the pod holds, by vendor and by the id in its shares (a part of a divided card has its own)."""

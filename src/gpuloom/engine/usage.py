@@ -40,7 +40,8 @@ def collapse(
         usages = by_id.setdefault(share.uuid, dict.fromkeys(Phase, NOTHING))
         one = Usage(1, share.memory_mib, share.cores)
         usages[phase] = usages[phase] | one if phase is Phase.INIT else usages[phase] + one
-    return {uuid: _combine(usages, init_over=init_over) for uuid, usages in sorted(by_id.items())}
+    combined = ((uuid, _combine(usages, init_over=init_over)) for uuid, usages in sorted(by_id.items()))
+    return {uuid: usage for uuid, usage in combined if usage.slots}
 
 
 def _with_phases(containers: Sequence[ContainerShares], phases: Sequence[Phase]) -> Iterable[tuple[Share, Phase]]:
