@@ -65,7 +65,7 @@ def read_request(container: Container, settings: Settings) -> Request | None:
 def _read_count(quantities: _Quantities, settings: Settings) -> int | None:
     name = settings.devices.count_name
     count = quantities.strict(name)
-    return None if count is None else _read_int32(quantities, name, count, settings)
+    return None if count is None else _read_int32(quantities, name, count, "cards")
 
 
 def _read_memory(quantities: _Quantities, settings: Settings) -> int:
@@ -90,18 +90,16 @@ def _read_cores(quantities: _Quantities, settings: Settings) -> int:
     value = quantities.strict(name)
     if value is None:
         return settings.devices.default_cores
-    if value < 0 and settings.strict_quantities:
+    if value < 0:
         raise _unusable(quantities, name, "per cent of a card")
-    return _read_int32(quantities, name, value, settings)
+    return _read_int32(quantities, name, value, "per cent of a card")
 
 
-def _read_int32(quantities: _Quantities, name: str, value: int, settings: Settings) -> int:
-    """Beyond 32 bits HAMi keeps the low bits; with strict quantities such a request is unusable (step 6)."""
+def _read_int32(quantities: _Quantities, name: str, value: int, unit: str) -> int:
+    """HAMi wraps what is beyond 32 bits; here such a request is unusable, whatever the switches say (step 6)."""
     if INT32_MIN <= value <= INT32_MAX:
         return value
-    if settings.strict_quantities:
-        raise _unusable(quantities, name, "cards" if name == settings.devices.count_name else "per cent of a card")
-    return (value + 2**31) % 2**32 - 2**31
+    raise _unusable(quantities, name, unit)
 
 
 def _unusable(quantities: _Quantities, name: str, unit: str) -> UnusableError:

@@ -56,9 +56,9 @@ def test_unusable_amounts_leave_no_request(limits: dict[str, Any], config: Devic
     assert generate_request(a_request(limits), Settings(devices=config)) is None
 
 
-def test_without_strict_quantities_only_the_low_32_bits_of_a_count_are_read():
-    lenient = Settings(strict_quantities=False)
-    assert generate_request(a_request({"gpu": 2**32 + 1}), lenient) == Request(1, 0, 100, 0)
+@pytest.mark.parametrize("limits", [{"gpu": 2**32 + 1}, {"gpu": 1, "gpucores": "-10"}])
+def test_amounts_that_hami_misreads_leave_no_request_even_without_strict_quantities(limits: dict[str, Any]):
+    assert generate_request(a_request(limits), Settings(strict_quantities=False)) is None
 
 
 def test_requests_count_where_limits_are_silent():

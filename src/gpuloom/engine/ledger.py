@@ -169,8 +169,8 @@ def card_id(uuid: str) -> str:
 
 
 def sum_by_card(reservation: Reservation) -> Mapping[CardKey, Usage]:
-    """Sum by physical card."""
-    totals: dict[CardKey, Usage] = {}
+    """Sum by physical card; cards of which only an instance is named are there with nothing."""
+    totals: dict[CardKey, Usage] = {(reservation.node, part.gpu_uuid): NOTHING for part in reservation.instances}
     for uuid, usage in chain.from_iterable(u.items() for u in reservation.usage_by_vendor().values()):
         key = (reservation.node, card_id(uuid))
         totals[key] = totals.get(key, NOTHING) + usage

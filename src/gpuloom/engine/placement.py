@@ -8,7 +8,7 @@ from gpuloom.engine.demand import Choice, Phase
 from gpuloom.engine.partitions import Taken
 from gpuloom.engine.rules import RuleOrder, judge
 from gpuloom.engine.scores import order_cards
-from gpuloom.engine.usage import NOTHING, collapse
+from gpuloom.engine.usage import NOTHING, Usage, collapse
 from gpuloom.engine.walk import Terms, Trail, walk
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.reasons import Reason
@@ -116,10 +116,13 @@ class Placer:
             return None
 
         def exceeds(collected: Sequence[int], row: int) -> bool:
-            # With topology more cards are collected than are taken in the end: all count as much as this one (B-09).
-            rows = [row] * want.cards if self.choice.card_policy.topology else [*collected, row]
-            asked = tuple(self._share(bench, at, want) for at in rows)
-            usage = sum(collapse([*placed[:position], asked, *placed[position + 1 :]], phases).values(), NOTHING)
+            if self.choice.card_policy.topology:
+                # More cards are collected than are taken in the end: all count as much as this one (B-09).
+                usage = sum([_one(row, want)] * want.cards, held)
+            else:
+                asked = tuple(self._share(bench, at, want) for at in (*collected, row))
+                with_asked = [*placed[:position], asked, *placed[position + 1 :]]
+                usage = sum(collapse(with_asked, phases).values(), NOTHING)
             return usage.memory_mib > self.headroom.memory_mib or usage.cores > self.headroom.cores
 
         return exceeds
@@ -146,6 +149,10 @@ class Placer:
 
     def _share(self, bench: Bench, row: int, want: Want) -> Share:
         return Share(bench.uuids[row], self.vendor, int(want.memory_mib[row]), want.cores)
+
+
+def _one(row: int, want: Want) -> Usage:
+    return Usage(1, int(want.memory_mib[row]), want.cores)
 
 
 def _in_places(exceeds: QuotaTest, rows: Sequence[int]) -> QuotaTest:
