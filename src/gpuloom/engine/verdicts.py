@@ -135,6 +135,14 @@ class VerdictMemory:
     rules: RuleOrder
     _by_shape: OrderedDict[Shape, Verdicts] = field(default_factory=OrderedDict)
 
+    def all(self) -> tuple[Verdicts, ...]:
+        """Return what is remembered, for metrics: the shape asked about last comes last."""
+        return tuple(self._by_shape.values())
+
+    def forget_all(self) -> None:
+        """Forget everything; the next decisions look at all cards again."""
+        self._by_shape.clear()
+
     def recall(self, table: CardTable, shape: Shape) -> Verdicts:
         """Return the verdicts for a shape, up to date."""
         verdicts = self._by_shape.get(shape)

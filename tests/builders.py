@@ -1,0 +1,115 @@
+"""Small builders of cards, nodes and pods for tests; every value has a default that fits."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpuloom.engine.cluster import Cluster
+from gpuloom.engine.decision import Decider, Decision
+from gpuloom.engine.demand import read_demand, read_phases
+from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.options import Options
+from gpuloom.engine.rules import select_rules
+from gpuloom.engine.table import NodeCards
+from gpuloom.model.card import Card
+from gpuloom.model.mig import MigAllocation
+from gpuloom.model.share import ContainerShares, Share
+from gpuloom.vendors.profile import load_nvidia
+from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
+
+NVIDIA = load_nvidia()
+
+
+def card(uuid: str, **facts: Any) -> Card:
+    values: dict[str, Any] = {"count": 10, "memory_mib": 16384, "cores": 100, "model": "NVIDIA A40", "healthy": True}
+    return Card(id=uuid, mode="hami-core", **values | facts)
+
+
+def container(
+    name: str = "main", *, requests: Mapping[str, Any] | None = None, sidecar: bool = False, **limits: Any
+) -> Container:
+    """A container that asks for ``gpu``, ``gpumem``, ``gpumem_percentage``, ``gpucores``."""
+    return Container(
+        name=name,
+        restart_policy="Always" if sidecar else None,
+        resources=Resources(
+            limits={f"nvidia.com/{key.replace('_', '-')}": value for key, value in limits.items()},
+            requests={f"nvidia.com/{key.replace('_', '-')}": value for key, value in (requests or {}).items()},
+        ),
+    )
+
+
+def pod(
+    *containers: Container,
+    name: str = "p",
+    namespace: str = "default",
+    init: Sequence[Container] = (),
+    annotations: Mapping[str, str] | None = None,
+    **limits: Any,
+) -> Pod:
+    return Pod(
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=f"uid-{name}", annotations=dict(annotations or {})),
+        spec=PodSpec(containers=list(containers) or [container(**limits)], init_containers=list(init)),
+    )
+
+
+class Engine:
+    """A cluster and its decider: decides, reserves, and lets a test put usage on cards."""
+
+    def __init__(self, nodes: Mapping[str, Sequence[Card]], **options: Any) -> None:
+        self.cluster = Cluster(NVIDIA.geometries)
+        self.decider = Decider(self.cluster, NVIDIA, Options(**options), select_rules(NVIDIA.fit.checks))
+        self.options = Options(**options)
+        for node, cards in nodes.items():
+            self.cluster.register(node, NodeCards(tuple(cards)))
+
+    def hold(self, node: str, uuid: str, *, memory_mib: int = 0, cores: int = 0, slots: int = 1, by: str = "") -> None:
+        """Let somebody hold a part of a card, in so many containers."""
+        first = Share(uuid, "NVIDIA", memory_mib, cores)
+        shares = [(first,), *[(Share(uuid, "NVIDIA", 0, 0),)] * (slots - 1)]
+        self.reserve(by or f"holder-{node}-{uuid}", node, shares)
+
+    def reserve(
+        self,
+        uid: str,
+        node: str,
+        shares: Sequence[ContainerShares],
+        *,
+        of: Pod | None = None,
+        instances: tuple[MigAllocation, ...] = (),
+    ) -> Reservation:
+        phases = read_phases(of) if of else ()
+        return self.cluster.assume(
+            Reservation(
+                uid=uid,
+                namespace=of.namespace if of else "other",
+                name=uid,
+                node=node,
+                shares={"NVIDIA": tuple(shares)},
+                phases=phases,
+                standing=Standing.ASSUMED,
+                since=0.0,
+                instances=instances,
+            )
+        )
+
+    def decide(self, asked: Pod, *names: str, explain: bool = False) -> Decision:
+        demand = read_demand(asked, NVIDIA, self.options)
+        nodes = names or tuple(self.decider.cluster.table.positions)
+        return self.decider.decide(demand, self.decider.look_up(nodes), explain=explain)
+
+    def place(self, asked: Pod, *names: str) -> Decision:
+        """Decide and reserve."""
+        decision = self.decide(asked, *names)
+        if decision.node is not None:
+            uid = asked.metadata.uid
+            self.reserve(uid, decision.node, decision.shares, of=asked, instances=decision.instances)
+        return decision
+
+    def why(self, asked: Pod, node: str = "n1") -> str:
+        """The refusal of a node."""
+        return self.decide(asked, explain=True).refusals[node].text
+
+
+def cards_of(decision: Decision) -> list[list[str]]:
+    """Card ids by container."""
+    return [[share.uuid for share in shares] for shares in decision.shares]

@@ -1,0 +1,126 @@
+"""Cards divided in hardware (MIG): which instance is given (scheduler 6.8, 6.9)."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import NVIDIA, Engine, card, pod
+
+from gpuloom.engine.cluster import Cluster
+from gpuloom.engine.decision import Decider
+from gpuloom.engine.partitions import GeometryPartition, ProfilePartition
+from gpuloom.engine.table import NodeCards
+from gpuloom.model.mig import MigPart, MigProfile, Placement
+from gpuloom.model.share import Share
+
+
+def places(size: int, *starts: int) -> tuple[Placement, ...]:
+    return tuple(Placement(start, size) for start in starts)
+
+
+A100 = (
+    MigProfile("1g.5gb", 5120, 14, 1, places(1, *range(7))),
+    MigProfile("2g.10gb", 10240, 28, 2, places(2, 0, 2, 4)),
+    MigProfile("3g.20gb", 20480, 42, 3, places(4, 0, 4)),
+)
+ONE_G = MigPart(5120, 14)
+GEOMETRIES = (
+    (("A100",), ((ONE_G,) * 7, (ONE_G, *[MigPart(10240, 28)] * 3), (MigPart(20480, 42),) * 2, (MigPart(40960, 100),))),
+)
+
+
+def take_all(partition: Any, *amounts: int) -> list[Any]:
+    taken: list[Any] = []
+    for amount in amounts:
+        found = partition.take(amount)
+        if found is None:
+            taken.append(None)
+        else:
+            partition, instance = found
+            taken.append(instance)
+    return taken
+
+
+def test_small_and_middle_profiles_are_placed_from_the_top_others_from_the_bottom() -> None:
+    taken = take_all(ProfilePartition(A100), 20480, 10240, 5120, 5120)
+    assert [instance.placement.start for instance in taken] == [4, 0, 3, 2]
+
+
+def test_request_gets_the_smallest_profile_that_is_large_enough() -> None:
+    (taken,) = take_all(ProfilePartition(A100), 10000)
+    assert (taken.profile, taken.memory_mib, taken.cores, taken.placement) == ("2g.10gb", 10240, 28, Placement(0, 2))
+
+
+@pytest.mark.parametrize(("amount", "fits"), [(10000, False), (5000, True)])
+def test_three_middle_instances_leave_room_for_a_small_one_only(amount: int, fits: bool) -> None:  # noqa: FBT001
+    partition = ProfilePartition(A100, places(2, 0, 2, 4))
+    assert (partition.take(amount) is not None) is fits
+
+
+def test_first_instance_chooses_the_geometry_and_the_card_keeps_it() -> None:
+    partition = GeometryPartition(GEOMETRIES[0][1])
+    assert [taken and taken.suffix for taken in take_all(partition, 5000, 5000, 8000)] == ["[0-0]", "[0-1]", None]
+
+
+def test_instances_are_numbered_inside_the_whole_geometry() -> None:
+    partition = GeometryPartition(GEOMETRIES[0][1])
+    suffixes = [taken and taken.suffix for taken in take_all(partition, 10000, 8000, 5000, 9000, 9000)]
+    assert suffixes == ["[1-1]", "[1-2]", "[1-0]", "[1-3]", None]
+
+
+def divided(mode: str = "mig", **facts: Any) -> Engine:
+    engine = Engine({})
+    engine.cluster = Cluster(GEOMETRIES)
+    engine.decider = Decider(engine.cluster, NVIDIA, engine.options, engine.decider.rules)
+    cards = (card("GPU-0", model="NVIDIA A100", memory_mib=40960, **facts),)
+    engine.cluster.register("n1", NodeCards(tuple(_in_mode(one, mode) for one in cards)))
+    return engine
+
+
+def _in_mode(one: Any, mode: str) -> Any:
+    return replace(one, mode=mode)
+
+
+def test_share_of_a_divided_card_is_what_its_instance_really_has() -> None:
+    decision = divided(mig_profiles=A100).decide(pod(gpu=1, gpumem=10000))
+    assert decision.shares == ((Share("GPU-0", "NVIDIA", 10240, 28),),)
+    assert [(part.profile, part.placement) for part in decision.instances] == [("2g.10gb", Placement(0, 2))]
+
+
+def test_one_divided_card_serves_two_cards_of_a_request() -> None:
+    decision = divided().decide(pod(gpu=2, gpumem=8000))
+    assert [share.uuid for share in decision.shares[0]] == ["GPU-0[1-1]", "GPU-0[1-2]"]
+
+
+def test_pod_that_wants_undivided_cards_gets_none_of_a_divided_one() -> None:
+    asked = pod(gpu=1, gpumem=1, annotations={"nvidia.com/vgpu-mode": "hami-core"})
+    assert divided().why(asked) == "1/1 CardTypeMismatch"
+
+
+def test_divided_card_with_memory_but_without_a_place_names_its_kind_of_division() -> None:
+    full = divided(mig_profiles=A100)
+    roomy = replace(card("GPU-0", model="NVIDIA A100", memory_mib=50000, mig_profiles=A100), mode="mig")
+    full.cluster.register("n1", NodeCards((roomy,)))
+    for number in range(2):
+        full.place(pod(name=f"p{number}", gpu=1, gpumem=20000))
+    assert full.why(pod(gpu=1, gpumem=100)) == "1/1 CardMigTopologyInfeasible"
+
+
+def test_model_without_geometry_never_fits() -> None:
+    engine = divided()
+    engine.cluster.register("n2", NodeCards((_in_mode(card("GPU-1", model="NVIDIA T4"), "mig"),)))
+    assert engine.why(pod(gpu=1, gpumem=1), "n2") == "1/1 CardNotFoundCustomFilterRule"
+
+
+def test_card_of_which_a_pod_holds_what_cannot_be_is_not_used() -> None:
+    engine = divided()
+    engine.reserve("x", "n1", [(Share("GPU-0[9-9]", "NVIDIA", 5120, 14),)])
+    assert engine.why(pod(gpu=1, gpumem=1)) == "1/1 CardNotHealth"
+
+
+def test_instance_of_a_pod_that_is_gone_is_free_again() -> None:
+    engine = divided()
+    engine.reserve("x", "n1", [(Share("GPU-0[3-0]", "NVIDIA", 40960, 100),)])
+    assert engine.decide(pod(gpu=1, gpumem=1)).node is None
+    engine.cluster.forget("x")
+    assert engine.decide(pod(gpu=1, gpumem=1)).node == "n1"

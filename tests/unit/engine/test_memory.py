@@ -1,0 +1,53 @@
+"""Remembered verdicts: counted in nodes looked at, not in seconds (architecture, "remembered verdicts")."""
+
+from builders import Engine, card, pod
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuloom.engine.table import NodeCards
+
+
+def a_cluster(nodes: int) -> Engine:
+    return Engine({f"n{number}": [card(f"GPU-{number}")] for number in range(nodes)}, node_policy="spread")
+
+
+def refits(engine: Engine) -> int:
+    return sum(verdicts.refits for verdicts in engine.decider.memory.all())
+
+
+def test_repeated_shape_looks_only_at_nodes_that_changed() -> None:
+    engine = a_cluster(100)
+    engine.place(pod(name="first", gpu=1, gpumem=10, gpucores=1))
+    before = refits(engine)
+    engine.place(pod(name="second", gpu=1, gpumem=10, gpucores=1))
+    assert refits(engine) - before == 1
+
+
+def test_name_of_the_pod_does_not_make_a_new_shape() -> None:
+    engine = a_cluster(3)
+    for name in ("a", "b", "c"):
+        engine.decide(pod(name=name, gpu=1, gpumem=10))
+    assert len(engine.decider.memory.all()) == 1
+
+
+SIZES = st.integers(1, 40)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), SIZES, st.integers(0, 3)), max_size=15))
+def test_remembered_answers_are_those_of_a_fresh_look(changes) -> None:
+    engine = Engine({f"n{number}": [card(f"GPU-{number}", memory_mib=100)] for number in range(4)})
+    for step, (node, memory_mib, kind) in enumerate(changes):
+        if kind == 0:
+            engine.cluster.register(f"n{node}", NodeCards(()))
+        elif kind == 1:
+            cards = tuple(card(f"GPU-{node}-{i}", memory_mib=memory_mib) for i in range(memory_mib % 3 + 1))
+            engine.cluster.register(f"n{node}", NodeCards(cards))
+        else:
+            engine.place(pod(name=f"p{step}", gpu=1, gpumem=memory_mib, gpucores=1))
+        asked = pod(name="asked", gpu=1, gpumem=20, gpucores=1)
+        names = tuple(f"n{number}" for number in range(4))
+        remembered = engine.decide(asked, *names, explain=True)
+        engine.decider.memory.forget_all()
+        fresh = engine.decide(asked, *names, explain=True)
+        assert (remembered.node, remembered.shares) == (fresh.node, fresh.shares)
+        assert {n: r.text for n, r in remembered.refusals.items()} == {n: r.text for n, r in fresh.refusals.items()}
