@@ -12,12 +12,14 @@ import numpy as np
 
 from gpuloom.engine.candidates import Candidates, look_up
 from gpuloom.engine.cluster import Cluster
-from gpuloom.engine.demand import ContainerDemand, Demand
+from gpuloom.engine.demand import Demand
 from gpuloom.engine.need import make_want
 from gpuloom.engine.options import Options
 from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING, Container, Placement, Placer
-from gpuloom.engine.ranking import Ranking
+from gpuloom.engine.policies import SPREAD
+from gpuloom.engine.ranking import UNFIT, Ranking
 from gpuloom.engine.rules import RuleOrder
+from gpuloom.engine.scores import Scores
 from gpuloom.engine.table import CardTable, NodeCards
 from gpuloom.engine.verdicts import Shape, VerdictMemory, Verdicts
 from gpuloom.model.cards import UNDIVIDED, Flags, Ints
@@ -26,7 +28,7 @@ from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
 from gpuloom.model.request import Request
 from gpuloom.model.share import ContainerShares
-from gpuloom.model.want import Headroom
+from gpuloom.model.want import Headroom, Want
 from gpuloom.vendors.profile import Profile
 
 UNBOUNDED = Headroom()
@@ -76,7 +78,7 @@ class Decider:
     memory: VerdictMemory = field(init=False)
 
     def __post_init__(self) -> None:
-        self.memory = VerdictMemory(self.rules)
+        self.memory = self._fresh_memory()
 
     def look_up(self, names: Sequence[str]) -> Candidates:
         """Find nodes by their names; the order breaks ties."""
@@ -95,8 +97,11 @@ class Decider:
         imagined = Cluster(self.profile.geometries)
         for name, registered in nodes.items():
             imagined.register(name, registered)
-        query = _Query(self, imagined.table, VerdictMemory(self.rules), demand, self._headroom(demand))
+        query = _Query(self, imagined.table, self._fresh_memory(), demand, self._headroom(demand))
         return query.answer(look_up(imagined.table, tuple(nodes)), explain=True)
+
+    def _fresh_memory(self) -> VerdictMemory:
+        return VerdictMemory(self.rules, self.options.device_score_slots)
 
     def _headroom(self, demand: Demand) -> Headroom:
         if not self.cluster.quotas.limits(demand.namespace):
@@ -119,28 +124,38 @@ class _Query:
         request = self._placed_first()
         is_tight = self._is_tight(request)
         verdicts = self._recall(request, is_tight=is_tight)
-        refused = self._refused_by_column(candidates.known, request, verdicts, is_tight=is_tight)
-        possible = candidates.known[~refused]
-        ranking = Ranking(self.table.names, possible, self.table.node_scores, self.demand.choice.node_policy)
-        walked = self._must_walk(possible, request, is_tight=is_tight)
-        decision = self._choose(ranking, len(candidates), walked=walked)
-        if decision.node is None or explain:
-            for _ in decision.complete():
-                pass
-            names = map(self.table.names.__getitem__, candidates.known[refused].tolist())
-            decision.refusals.update(zip(names, verdicts.refuse(self.table, candidates.known[refused]), strict=True))
-            decision.refusals.update(dict.fromkeys(candidates.unknown, refuse_node(Reason.NODE_UNREGISTERED)))
+        if self._is_plain(request, is_tight=is_tight):
+            decision = self._choose_plain(candidates, verdicts)
+            refused = verdicts.ranks[candidates.known] == UNFIT if decision.node is None or explain else None
+        else:
+            refused = self._refused_by_column(candidates.known, request, verdicts, is_tight=is_tight)
+            decision = self._choose_walking(candidates, refused)
+        if refused is not None and (decision.node is None or explain):
+            self._explain(decision, candidates, verdicts, refused)
         return decision
 
-    def _choose(self, ranking: Ranking, candidates: int, *, walked: bool) -> Decision:
-        """Place the pod on the best node that takes it."""
-        decision = Decision(None, (), (), candidates, ranking, {})
-        if not walked:
-            # One request that fits by the column fits for certain.
-            if len(ranking):
-                self._settle(decision, ranking.best(), self._place(self.table, ranking.best()))
-            return decision
-        order = iter(ranking.best_first())
+    def _is_plain(self, request: Request, *, is_tight: bool) -> bool:
+        """Whether the column alone tells which nodes fit: one request, and nothing that depends on several cards."""
+        if sum(container.request is not None for container in self.demand.containers) > 1:
+            return False
+        if request.cards == 1:
+            return True
+        return not (self.demand.choice.numa_bind or is_tight or self.table.partitions)
+
+    def _choose_plain(self, candidates: Candidates, verdicts: Verdicts) -> Decision:
+        ranking = self._rank(candidates, verdicts.ranks[candidates.known])
+        best = ranking.best()
+        decision = Decision(None, (), (), len(candidates), ranking, {})
+        if best is not None:
+            self._settle(decision, best, self._place_plain(best, verdicts))
+        return decision
+
+    def _choose_walking(self, candidates: Candidates, refused: Flags) -> Decision:
+        """Place the pod on one node after another, best first, until one takes it; the others come later."""
+        scores = self.table.node_scores[candidates.known]
+        ranks = np.where(refused, UNFIT, -scores if self._is_spread else scores)
+        decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), {})
+        order = iter(decision.fitting.best_first())
         for position in order:
             placement = self._place(self.table, position)
             if isinstance(placement, Placement):
@@ -150,6 +165,22 @@ class _Query:
         rest = list(order)
         decision.rest = self._place_rest(decision, self.table.snapshot(), rest) if rest else None
         return decision
+
+    def _explain(self, decision: Decision, candidates: Candidates, verdicts: Verdicts, refused: Flags) -> None:
+        """Tell of every candidate that does not fit why."""
+        for _ in decision.complete():
+            pass
+        positions = candidates.known[refused]
+        names = map(self.table.names.__getitem__, positions.tolist())
+        decision.refusals.update(zip(names, verdicts.refuse(self.table, positions), strict=True))
+        decision.refusals.update(dict.fromkeys(candidates.unknown, refuse_node(Reason.NODE_UNREGISTERED)))
+
+    @property
+    def _is_spread(self) -> bool:
+        return self.demand.choice.node_policy == SPREAD
+
+    def _rank(self, candidates: Candidates, ranks: Scores) -> Ranking:
+        return Ranking(self.table.names, candidates.known, ranks, spread=self._is_spread)
 
     def _settle(self, decision: Decision, position: int, placement: Placement | Refusal) -> None:
         if isinstance(placement, Refusal):
@@ -188,13 +219,12 @@ class _Query:
 
     def _recall(self, request: Request, *, is_tight: bool) -> Verdicts:
         headroom = self._headroom_of_a_card(request) if is_tight else UNBOUNDED
-        shape = Shape(request, self.demand.selection, self.demand.choice.card_policy.mutex, headroom)
+        mutex = self.demand.choice.card_policy.mutex
+        shape = Shape(request, self.demand.selection, mutex, headroom, self._is_spread)
         if not is_tight:
             return self.memory.recall(self.table, shape)
         # What a quota leaves changes with every pod of its namespace: not worth remembering.
-        verdicts = Verdicts(shape, self.decider.rules)
-        verdicts.refresh(self.table)
-        return verdicts
+        return self.memory.look(self.table, shape)
 
     def _headroom_of_a_card(self, request: Request) -> Headroom:
         """What the quota leaves for one card, nothing being collected yet; with topology all cards count at once."""
@@ -218,37 +248,40 @@ class _Query:
         divided[self.table.cards.node[self.table.cards.division != UNDIVIDED]] = True
         return divided[known]
 
-    def _must_walk(self, possible: Ints, request: Request, *, is_tight: bool) -> bool:
-        """Whether only placing the pod on a node tells whether it fits there."""
-        if sum(container.request is not None for container in self.demand.containers) > 1:
-            return True
-        if request.cards == 1:
-            return False
-        return self.demand.choice.numa_bind or is_tight or bool(self._may_serve_twice(possible).any())
+    def _place_plain(self, position: int, verdicts: Verdicts) -> Placement | Refusal:
+        """Place the pod on a node of which the column tells that it fits."""
+        if self.table.partitions or self.demand.choice.card_policy.topology:
+            return self._place(self.table, position)
+        rows = self.table.rows_of(position)
+        want = verdicts.want(rows)
+        containers = [Container(asked.phase, want if asked.request else None) for asked in self.demand.containers]
+        return self._make_placer().place_plain(self.table.bench(position), containers, verdicts.column[rows])
 
     def _place(self, table: CardTable, position: int) -> Placement | Refusal:
-        """Place the pod on one node."""
-        demand, rows = self.demand, table.rows_of(position)
-        placer = Placer(
+        """Try the pod on one node."""
+        rows = table.rows_of(position)
+        containers = [
+            Container(asked.phase, self._ask(table, asked.request, rows) if asked.request else None)
+            for asked in self.demand.containers
+        ]
+        return self._make_placer().place(table.bench(position), containers)
+
+    def _make_placer(self) -> Placer:
+        return Placer(
             vendor=self.decider.profile.word,
             rules=self.decider.rules,
-            choice=demand.choice,
-            takes_instances=demand.selection.takes_instances,
+            choice=self.demand.choice,
+            takes_instances=self.demand.selection.takes_instances,
             headroom=self.headroom,
         )
-        containers = [self._ask(table, container, rows) for container in demand.containers]
-        return placer.place(table.bench(position), containers)
 
-    def _ask(self, table: CardTable, container: ContainerDemand, rows: slice) -> Container:
-        if container.request is None:
-            return Container(container.phase, None)
-        want = make_want(
+    def _ask(self, table: CardTable, request: Request, rows: slice) -> Want:
+        return make_want(
             table,
             rows,
-            container.request,
+            request,
             self.demand.selection,
             mutex=self.demand.choice.card_policy.mutex,
             headroom=UNBOUNDED,
-            score_slots=self.decider.options.device_score_slots,
+            score_slots=self.memory.score_slots,
         )
-        return Container(container.phase, want)

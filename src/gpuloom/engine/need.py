@@ -21,7 +21,7 @@ def make_want(
     *,
     mutex: bool,
     headroom: Headroom,
-    score_slots: ScoreSlots = "nums",
+    score_slots: ScoreSlots,
 ) -> Want:
     """Work out what a request needs of some rows of the table.
 

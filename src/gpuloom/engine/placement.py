@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from gpuloom.engine.bench import Bench
 from gpuloom.engine.demand import Choice, Phase
 from gpuloom.engine.partitions import Taken
-from gpuloom.engine.rules import RuleOrder, judge
+from gpuloom.engine.rules import Positions, RuleOrder, combine, judge
 from gpuloom.engine.scores import order_cards
 from gpuloom.engine.usage import NOTHING, Usage, collapse
 from gpuloom.engine.walk import Terms, Trail, walk
+from gpuloom.model.cards import Cards, Ints
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
@@ -54,6 +55,16 @@ class Placer:
     takes_instances: bool
     headroom: Headroom
 
+    def place_plain(self, bench: Bench, containers: Sequence[Container], verdict: Positions) -> Placement:
+        """Place the only container that wants cards, where the verdicts on the single cards say that it fits."""
+        placed: list[ContainerShares] = [()] * len(containers)
+        for position, container in enumerate(containers):
+            if container.want is not None:
+                rows = self._order(bench, container.want)
+                chosen = rows[verdict[rows] == 0][: container.want.cards].tolist()
+                placed[position] = tuple([self._share(bench, row, container.want) for row in chosen])
+        return Placement(tuple(placed), ())
+
     def place(self, bench: Bench, containers: Sequence[Container]) -> Placement | Refusal:
         """Place all containers, or say why the first that does not fit does not.
 
@@ -81,10 +92,10 @@ class Placer:
         if want.cards > len(bench.cards) and not (bench.partitions and self.takes_instances):
             return refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
         policy = self.choice.card_policy
-        order = order_cards(bench.cards, want, policy.order, self.choice.weights)
+        order = self._order(bench, want)
         rows = order.tolist()
         trail = Trail(
-            verdicts=judge(bench.cards, want, self.rules)[order].tolist(),
+            verdicts=self._judge(bench.cards, want)[order].tolist(),
             numa=bench.cards.numa[order].tolist(),
             uuids=[bench.uuids[row] for row in rows],
             memory_mib=want.memory_mib[order].tolist(),
@@ -100,6 +111,12 @@ class Placer:
         )
         places = walk(trail, terms)
         return places if isinstance(places, Refusal) else [rows[place] for place in places]
+
+    def _order(self, bench: Bench, want: Want) -> Ints:
+        return order_cards(bench.cards, want, self.choice.card_policy.order, self.choice.weights)
+
+    def _judge(self, cards: Cards, want: Want) -> Positions:
+        return combine(judge(cards, want, self.rules.lasting), judge(cards, want, self.rules.passing))
 
     def _make_quota_test(
         self,

@@ -4,31 +4,41 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuloom.engine.policies import SPREAD
 from gpuloom.engine.scores import Scores
 from gpuloom.model.cards import Ints
 
+UNFIT = np.float32(-np.inf)
+"""The rank of a node that does not fit."""
+
 
 class Ranking:
-    """Nodes that fit and their scores at the time of asking. Among equals the one named first is better."""
+    """Nodes that fit, as they stood at the time of asking. Among equals the one named first is better.
 
-    def __init__(self, names: Sequence[str], positions: Ints, scores: Scores, policy: str) -> None:
+    positions  of the candidates
+    ranks      of the same nodes: their scores, the better the larger, UNFIT for those that do not fit
+    spread     whether ranks are scores with the sign turned
+    """
+
+    def __init__(self, names: Sequence[str], positions: Ints, ranks: Scores, *, spread: bool) -> None:
         self._names = names
         self._positions = positions
-        self._scores = scores[positions]
-        self._rank = -self._scores if policy == SPREAD else self._scores
+        self._ranks = ranks
+        self._sign = -1 if spread else 1
         self._struck: set[int] = set()
 
     def __len__(self) -> int:
-        return len(self._positions) - len(self._struck)
+        return int(np.count_nonzero(self._ranks != UNFIT)) - len(self._struck)
 
-    def best(self) -> int:
-        """Return the position of the best node."""
-        return int(self._positions[np.argmax(self._rank)])
+    def best(self) -> int | None:
+        """Return the position of the best node, None when none fits."""
+        if not len(self._ranks):
+            return None
+        at = int(np.argmax(self._ranks))
+        return None if self._ranks[at] == UNFIT else int(self._positions[at])
 
     def best_first(self) -> list[int]:
-        """Return the positions of all nodes, best first."""
-        order: list[int] = self._positions[np.argsort(-self._rank, kind="stable")].tolist()
+        """Return the positions of the nodes that fit, best first."""
+        order: list[int] = self._positions[self._order()].tolist()
         return order
 
     def strike(self, position: int) -> None:
@@ -37,6 +47,11 @@ class Ranking:
 
     def worst_first(self) -> list[tuple[str, float]]:
         """Return names and scores, best last."""
-        order = np.argsort(-self._rank, kind="stable")[::-1]
-        found = zip(self._positions[order].tolist(), self._scores[order].tolist(), strict=True)
+        order = self._order()[::-1]
+        scores = (self._sign * self._ranks[order] + 0.0).tolist()
+        found = zip(self._positions[order].tolist(), scores, strict=True)
         return [(self._names[position], score) for position, score in found if position not in self._struck]
+
+    def _order(self) -> Ints:
+        order = np.argsort(-self._ranks, kind="stable")
+        return order[: np.count_nonzero(self._ranks != UNFIT)]

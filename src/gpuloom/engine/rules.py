@@ -25,10 +25,14 @@ Positions = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: which cards it rejects, and the word for it."""
+    """A rule: which cards it rejects, and the word for it.
+
+    ``is_lasting`` says that the answer depends on registered facts and the pod's annotations alone, never on usage.
+    """
 
     reason: Reason
     rejects: Callable[[Cards, Want], Flags]
+    is_lasting: bool = False
 
 
 def unhealthy(cards: Cards, _want: Want) -> Flags:
@@ -104,10 +108,10 @@ def no_placement(cards: Cards, want: Want) -> Flags:
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         "health": Rule(Reason.CARD_NOT_HEALTH, unhealthy),
-        "cordon": Rule(Reason.CARD_CORDONED, cordoned),
-        "kind": Rule(Reason.CARD_TYPE_MISMATCH, other_kind),
-        "numa": Rule(Reason.NUMA_NOT_FIT, never),
-        "uuid": Rule(Reason.CARD_UUID_MISMATCH, other_uuid),
+        "cordon": Rule(Reason.CARD_CORDONED, cordoned, is_lasting=True),
+        "kind": Rule(Reason.CARD_TYPE_MISMATCH, other_kind, is_lasting=True),
+        "numa": Rule(Reason.NUMA_NOT_FIT, never, is_lasting=True),
+        "uuid": Rule(Reason.CARD_UUID_MISMATCH, other_uuid, is_lasting=True),
         "slots": Rule(Reason.CARD_TIME_SLICING_EXHAUSTED, no_slot),
         "mutex": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, not_alone),
         "quota": Rule(Reason.RESOURCE_QUOTA_NOT_FIT, over_quota),
@@ -122,21 +126,28 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 """The checks that a profile may name."""
 
 
+PlacedRule = tuple[int, Rule]
+"""A rule and its position in the order, from 1."""
+
+
 @dataclass(frozen=True, slots=True)
 class RuleOrder:
     """The rules of a profile in the order in which they are asked; positions count from 1, 0 means absent.
 
+    lasting   rules about registered facts, ``passing`` those about usage
     numa_at   where NUMA binding has its turn
     quota_at  where the namespace's quota has its turn
     """
 
-    rules: tuple[Rule, ...]
+    lasting: tuple[PlacedRule, ...]
+    passing: tuple[PlacedRule, ...]
+    reasons: tuple[Reason, ...]
     numa_at: int
     quota_at: int
 
     def reason(self, position: int) -> Reason:
         """Return the word of the rule at a position."""
-        return self.rules[position - 1].reason
+        return self.reasons[position - 1]
 
 
 def select_rules(checks: Sequence[str]) -> RuleOrder:
@@ -147,13 +158,29 @@ def select_rules(checks: Sequence[str]) -> RuleOrder:
     unknown = [name for name in checks if name not in RULES]
     if unknown:
         raise ValueError(f"unknown checks {', '.join(unknown)}: known are {', '.join(RULES)}")
+    placed = [(position, RULES[name]) for position, name in enumerate(checks, 1)]
     positions = {name: position for position, name in enumerate(checks, 1)}
-    return RuleOrder(tuple(RULES[name] for name in checks), positions.get("numa", 0), positions.get("quota", 0))
+    return RuleOrder(
+        lasting=tuple((position, rule) for position, rule in placed if rule.is_lasting),
+        passing=tuple((position, rule) for position, rule in placed if not rule.is_lasting),
+        reasons=tuple(rule.reason for _, rule in placed),
+        numa_at=positions.get("numa", 0),
+        quota_at=positions.get("quota", 0),
+    )
 
 
-def judge(cards: Cards, want: Want, order: RuleOrder) -> Positions:
-    """Return for every card the position of the first rule that rejects it, 0 where none does."""
-    positions = np.zeros(len(cards), np.uint8)
-    for position in range(len(order.rules), 0, -1):
-        np.copyto(positions, np.uint8(position), where=order.rules[position - 1].rejects(cards, want))
-    return positions
+def judge(cards: Cards, want: Want, rules: Sequence[PlacedRule]) -> Positions:
+    """Return for every card the position of the first of these rules that rejects it, 0 where none does."""
+    verdict = np.zeros(len(cards), np.uint8)
+    for position, rule in reversed(rules):
+        verdict[rule.rejects(cards, want)] = position
+    return verdict
+
+
+def combine(one: Positions, other: Positions) -> Positions:
+    """Return the earlier of two verdicts on each card."""
+    # One less and unsigned, "no rule" is the largest number, so the smaller of both is the earlier.
+    return np.minimum(one - _ONE, other - _ONE) + _ONE
+
+
+_ONE = np.uint8(1)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuloom.engine.bench import Bench
+from gpuloom.engine.journal import Journal
 from gpuloom.engine.partitions import GeometryPartition, Partition
 from gpuloom.engine.scores import Scores, score_node
 from gpuloom.engine.usage import Usage
@@ -46,7 +47,8 @@ class CardTable:
     kinds        model and mode, by the number in the column
     partitions   state of divided cards, by row
     node_scores  HAMi's node score, by position
-    version      counts changes; ``changed_at`` holds, by position, the version of the last change of that node
+    journal      which nodes changed
+    registrations  counts changes of what nodes registered
     """
 
     def __init__(self) -> None:
@@ -57,8 +59,8 @@ class CardTable:
         self.uuids: list[str] = []
         self.kinds: list[tuple[str, str]] = []
         self.partitions: dict[int, Partition] = {}
-        self.version = 0
-        self.changed_at: Ints = np.zeros(_FIRST_CAPACITY, np.int64)
+        self.journal = Journal()
+        self.registrations = 0
         self._kind_numbers: dict[tuple[str, str], int] = {}
         self.positions: dict[str, int] = {}
         self._places: dict[str, int] = {}
@@ -100,6 +102,7 @@ class CardTable:
     def register(self, node: str, registered: NodeCards) -> None:
         """Set the cards of a node; usage starts at nothing."""
         before = self._registered.get(node)
+        self.registrations += 1
         position = self._claim_position(node)
         if before is None or len(before.cards) != len(registered.cards):
             self._release_rows(position)
@@ -119,6 +122,7 @@ class CardTable:
         if registered is None:
             return
         del self.positions[node]
+        self.registrations += 1
         for card in registered.cards:
             self._rows.pop((node, card.id), None)
         self._release_rows(self._places[node])
@@ -145,7 +149,7 @@ class CardTable:
                 self.partitions[row] = partition
                 self.cards.division[row] = BY_GEOMETRY if isinstance(partition, GeometryPartition) else BY_PROFILES
                 self.cards.free_instance_mib[row] = partition.largest_free_mib
-        self._note_change(self._places[node])
+        self.journal.note(self._places[node])
 
     def _write_card(self, row: int, card: Card, registered: NodeCards) -> None:
         self.uuids[row] = card.id
@@ -171,7 +175,7 @@ class CardTable:
             self.names.append(node)
             if position == len(self.starts):
                 self.starts, self.ends = _double(self.starts), _double(self.ends)
-                self.node_scores, self.changed_at = _double(self.node_scores), _double(self.changed_at)
+                self.node_scores = _double(self.node_scores)
         return position
 
     def _claim_rows(self, position: int, count: int) -> None:
@@ -196,15 +200,14 @@ class CardTable:
 
     def _summarize(self, position: int) -> None:
         """Work out what follows from a node's cards, after any of them changed."""
-        here = self.cards.rows(self.rows_of(position))
-        used = (here.used_slots.sum(), here.used_cores.sum(), here.used_memory_mib.sum())
-        total = (here.count.sum(), here.total_cores.sum(), here.total_memory_mib.sum())
-        self.node_scores[position] = score_node(used, total)
-        self._note_change(position)
-
-    def _note_change(self, position: int) -> None:
-        self.version += 1
-        self.changed_at[position] = self.version
+        rows, cards = self.rows_of(position), self.cards
+        used = (cards.used_slots, cards.used_cores, cards.used_memory_mib)
+        total = (cards.count, cards.total_cores, cards.total_memory_mib)
+        # Plain sums: a node has few cards, and NumPy costs more to call than they cost to add.
+        self.node_scores[position] = score_node(
+            [sum(column[rows].tolist()) for column in used], [sum(column[rows].tolist()) for column in total]
+        )
+        self.journal.note(position)
 
 
 def _double(column: NDArray[_Number]) -> NDArray[_Number]:
