@@ -72,6 +72,8 @@ class Streamer:
         try:
             await response.prepare(request)
             await self._stream(response, watcher, options, presentation)
+        except ConnectionResetError:
+            pass  # The client has left: nobody is there to be told.
         finally:
             self._watchers.end(watcher)
         return response
