@@ -25,7 +25,7 @@ demo: $(READY) ## start a cluster with simulated GPUs and show who gets what, un
 	@$(BIN)/gpuloom demo $(ARGS)
 
 unit: $(READY) ## the fast tests (under a minute)
-	$(BIN)/pytest -m "not control_plane and not real_node and not long" $(ARGS)
+	$(BIN)/pytest tests/unit tests/oracle -m "not long" $(ARGS)
 
 test: $(READY) ## all tests this machine has the tools for
 	$(BIN)/pytest -m "not long" $(ARGS)
