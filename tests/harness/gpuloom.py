@@ -52,7 +52,7 @@ class Installation:
         certificate, key = self._directory / "tls.crt", self._directory / "tls.key"
         certificate.write_bytes(issued.cert_chain_pems[0].bytes())
         key.write_bytes(issued.private_key_pem.bytes())
-        command = [
+        command: list[str | Path] = [
             GPULOOM,
             "scheduler",
             f"--http_bind=127.0.0.1:{port}",
@@ -79,7 +79,7 @@ class Installation:
         cards = node.directory / "cards.toml"
         cards.write_text(self._machine)
         node.run(["sh", "-c", PLACE_LIBRARY])
-        command = [
+        command: list[str | Path] = [
             GPULOOM,
             "device-plugin",
             f"--node-name={node.name}",

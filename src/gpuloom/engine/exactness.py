@@ -10,7 +10,7 @@ def fits_exactly(table: CardTable, reservation: Reservation) -> bool:
 
     Parts of divided cards are never taken over: the pod is to be filtered again.
     """
-    held = sum_by_card(reservation)
+    held = sum_by_card(reservation, reservation.usage_by_vendor())
     rows = {key: table.row(*key) for key in held}
     cards = table.cards
     return bool(held) and all(

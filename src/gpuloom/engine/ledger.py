@@ -142,7 +142,7 @@ class Ledger:
         reservation = self._reservations.pop(uid, None)
         if reservation is None:
             return set()
-        touched = set(sum_by_card(reservation))
+        touched = set(sum_by_card(reservation, reservation.usage_by_vendor()))
         for key in touched:
             _remove(self._entries, key, uid)
         for vendor in reservation.shares:
@@ -154,10 +154,11 @@ class Ledger:
         uid = reservation.uid
         self._reservations[uid] = reservation
         self._on_node.setdefault(reservation.node, set()).add(uid)
-        by_card = sum_by_card(reservation)
+        by_vendor = reservation.usage_by_vendor()
+        by_card = sum_by_card(reservation, by_vendor)
         for key, usage in by_card.items():
             self._entries.setdefault(key, {})[uid] = usage
-        for vendor, usages in reservation.usage_by_vendor().items():
+        for vendor, usages in by_vendor.items():
             total = sum(usages.values(), NOTHING)
             self._in_namespace.setdefault((reservation.namespace, vendor), {})[uid] = total
         return set(by_card)
@@ -168,10 +169,10 @@ def card_id(uuid: str) -> str:
     return uuid.partition("[")[0]
 
 
-def sum_by_card(reservation: Reservation) -> Mapping[CardKey, Usage]:
-    """Sum by physical card; cards of which only an instance is named are there with nothing."""
+def sum_by_card(reservation: Reservation, by_vendor: Mapping[str, Mapping[str, Usage]]) -> Mapping[CardKey, Usage]:
+    """Sum a reservation's usage by physical card; cards of which only an instance is named are there with nothing."""
     totals: dict[CardKey, Usage] = {(reservation.node, part.gpu_uuid): NOTHING for part in reservation.instances}
-    for uuid, usage in chain.from_iterable(u.items() for u in reservation.usage_by_vendor().values()):
+    for uuid, usage in chain.from_iterable(usages.items() for usages in by_vendor.values()):
         key = (reservation.node, card_id(uuid))
         totals[key] = totals.get(key, NOTHING) + usage
     return totals

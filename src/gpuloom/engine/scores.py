@@ -55,9 +55,6 @@ def order_cards(cards: Cards, want: Want, order: tuple[SortKey, ...], weights: W
 
 def _weigh(*parts: tuple[int, Ints, Ints]) -> Scores:
     """Sum ``weight x used / capacity``; nothing where a capacity is zero."""
-    total = np.zeros(len(parts[0][1]))
-    usable = np.ones(len(total), bool)
-    for weight, used, capacity in parts:
-        usable &= capacity != 0
-        total += weight * (used / np.where(capacity == 0, 1, capacity))
-    return np.where(usable, _SCALE * total, 0.0).astype(np.float32)
+    terms = [weight * used / (capacity + (capacity == 0)) for weight, used, capacity in parts]
+    usable = (parts[0][2] != 0) & (parts[1][2] != 0) & (parts[2][2] != 0)
+    return (_SCALE * (terms[0] + terms[1] + terms[2]) * usable).astype(np.float32)

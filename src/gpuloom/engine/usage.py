@@ -1,6 +1,6 @@
 """What a pod holds: the arithmetic of init, sidecar and regular containers (scheduler 4.5)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gpuloom.engine.demand import Phase
@@ -35,13 +35,19 @@ def collapse(
     plus the larger of the largest init container and the sum of the regular ones. With ``init_over`` the other init
     containers have ended and hold nothing any more.
     """
-    by_id: dict[str, dict[Phase, Usage]] = {}
+    held: dict[Phase, dict[str, Usage]] = {Phase.INIT: {}, Phase.SIDECAR: {}, Phase.REGULAR: {}}
     for share, phase in _with_phases(containers, phases):
-        usages = by_id.setdefault(share.uuid, dict.fromkeys(Phase, NOTHING))
         one = Usage(1, share.memory_mib, share.cores)
-        usages[phase] = usages[phase] | one if phase is Phase.INIT else usages[phase] + one
-    combined = ((uuid, _combine(usages, init_over=init_over)) for uuid, usages in sorted(by_id.items()))
-    return {uuid: usage for uuid, usage in combined if usage.slots}
+        known = held[phase].get(share.uuid)
+        held[phase][share.uuid] = one if known is None else known | one if phase is Phase.INIT else known + one
+    init, sidecars, regular = held[Phase.INIT], held[Phase.SIDECAR], held[Phase.REGULAR]
+    if not sidecars and (init_over or not init):
+        return dict(sorted(regular.items()))
+    before = {} if init_over else init
+    return {
+        uuid: sidecars.get(uuid, NOTHING) + (before.get(uuid, NOTHING) | regular.get(uuid, NOTHING))
+        for uuid in sorted({*before, *sidecars, *regular})
+    }
 
 
 def _with_phases(containers: Sequence[ContainerShares], phases: Sequence[Phase]) -> Iterable[tuple[Share, Phase]]:
@@ -49,8 +55,3 @@ def _with_phases(containers: Sequence[ContainerShares], phases: Sequence[Phase])
         phase = phases[position] if position < len(phases) else Phase.REGULAR
         for share in shares:
             yield share, phase
-
-
-def _combine(usages: Mapping[Phase, Usage], *, init_over: bool) -> Usage:
-    before = NOTHING if init_over else usages[Phase.INIT]
-    return usages[Phase.SIDECAR] + (before | usages[Phase.REGULAR])

@@ -1,6 +1,6 @@
 """What one container asks for, worked out for every row of a card table."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -46,12 +46,15 @@ class Want:
 
     def rows(self, which: slice | Ints | Flags) -> "Want":
         """Return the same want for fewer rows of its table."""
-        return replace(
-            self,
-            memory_mib=self.memory_mib[which],
-            refused_kind=self.refused_kind[which],
-            refused_uuid=self.refused_uuid[which],
-            score=replace(self.score, memory_mib=self.score.memory_mib[which]),
+        return Want(
+            self.cards,
+            self.cores,
+            self.memory_mib[which],
+            self.refused_kind[which],
+            self.refused_uuid[which],
+            self.mutex,
+            self.headroom,
+            ScoreNeed(self.score.slots, self.score.cores, self.score.memory_mib[which]),
         )
 
 
