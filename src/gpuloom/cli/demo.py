@@ -1,7 +1,10 @@
 """``gpuloom demo``: a small cluster with simulated cards, at work before your eyes."""
 
 import logging
+from typing import Annotated
 
+from cyclopts import Parameter
+from cyclopts.validators import Number
 from rich.console import Console
 
 from gpuloom.cli.logs import configure_logs
@@ -14,7 +17,7 @@ from gpuloom.scheduler.server import ServerError
 _PLAIN_WIDTH = 140
 
 
-def run_demo(*, port: int = 0, once: bool = False) -> None:
+def run_demo(*, port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 0, once: bool = False) -> None:
     """Show a small cluster with simulated cards at work, until Ctrl-C.
 
     API server, scheduler, device plugins and kubelets run inside this process; a real kubectl works with the
