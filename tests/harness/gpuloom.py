@@ -56,6 +56,7 @@ class Installation:
             GPULOOM,
             "scheduler",
             f"--http_bind=127.0.0.1:{port}",
+            "--metrics-bind-address=127.0.0.1:0",
             f"--cert_file={certificate}",
             f"--key_file={key}",
             f"--kubeconfig={self._cluster.control_plane.kubeconfig}",

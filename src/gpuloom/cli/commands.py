@@ -44,6 +44,12 @@ def build_app() -> App:
         name="device-plugin",
         help="Offer this node's cards to its kubelet, in shares.",
     )
+    app.command("gpuloom.cli.replay:run_replay", name="replay", help="Play a recording: answers, check or explanation.")
+    app.command(
+        "gpuloom.cli.monitor:run_monitor",
+        name="monitor",
+        help="Tell Prometheus who uses this node's cards; keep priorities and promises.",
+    )
     app.command("gpuloom.cli.demo:run_demo", name="demo", help="Show a small cluster with simulated cards at work.")
     app.command("gpuloom.cli.version:print_version", name="version", help="Print the version.")
     return app

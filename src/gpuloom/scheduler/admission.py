@@ -4,9 +4,11 @@ Everything here is computed from the review alone; the answer is a value. What i
 Patch against the object as it was sent, so fields that gpuloom does not know survive.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
-from gpuloom.engine.demand import find_quantity
+from gpuloom.engine.demand import find_quantity, read_phases
+from gpuloom.model.want import Headroom
+from gpuloom.scheduler.admissionquota import exceeds_quota
 from gpuloom.scheduler.podpatch import ContainerPatch, PodPatch
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.profile import Profile, ResourceNames
@@ -24,37 +26,66 @@ class DeniedError(Exception):
     """The user's pod cannot be served as it is; the message says what is wrong with it."""
 
 
-def review_pod(review: Review, settings: SchedulerSettings) -> Verdict:
-    """Answer a review of a pod that is to be created: allowed as it is, allowed with changes, or denied and why."""
+def _unlimited(_namespace: str) -> Headroom:
+    return Headroom()
+
+
+def review_pod(
+    review: Review, settings: SchedulerSettings, headroom: Callable[[str], Headroom] = _unlimited
+) -> Verdict:
+    """Answer a review of a pod that is to be created: allowed as it is, allowed with changes, or denied and why.
+
+    ``headroom`` tells what the quotas of a namespace still allow.
+    """
     try:
         pod = decode_pod(review.pod)
     except WireError as error:
         return Verdict(allowed=False, code=400, message=str(error))
     try:
-        return _complete(pod, settings)
+        return _complete(pod, review.namespace, settings, headroom)
     except DeniedError as error:
         return Verdict(allowed=False, code=403, reason="Forbidden", message=str(error))
     except WireError as error:
         return Verdict(allowed=False, code=500, message=str(error))
 
 
-def _complete(pod: Pod, settings: SchedulerSettings) -> Verdict:
+def _complete(pod: Pod, namespace: str, settings: SchedulerSettings, headroom: Callable[[str], Headroom]) -> Verdict:
     """Walk the decision table (2.1) from the top."""
     patch = PodPatch(pod)
-    _strip_owned_keys(pod, patch)
+    if settings.strip_owned_keys:
+        _strip_owned_keys(pod, patch)
     if not pod.containers:
         raise DeniedError("pod has no containers")
     if _belongs_to_another_scheduler(pod, settings):
         return Verdict(allowed=True, message="pod already has different scheduler assigned", patch=patch.operations)
+    changes = [patch.container("initContainers", position) for position in range(len(pod.init_containers))]
+    changes += [patch.container("containers", position) for position in range(len(pod.containers))]
     ours = [
-        _mutate(pod, container, patch.container(group, position), settings.profile)
-        for group, position, container in _unprivileged_containers(pod)
+        _mutate(pod, container, change, settings)
+        for container, change in zip(pod.all_containers, changes, strict=True)
+        if settings.privileged_gpu == "deny" or not container.privileged
     ]
-    if any(ours) and settings.scheduler_name:
+    if any(ours):
+        _claim(pod, patch, settings)
+    if settings.admission_quota and exceeds_quota(
+        [change.changed for change in changes],
+        read_phases(pod),
+        settings.profile,
+        headroom(pod.namespace or namespace),
+    ):
+        raise DeniedError("exceeding resource quota")
+    return Verdict(allowed=True, patch=patch.operations)
+
+
+def _claim(pod: Pod, patch: PodPatch, settings: SchedulerSettings) -> None:
+    """Make a pod that asks for cards ours. A privileged container sees every card, so some do not want that (D-02)."""
+    privileged = [container.name for container in pod.all_containers if container.privileged]
+    if privileged and settings.privileged_gpu == "deny":
+        raise DeniedError(f"container {privileged[0]} is privileged")
+    if settings.scheduler_name:
         if pod.spec.node_name:
             raise DeniedError("pod has node assigned")
         patch.set_scheduler(settings.scheduler_name)
-    return Verdict(allowed=True, patch=patch.operations)
 
 
 def _strip_owned_keys(pod: Pod, patch: PodPatch) -> None:
@@ -73,29 +104,23 @@ def _belongs_to_another_scheduler(pod: Pod, settings: SchedulerSettings) -> bool
     return not ours or named != ours
 
 
-def _unprivileged_containers(pod: Pod) -> Iterator[tuple[str, int, Container]]:
-    """Containers with their place in the pod; a privileged one sees every card anyway and is left untouched."""
-    for group, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
-        for position, container in enumerate(containers):
-            if not container.privileged:
-                yield group, position, container
-
-
-def _mutate(pod: Pod, container: Container, patch: ContainerPatch, profile: Profile) -> bool:
+def _mutate(pod: Pod, container: Container, patch: ContainerPatch, settings: SchedulerSettings) -> bool:
     """Complete one container and tell whether it asks for cards (2.2).
 
     Raises WireError (our answer: an error) or DeniedError (our answer: denied).
     """
+    profile = settings.profile
     names, changes = profile.resources, profile.container
     _check_percentage(container, names)
-    _check_integers(container, profile)
+    if settings.strict_quantities:
+        _check_integers(container, profile)
     if names.priority in container.limits:
         patch.append_env("CUDA_TASK_PRIORITY", str(round_quantity(container.limits[names.priority])))
     if changes.core_policy not in {"", "default"}:
         patch.append_env("GPU_CORE_UTILIZATION_POLICY", changes.core_policy)
     asks = _complete_count(container, patch, profile)
     counted = asks or names.count in container.requests
-    if counted and _is_exclusive(container, names):
+    if counted and settings.exclusive_cores and _is_exclusive(container, names):
         patch.set_limit(names.cores, 100)
         asks = True
     if asks and pod.spec.runtime_class_name is None and changes.runtime_class:

@@ -1,62 +1,105 @@
 """Bind: the lock, then one Binding that carries the decision (binding 1 and 2).
 
-A pod is never bound without its cards and never carries cards unbound. Whether a write took effect is known, not
-guessed: while it is not, lock and reservation stay and the API server is asked.
+A pod is never bound without its cards and never carries cards unbound. Every Bind runs to its end in a task of its
+own: a caller who hangs up ends the waiting, never a write that is under way.
 """
 
-from collections.abc import Mapping
+import asyncio
 from dataclasses import dataclass
 
-import structlog
-
+from gpuloom.engine.annotations import read_shares, write_decision
 from gpuloom.engine.demand import read_phases
 from gpuloom.engine.exactness import fits_exactly
 from gpuloom.engine.ledger import Reservation, Standing
-from gpuloom.kube import PODS, ApiError, ConflictError, EventRecorder, KubeClient, NotFoundError
+from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, NotFoundError
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.locks import WRITE_DEADLINE_S, LockError, LockTicket, NodeLocks
+from gpuloom.scheduler.labelling import Labeller
+from gpuloom.scheduler.lockplace import LockTicket
+from gpuloom.scheduler.locks import WRITE_DEADLINE_S, LockError, NodeLocks
 from gpuloom.scheduler.podevents import record
-from gpuloom.scheduler.pods import read_shares
-from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.settlement import BindingWriter, BindRefusedError
+from gpuloom.scheduler.state import NOT_LISTED, SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import BindArgs
-from gpuloom.wire.keys import (
-    BIND_PHASE,
-    BIND_TIME,
-    LABEL_VALUE_LIMIT,
-    PHASE_ALLOCATING,
-    VGPU_NODE,
-    VGPU_TIME,
-)
+from gpuloom.wire.keys import BIND_PHASE, BIND_TIME, PHASE_ALLOCATING, VGPU_NODE, VGPU_TIME
 from gpuloom.wire.objects import Pod
-from gpuloom.wire.shares import encode_shares
 
-_SETTLE_FIRST_S = 0.1
-_SETTLE_MOST_S = 4.0
-
-_log = structlog.get_logger(__name__)
+CLOSING_S = WRITE_DEADLINE_S + 1.0
+"""So long a write that was sent is settled when the process stops."""
 
 
 class BindError(Exception):
     """The pod was not bound; the message names pod and node and says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Binder:
-    """Binds pods. One call a pod at a time; calls for different pods run side by side."""
+@dataclass(slots=True)
+class _Call:
+    """One call of Bind, and whether somebody still waits for its answer."""
 
-    client: KubeClient
-    state: SchedulerState
-    locks: NodeLocks
-    recorder: EventRecorder
-    clocks: Clocks
+    args: BindArgs
+    hung_up: bool = False
+
+
+class Binder:
+    """Binds pods. One call a reservation at a time; calls for different pods run side by side."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        state: SchedulerState,
+        locks: NodeLocks,
+        recorder: EventRecorder,
+        clocks: Clocks,
+        labeller: Labeller,
+    ) -> None:
+        self._client = client
+        self._state = state
+        self._locks = locks
+        self._recorder = recorder
+        self._clocks = clocks
+        self._labeller = labeller
+        self._writer = BindingWriter(client, state, clocks)
+        self._running: dict[str, int] = {}
+        self._tasks: set[asyncio.Task[BindError | None]] = set()
 
     async def bind(self, args: BindArgs) -> None:
         """Bind a pod to the node that was decided for it.
 
-        Raises BindError; kube-scheduler then starts again with a Filter.
+        Raises BindError; kube-scheduler then starts again with a Filter. Cancelled, it stops waiting for a lock.
         """
-        if args.poduid in self.state.binding:
+        call = _Call(args)
+        task = asyncio.create_task(self._run(call), name=f"bind {args.podnamespace}/{args.podname}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            error = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            call.hung_up = True
+            self._locks.wake()
+            raise
+        if error is not None:
+            raise error
+
+    async def close(self) -> None:
+        """Let the Binds that run come to their end, for as long as a write may take."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CLOSING_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, call: _Call) -> BindError | None:
+        try:
+            await self._bind(call)
+        except BindError as error:
+            return error
+        return None
+
+    async def _bind(self, call: _Call) -> None:
+        args = call.args
+        if not self._state.is_in_charge:
+            raise BindError(self._state.obstacle or NOT_LISTED)
+        if args.poduid in self._state.binding:
             raise BindError(f"bind of pod {args.podnamespace}/{args.podname} in progress")
         pod = await self._find_pod(args)
         if pod.spec.node_name == args.node:
@@ -64,100 +107,91 @@ class Binder:
         if pod.spec.node_name:
             raise BindError(f"pod {pod.full_name} is already bound to node {pod.spec.node_name}")
         try:
-            await self._bind(pod, args.node)
-        except BindError as error:
-            record(self.recorder, pod, "Warning", "BindingFailed", str(error))
-            raise
+            await self._bind_unbound(pod, call)
+        except (BindError, LockError, BindRefusedError) as error:
+            record(self._recorder, pod, "Warning", "BindingFailed", str(error))
+            raise BindError(str(error)) from error
         message = f"Successfully binding node [{args.node}] to {pod.full_name}"
-        record(self.recorder, pod, "Normal", "BindingSucceed", message)
+        record(self._recorder, pod, "Normal", "BindingSucceed", message)
 
-    async def _bind(self, pod: Pod, node: str) -> None:
-        if not self.state.read_demand(pod).wants_cards:
-            await self._write(pod, node, {})
+    async def _bind_unbound(self, pod: Pod, call: _Call) -> None:
+        node = call.args.node
+        if not self._state.asks_for_cards(pod):
+            await self._writer.write(pod, node, {})
             return
         reservation = self._find_reservation(pod, node)
-        ticket = LockTicket(
-            node, pod.namespace, pod.name, reservation.uid, lambda: self.state.cluster.ledger.is_current(reservation)
-        )
+        uid, number = reservation.uid, reservation.number
+        if self._running.get(uid) == number:
+            raise BindError(f"bind of pod {pod.full_name} in progress")
+        self._running[uid] = number
         try:
-            await self.locks.acquire(ticket)
-        except LockError as error:
-            raise BindError(str(error)) from error
-        try:
-            await self._bind_locked(pod, reservation)
-        except BindError:
-            await self.locks.release(ticket)
-            raise
+            await self._bind_reserved(pod, reservation, call)
+        finally:
+            if self._running.get(uid) == number:
+                del self._running[uid]
 
-    async def _bind_locked(self, pod: Pod, reservation: Reservation) -> None:
-        if not self.state.cluster.ledger.is_current(reservation):
-            raise BindError(f"the reservation of pod {pod.full_name} on node {reservation.node} was superseded")
-        self.state.binding.add(reservation.uid)
+    async def _bind_reserved(self, pod: Pod, reservation: Reservation, call: _Call) -> None:
+        def objection() -> str:
+            return self._object(reservation, call)
+
+        ticket = LockTicket(reservation.node, pod.namespace, pod.name, reservation.uid, objection)
+        async with self._locks.hold(ticket):
+            # The lock came with a reply: what was true before it was sent need not be true now.
+            if text := objection():
+                raise BindError(text)
+            await self._write(pod, reservation)
+        self._labeller.note(pod, reservation.node)
+
+    async def _write(self, pod: Pod, reservation: Reservation) -> None:
+        ledger = self._state.cluster.ledger
+        self._state.binding.add(reservation.uid)
+        is_inline = self._state.settings.filter_write == "inline"
         try:
-            await self._write(pod, reservation.node, self._annotate(reservation))
-        except BindError:
-            self.state.release(reservation.uid)
+            if is_inline:
+                await self._write_phase(pod)
+            await self._writer.write(pod, reservation.node, {} if is_inline else self._annotate(pod, reservation))
+        except BindRefusedError:
+            # Where the watch has shown another binding meanwhile, the entry follows that one. What Filter has written
+            # stays, and so does what it reserved.
+            if ledger.is_current(reservation) and not is_inline:
+                self._state.release(reservation.uid)
             raise
         finally:
-            self.state.binding.discard(reservation.uid)
-        self.state.cluster.confirm(reservation.uid)
+            self._state.binding.discard(reservation.uid)
+        if ledger.is_current(reservation):
+            self._state.cluster.confirm(reservation.uid)
 
-    async def _write(self, pod: Pod, node: str, annotations: Mapping[str, str]) -> None:
-        """Create the binding and make sure what came of it (2.1)."""
-        labels = {VGPU_NODE: node} if annotations and len(node) <= LABEL_VALUE_LIMIT else {}
-        try:
-            await self.client.bind(
-                namespace=pod.namespace,
-                name=pod.name,
-                uid=pod.metadata.uid,
-                node=node,
-                annotations=annotations,
-                labels=labels,
-                timeout_s=WRITE_DEADLINE_S,
-            )
-        except ApiError as error:
-            # A conflict may be the echo of our own earlier write, whose reply was lost.
-            is_open = error.outcome_unknown or isinstance(error, ConflictError)
-            if not (is_open and await self._is_bound(pod, node)):
-                raise BindError(str(error)) from error
-
-    async def _is_bound(self, pod: Pod, node: str) -> bool:
-        """Tell whether the pod is bound here, asking until the API server answers or the watch has shown it."""
-        delay_s = _SETTLE_FIRST_S
-        while True:
-            try:
-                now = await self.client.get(PODS, pod.name, namespace=pod.namespace)
-            except NotFoundError:
-                return False
-            except ApiError as error:
-                _log.warning("outcome of a binding is open", pod=pod.full_name, node=node, cause=str(error))
-            else:
-                return now.metadata.uid == pod.metadata.uid and now.spec.node_name == node
-            await self.clocks.sleep(delay_s)
-            delay_s = min(2 * delay_s, _SETTLE_MOST_S)
-            shown = self.state.pods.get(pod.metadata.uid)
-            if shown is not None and shown.spec.node_name:
-                return shown.spec.node_name == node
+    def _object(self, reservation: Reservation, call: _Call) -> str:
+        """Why a Bind that has written nothing yet is to end, empty when it is not."""
+        if call.hung_up:
+            return "kube-scheduler hung up"
+        if not self._state.is_in_charge:
+            return self._state.obstacle or NOT_LISTED
+        if reservation.uid in self._state.gone:
+            return f"pod {reservation.full_name} was deleted"
+        if not self._state.cluster.ledger.is_current(reservation):
+            return f"the reservation of pod {reservation.full_name} on node {reservation.node} was superseded"
+        return ""
 
     async def _find_pod(self, args: BindArgs) -> Pod:
         """Find the very pod that is to be bound, in the watch or by asking; a gone one gives back what it held."""
-        known = self.state.pods.get(args.poduid)
+        known = self._state.pods.get(args.poduid)
         if known is not None:
             return known
         try:
-            pod = await self.client.get(PODS, args.podname, namespace=args.podnamespace)
+            pod = await self._client.get(PODS, args.podname, namespace=args.podnamespace)
         except NotFoundError as error:
-            self.state.bury(args.poduid, self.clocks.monotonic())
+            self._state.bury(args.poduid, self._clocks.monotonic())
             raise BindError(f'pod "{args.podname}" not found') from error
         except ApiError as error:
             raise BindError(str(error)) from error
         if pod.metadata.uid != args.poduid:
-            self.state.bury(args.poduid, self.clocks.monotonic())
+            self._state.bury(args.poduid, self._clocks.monotonic())
             raise BindError(f'pod "{args.podname}" not found: another pod has its name now')
         return pod
 
     def _find_reservation(self, pod: Pod, node: str) -> Reservation:
-        held = self.state.cluster.ledger.find(pod.metadata.uid)
+        held = self._state.cluster.ledger.find(pod.metadata.uid)
         if held is not None and held.node == node:
             return held
         if pod.annotations.get(VGPU_NODE) == node and (adopted := self._adopt(pod, node)):
@@ -167,35 +201,38 @@ class Binder:
     def _adopt(self, pod: Pod, node: str) -> Reservation | None:
         """Reserve what another scheduler wrote on the pod in its Filter, if exactly these cards still fit."""
         try:
-            shares = read_shares(pod, self.state)
+            shares = read_shares(pod, self._state.settings.profile)
         except WireError:
             return None
-        phases = read_phases(pod)
-        if not fits_exactly(self.state.cluster.table, node, shares, phases):
-            return None
         decided_at = pod.annotations.get(VGPU_TIME, "")
-        return self.state.cluster.assume(
-            Reservation(
-                uid=pod.metadata.uid,
-                namespace=pod.namespace,
-                name=pod.name,
-                node=node,
-                shares=shares,
-                phases=phases,
-                standing=Standing.ASSUMED,
-                since=self.clocks.monotonic(),
-                decided_at=int(decided_at) if decided_at.isdecimal() else self.clocks.unix,
-            )
+        reservation = Reservation(
+            uid=pod.metadata.uid,
+            namespace=pod.namespace,
+            name=pod.name,
+            node=node,
+            shares=shares,
+            phases=read_phases(pod),
+            standing=Standing.ASSUMED,
+            since=self._clocks.monotonic(),
+            decided_at=int(decided_at) if decided_at.isdecimal() else self._clocks.unix,
         )
+        return self._state.cluster.assume(reservation) if fits_exactly(self._state.cluster.table, reservation) else None
 
-    def _annotate(self, reservation: Reservation) -> dict[str, str]:
-        write = self.state.settings.profile.write
-        shares = encode_shares(reservation.shares[self.state.settings.profile.word])
-        return {
-            VGPU_NODE: reservation.node,
-            VGPU_TIME: str(reservation.decided_at),
-            write.to_allocate: shares,
-            write.allocated: shares,
-            BIND_PHASE: PHASE_ALLOCATING,
-            BIND_TIME: str(self.clocks.unix),
-        }
+    def _annotate(self, pod: Pod, reservation: Reservation) -> dict[str, str]:
+        decided = write_decision(reservation, self._state.settings.profile)
+        # A Binding cannot remove an annotation; an empty one counts as absent.
+        written = {key: value or "" for key, value in decided.items() if value is not None or key in pod.annotations}
+        return written | self._phase()
+
+    def _phase(self) -> dict[str, str]:
+        return {BIND_PHASE: PHASE_ALLOCATING, BIND_TIME: str(self._clocks.unix)}
+
+    async def _write_phase(self, pod: Pod) -> None:
+        """Tell the device plugin that it is this pod's turn, where the Binding does not (scheduler 7.1 step 4)."""
+        metadata = {"annotations": self._phase()}
+        try:
+            await self._client.patch(
+                PODS, pod.name, {"metadata": metadata}, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S
+            )
+        except ApiError as error:
+            raise BindRefusedError(str(error)) from error

@@ -2,9 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 
 def _local_now() -> datetime:
@@ -17,9 +18,19 @@ class Clocks:
 
     monotonic: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = _local_now
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
 
     @property
     def unix(self) -> int:
         """Seconds since 1970, as annotations carry them."""
         return int(self.now().timestamp())
+
+    async def wait(self, event: asyncio.Event, timeout_s: float) -> None:
+        """Wait until the event is set, or until the time is over."""
+        waits = (asyncio.ensure_future(event.wait()), asyncio.ensure_future(self.sleep(timeout_s)))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)

@@ -2,16 +2,25 @@
 
 from dataclasses import dataclass
 
-from gpuloom.engine.decision import Decision, decide
+import msgspec
+
+from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import Demand
 from gpuloom.engine.events import NO_REQUEST, describe_failure, describe_success
 from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.policies import PolicyError
+from gpuloom.engine.table import NodeCards
 from gpuloom.kube import EventRecorder
+from gpuloom.model.reasons import Reason
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.nodes import read_cards
 from gpuloom.scheduler.podevents import record
-from gpuloom.scheduler.state import SchedulerState
-from gpuloom.wire.extender import FilterArgs, FilterResult
-from gpuloom.wire.objects import Pod
+from gpuloom.scheduler.state import NOT_LISTED, SchedulerState
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.extender import FilterArgs, FilterResult, decode_node_list, encode_node_list
+from gpuloom.wire.objects import Node, Pod
+
+UNFIT_NODE = "NodeUnfitPod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,52 +37,102 @@ class Filterer:
         if pod is None:
             return FilterResult(error="extender args missing pod")
         if args.nodes is not None:
-            return FilterResult(error="whole Node objects are not supported: set nodeCacheCapable on the extender")
+            return self._simulate(pod, args, args.nodes)
         if objection := self._find_objection(pod):
             return FilterResult(error=objection)
-        demand = self.state.read_demand(pod)
-        if not demand.wants_cards:
-            record(self.recorder, pod, "Warning", "FilteringFailed", NO_REQUEST)
+        if not self.state.asks_for_cards(pod):
+            if self.state.settings.no_request_event:
+                record(self.recorder, pod, "Warning", "FilteringFailed", NO_REQUEST)
             return FilterResult(node_names=args.nodenames)
-        return self._decide(pod, demand, tuple(dict.fromkeys(args.nodenames or ())))
+        # What an earlier try holds is free for this one, and for others if it ends up elsewhere.
+        self.state.release(pod.metadata.uid)
+        try:
+            demand = self.state.read_demand(pod)
+        except PolicyError as error:
+            message = f"calcScore failed {error} for pod {pod.name}"
+            record(self.recorder, pod, "Warning", "FilteringFailed", message)
+            return FilterResult(error=message)
+        return self._decide(pod, demand, args.nodenames or [])
+
+    def _simulate(self, pod: Pod, args: FilterArgs, nodes: msgspec.Raw) -> FilterResult:
+        """Answer an autoscaler that sends whole nodes: as if nothing on them were used; nothing changes here (4.8)."""
+        if not self.state.asks_for_cards(pod):
+            return FilterResult(nodes=nodes, node_names=args.nodenames)
+        try:
+            received = {item.node.name: item for item in decode_node_list(nodes)}
+            demand = self.state.read_demand(pod)
+        except WireError as error:
+            return FilterResult(error=str(error))
+        except PolicyError as error:
+            return FilterResult(error=f"calcScore failed {error} for pod {pod.name}")
+        decision = self.state.decider.simulate(
+            demand, {name: self._read_cards(item.node) for name, item in received.items()}
+        )
+        failed = self._tell(decision)
+        if decision.node is None:
+            return FilterResult(failed_nodes=failed)
+        fitting = {decision.node}
+        if self.state.settings.simulation_reply == "all":
+            fitting |= {name for name, _ in decision.fitting.worst_first()}
+        items = [item for name, item in received.items() if name in fitting]
+        return FilterResult(nodes=encode_node_list(items), failed_nodes=failed)
+
+    def _read_cards(self, node: Node) -> NodeCards:
+        try:
+            return read_cards(node, self.state.settings.profile)
+        except WireError:
+            return NodeCards(())
 
     def _find_objection(self, pod: Pod) -> str:
         """Why no decision may be made for this pod now, empty when one may."""
+        if not self.state.is_in_charge:
+            return self.state.obstacle or NOT_LISTED
         uid = pod.metadata.uid
-        if uid in self.state.gone:
-            return f"pod {pod.full_name} is deleted"
         if uid in self.state.binding:
             return f"bind of pod {pod.full_name} in progress"
+        if self.state.settings.trust_annotations:
+            return ""
+        if uid in self.state.gone:
+            return f"pod {pod.full_name} is deleted"
         held = self.state.cluster.ledger.find(uid)
         if held is not None and held.standing is Standing.CONFIRMED:
             return f"pod {pod.full_name} is bound to node {held.node} already"
         return ""
 
-    def _decide(self, pod: Pod, demand: Demand, candidates: tuple[str, ...]) -> FilterResult:
-        self.state.cluster.forget(demand.uid)
-        decision = decide(self.state.cluster.table, demand, candidates, self.state.rules)
+    def _decide(self, pod: Pod, demand: Demand, names: list[str]) -> FilterResult:
+        decision = self.state.decider.decide(demand, self.state.decider.look_up(names))
         if decision.node is None:
-            return self._refuse(pod, decision, candidates)
+            return self._refuse(pod, decision)
         self.state.refused.pop(demand.uid, None)
         self._reserve(demand, decision, decision.node)
-        message = describe_success(decision, len(candidates))
-        record(self.recorder, pod, "Normal", "FilteringSucceed", message)
+        for _ in decision.complete():
+            pass
+        record(self.recorder, pod, "Normal", "FilteringSucceed", describe_success(decision))
         return FilterResult(node_names=[decision.node])
 
-    def _refuse(self, pod: Pod, decision: Decision, candidates: tuple[str, ...]) -> FilterResult:
-        self.state.refused.setdefault(pod.metadata.uid, pod)
-        for message in describe_failure(decision.refusals, len(candidates)):
+    def _refuse(self, pod: Pod, decision: Decision) -> FilterResult:
+        self.state.refuse(pod, self.clocks.monotonic())
+        for message in describe_failure(decision.refusals, decision.candidates):
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
-        return FilterResult(failed_nodes={node: refusal.text for node, refusal in decision.refusals.items()})
+        return FilterResult(failed_nodes=self._tell(decision))
 
-    def _reserve(self, demand: Demand, decision: Decision, node: str) -> Reservation:
-        return self.state.cluster.assume(
+    def _tell(self, decision: Decision) -> dict[str, str]:
+        """Say why nodes were refused, in the reply's words (D-06)."""
+        short = self.state.settings.failed_node_reason == "short"
+        return {
+            node: UNFIT_NODE if short and Reason.NODE_UNREGISTERED not in refusal.counts else refusal.text
+            for node, refusal in decision.refusals.items()
+        }
+
+    def _reserve(self, demand: Demand, decision: Decision, node: str) -> None:
+        self.state.cluster.assume(
             Reservation(
                 uid=demand.uid,
                 namespace=demand.namespace,
                 name=demand.name,
                 node=node,
                 shares={self.state.settings.profile.word: decision.shares},
+                instances=decision.instances,
                 phases=demand.phases,
                 standing=Standing.ASSUMED,
                 since=self.clocks.monotonic(),

@@ -1,5 +1,6 @@
 """When the owner of a node lock is over, so that the lock may be taken from it (binding 3). Pure."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gpuloom.wire.errors import WireError
@@ -10,10 +11,22 @@ from gpuloom.wire.shares import has_shares
 from gpuloom.wire.words import decode_time
 
 UNBOUND_OWNER_LIMIT = timedelta(seconds=35)
-"""Older than this, the lock of a pod that is still not bound belongs to a Bind that died."""
+"""Longer than any Bind lasts: after this an owner that is not bound has none."""
 
 
-def is_over(lock: NodeLock, owner: Pod | None, node: str, now: datetime) -> bool:
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What this process knows beside the objects.
+
+    binds_it      a Bind of the owner runs here
+    would_know    this process has been in charge for so long that every living Bind is its own
+    """
+
+    binds_it: bool = False
+    would_know: bool = False
+
+
+def is_over(lock: NodeLock, owner: Pod | None, node: str, now: datetime, witness: Witness) -> bool:
     """Tell whether the pod that a lock names will never release it; ``owner`` is None when there is no such pod.
 
     An owner that is bound here and in phase ``allocating`` is not over: its Allocate may be under way.
@@ -21,7 +34,7 @@ def is_over(lock: NodeLock, owner: Pod | None, node: str, now: datetime) -> bool
     if owner is None or owner.is_over or _is_namesake(lock, owner):
         return True
     if not owner.spec.node_name:
-        return now - lock.time > UNBOUND_OWNER_LIMIT
+        return not witness.binds_it and (witness.would_know or now - lock.time > UNBOUND_OWNER_LIMIT)
     return owner.spec.node_name != node or _is_served(lock, owner)
 
 

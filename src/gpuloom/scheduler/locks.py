@@ -6,27 +6,25 @@ of a lock is its release by the device plugin.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import structlog
 
-from gpuloom.kube import NODES, PODS, ApiError, ConflictError, KubeClient, NotFoundError
+from gpuloom.kube import NODES, ApiError, ConflictError, KubeClient, NotFoundError
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.durations import format_duration
-from gpuloom.scheduler.lockowner import is_over
+from gpuloom.scheduler.lockplace import LockPlace, LockTicket
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.wire.errors import WireError
+from gpuloom.scheduler.suspicion import OWNER_CHECK_S, Detective
 from gpuloom.wire.keys import NODE_LOCK
-from gpuloom.wire.lock import NodeLock, decode_lock, encode_lock
-from gpuloom.wire.objects import Node, Pod
+from gpuloom.wire.lock import NodeLock, encode_lock
+from gpuloom.wire.objects import Node
 
 WRITE_DEADLINE_S = 4.0
 """A write that takes longer has an unknown outcome (binding 2.1)."""
-OWNER_CHECK_S = 2.0
-"""How long a lock must look abandoned before it is taken (binding 3)."""
+_RELEASE_PAUSES_S = (0.1, 0.3, 0.9, 2.7)
 
 _log = structlog.get_logger(__name__)
 
@@ -35,159 +33,173 @@ class LockError(Exception):
     """The lock could not be had; the message names the node, in HAMi's words where HAMi has some."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LockTicket:
-    """One pod's place in a node's queue, and the lock it sets when its turn has come.
-
-    is_wanted   whether the pod still needs the lock
-    """
-
-    node: str
-    namespace: str
-    name: str
-    uid: str
-    is_wanted: Callable[[], bool]
-
-
-@dataclass(slots=True)
-class _Suspicion:
-    """What is known of a lock that is in the way; times are monotonic seconds."""
-
-    value: str
-    first_seen: float
-    checked: float
-    over_since: float | None = None
-
-
-@dataclass(slots=True)
-class _Place:
-    """What is known of one node: its object, who waits, which lock is our doing, which one looks abandoned."""
-
-    waiting: deque[LockTicket] = field(default_factory=deque)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    node: Node | None = None
-    held_uid: str = ""
-    held_value: str = ""
-    suspicion: _Suspicion | None = None
-
-    @property
-    def value(self) -> str:
-        """The lock annotation as last seen, empty without one."""
-        return self.node.annotations.get(NODE_LOCK, "") if self.node else ""
-
-    def wake(self) -> None:
-        """Let everybody who waits look again."""
-        self.changed.set()
-        self.changed = asyncio.Event()
-
-
 class NodeLocks:
     """All node locks of the cluster, as one process sees and takes them."""
 
-    def __init__(self, client: KubeClient, settings: SchedulerSettings, clocks: Clocks) -> None:
+    def __init__(self, client: KubeClient, settings: SchedulerSettings, clocks: Clocks, detective: Detective) -> None:
         self._client = client
         self._settings = settings
         self._clocks = clocks
-        self._places: dict[str, _Place] = {}
+        self._detective = detective
+        self._places: dict[str, LockPlace] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many Binds wait for a lock now."""
+        return sum(len(place.waiting) for place in self._places.values())
+
+    def __len__(self) -> int:
+        """How many nodes are remembered here."""
+        return len(self._places)
+
+    def replace_nodes(self, nodes: Iterable[Node]) -> None:
+        """Take a complete list: nodes that are not in it are gone."""
+        listed = {node.name: node for node in nodes}
+        for name in self._places.keys() - listed.keys():
+            self.delete_node(name)
+        for node in listed.values():
+            self.apply_node(node)
 
     def apply_node(self, node: Node) -> None:
         """Take what the watch shows of a node; what is older than our own last write is not news."""
-        place = self._places.setdefault(node.name, _Place())
-        if place.node is None or _version(node) >= _version(place.node) or node.metadata.uid != place.node.metadata.uid:
-            place.node = node
-            place.wake()
+        self._places.setdefault(node.name, LockPlace()).apply(node)
 
     def delete_node(self, name: str) -> None:
         """Take that a node is gone; whoever waits for it finds out."""
-        if place := self._places.pop(name, None):
+        if place := self._places.get(name):
             place.node = None
             place.wake()
+            self._tidy(name, place)
 
-    async def acquire(self, ticket: LockTicket) -> None:
-        """Wait for our turn and set the lock.
+    def wake(self) -> None:
+        """Let every waiter see at once whether it is still to wait."""
+        for place in self._places.values():
+            place.wake()
+
+    @asynccontextmanager
+    async def hold(self, ticket: LockTicket) -> AsyncIterator[None]:
+        """Wait for our turn, set the lock and have it for a Bind.
+
+        A Bind that ends well leaves the lock to the device plugin; one that raises gives it back. One that is cancelled
+        leaves it, because nobody knows what came of its write.
 
         Raises LockError when that takes too long, is not wanted any more, or the API server refuses.
         """
-        place = self._places.setdefault(ticket.node, _Place())
+        place = self._places.setdefault(ticket.node, LockPlace())
+        try:
+            await self._acquire(place, ticket)
+            yield
+        except Exception:
+            await self._release(place, ticket)
+            raise
+        finally:
+            if place.holder is ticket:
+                place.holder = None
+            place.wake()
+            self._tidy(ticket.node, place)
+
+    async def sweep(self) -> None:
+        """Remove locks whose owner is over although nobody waits for them, such as those of an earlier life."""
+        for name, place in list(self._places.items()):
+            if not place.value or not place.is_idle:
+                continue
+            try:
+                await self._sweep(name, place)
+            except ApiError as error:
+                _log.warning("node lock not swept, tried again later", node=name, cause=str(error))
+
+    async def _sweep(self, name: str, place: LockPlace) -> None:
+        seen = place.value
+        if await self._detective.is_owner_over(place, name) and place.is_idle and place.node and place.value == seen:
+            place.apply(await self._write(place.node, None))
+            _log.info("node lock removed, its owner is over", node=name, value=seen)
+
+    def _tidy(self, name: str, place: LockPlace) -> None:
+        if place.node is None and place.is_idle and self._places.get(name) is place:
+            del self._places[name]
+
+    async def _acquire(self, place: LockPlace, ticket: LockTicket) -> None:
         deadline = self._clocks.monotonic() + self._settings.node_lock_retry_timeout_s
         place.waiting.append(ticket)
         try:
-            while not (place.waiting[0] is ticket and await self._try(place, ticket)):
-                await self._wait_for_news(place, ticket, deadline)
+            while True:
+                # Taken before looking: what the watch shows while we look must not be slept through.
+                news = place.news
+                if place.waiting[0] is ticket and await self._try(place, ticket):
+                    place.holder = ticket
+                    return
+                await self._wait_for(news, ticket, deadline)
         finally:
             place.waiting.remove(ticket)
-            place.wake()
 
-    async def release(self, ticket: LockTicket) -> None:
-        """Remove the lock that this ticket set; a lock of somebody else is left alone. Failures are logged."""
-        place = self._places.get(ticket.node)
-        if place is None or place.held_uid != ticket.uid:
-            return
-        value, place.held_uid = place.held_value, ""
-        for _ in range(5):
-            try:
-                node = await self._client.get(NODES, ticket.node)
-                if node.annotations.get(NODE_LOCK) == value:
-                    node = await self._write(node, None)
-                self.apply_node(node)
-            except ConflictError:
-                continue
-            except ApiError as error:
-                _log.warning("node lock not released, it will be taken over", node=ticket.node, cause=str(error))
-            return
-
-    async def _wait_for_news(self, place: _Place, ticket: LockTicket, deadline: float) -> None:
-        if not ticket.is_wanted():
-            raise LockError(f"pod {ticket.namespace}/{ticket.name} no longer needs node {ticket.node}")
+    async def _wait_for(self, news: asyncio.Event, ticket: LockTicket, deadline: float) -> None:
+        if objection := ticket.objection():
+            raise LockError(f"{objection} while waiting for node lock: node lock contention")
         left_s = deadline - self._clocks.monotonic()
         if left_s <= 0:
             limit = format_duration(timedelta(seconds=self._settings.node_lock_retry_timeout_s))
             raise LockError(
                 f"timed out after {limit} waiting for node {ticket.node} to be unlocked: node lock contention"
             )
-        changed = place.changed
-        try:
-            async with asyncio.timeout(min(left_s, OWNER_CHECK_S)):
-                await changed.wait()
-        except TimeoutError:
-            return
+        await self._clocks.wait(news, min(left_s, OWNER_CHECK_S))
 
-    async def _try(self, place: _Place, ticket: LockTicket) -> bool:
-        """Set the lock if it is free or abandoned, or ours already."""
-        if not ticket.is_wanted():
+    async def _try(self, place: LockPlace, ticket: LockTicket) -> bool:
+        """Set the lock if it is free or abandoned, or ours already; an open outcome is a reason to look again."""
+        if ticket.objection():
             return False
-        if place.node is None:
-            await self._look(place, ticket)
-        if place.value and place.value == place.held_value and place.held_uid == ticket.uid:
-            return True
-        if place.value and not await self._is_abandoned(place, ticket.node):
-            return False
-        return await self._set(place, ticket)
-
-    async def _set(self, place: _Place, ticket: LockTicket) -> bool:
-        value = encode_lock(NodeLock(self._clocks.now(), ticket.namespace, ticket.name))
-        assert place.node is not None  # noqa: S101 - _try has looked
         try:
-            place.node = await self._write(place.node, value)
-        except ConflictError:
-            await self._look(place, ticket)
-            return False
-        except ApiError as error:
-            if not error.outcome_unknown:
-                raise LockError(f"failed to set node lock (node={ticket.node}): {error}") from error
-            await self._look(place, ticket)
-            if place.value != value:
-                raise LockError(f"failed to set node lock (node={ticket.node}): {error}") from error
-        place.held_uid, place.held_value = ticket.uid, value
-        return True
-
-    async def _look(self, place: _Place, ticket: LockTicket) -> None:
-        try:
-            place.node = await self._client.get(NODES, ticket.node)
+            return await self._take(place, ticket)
         except NotFoundError as error:
             raise LockError(f'node "{ticket.node}" not found') from error
         except ApiError as error:
-            raise LockError(f"failed to get node {ticket.node}: {error}") from error
+            if not error.outcome_unknown:
+                raise LockError(f"failed to set node lock (node={ticket.node}): {error}") from error
+            _log.warning("node lock not set yet", node=ticket.node, pod=ticket.full_name, cause=str(error))
+            return False
+
+    async def _take(self, place: LockPlace, ticket: LockTicket) -> bool:
+        if place.node is None:
+            place.node = await self._client.get(NODES, ticket.node)
+        seen = place.value
+        if seen and place.is_ours(ticket):
+            return True
+        if seen and not await self._detective.is_abandoned(place, ticket.node):
+            return False
+        if place.value != seen or place.node is None or ticket.objection():
+            return False
+        return await self._set(place, place.node, ticket)
+
+    async def _set(self, place: LockPlace, node: Node, ticket: LockTicket) -> bool:
+        value = encode_lock(NodeLock(self._clocks.now(), ticket.namespace, ticket.name))
+        # Noted before the write: when its reply is lost, the value is known as ours once it is seen.
+        place.note_ours(ticket, value)
+        try:
+            place.apply(await self._write(node, value))
+        except ApiError as error:
+            if not (error.outcome_unknown or isinstance(error, ConflictError)):
+                raise
+            place.node = await self._client.get(NODES, ticket.node)
+            if not isinstance(error, ConflictError) and place.value != value:
+                raise
+        return place.value == value
+
+    async def _release(self, place: LockPlace, ticket: LockTicket) -> None:
+        """Remove the lock that this ticket set; a lock of somebody else is left alone. Failures are logged."""
+        if place.holder is not ticket:
+            return
+        for pause_s in (*_RELEASE_PAUSES_S, 0.0):
+            try:
+                place.node = await self._client.get(NODES, ticket.node)
+                if place.is_ours(ticket):
+                    place.apply(await self._write(place.node, None))
+            except ApiError as error:
+                cause = error
+            else:
+                return
+            if not (cause.outcome_unknown or isinstance(cause, ConflictError)):
+                break
+            await self._clocks.sleep(pause_s)
+        _log.warning("node lock not released, it will be taken over", node=ticket.node, cause=str(cause))
 
     async def _write(self, node: Node, value: str | None) -> Node:
         return await self._client.patch(
@@ -197,40 +209,3 @@ class NodeLocks:
             resource_version=node.metadata.resource_version,
             timeout_s=WRITE_DEADLINE_S,
         )
-
-    async def _is_abandoned(self, place: _Place, node: str) -> bool:
-        """Whether the lock may be taken: it has expired, or its owner has been over for a while."""
-        now, limit_s = self._clocks.monotonic(), self._settings.node_lock_timeout_s
-        if place.suspicion is None or place.suspicion.value != place.value:
-            place.suspicion = _Suspicion(place.value, first_seen=now, checked=now)
-        suspicion = place.suspicion
-        try:
-            lock = decode_lock(suspicion.value)
-        except WireError as error:
-            _log.warning("node lock cannot be read", node=node, value=suspicion.value, cause=str(error))
-            return now - suspicion.first_seen > limit_s
-        if self._clocks.now() - lock.time > timedelta(seconds=limit_s):
-            return True
-        if not lock.name or now - suspicion.checked < OWNER_CHECK_S:
-            return False
-        suspicion.checked = now
-        if not is_over(lock, await self._find_owner(lock), node, self._clocks.now()):
-            suspicion.over_since = None
-            return False
-        if suspicion.over_since is None:
-            suspicion.over_since = now
-        return now - suspicion.over_since >= OWNER_CHECK_S
-
-    async def _find_owner(self, lock: NodeLock) -> Pod | None:
-        try:
-            return await self._client.get(PODS, lock.name, namespace=lock.namespace)
-        except NotFoundError:
-            return None
-        except ApiError as error:
-            raise LockError(f"failed to get the owner of a node lock: {error}") from error
-
-
-def _version(node: Node) -> int:
-    # Kubernetes declares resource versions comparable as integers from 1.35 on; all servers have always made them so.
-    version = node.metadata.resource_version
-    return int(version) if version.isdecimal() else 0

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from gpuloom.wire.admission import escape_pointer
-from gpuloom.wire.objects import Container, Pod
+from gpuloom.wire.objects import Container, Pod, Quantity, Resources
 
 Operation = Mapping[str, Any]
 
@@ -52,10 +54,18 @@ class ContainerPatch:
 
     def __init__(self, pod: PodPatch, container: Container, path: tuple[str, ...]) -> None:
         self._pod = pod
+        self._container = container
         self._path = path
+        self._limits: dict[str, Quantity] = {**container.limits}
         self._has_env = container.env is not None
         self._has_resources = container.resources is not None
         self._has_limits = container.resources is not None and container.resources.limits is not None
+
+    @property
+    def changed(self) -> Container:
+        """The container with the limits that it will have; what else is changed is not in it."""
+        requests = self._container.resources.requests if self._container.resources else None
+        return msgspec.structs.replace(self._container, resources=Resources(self._limits, requests))
 
     def set_limit(self, name: str, value: int) -> None:
         """Set ``resources.limits`` of one resource."""
@@ -66,6 +76,7 @@ class ContainerPatch:
             self._pod.add({}, *self._path, "resources", "limits")
             self._has_limits = True
         self._pod.add(str(value), *self._path, "resources", "limits", name)
+        self._limits[name] = str(value)
 
     def append_env(self, name: str, value: str) -> None:
         """Append an environment variable, also when the name is there already: the last one counts."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
+from gpuloom.engine.annotations import read_instances, read_shares
 from gpuloom.engine.demand import read_phases
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.model.share import PodShares
@@ -15,7 +16,6 @@ from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import Pod
-from gpuloom.wire.shares import decode_shares
 
 _log = structlog.get_logger(__name__)
 
@@ -44,17 +44,21 @@ class PodBook:
             self.apply(pod)
 
     def delete(self, pod: Pod) -> None:
-        """Take that a pod is gone."""
-        self._unreadable.discard(pod.metadata.uid)
-        self._bury(pod.metadata.uid)
+        """Take that a pod is gone; of an unreadable one only the metadata is known."""
+        if pod.metadata.uid in self._state.pods or not pod.containers or self._concerns_us(pod):
+            self._bury(pod.metadata.uid)
+
+    def add(self, pod: Pod) -> None:
+        """Take a pod that is said to be new."""
+        self.apply(pod)
 
     def apply(self, pod: Pod) -> None:
         """Take a pod as it is now."""
         uid = pod.metadata.uid
+        if not self._concerns_us(pod):
+            return
         if pod.is_over or (pod.is_terminating and not pod.spec.node_name):
             self._bury(uid)
-            return
-        if not self._concerns_us(pod):
             return
         self._state.pods[uid] = pod
         if pod.spec.node_name:
@@ -62,63 +66,75 @@ class PodBook:
             self._follow_binding(pod)
 
     def _concerns_us(self, pod: Pod) -> bool:
-        return VGPU_NODE in pod.annotations or self._state.read_demand(pod).wants_cards
+        return VGPU_NODE in pod.annotations or self._state.asks_for_cards(pod)
 
     def _bury(self, uid: str) -> None:
+        self._unreadable.discard(uid)
         self._state.bury(uid, self._clock())
 
     def _follow_binding(self, pod: Pod) -> None:
-        """Count a bound pod on its node, whatever was reserved before."""
-        uid, node = pod.metadata.uid, pod.spec.node_name
-        held = self._state.cluster.ledger.find(uid)
-        if held is None or held.node != node:
-            self._state.release(uid)
-            shares = self._read_shares(pod) if pod.annotations.get(VGPU_NODE) == node else None
-            if shares is None:
-                return
-            self._state.cluster.assume(reserve_bound(pod, shares, self._clock()))
+        """Count a bound pod on its node. What a counted pod's annotations say later changes nothing (scheduler 4.6)."""
+        held = self._state.cluster.ledger.find(pod.metadata.uid)
+        if held is None or held.node != pod.spec.node_name:
+            self._recount(pod)
         elif held.standing is Standing.ASSUMED:
-            self._state.cluster.confirm(uid)
-        if _init_is_over(pod) and self._state.cluster.end_init(uid):
+            self._confirm(pod, held)
+        self._end_init(pod)
+
+    def _end_init(self, pod: Pod) -> None:
+        """Give back what a pod's init containers held, once they are over."""
+        if _init_is_over(pod) and self._state.cluster.end_init(pod.metadata.uid):
             self._state.room.set()
 
+    def _node_of(self, pod: Pod) -> str:
+        """Tell on which node a pod's shares count, empty when on none."""
+        return pod.spec.node_name if pod.annotations.get(VGPU_NODE) == pod.spec.node_name else ""
+
+    def _confirm(self, pod: Pod, held: Reservation) -> None:
+        """Take that a pod is bound where it was reserved; another scheduler may have given it other cards."""
+        shares = self._read_shares(pod)
+        if shares is None or self._reserve(pod, shares).usage_by_vendor() == held.usage_by_vendor():
+            self._state.cluster.confirm(held.uid)
+        else:
+            _log.warning("pod was bound with other cards than reserved here", pod=pod.full_name, node=held.node)
+            self._recount(pod)
+
+    def _recount(self, pod: Pod) -> None:
+        self._state.release(pod.metadata.uid)
+        if (shares := self._read_shares(pod)) is not None:
+            self._state.cluster.assume(self._reserve(pod, shares))
+
+    def _reserve(self, pod: Pod, shares: PodShares) -> Reservation:
+        """Make the reservation of a pod that is bound already."""
+        return Reservation(
+            uid=pod.metadata.uid,
+            namespace=pod.namespace,
+            name=pod.name,
+            node=self._node_of(pod),
+            shares=shares,
+            phases=read_phases(pod),
+            standing=Standing.CONFIRMED,
+            since=self._clock(),
+            instances=read_instances(pod, self._state.settings.profile),
+        )
+
     def _read_shares(self, pod: Pod) -> PodShares | None:
+        """Read the shares of a pod that counts, None when there is nothing to count."""
+        node = self._node_of(pod)
+        if not node:
+            return None
         try:
-            return read_shares(pod, self._state)
+            return read_shares(pod, self._state.settings.profile)
         except WireError as error:
             if pod.metadata.uid not in self._unreadable:
                 self._unreadable.add(pod.metadata.uid)
                 _log.error(
-                    "pod is bound, but its device annotation cannot be read: its cards are not counted",
+                    "a pod's device annotation cannot be read: its cards are not counted",
                     pod=pod.full_name,
-                    node=pod.spec.node_name,
+                    node=node,
                     cause=str(error),
                 )
             return None
-
-
-def read_shares(pod: Pod, state: SchedulerState) -> PodShares:
-    """Read what the pod's annotations say it was given.
-
-    Raises WireError when they cannot be read.
-    """
-    profile = state.settings.profile
-    text = pod.annotations.get(profile.write.allocated)
-    return {} if text is None else {profile.word: decode_shares(text)}
-
-
-def reserve_bound(pod: Pod, shares: PodShares, now: float) -> Reservation:
-    """Make the reservation of a pod that is bound already."""
-    return Reservation(
-        uid=pod.metadata.uid,
-        namespace=pod.namespace,
-        name=pod.name,
-        node=pod.spec.node_name,
-        shares=shares,
-        phases=read_phases(pod),
-        standing=Standing.CONFIRMED,
-        since=now,
-    )
 
 
 def _init_is_over(pod: Pod) -> bool:

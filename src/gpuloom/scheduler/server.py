@@ -1,31 +1,22 @@
-"""The HTTP side: routes, status codes and limits (wire protocol 5)."""
+"""Listeners: addresses, certificates, limits and their end. What is answered is in the routes."""
 
+import asyncio
+import ipaddress
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-import structlog
 from aiohttp import web
 
-from gpuloom.scheduler.admission import review_pod
-from gpuloom.scheduler.binding import Binder, BindError
-from gpuloom.scheduler.filtering import Filterer
-from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.wire.admission import Review, Verdict, decode_review, encode_review
-from gpuloom.wire.errors import WireError
-from gpuloom.wire.extender import (
-    BindResult,
-    FilterResult,
-    decode_bind_args,
-    decode_filter_args,
-    encode_result,
-)
+from gpuloom.scheduler.binding import CLOSING_S
+from gpuloom.scheduler.connections import Guards
 
 BODY_LIMIT_BYTES = 16 * 2**20
+HEADER_TIMEOUT_S = 15.0
+"""So long a client may take to send a request's headers (scheduler 0.2)."""
 KEEP_ALIVE_S = 300.0
 """kube-scheduler's idle connections must outlive quiet minutes: a new one costs more than an answer."""
-
-_log = structlog.get_logger(__name__)
 
 
 class ServerError(Exception):
@@ -33,132 +24,69 @@ class ServerError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Routes:
-    """The verbs as HTTP handlers."""
+class Address:
+    """Where to listen, and the flag that says so. An empty host means all interfaces, port 0 a free one."""
 
-    settings: SchedulerSettings
-    filterer: Filterer
-    binder: Binder
-    wait_synced: Callable[[], Awaitable[None]]
-    is_ready: Callable[[], bool]
+    flag: str
+    host: str
+    port: int
 
-    def application(self) -> web.Application:
-        """Make the application with all routes."""
-        app = web.Application(client_max_size=BODY_LIMIT_BYTES)
-        app.add_routes(
-            [
-                web.post("/filter", self._filter),
-                web.post("/bind", self._bind),
-                web.post("/webhook", self._webhook),
-                web.get("/healthz", self._healthz),
-                web.get("/readyz", self._readyz),
-            ]
-        )
-        return app
-
-    async def _filter(self, request: web.Request) -> web.Response:
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine, or this pod, can connect."""
         try:
-            body = await _read_body(request)
-            args = decode_filter_args(body)
-        except (WireError, _TooLargeError) as error:
-            return _json(encode_result(FilterResult(error=str(error))))
-        if args.pod is not None:
-            await self.wait_synced()
-        return _json(encode_result(self.filterer.filter(args)))
-
-    async def _bind(self, request: web.Request) -> web.Response:
-        try:
-            args = decode_bind_args(await _read_body(request))
-            await self.wait_synced()
-            await self.binder.bind(args)
-        except (WireError, _TooLargeError, BindError) as error:
-            return _json(encode_result(BindResult(error=str(error))))
-        return _json(encode_result(BindResult()))
-
-    async def _webhook(self, request: web.Request) -> web.Response:
-        try:
-            review = await _read_review(request)
-        except (WireError, _TooLargeError) as error:
-            verdict = Verdict(allowed=False, code=400, message=str(error))
-            return _json(encode_review("admission.k8s.io/v1", "", verdict))
-        return _json(encode_review(review.api_version, review.uid, review_pod(review, self.settings)))
-
-    async def _healthz(self, _request: web.Request) -> web.Response:
-        return web.Response()
-
-    async def _readyz(self, _request: web.Request) -> web.Response:
-        return web.Response(status=200 if self.is_ready() else 503)
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
 
-class _TooLargeError(Exception):
-    """The client sent more than we read."""
-
-
-async def _read_body(request: web.Request) -> bytes:
-    try:
-        body = await request.read()
-    except web.HTTPRequestEntityTooLarge as error:
-        raise _TooLargeError("request body too large") from error
-    if not body:
-        raise web.HTTPBadRequest(text="Please send a request body")
-    return body
-
-
-async def _read_review(request: web.Request) -> Review:
-    if request.content_type != "application/json":
-        raise WireError(f"contentType={request.content_type}, expected application/json")
-    return decode_review(await _read_body(request))
-
-
-def _json(body: bytes) -> web.Response:
-    return web.Response(body=body, content_type="application/json")
-
-
-def load_tls(settings: SchedulerSettings) -> ssl.SSLContext | None:
-    """Load certificate and key, None when neither is configured.
-
-    Raises ServerError when only one is, or when they cannot be used.
-    """
-    if not settings.cert_file and not settings.key_file:
-        return None
-    if not settings.cert_file or not settings.key_file:
-        raise ServerError("HTTPS needs both --cert_file and --key_file: give both or neither")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(settings.cert_file, settings.key_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ServerError(
-            f"cannot use certificate {settings.cert_file} with key {settings.key_file}: {error}"
-        ) from error
-    return context
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Split ``host:port``; an empty host means all interfaces.
+def split_address(flag: str, text: str) -> Address:
+    """Split the ``host:port`` of a flag.
 
     Raises ServerError when it is not of that form.
     """
-    host, separator, port = address.rpartition(":")
+    host, separator, port = text.rpartition(":")
     if not separator or not port.isdecimal() or int(port) > 65535:
-        raise ServerError(f"--http_bind {address!r} is not host:port, for example 127.0.0.1:8080")
-    return host.strip("[]"), int(port)
+        raise ServerError(f"{flag} {text!r} is not host:port, for example 127.0.0.1:8080")
+    return Address(flag, host.strip("[]"), int(port))
 
 
-async def listen(app: web.Application, settings: SchedulerSettings) -> tuple[web.AppRunner, str]:
-    """Start serving; returns the runner, to be cleaned up by the caller, and the URL.
+async def listen(
+    stack: AsyncExitStack, address: Address, routes: Iterable[web.AbstractRouteDef], tls: ssl.SSLContext | None
+) -> str:
+    """Serve until the stack closes; returns the URL.
 
-    Raises ServerError when the address cannot be used; nothing is left running then.
+    Closing takes no new request and lets those under way come to their end. Raises ServerError when the address cannot
+    be used.
     """
-    host, port = split_address(settings.http_bind)
-    tls = load_tls(settings)
-    runner = web.AppRunner(app, keepalive_timeout=KEEP_ALIVE_S, access_log=None)
+    guards = Guards(HEADER_TIMEOUT_S)
+    app = web.Application(client_max_size=BODY_LIMIT_BYTES, middlewares=[guards.watch])
+    app.add_routes(routes)
+    # A caller who hangs up cancels its handler, and a Bind of it stops waiting.
+    runner = web.AppRunner(
+        app,
+        keepalive_timeout=KEEP_ALIVE_S,
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=CLOSING_S,
+    )
     await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    server = await _open(runner, guards, address, tls)
+    stack.callback(server.close)
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"{'https' if tls else 'http'}://{host or '127.0.0.1'}:{server.sockets[0].getsockname()[1]}"
+
+
+async def _open(runner: web.AppRunner, guards: Guards, address: Address, tls: ssl.SSLContext | None) -> asyncio.Server:
+    connect = runner.server
+    if connect is None:
+        raise RuntimeError("the runner is not set up")
     try:
-        await web.TCPSite(runner, host or None, port, ssl_context=tls).start()
+        return await asyncio.get_running_loop().create_server(
+            lambda: guards.protect(connect()), address.host or None, address.port, ssl=tls, backlog=128
+        )
     except OSError as error:
-        await runner.cleanup()
         raise ServerError(
-            f"cannot listen on {settings.http_bind}: {error.strerror or error}; choose another --http_bind"
+            f"cannot listen on {address.host}:{address.port}: {error.strerror or error}; choose another {address.flag}"
         ) from error
-    bound = runner.addresses[0][1]
-    return runner, f"{'https' if tls else 'http'}://{host or '127.0.0.1'}:{bound}"

@@ -4,46 +4,81 @@ import asyncio
 from dataclasses import dataclass, field
 
 from gpuloom.engine.cluster import Cluster
-from gpuloom.engine.demand import Demand, read_demand
-from gpuloom.engine.rules import Rule, select_rules
+from gpuloom.engine.decision import Decider
+from gpuloom.engine.demand import Demand, asks_for_cards, read_demand
+from gpuloom.engine.rules import select_rules
+from gpuloom.model.want import Headroom
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.objects import Node, Pod
+
+NOT_LISTED = "the lists of pods and nodes are not complete yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A pod that found no room, and when it first did (monotonic seconds)."""
+
+    pod: Pod
+    since: float
 
 
 @dataclass(slots=True)
 class SchedulerState:
     """Cards and reservations, and the objects that watches and calls have shown.
 
-    pods     by UID: those that ask for cards or hold some
-    nodes    by name
-    gone     UID of a pod that is deleted to the time when that was seen (binding 2.2)
-    refused  by UID, oldest first: pods that wait for room
-    binding  UIDs whose binding is sent and not settled
-    room     set when capacity came back; whoever wakes the refused clears it
+    pods      by UID: those that ask for cards or hold some
+    nodes     by name
+    gone      UID of a pod that is deleted to the time when that was seen (binding 2.2)
+    refused   by UID, oldest first: pods that wait for room
+    binding   UIDs whose binding is sent and not settled
+    room      set when capacity came back; whoever wakes the refused clears it
+    obstacle  why this process must neither decide nor write now, empty when it may
+    in_charge_since  when this process was synced and in charge (monotonic seconds), None while it is not
     """
 
     settings: SchedulerSettings
-    cluster: Cluster = field(default_factory=Cluster)
+    cluster: Cluster = field(init=False)
+    decider: Decider = field(init=False)
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     gone: dict[str, float] = field(default_factory=dict)
-    refused: dict[str, Pod] = field(default_factory=dict)
+    refused: dict[str, Refused] = field(default_factory=dict)
     binding: set[str] = field(default_factory=set)
     room: asyncio.Event = field(default_factory=asyncio.Event)
+    obstacle: str = ""
+    in_charge_since: float | None = None
+
+    def __post_init__(self) -> None:
+        profile = self.settings.profile
+        self.cluster = Cluster(profile.geometries)
+        self.decider = Decider(self.cluster, profile, self.settings.options, select_rules(profile.fit.checks))
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The rules about cards, in the profile's order."""
-        return select_rules(self.settings.profile.fit.checks)
+    def is_in_charge(self) -> bool:
+        """Whether this process may write: it knows the cluster, and nothing stands in the way."""
+        return self.in_charge_since is not None and not self.obstacle
+
+    def asks_for_cards(self, pod: Pod) -> bool:
+        """Tell whether a pod asks for cards at all."""
+        return asks_for_cards(pod, self.settings.profile)
 
     def read_demand(self, pod: Pod) -> Demand:
-        """Read what a pod asks for, under the process's policies."""
-        return read_demand(
-            pod,
-            self.settings.profile,
-            node_policy=self.settings.node_scheduler_policy,
-            card_policy=self.settings.gpu_scheduler_policy,
-        )
+        """Read what a pod asks for, under the process's policies.
+
+        Raises PolicyError when a pod that asks for cards has weights that cannot be read.
+        """
+        return read_demand(pod, self.settings.profile, self.settings.options)
+
+    def headroom(self, namespace: str) -> Headroom:
+        """Return what the quotas of a namespace still allow."""
+        profile = self.settings.profile
+        used = self.cluster.ledger.namespace_usage(namespace, profile.word)
+        return self.cluster.quotas.headroom(namespace, profile, used)
+
+    def refuse(self, pod: Pod, now: float) -> None:
+        """Note that a pod waits for room; one that waits already keeps its turn."""
+        known = self.refused.get(pod.metadata.uid)
+        self.refused[pod.metadata.uid] = Refused(pod, known.since if known else now)
 
     def release(self, uid: str) -> None:
         """End a pod's reservation, if there is one, and let those that wait know."""

@@ -1,4 +1,4 @@
-"""Reservations that nobody will use: invented pods, pods that vanished, pods whose Bind never came (binding 2.2)."""
+"""What nobody will use or end: reservations without a pod or without a Bind, locks without a Bind (binding 2.2, 3)."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,7 @@ import structlog
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.kube import PODS, ApiError, KubeClient, NotFoundError
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.state import SchedulerState
 
 PERIOD_S = 1.0
@@ -20,13 +21,15 @@ GONE_MEMORY_S = 900.0
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Upkeep:
-    """Ends reservations that the watch alone would leave behind."""
+    """Ends what the watch alone would leave behind. ``expired`` counts reservations whose Bind never came."""
 
     client: KubeClient
     state: SchedulerState
+    locks: NodeLocks
     clocks: Clocks
+    expired: int = 0
 
     async def run(self) -> None:
         """Check until cancelled."""
@@ -35,18 +38,28 @@ class Upkeep:
             await self.check()
 
     async def check(self) -> None:
-        """Look at every reservation that is not bound yet, once."""
+        """Look once at every reservation that is not bound yet, at every pod that was refused, and at every lock."""
         now = self.clocks.monotonic()
-        for uid, since in list(self.state.gone.items()):
-            if now - since > GONE_MEMORY_S:
-                del self.state.gone[uid]
+        self._forget_old(now)
+        if not self.state.is_in_charge:
+            return
         for reservation in list(self.state.cluster.ledger):
             if reservation.standing is Standing.ASSUMED and reservation.uid not in self.state.binding:
                 await self._check(reservation, now - reservation.since)
+        await self.locks.sweep()
+
+    def _forget_old(self, now: float) -> None:
+        for uid, since in list(self.state.gone.items()):
+            if now - since > GONE_MEMORY_S:
+                del self.state.gone[uid]
+        for uid, refused in list(self.state.refused.items()):
+            if uid not in self.state.pods and now - refused.since > UNSEEN_LIMIT_S:
+                del self.state.refused[uid]
 
     async def _check(self, reservation: Reservation, age_s: float) -> None:
         if age_s > UNBOUND_LIMIT_S:
             _log.warning("reservation ends: no Bind came", pod=reservation.full_name, node=reservation.node)
+            self.expired += 1
             self.state.release(reservation.uid)
         elif age_s > UNSEEN_LIMIT_S and reservation.uid not in self.state.pods and await self._is_gone(reservation):
             _log.warning("reservation ends: there is no such pod", pod=reservation.full_name, node=reservation.node)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from gpuloom.engine.decision import decide
+from gpuloom.engine.policies import PolicyError
 from gpuloom.kube import PODS, ApiError, KubeClient
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.state import SchedulerState
@@ -37,6 +37,8 @@ class Waker:
         while True:
             await self.state.room.wait()
             self.state.room.clear()
+            if self.state.obstacle:
+                continue
             for pod in self._that_fit():
                 await self._wake(pod)
                 await self.clocks.sleep(PAUSE_S)
@@ -44,18 +46,23 @@ class Waker:
     def _that_fit(self) -> Iterator[Pod]:
         for uid in list(self.state.refused):
             # Asked at the last moment: between two wake-ups others take the room, and pods go away.
-            pod = self.state.refused.get(uid)
-            if pod is not None and self._fits(pod):
+            refused = self.state.refused.get(uid)
+            if refused is not None and self._fits(refused.pod):
                 del self.state.refused[uid]
-                yield pod
+                yield refused.pod
 
     def _fits(self, pod: Pod) -> bool:
-        demand = self.state.read_demand(pod)
-        return decide(self.state.cluster.table, demand, tuple(self.state.nodes), self.state.rules).node is not None
+        try:
+            demand = self.state.read_demand(pod)
+        except PolicyError:
+            return False
+        decider = self.state.decider
+        return decider.decide(demand, decider.look_up(tuple(self.state.nodes))).node is not None
 
     async def _wake(self, pod: Pod) -> None:
-        annotations = {WOKEN: encode_time(self.clocks.now())}
+        # The UID keeps the annotation from another pod of the same name.
+        metadata = {"uid": pod.metadata.uid, "annotations": {WOKEN: encode_time(self.clocks.now())}}
         try:
-            await self.client.patch(PODS, pod.name, {"metadata": {"annotations": annotations}}, namespace=pod.namespace)
+            await self.client.patch(PODS, pod.name, {"metadata": metadata}, namespace=pod.namespace)
         except ApiError as error:
             _log.warning("pod not woken, it waits for kube-scheduler's next try", pod=pod.full_name, cause=str(error))

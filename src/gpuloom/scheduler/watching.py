@@ -1,13 +1,15 @@
 """The watches: reflector events become calls of the books, and readiness."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from gpuloom.kube import (
     NODES,
     PODS,
+    RESOURCE_QUOTAS,
     Applied,
     Deleted,
     InitialListBegins,
@@ -20,29 +22,99 @@ from gpuloom.kube import (
 from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.nodes import NodeBook
 from gpuloom.scheduler.pods import PodBook
+from gpuloom.scheduler.quotas import QuotaWatch
 from gpuloom.wire.objects import KubeObject, Node
 
 _O = TypeVar("_O", bound=KubeObject)
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """How a watch is doing: counts since the start of the process, also when it was begun anew."""
+
+    reflector: Reflector[Any]
+    lists_before: int = 0
+    failures_before: int = 0
+    bad_objects_before: int = 0
+
+    @property
+    def lists(self) -> int:
+        """How many lists there were after the first."""
+        return self.lists_before + self.reflector.relists
+
+    @property
+    def failures(self) -> int:
+        """How many tries had to wait."""
+        return self.failures_before + self.reflector.failures
+
+    @property
+    def bad_objects(self) -> int:
+        """How many objects were skipped because they cannot be read."""
+        return self.bad_objects_before + self.reflector.bad_objects
+
+    def begin_anew(self, reflector: Reflector[Any]) -> "Watched":
+        """Go on counting with another reflector."""
+        return Watched(reflector, self.lists + 1, self.failures, self.bad_objects)
+
+
 class Watches:
-    """Keeps pods and nodes as the API server shows them; sets ``synced`` when both first lists are complete."""
+    """Keeps pods, nodes and quotas as the API server shows them; ``note_listed`` is called when all are listed."""
 
     def __init__(
-        self, client: KubeClient, pods: PodBook, nodes: NodeBook, locks: NodeLocks, *, synced: asyncio.Event
+        self,
+        client: KubeClient,
+        pods: PodBook,
+        nodes: NodeBook,
+        quotas: QuotaWatch,
+        locks: NodeLocks,
+        *,
+        note_listed: Callable[[], None],
     ) -> None:
         self._client = client
         self._pods = pods
         self._nodes = nodes
+        self._quotas = quotas
         self._locks = locks
-        self._synced = synced
+        self._note_listed = note_listed
         self._complete: set[str] = set()
+        self._again = asyncio.Event()
+        self._watched: dict[str, Watched] = {}
+
+    @property
+    def watched(self) -> Mapping[str, Watched]:
+        """How the watches are doing, by plural name."""
+        return self._watched
+
+    def list_anew(self) -> None:
+        """Begin again with new lists, which are consistent reads."""
+        self._again.set()
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow(PODS, self._pods.replace, self._pods.apply, self._pods.delete))
-            tasks.create_task(self._follow(NODES, self._replace_nodes, self._apply_node, self._delete_node))
+        while True:
+            self._again.clear()
+            self._complete.clear()
+            await self._watch_until_again()
+
+    async def _watch_until_again(self) -> None:
+        again = asyncio.create_task(self._again.wait())
+        follows = [asyncio.create_task(follow) for follow in self._follows()]
+        try:
+            await asyncio.wait([again, *follows], return_when=asyncio.FIRST_COMPLETED)
+            for follow in follows:
+                if follow.done():
+                    follow.result()
+        finally:
+            for task in (again, *follows):
+                task.cancel()
+            await asyncio.gather(again, *follows, return_exceptions=True)
+
+    def _follows(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        return (
+            self._follow(PODS, self._pods.replace, self._pods.apply, self._pods.delete),
+            self._follow(RESOURCE_QUOTAS, self._quotas.replace, self._quotas.apply, self._quotas.delete),
+            self._follow(NODES, self._replace_nodes, self._apply_node, self._delete_node),
+        )
 
     async def _follow(
         self,
@@ -52,7 +124,10 @@ class Watches:
         delete: Callable[[_O], None],
     ) -> None:
         listed: list[_O] = []
-        async with aclosing(Reflector(self._client, resource).events()) as events:
+        reflector = Reflector(self._client, resource)
+        known = self._watched.get(resource.plural)
+        self._watched[resource.plural] = known.begin_anew(reflector) if known else Watched(reflector)
+        async with aclosing(reflector.events()) as events:
             async for event in events:
                 match event:
                     case InitialListBegins():
@@ -69,14 +144,15 @@ class Watches:
                         delete(item)
 
     def _note_complete(self, plural: str) -> None:
+        if plural in self._complete or self._again.is_set():
+            return
         self._complete.add(plural)
-        if {PODS.plural, NODES.plural} <= self._complete:
-            self._synced.set()
+        if self._complete == {PODS.plural, NODES.plural, RESOURCE_QUOTAS.plural}:
+            self._note_listed()
 
     def _replace_nodes(self, nodes: list[Node]) -> None:
         self._nodes.replace({node.name: node for node in nodes})
-        for node in nodes:
-            self._locks.apply_node(node)
+        self._locks.replace_nodes(nodes)
 
     def _apply_node(self, node: Node) -> None:
         self._nodes.apply(node)

@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import structlog
 import gpuloom
 from gpuloom.cli.commands import run
 from gpuloom.cli.outcomes import ExitCode
+from gpuloom.cli.scheduler_flags import SchedulerFlags, make_settings
+from gpuloom.scheduler.settings import SchedulerSettings
 
 HEAVY = ("aiohttp", "grpc", "numpy", "uvloop", "cryptography", "google.protobuf", "structlog", "msgspec")
 
@@ -108,14 +111,46 @@ def test_a_missing_machine_description_is_one_line_that_lists_the_shipped_ones(t
     assert (result.returncode, "two-t4" in result.stderr, len(result.stderr.splitlines())) == (1, True, 1)
 
 
-def test_a_device_plugin_without_cards_is_wrong_usage() -> None:
-    assert run(["device-plugin", "--node-name", "n"]) is ExitCode.USAGE
+def test_a_device_plugin_without_a_node_name_is_wrong_usage() -> None:
+    assert run(["device-plugin", "--cards", "two-t4"]) is ExitCode.USAGE
+
+
+def test_a_missing_device_configuration_is_one_line(tmp_path: Path) -> None:
+    result = run_gpuloom("device-plugin", "--node-name", "n", "--config-file", str(tmp_path / "none.yaml"))
+    assert (result.returncode, "none.yaml: No such file" in result.stderr) == (1, True), result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("flag", ["--force-overwrite-default-scheduler=false", "--node-lock-timeout=1h5m0s"])
 def test_flags_are_read_as_the_chart_writes_them(flag: str, tmp_path: Path) -> None:
     result = run_gpuloom("scheduler", flag, "--kubeconfig", str(tmp_path / "none"))
     assert result.returncode == ExitCode.UNREACHABLE, result.stderr
+
+
+def test_every_setting_of_the_scheduler_has_a_flag_or_comes_from_the_environment() -> None:
+    flags = {
+        field.name for part in SchedulerFlags.__dataclass_fields__ for field in fields(getattr(SchedulerFlags(), part))
+    }
+    renamed = {"device_config_file": "profile", "node_lock_timeout": "node_lock_timeout_s"}
+    renamed["node_lock_retry_timeout"] = "node_lock_retry_timeout_s"
+    made = {renamed.get(name, name) for name in flags} | {"host_name", "node_pass_interval_s"}
+    assert made == {field.name for field in fields(SchedulerSettings)}
+
+
+def test_flags_have_the_defaults_of_the_settings() -> None:
+    settings = make_settings(SchedulerFlags(), {"HOSTNAME": "h"})
+    assert settings == SchedulerSettings(host_name="h", metrics_bind_address=":9395")
+
+
+def test_a_broken_device_configuration_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "device-config.yaml"
+    file.write_text("nvidia: [")
+    result = run_gpuloom("scheduler", "--device-config-file", str(file), "--kubeconfig", str(tmp_path / "none"))
+    assert (result.returncode, str(file) in result.stderr) == (1, True), result.stderr
+
+
+def test_a_port_that_is_none_is_wrong_usage() -> None:
+    assert run(["demo", "--port", "70000"]) is ExitCode.USAGE
 
 
 def test_a_duration_that_is_none_is_wrong_usage() -> None:

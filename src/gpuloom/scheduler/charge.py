@@ -1,0 +1,170 @@
+"""Being in charge: when this process may decide and write, and what follows when that changes (binding 5).
+
+A process without leader election is in charge as soon as it knows the cluster. With it, a new term begins with new
+lists, and some seconds in which the writes of the leader before come to their end. Followers watch and write nothing.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+
+import structlog
+
+from gpuloom.engine.ledger import Standing
+from gpuloom.kube import LEASES, Applied, Deleted, InitialListComplete, InitialObject, KubeClient, Reflector
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.leadership import Leadership, Term
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.objects import Lease
+
+PERIOD_S = 0.5
+SETTLING_S = 5.0
+"""So long after a change of leaders the old one's writes may still arrive."""
+STOPPING = "scheduler shutting down"
+
+_log = structlog.get_logger(__name__)
+
+
+class Charge:
+    """Keeps ``state.obstacle`` and ``state.in_charge_since`` right.
+
+    list_anew    begins new lists; their completion is told by :meth:`note_listed`
+    wake         lets everybody who waits see that something has changed
+    """
+
+    def __init__(
+        self,
+        settings: SchedulerSettings,
+        state: SchedulerState,
+        clocks: Clocks,
+        *,
+        list_anew: Callable[[], None],
+        wake: Callable[[], None],
+    ) -> None:
+        self._answerable = asyncio.Event()
+        self.listed = asyncio.Event()
+        self._settings = settings
+        self._state = state
+        self._clocks = clocks
+        self._list_anew = list_anew
+        self._wake = wake
+        self._leadership = Leadership(settings.host_name) if settings.leader_elect else None
+        self._term: Term | None = None
+        self._term_began = 0.0
+        self._complete = False
+        if self._leadership is not None:
+            self._state.obstacle = self._leadership.obstacle(clocks.monotonic())
+            self._answerable.set()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether this replica may get requests (scheduler 8.4)."""
+        return self.listed.is_set() and not (self._settings.readyz_follower_503 and self._state.obstacle)
+
+    async def wait_answerable(self) -> None:
+        """Wait until a call can be answered: this process is in charge, or certainly not."""
+        await self._answerable.wait()
+
+    def note_listed(self) -> None:
+        """Take that all lists are complete."""
+        self._complete = True
+        self.listed.set()
+        self.check()
+
+    def stop(self) -> None:
+        """End all work: from now on calls end at once, waiting ones too, and no new write starts."""
+        self._leadership = None
+        self._step_down(STOPPING)
+
+    def observe(self, lease: Lease | None) -> None:
+        """Take the lease as it is now."""
+        if self._leadership is not None:
+            self._leadership.observe(lease, self._clocks.monotonic())
+            self.check()
+
+    def check(self) -> None:
+        """See whether time or news have changed anything."""
+        now = self._clocks.monotonic()
+        if self._leadership is not None:
+            self._follow(self._leadership, now)
+        if self._state.obstacle or self._state.in_charge_since is not None or not self._complete:
+            return
+        if self._term is None or now - self._term_began >= SETTLING_S:
+            self._state.in_charge_since = now
+            self._answerable.set()
+            self._wake()
+            _log.info("in charge", term=self._term)
+
+    async def run(self, client: KubeClient) -> None:
+        """Follow the lease until cancelled; without leader election there is none."""
+        if self._leadership is None:
+            return
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch(client))
+            tasks.create_task(self._check_often())
+
+    async def _check_often(self) -> None:
+        while True:
+            await self._clocks.sleep(PERIOD_S)
+            self.check()
+
+    async def _watch(self, client: KubeClient) -> None:
+        name = self._settings.leader_elect_resource_name
+        reflector = Reflector(
+            client,
+            LEASES,
+            namespace=self._settings.leader_elect_resource_namespace,
+            field_selector=f"metadata.name={name}",
+        )
+        listed: Lease | None = None
+        async with aclosing(reflector.events()) as events:
+            async for event in events:
+                match event:
+                    case InitialObject(object=lease):
+                        listed = lease
+                    case InitialListComplete():
+                        self.observe(listed)
+                        listed = None
+                    case Applied(object=lease):
+                        self.observe(lease)
+                    case Deleted():
+                        self.observe(None)
+
+    def _follow(self, leadership: Leadership, now: float) -> None:
+        term = leadership.term(now)
+        if term is None:
+            self._step_down(leadership.obstacle(now))
+        elif term != self._term:
+            self._step_up(term, now)
+        else:
+            # Perhaps after renewals that came late: in the same term nobody else can have written meanwhile.
+            self._state.obstacle = ""
+
+    def _step_up(self, term: Term, now: float) -> None:
+        _log.info("leading, and listing anew first", holder=term.holder, transitions=term.transitions)
+        self._step_down("")
+        self._term, self._term_began = term, now
+        self._complete = False
+        self._list_anew()
+
+    def _step_down(self, obstacle: str) -> None:
+        if obstacle == self._state.obstacle and self._state.in_charge_since is None:
+            return
+        if obstacle:
+            _log.info("not in charge", why=obstacle)
+        self._state.obstacle = obstacle
+        self._state.in_charge_since = None
+        self._drop_undone()
+        if obstacle:
+            self._answerable.set()
+        else:
+            self._answerable.clear()
+        self._wake()
+
+    def _drop_undone(self) -> None:
+        """End what was decided and not sent: whoever leads now decides anew. What was sent is settled first."""
+        self._state.refused.clear()
+        for reservation in list(self._state.cluster.ledger):
+            if reservation.standing is Standing.ASSUMED and reservation.uid not in self._state.binding:
+                self._state.release(reservation.uid)

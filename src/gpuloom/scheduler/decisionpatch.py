@@ -1,0 +1,36 @@
+"""What a decision writes on its pod, as a merge patch (scheduler 4.2 steps 9 and 11).
+
+By default the Binding carries it; with ``filter-write=inline`` Filter sends it, and recordings always say it.
+"""
+
+from typing import Any
+
+from gpuloom.engine.annotations import write_decision
+from gpuloom.engine.ledger import Reservation
+from gpuloom.scheduler.labelling import label_of
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.wire.keys import VGPU_NODE, VGPU_TIME
+from gpuloom.wire.objects import Pod
+
+MergePatch = dict[str, Any]
+
+
+def patch_decision(reservation: Reservation, pod: Pod, settings: SchedulerSettings) -> MergePatch:
+    """Return the annotations and the label of a decision; null is one that the pod has and that must vanish."""
+    decided = write_decision(reservation, settings.profile)
+    written = {key: value for key, value in decided.items() if value is not None or key in pod.annotations}
+    metadata: MergePatch = {"annotations": written}
+    if settings.pod_label and (labels := label_of(reservation.node)):
+        metadata["labels"] = labels
+    return {"metadata": metadata}
+
+
+def patch_refusal(pod: Pod, settings: SchedulerSettings) -> MergePatch | None:
+    """Take back what an earlier Filter wrote on a pod that now fits nowhere (B-20), None when there is nothing."""
+    if VGPU_NODE not in pod.annotations or pod.spec.node_name:
+        return None
+    write = settings.profile.write
+    keys = (VGPU_NODE, VGPU_TIME, write.to_allocate, write.allocated, write.instances)
+    return {
+        "metadata": {"annotations": {key: None for key in keys if key}, "labels": {VGPU_NODE: None}},
+    }

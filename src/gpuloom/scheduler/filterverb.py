@@ -1,0 +1,54 @@
+"""The filter call as a whole: the decision, and writing it where the settings want that from Filter (D-39)."""
+
+from dataclasses import dataclass
+
+from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient
+from gpuloom.scheduler.decisionpatch import MergePatch, patch_decision, patch_refusal
+from gpuloom.scheduler.filtering import Filterer
+from gpuloom.scheduler.locks import WRITE_DEADLINE_S
+from gpuloom.scheduler.podevents import record
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.extender import FilterArgs, FilterResult
+from gpuloom.wire.objects import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class FilterVerb:
+    """Filters; with ``filter-write=inline`` the decision stands on the pod before the answer, as in HAMi."""
+
+    filterer: Filterer
+    client: KubeClient
+    state: SchedulerState
+    recorder: EventRecorder
+
+    async def filter(self, args: FilterArgs) -> FilterResult:
+        """Answer one filter call; a decision that cannot be written is given back."""
+        result = self.filterer.filter(args)
+        pod = args.pod
+        if pod is None or (patch := self.patch_of(args, result)) is None:
+            return result
+        if self.state.settings.filter_write != "inline":
+            return result
+        try:
+            await self._write(pod, patch)
+        except ApiError as error:
+            return self._undo(pod, str(error))
+        return result
+
+    def patch_of(self, args: FilterArgs, result: FilterResult) -> MergePatch | None:
+        """Return what this call writes on its pod, now or with the Binding; None for nothing."""
+        pod, settings = args.pod, self.state.settings
+        if pod is None or args.nodes is not None or not self.state.asks_for_cards(pod):
+            return None
+        if not result.node_names:
+            return patch_refusal(pod, settings) if settings.filter_write == "inline" else None
+        held = self.state.cluster.ledger.find(pod.metadata.uid)
+        return patch_decision(held, pod, settings) if held is not None else None
+
+    async def _write(self, pod: Pod, patch: MergePatch) -> None:
+        await self.client.patch(PODS, pod.name, patch, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S)
+
+    def _undo(self, pod: Pod, message: str) -> FilterResult:
+        self.state.release(pod.metadata.uid)
+        record(self.recorder, pod, "Warning", "FilteringFailed", message)
+        return FilterResult(error=message)

@@ -1,0 +1,94 @@
+"""One node in the lock queue: what is known of its lock, and who waits for it. Nothing here talks to anybody."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gpuloom.wire.keys import NODE_LOCK
+from gpuloom.wire.objects import Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LockTicket:
+    """One Bind's turn in a node's queue, and the lock it sets then.
+
+    objection   says why the lock is not wanted any more, empty while it is
+    """
+
+    node: str
+    namespace: str
+    name: str
+    uid: str
+    objection: Callable[[], str]
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name`` of the pod."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(slots=True)
+class Suspicion:
+    """What is known of a lock that is in the way; times are monotonic seconds."""
+
+    value: str
+    first_seen: float
+    checked: float
+    over_since: float | None = None
+
+
+@dataclass(slots=True)
+class LockPlace:
+    """What is known of one node.
+
+    waiting     Binds in the order in which they came
+    holder      the Bind that has the lock and has not ended
+    news        set when there is something new to see; the next news is another event
+    node        the node as last seen, None when unknown or gone
+    suspicion   about the lock that is in the way
+    """
+
+    waiting: deque[LockTicket] = field(default_factory=deque)
+    holder: LockTicket | None = None
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    node: Node | None = None
+    suspicion: Suspicion | None = None
+    _our_uid: str = ""
+    _our_value: str = ""
+
+    @property
+    def value(self) -> str:
+        """The lock annotation as last seen, empty without one."""
+        return self.node.annotations.get(NODE_LOCK, "") if self.node else ""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no Bind waits here or has the lock."""
+        return not self.waiting and self.holder is None
+
+    def apply(self, node: Node) -> None:
+        """Take a node unless a later version of it is known, and wake who waits."""
+        if self.node is None or _version(node) >= _version(self.node):
+            self.node = node
+            self.wake()
+
+    def wake(self) -> None:
+        """Let everybody who waits look again."""
+        self.news.set()
+        self.news = asyncio.Event()
+
+    def note_ours(self, ticket: LockTicket, value: str) -> None:
+        """Remember which value we write for which pod: a lock carries no UID."""
+        self._our_uid, self._our_value = ticket.uid, value
+
+    def is_ours(self, ticket: LockTicket) -> bool:
+        """Whether the lock that is there was set here for this very pod."""
+        return bool(self.value) and (self._our_uid, self._our_value) == (ticket.uid, self.value)
+
+
+def _version(node: Node) -> int:
+    # Versions are numbers of one sequence for all objects, and declared comparable from Kubernetes 1.35 on; without a
+    # number, whatever came last counts.
+    version = node.metadata.resource_version
+    return int(version) if version.isdecimal() else 0

@@ -1,0 +1,64 @@
+"""What Prometheus is told: HAMi's metrics under their names, and gpuloom's own about itself (scheduler 8.5).
+
+Values are read when they are asked for. Nothing here keeps a copy of what the scheduler knows.
+"""
+
+import platform
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Histogram
+
+ZONE = "vGPU"
+_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
+
+Samples = Iterable[tuple[tuple[str, ...], float]]
+"""Label values and a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """All samples of one name, made when they are asked for."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    samples: Callable[[], Samples]
+    kind: str = "gauge"
+
+    def with_zone(self) -> "Series":
+        """Add HAMi's constant label."""
+
+        def samples() -> Iterator[tuple[tuple[str, ...], float]]:
+            for values, value in self.samples():
+                yield (*values, ZONE), value
+
+        return Series(self.name, self.help, (*self.labels, "zone"), samples, self.kind)
+
+
+class Latencies:
+    """How long calls took, by verb; a registry of its own because the library's is one for the whole process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._histogram = Histogram(
+            "gpuloom_request_duration_seconds",
+            "Time from the headers of a call to its answer",
+            ["verb"],
+            buckets=_BUCKETS_S,
+            registry=self.registry,
+        )
+
+    def observe(self, verb: str, seconds: float) -> None:
+        """Note one call."""
+        self._histogram.labels(verb).observe(seconds)
+
+
+def build_info() -> Series:
+    """Say what runs; HAMi's labels, filled with what they mean for Python."""
+    values = (version("gpuloom"), "", "", f"python{platform.python_version()}", platform.python_implementation())
+    labels = ("version", "revision", "build_date", "go_version", "compiler", "platform")
+    place = f"{sys.platform}/{platform.machine()}"
+    return Series("hami_build_info", "What runs", labels, lambda: [((*values, place), 1.0)])

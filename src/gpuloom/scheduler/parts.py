@@ -1,0 +1,137 @@
+"""The parts of a scheduler process and how they know each other. Nothing runs here: the process starts them."""
+
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from aiohttp import web
+
+from gpuloom.kube import EventRecorder, KubeClient
+from gpuloom.scheduler.binding import Binder
+from gpuloom.scheduler.cardmetrics import CardMetrics
+from gpuloom.scheduler.charge import Charge
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.exposition import answer_metrics
+from gpuloom.scheduler.filtering import Filterer
+from gpuloom.scheduler.filterverb import FilterVerb
+from gpuloom.scheduler.handshakes import Handshakes
+from gpuloom.scheduler.labelling import Labeller
+from gpuloom.scheduler.locks import NodeLocks
+from gpuloom.scheduler.metrics import Latencies, build_info
+from gpuloom.scheduler.nodepass import NodePass
+from gpuloom.scheduler.nodes import NodeBook
+from gpuloom.scheduler.ownmetrics import OwnMetrics
+from gpuloom.scheduler.pods import PodBook
+from gpuloom.scheduler.quotas import QuotaWatch
+from gpuloom.scheduler.roles import Roles
+from gpuloom.scheduler.routes import Routes
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.suspicion import Detective
+from gpuloom.scheduler.trusting import TrustingPodBook
+from gpuloom.scheduler.upkeep import Upkeep
+from gpuloom.scheduler.waking import Waker
+from gpuloom.scheduler.watching import Watches
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One of each, over one state."""
+
+    client: KubeClient
+    clocks: Clocks
+    state: SchedulerState
+    recorder: EventRecorder
+    locks: NodeLocks
+    binder: Binder
+    labeller: Labeller
+    handshakes: Handshakes
+    nodepass: NodePass
+    upkeep: Upkeep
+    watches: Watches
+    filter_verb: FilterVerb
+    pods: PodBook
+    nodes: NodeBook
+    quotas: QuotaWatch
+    charge: Charge
+    cards: CardMetrics
+    latencies: Latencies
+
+    def routes(self) -> Routes:
+        """Make the HTTP handlers."""
+        return Routes(
+            settings=self.state.settings,
+            headroom=self.state.headroom,
+            filter_verb=self.filter_verb,
+            binder=self.binder,
+            wait_answerable=self.charge.wait_answerable,
+            is_ready=lambda: self.charge.is_ready,
+            latencies=self.latencies,
+        )
+
+    async def scrape(self, request: web.Request) -> web.StreamResponse:
+        """Answer Prometheus."""
+        cards = self.cards.series(legacy=self.state.settings.legacy_metrics)
+        own = OwnMetrics(self.state, self.watches, self.locks, self.recorder, self.labeller, self.upkeep)
+        series = chain((one.with_zone() for one in cards), [build_info()], own.series())
+        return await answer_metrics(request, series, self.latencies.registry)
+
+    def flows(self) -> list[Coroutine[Any, Any, None]]:
+        """Return what runs as long as the process does; none of them ends by itself."""
+        waker = Waker(self.client, self.state, self.clocks)
+        follow_lease = [self.charge.run(self.client)] if self.state.settings.leader_elect else []
+        return [
+            self.watches.run(),
+            self.handshakes.run(),
+            self.nodepass.run(),
+            self.upkeep.run(),
+            self.labeller.run(),
+            waker.run(),
+            *follow_lease,
+        ]
+
+
+def assemble(
+    settings: SchedulerSettings, client: KubeClient, clocks: Clocks, recorder: EventRecorder | None = None
+) -> Parts:
+    """Put a process together; without ``recorder`` its events go to the API server."""
+    state = SchedulerState(settings)
+    locks = NodeLocks(client, settings, clocks, Detective(client, state, clocks))
+    recorder = recorder or EventRecorder(client, settings.scheduler_name)
+    labeller = Labeller(client, state, clocks)
+    handshakes = Handshakes(client, state, clocks)
+    nodes = NodeBook(state, handshakes, clocks)
+    quotas = QuotaWatch(state)
+    nodepass = NodePass(state, nodes, Roles(client, state), clocks)
+
+    def note_listed() -> None:
+        charge.note_listed()
+
+    def notice_change() -> None:
+        locks.wake()
+        nodepass.hurry()
+
+    pods = (TrustingPodBook if settings.trust_annotations else PodBook)(state, clocks.monotonic)
+    watches = Watches(client, pods, nodes, quotas, locks, note_listed=note_listed)
+    charge = Charge(settings, state, clocks, list_anew=watches.list_anew, wake=notice_change)
+    return Parts(
+        client=client,
+        clocks=clocks,
+        state=state,
+        recorder=recorder,
+        locks=locks,
+        binder=Binder(client, state, locks, recorder, clocks, labeller),
+        labeller=labeller,
+        handshakes=handshakes,
+        nodepass=nodepass,
+        upkeep=Upkeep(client, state, locks, clocks),
+        watches=watches,
+        filter_verb=FilterVerb(Filterer(state, recorder, clocks), client, state, recorder),
+        pods=pods,
+        nodes=nodes,
+        quotas=quotas,
+        charge=charge,
+        cards=CardMetrics(state, quotas),
+        latencies=Latencies(),
+    )

@@ -1,0 +1,42 @@
+"""From the quota watch to the engine's quotas (scheduler 6.10)."""
+
+from collections.abc import Iterable
+
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.objects import ResourceQuota
+
+
+class QuotaWatch:
+    """Applies what the API server says about resource quotas; a change may make room for refused pods."""
+
+    def __init__(self, state: SchedulerState) -> None:
+        self._state = state
+        self._known: dict[tuple[str, str], ResourceQuota] = {}
+
+    @property
+    def namespaces(self) -> set[str]:
+        """The namespaces that have quotas."""
+        return {namespace for namespace, _ in self._known}
+
+    def replace(self, quotas: Iterable[ResourceQuota]) -> None:
+        """Take a complete list: quotas that are not in it are gone."""
+        listed = {(quota.namespace, quota.name): quota for quota in quotas}
+        for key in self._known.keys() - listed.keys():
+            self.delete(self._known[key])
+        for quota in listed.values():
+            self.apply(quota)
+
+    def apply(self, quota: ResourceQuota) -> None:
+        """Take a quota as it is now."""
+        key = (quota.namespace, quota.name)
+        before = self._known.get(key)
+        self._known[key] = quota
+        if before is None or before.spec != quota.spec:
+            self._state.cluster.quotas.apply(quota)
+            self._state.room.set()
+
+    def delete(self, quota: ResourceQuota) -> None:
+        """Take that a quota is gone."""
+        self._known.pop((quota.namespace, quota.name), None)
+        self._state.cluster.quotas.delete(quota)
+        self._state.room.set()

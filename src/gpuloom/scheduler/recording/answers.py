@@ -1,0 +1,46 @@
+"""Answer lines (recording 3), as values that become JSON."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gpuloom.scheduler.recording.backstage import Deeds
+from gpuloom.wire.admission import Verdict, encode_review
+from gpuloom.wire.extender import BindResult, FilterResult
+
+Answer = dict[str, Any]
+
+
+def reconciled(deeds: Deeds) -> Answer:
+    """Say which nodes are patched."""
+    return {"type": "RECONCILED", "patches": sorted(deeds.patches, key=lambda patch: str(patch["name"]))}
+
+
+def reviewed(api_version: str, uid: str, verdict: Verdict) -> Answer:
+    """Say what the webhook replied, with the patch as a list."""
+    response = msgspec.json.decode(encode_review(api_version, uid, verdict))
+    if verdict.patch:
+        response["response"]["patch"] = msgspec.to_builtins(verdict.patch)
+    return {"type": "REVIEWED", "response": response}
+
+
+def filtered(result: FilterResult, patch: Mapping[str, Any] | None, deeds: Deeds) -> Answer:
+    """Say what kube-scheduler was told and what the decision writes."""
+    return {
+        "type": "FILTERED",
+        "result": msgspec.json.decode(msgspec.json.encode(result)),
+        "patch": patch,
+        "events": deeds.events,
+    }
+
+
+def bound(result: BindResult, deeds: Deeds) -> Answer:
+    """Say what came of a Bind and what it wrote."""
+    return {
+        "type": "BOUND",
+        "result": msgspec.to_builtins(result),
+        "patches": deeds.patches,
+        "binding": deeds.binding,
+        "events": deeds.events,
+    }

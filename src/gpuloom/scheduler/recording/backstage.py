@@ -1,0 +1,153 @@
+"""What stands in for the API server in a replay: writes succeed and are collected, reads know what lines have said."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, NotFoundError, Resource, UnreachableError
+from gpuloom.kube.errors import Status, error_of_status
+from gpuloom.kube.resources import T
+
+_Key = tuple[str, str, str]
+"""Kind, namespace, name."""
+
+
+@dataclass(slots=True)
+class Deeds:
+    """What was written and said since the last answer, in order."""
+
+    patches: list[dict[str, Any]] = field(default_factory=list)
+    binding: dict[str, Any] | None = None
+    events: list[dict[str, str]] = field(default_factory=list)
+
+
+class ReplayClient(KubeClient):
+    """A client without a server. What a call writes, only that call can read: later lines say what came of it."""
+
+    def __init__(self) -> None:
+        # No transport: nothing here may reach a network.
+        self.deeds = Deeds()
+        self._objects: dict[_Key, msgspec.Raw] = {}
+        self._written: dict[_Key, dict[str, Any]] = {}
+        self._failures: dict[_Key, Status] = {}
+
+    def take_deeds(self) -> Deeds:
+        """Return what a call wrote, and begin anew."""
+        deeds, self.deeds = self.deeds, Deeds()
+        self._written.clear()
+        return deeds
+
+    def keep(self, kind: str, namespace: str, name: str, raw: msgspec.Raw) -> None:
+        """Know an object."""
+        self._objects[kind, namespace, name] = raw
+
+    def drop(self, kind: str, namespace: str, name: str) -> None:
+        """Know an object no more."""
+        self._objects.pop((kind, namespace, name), None)
+
+    def set_failures(self, failures: Mapping[_Key, Status]) -> None:
+        """Let writes on these objects fail until this is called again."""
+        self._failures = dict(failures)
+
+    async def get(self, resource: Resource[T], name: str, *, namespace: str = "") -> T:
+        """Read an object as the last line showed it."""
+        known = self._look_up((resource.kind, namespace, name))
+        if known is None:
+            target = resource.describe(namespace=namespace, name=name)
+            raise NotFoundError("get", target, 404, f'{resource.plural} "{name}" not found')
+        return msgspec.convert(known, resource.type)
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        subresource: str = "",  # noqa: ARG002 - the client's signature
+        resource_version: str = "",  # noqa: ARG002 - nobody else writes here
+        timeout_s: float | None = None,  # noqa: ARG002 - nothing takes time here
+    ) -> T:
+        """Collect the patch and return what would come of it."""
+        self.deeds.patches.append(
+            {"kind": resource.kind, "namespace": namespace, "name": name, "patch": msgspec.to_builtins(body)}
+        )
+        self._fail_as_told("patch", resource, namespace, name)
+        key = (resource.kind, namespace, name)
+        known = self._look_up(key) or {"metadata": {"namespace": namespace, "name": name}}
+        self._written[key] = _merge(known, body)
+        return msgspec.convert(self._written[key], resource.type)
+
+    async def bind(
+        self,
+        *,
+        namespace: str,
+        name: str,
+        uid: str,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],  # noqa: ARG002 - the client's signature
+        timeout_s: float | None = None,  # noqa: ARG002 - nothing takes time here
+    ) -> None:
+        """Collect the binding."""
+        self._fail_as_told("bind", PODS, namespace, name)
+        self.deeds.binding = {
+            "namespace": namespace,
+            "name": name,
+            "uid": uid,
+            "node": node,
+            "annotations": dict(annotations),
+        }
+
+    def _look_up(self, key: _Key) -> dict[str, Any] | None:
+        if key in self._written or key not in self._objects:
+            return self._written.get(key)
+        known: dict[str, Any] = msgspec.json.decode(self._objects[key])
+        return known
+
+    def _fail_as_told(self, verb: str, resource: Resource[T], namespace: str, name: str) -> None:
+        status = self._failures.get((resource.kind, namespace, name))
+        if status is None:
+            return
+        raise _error(verb, resource.describe(namespace=namespace, name=name), status)
+
+
+def _error(verb: str, target: str, status: Status) -> ApiError:
+    if not status.code:
+        return UnreachableError(verb, target, status.message or "no answer")
+    return error_of_status(verb, target, status, status=status.code)
+
+
+class ReplayRecorder(EventRecorder):
+    """Collects events instead of sending them."""
+
+    def __init__(self, client: ReplayClient) -> None:
+        super().__init__(client, "")
+        self._replay = client
+
+    def record(
+        self,
+        *,
+        kind: str,  # noqa: ARG002 - the recorder's signature
+        namespace: str,  # noqa: ARG002
+        name: str,  # noqa: ARG002
+        uid: str,  # noqa: ARG002
+        type: Literal["Normal", "Warning"],  # noqa: A002 - the event's own word
+        reason: str,
+        message: str,
+    ) -> None:
+        """Note an event, in full."""
+        self._replay.deeds.events.append({"type": type, "reason": reason, "message": message})
+
+
+def _merge(known: Any, patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Apply a JSON merge patch (RFC 7386)."""
+    merged: dict[str, Any] = dict(known) if isinstance(known, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merge(merged.get(key), value) if isinstance(value, Mapping) else value
+    return merged

@@ -1,0 +1,132 @@
+"""SETTINGS to the settings of a scheduler process and back (recording 2): flags as on the command line, no dashes."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+from zoneinfo import ZoneInfo
+
+from gpuloom.scheduler.recording.errors import LineError
+from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
+from gpuloom.vendors.device_config import apply_device_config
+from gpuloom.vendors.profile import Profile, ProfileError, load_nvidia
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.words import decode_bool
+
+_SECONDS = "_s"
+_UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|us|µs|ns|m|s))+", re.ASCII)
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|us|µs|ns|m|s)", re.ASCII)
+
+
+def read_settings(flags: Mapping[str, Any], device_config: Mapping[str, Any] | None) -> SchedulerSettings:
+    """Make settings of flags, as JSON values or as text; flags of things that this process does not have are skipped.
+
+    Raises LineError, naming the flag.
+    """
+    readers = _readers()
+    values: dict[str, Any] = {"profile": _read_profile(device_config)}
+    for flag, value in flags.items():
+        name = flag.replace("-", "_")
+        if name in readers:
+            field, read = readers[name]
+            try:
+                values[field] = read(value)
+            except (ValueError, TypeError) as error:
+                raise LineError(f"flag {flag}: {error}") from error
+    try:
+        return SchedulerSettings(**values)
+    except SettingsError as error:
+        raise LineError(str(error)) from error
+
+
+def read_zone(flags: Mapping[str, Any]) -> ZoneInfo:
+    """Read the zone in which the recorded process wrote local times.
+
+    Raises LineError when there is no such zone.
+    """
+    name = flags.get("timezone", "UTC")
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        raise LineError(f"flag timezone: there is no time zone {name!r}") from error
+
+
+def write_flags(settings: SchedulerSettings) -> dict[str, Any]:
+    """Return the effective value of every flag that decisions depend on."""
+    known = {field: flag for flag, (field, _) in _readers().items()}
+    return {flag.replace("_", "-"): getattr(settings, field) for field, flag in known.items()}
+
+
+@cache
+def _nvidia() -> Profile:
+    return load_nvidia()
+
+
+def _read_profile(device_config: Mapping[str, Any] | None) -> Profile:
+    if device_config is None:
+        return _nvidia()
+    try:
+        return apply_device_config(_nvidia(), device_config, "deviceConfig")
+    except ProfileError as error:
+        raise LineError(str(error)) from error
+
+
+@cache
+def _readers() -> dict[str, tuple[str, Callable[[Any], Any]]]:
+    """Flag, with underscores, to the field of the settings and how its value is read."""
+    hints = get_type_hints(SchedulerSettings)
+    readers: dict[str, tuple[str, Callable[[Any], Any]]] = {}
+    for field in fields(SchedulerSettings):
+        if field.name.endswith(_SECONDS):
+            readers[field.name.removesuffix(_SECONDS)] = field.name, _read_duration_s
+        elif field.name != "profile":
+            readers[field.name] = field.name, _reader_of(hints[field.name])
+    return readers
+
+
+def _reader_of(hint: Any) -> Callable[[Any], Any]:
+    if hint is bool:
+        return _read_bool
+    if get_origin(hint) is Literal:
+        return _WordReader(get_args(hint))
+    return _read_text
+
+
+class _WordReader:
+    """Reads one of a few words."""
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self._words = words
+
+    def __call__(self, value: Any) -> str:
+        if value not in self._words:
+            raise ValueError(f"{value!r} is not one of {', '.join(self._words)}")
+        return str(value)
+
+
+def _read_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _read_bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    try:
+        return decode_bool(value)
+    except WireError as error:
+        raise ValueError(str(error)) from error
+
+
+def _read_duration_s(value: Any) -> float:
+    """Read seconds as a number, or Go's notation such as ``5m0s``."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if value == "0" or not isinstance(value, str) or not _DURATION.fullmatch(value):
+        if value == "0":
+            return 0.0
+        raise ValueError(f"{value!r} is no duration such as 5m or 28s")
+    return sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION_PART.findall(value))

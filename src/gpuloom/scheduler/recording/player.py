@@ -1,0 +1,159 @@
+"""A recording played to the decision core: line by line, each with its answer."""
+
+from typing import Any
+
+import msgspec
+
+from gpuloom.kube.errors import Status
+from gpuloom.scheduler.admission import review_pod
+from gpuloom.scheduler.binding import BindError
+from gpuloom.scheduler.recording import answers
+from gpuloom.scheduler.recording.answers import Answer
+from gpuloom.scheduler.recording.errors import LineError
+from gpuloom.scheduler.recording.flags import read_settings, read_zone
+from gpuloom.scheduler.recording.lines import (
+    AddedLine,
+    AnyLine,
+    BindLine,
+    DeletedLine,
+    FilterLine,
+    ForgottenLine,
+    ModifiedLine,
+    ReconcileLine,
+    ReviewLine,
+    SettingsLine,
+    WriteFailedLine,
+)
+from gpuloom.scheduler.recording.standing import StandingClock
+from gpuloom.scheduler.recording.world import World
+from gpuloom.wire.admission import Verdict, decode_review
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.extender import BindArgs, BindResult, FilterResult, decode_bind_args, decode_filter_args
+from gpuloom.wire.words import decode_time
+
+GONE = "gone"
+"""The word of a FORGOTTEN line for a pod that does not exist any more."""
+
+
+class Player:
+    """Plays lines in order. Answer lines and counts of lost lines are passed over."""
+
+    def __init__(self) -> None:
+        self._clock = StandingClock()
+        self.world = World(read_settings({}, None), self._clock)
+        self._failures: dict[Any, list[WriteFailedLine]] = {}
+        self._bound: dict[Any, BindArgs] = {}
+
+    async def play(self, line: AnyLine) -> Answer | None:
+        """Take one line and return its answer line, None when it has none.
+
+        Raises LineError when the line cannot be used.
+        """
+        self._set_time(line.time)
+        answer = await self._answer(line)
+        if answer is not None and line.id is not None:
+            return {"type": answer.pop("type"), "id": line.id, **answer}
+        return answer
+
+    def _set_time(self, text: str | None) -> None:
+        if text is None:
+            return
+        try:
+            self._clock.set(decode_time(text))
+        except WireError as error:
+            raise LineError(f"time: {error}") from error
+        self.world.parts.charge.check()
+
+    async def _answer(self, line: AnyLine) -> Answer | None:
+        match line:
+            case AddedLine() | ModifiedLine() | DeletedLine():
+                self.world.take_fact(line)
+            case FilterLine():
+                return await self._filter(line)
+            case ReviewLine():
+                return self._review(line)
+            case BindLine():
+                return await self._bind(line)
+            case ReconcileLine():
+                await self.world.reconcile(line.nodes)
+                return answers.reconciled(self.world.client.take_deeds())
+            case _:
+                self._change(line)
+        return None
+
+    def _change(self, line: AnyLine) -> None:
+        """Take what is neither a fact nor a question."""
+        match line:
+            case SettingsLine():
+                flags = line.flags or {}
+                self._clock.zone = read_zone(flags)
+                self.world = World(read_settings(flags, line.device_config), self._clock)
+                self._failures.clear()
+                self._bound.clear()
+            case WriteFailedLine():
+                self._take_failure(line)
+            case ForgottenLine():
+                self._forget(line)
+
+    async def _filter(self, line: FilterLine) -> Answer:
+        client, verb = self.world.client, self.world.parts.filter_verb
+        try:
+            args = decode_filter_args(bytes(line.args))
+        except WireError as error:
+            return answers.filtered(FilterResult(error=str(error)), None, client.take_deeds())
+        self._arm(line.id)
+        result = await verb.filter(args)
+        return answers.filtered(result, verb.patch_of(args, result), client.take_deeds())
+
+    def _review(self, line: ReviewLine) -> Answer:
+        state = self.world.parts.state
+        try:
+            review = decode_review(bytes(line.review))
+        except WireError as error:
+            return answers.reviewed("admission.k8s.io/v1", "", Verdict(allowed=False, code=400, message=str(error)))
+        return answers.reviewed(review.api_version, review.uid, review_pod(review, state.settings, state.headroom))
+
+    async def _bind(self, line: BindLine) -> Answer:
+        client = self.world.client
+        try:
+            args = decode_bind_args(bytes(line.args))
+            self._arm(line.id)
+            await self.world.parts.binder.bind(args)
+        except (WireError, BindError) as error:
+            result = BindResult(error=str(error))
+        else:
+            result = BindResult()
+            if line.id is not None:
+                self._bound[line.id] = args
+        self.world.show_nodes_again(deeds := client.take_deeds())
+        return answers.bound(result, deeds)
+
+    def _arm(self, id_: Any) -> None:
+        """Let the writes of one call fail as lines before it said."""
+        failures = self._failures.pop(id_, []) if id_ is not None else []
+        self.world.client.set_failures(
+            {(line.object.kind, line.object.namespace, line.object.name): _status(line) for line in failures}
+        )
+
+    def _take_failure(self, line: WriteFailedLine) -> None:
+        args = self._bound.pop(line.of, None)
+        if args is None:
+            self._failures.setdefault(line.of, []).append(line)
+        else:
+            self.world.parts.state.release(args.poduid)
+
+    def _forget(self, line: ForgottenLine) -> None:
+        state = self.world.parts.state
+        if line.why == GONE:
+            state.bury(line.uid, self._clock.monotonic())
+        else:
+            state.release(line.uid)
+
+
+def _status(line: WriteFailedLine) -> Status:
+    if isinstance(line.status, int):
+        return Status(code=line.status)
+    try:
+        return msgspec.convert(line.status, Status)
+    except msgspec.ValidationError as error:
+        raise LineError(f"status: {error}") from error

@@ -1,0 +1,46 @@
+"""The role label on the scheduler's own pods, by which HAMi's Service finds the leader (scheduler 8.4)."""
+
+from dataclasses import dataclass
+
+import structlog
+
+from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.objects import Pod
+
+ROLE_LABEL = "hami.io/scheduler-role"
+SIBLINGS = "app.kubernetes.io/component=hami-scheduler"
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Labels this pod as leader and its siblings as followers, where they are not yet."""
+
+    client: KubeClient
+    state: SchedulerState
+
+    async def label(self) -> None:
+        """Look once; only a process that is in charge and knows its own pod writes."""
+        settings = self.state.settings
+        if not settings.pod_name or not self.state.is_in_charge:
+            return
+        try:
+            pods, _ = await self.client.list_all(PODS, namespace=settings.pod_namespace, label_selector=SIBLINGS)
+        except ApiError as error:
+            _log.warning("scheduler pods not listed, their role labels stay", cause=str(error))
+            return
+        for pod in pods:
+            role = "leader" if pod.name == settings.pod_name else "follower"
+            if pod.labels.get(ROLE_LABEL) != role:
+                await self._patch(pod, role)
+
+    async def _patch(self, pod: Pod, role: str) -> None:
+        if not self.state.is_in_charge:
+            return
+        metadata = {"uid": pod.metadata.uid, "labels": {ROLE_LABEL: role}}
+        try:
+            await self.client.patch(PODS, pod.name, {"metadata": metadata}, namespace=pod.namespace)
+        except ApiError as error:
+            _log.warning("role label not written, tried again on the next pass", pod=pod.full_name, cause=str(error))

@@ -1,0 +1,133 @@
+"""The HTTP routes: bodies, status codes and limits (wire protocol 5). How connections come about is the server's."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from gpuloom.model.want import Headroom
+from gpuloom.scheduler.admission import review_pod
+from gpuloom.scheduler.binding import Binder, BindError
+from gpuloom.scheduler.connections import Handler
+from gpuloom.scheduler.filterverb import FilterVerb
+from gpuloom.scheduler.metrics import Latencies
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.wire.admission import Review, Verdict, decode_review, encode_review
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.extender import (
+    BindResult,
+    FilterResult,
+    decode_bind_args,
+    decode_filter_args,
+    encode_result,
+)
+
+READ_TIMEOUT_S = 60.0
+"""So long a client may take to send a body (scheduler 0.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """The verbs as HTTP handlers."""
+
+    settings: SchedulerSettings
+    headroom: Callable[[str], Headroom]
+    filter_verb: FilterVerb
+    binder: Binder
+    wait_answerable: Callable[[], Awaitable[object]]
+    is_ready: Callable[[], bool]
+    latencies: Latencies
+
+    def main(self, *, with_extender: bool) -> list[web.RouteDef]:
+        """Return the routes of the main port; the extender's verbs may have a port of their own (binding 6)."""
+        webhook = web.post("/webhook", self._timed("webhook", self._webhook))
+        return [webhook, *self._probes(), *(self._verbs() if with_extender else ())]
+
+    def extender(self) -> list[web.RouteDef]:
+        """Return the routes of the extender's own port."""
+        return [*self._verbs(), *self._probes()]
+
+    def _verbs(self) -> tuple[web.RouteDef, ...]:
+        return (
+            web.post("/filter", self._timed("filter", self._filter)),
+            web.post("/bind", self._timed("bind", self._bind)),
+        )
+
+    def _probes(self) -> tuple[web.RouteDef, ...]:
+        return (web.get("/healthz", self._healthz), web.get("/readyz", self._readyz))
+
+    def _timed(self, verb: str, handler: Handler) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            began_s = time.perf_counter()
+            try:
+                return await handler(request)
+            finally:
+                self.latencies.observe(verb, time.perf_counter() - began_s)
+
+        return handle
+
+    async def _filter(self, request: web.Request) -> web.Response:
+        try:
+            args = decode_filter_args(await _read_args(request))
+        except (WireError, _TooLargeError) as error:
+            return _json(encode_result(FilterResult(error=str(error))))
+        if args.pod is not None:
+            await self.wait_answerable()
+        return _json(encode_result(await self.filter_verb.filter(args)))
+
+    async def _bind(self, request: web.Request) -> web.Response:
+        try:
+            args = decode_bind_args(await _read_args(request))
+            await self.wait_answerable()
+            await self.binder.bind(args)
+        except (WireError, _TooLargeError, BindError) as error:
+            return _json(encode_result(BindResult(error=str(error))))
+        return _json(encode_result(BindResult()))
+
+    async def _webhook(self, request: web.Request) -> web.Response:
+        try:
+            review = await _read_review(request)
+        except (WireError, _TooLargeError) as error:
+            verdict = Verdict(allowed=False, code=400, message=str(error))
+            return _json(encode_review("admission.k8s.io/v1", "", verdict))
+        verdict = review_pod(review, self.settings, self.headroom)
+        return _json(encode_review(review.api_version, review.uid, verdict))
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.Response()
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        return web.Response(status=200 if self.is_ready() else 503)
+
+
+class _TooLargeError(Exception):
+    """The client sent more than we read."""
+
+
+async def _read_body(request: web.Request) -> bytes:
+    try:
+        async with asyncio.timeout(READ_TIMEOUT_S):
+            return await request.read()
+    except TimeoutError as error:
+        raise web.HTTPRequestTimeout(text="the request body did not arrive in time") from error
+    except web.HTTPRequestEntityTooLarge as error:
+        raise _TooLargeError("request body too large") from error
+
+
+async def _read_args(request: web.Request) -> bytes:
+    body = await _read_body(request)
+    if not body:
+        raise web.HTTPBadRequest(text="Please send a request body")
+    return body
+
+
+async def _read_review(request: web.Request) -> Review:
+    if request.content_type != "application/json":
+        raise WireError(f"contentType={request.content_type}, expected application/json")
+    return decode_review(await _read_body(request))
+
+
+def _json(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")

@@ -1,0 +1,77 @@
+"""Which listeners a scheduler has, what each of them serves, and under which certificate (binding 6 and 7)."""
+
+import ssl
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from gpuloom.scheduler.certificates import CertificateError, Certificates
+from gpuloom.scheduler.connections import Handler
+from gpuloom.scheduler.routes import Routes
+from gpuloom.scheduler.server import ServerError, listen, split_address
+from gpuloom.scheduler.settings import SchedulerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Urls:
+    """Where a process serves; the extender's is that of the main port unless it has its own. Empty: nowhere."""
+
+    main: str = ""
+    extender: str = ""
+    metrics: str = ""
+
+
+def load_certificates(settings: SchedulerSettings) -> Certificates | None:
+    """Load certificate and key, None when neither is configured.
+
+    Raises ServerError when only one is, or when they cannot be used.
+    """
+    if not settings.cert_file and not settings.key_file:
+        return None
+    if not settings.cert_file or not settings.key_file:
+        raise ServerError("HTTPS needs both --cert_file and --key_file: give both or neither")
+    try:
+        return Certificates(settings.cert_file, settings.key_file)
+    except CertificateError as error:
+        raise ServerError(str(error)) from error
+
+
+async def serve(
+    stack: AsyncExitStack,
+    settings: SchedulerSettings,
+    routes: Routes,
+    scrape: Handler,
+    certificates: Certificates | None,
+) -> Urls:
+    """Open all listeners until the stack closes.
+
+    Raises ServerError when an address cannot be used.
+    """
+    tls = certificates.context if certificates else None
+    metrics = ""
+    if settings.metrics_bind_address:
+        address = split_address("--metrics-bind-address", settings.metrics_bind_address)
+        metrics = await listen(stack, address, [web.get("/metrics", scrape)], None)
+    main, extender = await _serve_calls(stack, settings, routes, tls)
+    return Urls(main, extender, metrics)
+
+
+async def _serve_calls(
+    stack: AsyncExitStack, settings: SchedulerSettings, routes: Routes, tls: ssl.SSLContext | None
+) -> tuple[str, str]:
+    has_own_port = bool(settings.extender_bind)
+    main = await listen(
+        stack, split_address("--http_bind", settings.http_bind), routes.main(with_extender=not has_own_port), tls
+    )
+    if not has_own_port:
+        return main, main
+    address = split_address("--extender-bind", settings.extender_bind)
+    if tls is None and not address.is_loopback:
+        raise ServerError(
+            f"--extender-bind {settings.extender_bind} can be reached from outside: give --cert_file and --key_file, "
+            "or listen on 127.0.0.1"
+        )
+    # Whoever is on this side of the loopback interface shares our pod, and needs no certificate.
+    extender = await listen(stack, address, routes.extender(), None if address.is_loopback else tls)
+    return main, extender

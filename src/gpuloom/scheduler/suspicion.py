@@ -1,0 +1,88 @@
+"""Whether a lock that is in the way has been abandoned (binding 3): the questions about its owner, and how often."""
+
+from datetime import timedelta
+
+import structlog
+
+from gpuloom.kube import PODS, KubeClient, NotFoundError
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.lockowner import UNBOUND_OWNER_LIMIT, Witness, is_over
+from gpuloom.scheduler.lockplace import LockPlace, Suspicion
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.lock import NodeLock, decode_lock
+from gpuloom.wire.objects import Pod
+
+OWNER_CHECK_S = 2.0
+"""How long a lock's owner must look over before the lock is taken, and how often it is asked for."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Detective:
+    """Finds out whether locks are abandoned. Both questions raise ApiError when the API server does not answer."""
+
+    def __init__(self, client: KubeClient, state: SchedulerState, clocks: Clocks) -> None:
+        self._client = client
+        self._state = state
+        self._clocks = clocks
+
+    async def is_abandoned(self, place: LockPlace, node: str) -> bool:
+        """Whether a waiter may take the lock: it has expired, or its owner has been over for a while."""
+        suspicion = self._suspect(place)
+        limit_s = self._state.settings.node_lock_timeout_s
+        try:
+            lock = decode_lock(suspicion.value)
+        except WireError:
+            return self._clocks.monotonic() - suspicion.first_seen > limit_s
+        if self._clocks.now() - lock.time > timedelta(seconds=limit_s):
+            return True
+        return await self._has_been_over(suspicion, lock, place, node)
+
+    async def is_owner_over(self, place: LockPlace, node: str) -> bool:
+        """Whether a lock that nobody waits for may be removed: no Bind can be so old, and its owner is over."""
+        suspicion = self._suspect(place)
+        try:
+            lock = decode_lock(suspicion.value)
+        except WireError:
+            return False
+        if self._clocks.now() - lock.time <= UNBOUND_OWNER_LIMIT:
+            return False
+        return await self._has_been_over(suspicion, lock, place, node)
+
+    def _suspect(self, place: LockPlace) -> Suspicion:
+        now = self._clocks.monotonic()
+        if place.suspicion is None or place.suspicion.value != place.value:
+            place.suspicion = Suspicion(place.value, first_seen=now, checked=now)
+            try:
+                decode_lock(place.value)
+            except WireError as error:
+                name = place.node.name if place.node else ""
+                _log.error("node lock cannot be read, it will expire", node=name, cause=str(error))
+        return place.suspicion
+
+    async def _has_been_over(self, suspicion: Suspicion, lock: NodeLock, place: LockPlace, node: str) -> bool:
+        now = self._clocks.monotonic()
+        if not lock.name or now - suspicion.checked < OWNER_CHECK_S:
+            return False
+        suspicion.checked = now
+        owner = await self._find_owner(lock)
+        if not is_over(lock, owner, node, self._clocks.now(), self._testify(lock, place)):
+            suspicion.over_since = None
+            return False
+        if suspicion.over_since is None:
+            suspicion.over_since = now
+        return now - suspicion.over_since >= OWNER_CHECK_S
+
+    def _testify(self, lock: NodeLock, place: LockPlace) -> Witness:
+        holder, since = place.holder, self._state.in_charge_since
+        return Witness(
+            binds_it=holder is not None and lock.is_held_by(holder.namespace, holder.name),
+            would_know=since is not None and self._clocks.monotonic() - since > UNBOUND_OWNER_LIMIT.total_seconds(),
+        )
+
+    async def _find_owner(self, lock: NodeLock) -> Pod | None:
+        try:
+            return await self._client.get(PODS, lock.name, namespace=lock.namespace)
+        except NotFoundError:
+            return None

@@ -1,0 +1,346 @@
+"""Bind: lock, one Binding with everything in it, and what came of it (binding 1, 2 and 2.1)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from local.scheduler.clock import DEADLINE_S, let_answers_arrive, poll
+from local.scheduler.site import ALLOCATED, LOCK, TO_ALLOCATE, VGPU_NODE, Site, share_of
+
+from gpuloom.kube import NODES, PODS
+from gpuloom.wire.objects import Pod
+
+OTHER_LOCK = "2026-11-21T12:00:00Z,default,other"
+
+
+async def filtered(site: Site, name: str = "p", **request: Any) -> Pod:
+    pod = await site.submit(name, **request)
+    assert await site.choose(pod) == "n1"
+    return pod
+
+
+async def test_node_and_cards_arrive_in_one_write(site: Site) -> None:
+    pod = await filtered(site)
+    assert await site.bind(pod) == ""
+    bound = await site.pod()
+    assert bound.spec.node_name == "n1"
+    assert dict(bound.annotations) == {
+        "hami.io/vgpu-node": "n1",
+        "hami.io/vgpu-time": "1795262400",
+        "hami.io/vgpu-devices-to-allocate": "GPU-n1-0,NVIDIA,3000,0:;",
+        "hami.io/vgpu-devices-allocated": "GPU-n1-0,NVIDIA,3000,0:;",
+        "hami.io/bind-phase": "allocating",
+        "hami.io/bind-time": "1795262400",
+    }
+
+
+async def test_vgpu_time_is_when_the_decision_was_made(site: Site) -> None:
+    pod = await filtered(site)
+    await site.clock.advance(7)
+    await site.bind(pod)
+    annotations = (await site.pod()).annotations
+    assert int(annotations["hami.io/bind-time"]) - int(annotations["hami.io/vgpu-time"]) == 7
+
+
+async def test_a_successful_bind_leaves_the_lock_to_the_device_plugin(site: Site) -> None:
+    pod = await filtered(site)
+    await site.bind(pod)
+    assert await site.lock() == "2026-11-21T12:00:00Z,default,p"
+
+
+async def test_success_and_failure_are_events(site: Site) -> None:
+    await site.bind(await filtered(site, "good"))
+    await site.bind(await site.submit("bad"))
+    assert (await site.wait_event("BindingSucceed", "good")).message == "Successfully binding node [n1] to default/good"
+    assert (await site.wait_event("BindingFailed", "bad")).type == "Warning"
+
+
+async def test_a_pod_without_cards_is_bound_without_lock_and_annotations(site: Site) -> None:
+    pod = await site.submit(cards=0, memory_mib=0, seen=False)
+    assert await site.bind(pod) == ""
+    bound = await site.pod()
+    assert (bound.spec.node_name, dict(bound.annotations), await site.lock()) == ("n1", {}, None)
+
+
+async def test_an_old_mig_annotation_is_emptied(site: Site) -> None:
+    pod = await filtered(site)
+    await site.change_pod("p", {"metadata": {"annotations": {"hami.io/vgpu-mig-allocations": "[]"}}})
+    await poll(lambda: "hami.io/vgpu-mig-allocations" in site.process.state.pods[pod.metadata.uid].annotations)
+    await site.bind(pod)
+    assert (await site.pod()).annotations["hami.io/vgpu-mig-allocations"] == ""
+
+
+async def test_a_bind_without_filter_is_refused(site: Site) -> None:
+    pod = await site.submit()
+    assert await site.bind(pod) == "no reservation of pod default/p on node n1, filter again"
+    assert await site.lock() is None
+
+
+async def test_a_bind_to_another_node_than_decided_is_refused(site: Site) -> None:
+    await site.register("n2")
+    assert "no reservation" in await site.bind(await filtered(site), "n2")
+
+
+async def test_what_another_scheduler_decided_is_adopted_when_it_still_fits(site: Site) -> None:
+    pod = await site.submit()
+    await site.change_pod("p", {"metadata": {"annotations": share_of()}})
+    await poll(lambda: VGPU_NODE in site.process.state.pods[pod.metadata.uid].annotations)
+    assert await site.bind(pod) == ""
+    assert (await site.pod()).annotations[ALLOCATED] == "GPU-n1-0,NVIDIA,3000,0:;;"
+
+
+async def test_what_another_scheduler_decided_is_refused_when_the_card_is_full(site: Site) -> None:
+    await filtered(site, "first", memory_mib=9000)
+    pod = await site.submit()
+    await site.change_pod("p", {"metadata": {"annotations": share_of()}})
+    await poll(lambda: VGPU_NODE in site.process.state.pods[pod.metadata.uid].annotations)
+    assert "filter again" in await site.bind(pod)
+
+
+async def test_a_pod_already_bound_here_is_a_success(site: Site) -> None:
+    pod = await filtered(site)
+    await site.bind(pod)
+    await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].spec.node_name))
+    assert await site.bind(pod) == ""
+
+
+async def test_a_pod_bound_elsewhere_is_an_error_and_counted_there(site: Site) -> None:
+    await site.register("n2")
+    pod = await filtered(site, memory_mib=6000)
+    await site.bind_by_another(pod, "n2", share_of("n2", 6000))
+    await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].spec.node_name))
+    assert await site.bind(pod) == "pod default/p is already bound to node n2"
+    assert (await site.free_mib("n1"), await site.free_mib("n2")) == (10000, 4000)
+
+
+async def test_a_pod_recreated_under_its_name_is_not_bound_for_the_old_one(site: Site) -> None:
+    old = await filtered(site, memory_mib=9000)
+    site.server.faults.cut_watches("pods")
+    site.fail("GET", r"/pods\?", status=503, times=1000)
+    await site.client.delete(PODS, "p", namespace="default", grace_period_s=0)
+    await site.submit(seen=False)
+    assert "Precondition failed" in await site.bind(old)
+    assert (await site.pod()).spec.node_name == ""
+    assert await site.free_mib("n1") == 10000
+
+
+async def test_a_bind_of_a_pod_that_is_gone_gives_back_its_share(site: Site) -> None:
+    pod = await filtered(site, memory_mib=9000)
+    await site.remove(pod)
+    assert await site.bind(pod) == 'pod "p" not found'
+    assert await site.free_mib("n1") == 10000
+
+
+async def test_a_bind_for_another_uid_is_refused_and_the_named_uid_dropped(site: Site) -> None:
+    await site.submit()
+    assert await site.bind(await site.pod(), uid="other") == 'pod "p" not found: another pod has its name now'
+    assert "other" in site.process.state.gone
+
+
+async def test_a_bind_to_a_node_that_is_gone_fails(site: Site) -> None:
+    pod = await filtered(site)
+    await site.client.delete(NODES, "n1")
+    await poll(lambda: "n1" not in site.process.state.nodes)
+    assert await site.bind(pod) == 'node "n1" not found'
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 422])
+async def test_a_definite_failure_gives_back_lock_and_share(site: Site, status: int) -> None:
+    pod = await filtered(site, memory_mib=9000)
+    site.fail("POST", "/binding", status=status, message="no")
+    assert await site.bind(pod) == f"bind Pod default/p: no (HTTP {status})"
+    assert await site.lock() is None
+    assert await site.free_mib("n1") == 10000
+
+
+@pytest.mark.parametrize("fault", [{"status": 500}, {"status": 408}, {"status": 429}, {"status": 409}, {"cut": True}])
+async def test_an_open_outcome_that_turns_out_unbound_is_a_failure(site: Site, fault: dict[str, int]) -> None:
+    pod = await filtered(site, memory_mib=9000)
+    site.fail("POST", "/binding", **fault)
+    assert "bind Pod default/p" in await site.bind(pod)
+    assert await site.lock() is None
+    assert await site.free_mib("n1") == 10000
+
+
+async def test_a_lost_reply_of_a_binding_that_was_made_is_a_success(site: Site) -> None:
+    pod = await filtered(site, memory_mib=9000)
+    site.fail("POST", "/binding", lose_answer=True)
+    assert await site.bind(pod) == ""
+    assert await site.lock() is not None
+    assert await site.free_mib("n1") == 1000
+
+
+async def test_a_conflict_that_is_the_echo_of_an_earlier_write_is_a_success(site: Site) -> None:
+    pod = await filtered(site)
+    site.server.faults.cut_watches("pods")
+    site.fail("GET", r"/pods\?", status=503, times=1000)
+    await site.bind_by_another(pod, "n1", share_of())
+    assert await site.bind(pod) == ""
+
+
+async def test_a_pod_that_another_binds_elsewhere_during_our_write_is_counted_there(site: Site) -> None:
+    await site.register("n2")
+    pod = await filtered(site, memory_mib=6000)
+    site.fail("POST", "/binding", delay_s=0.3)
+    bind = site.start_bind(pod)
+    await poll(lambda: pod.metadata.uid in site.process.state.binding)
+    await site.bind_by_another(pod, "n2", share_of("n2", 6000))
+    assert "already assigned" in await bind
+    assert (await site.free_mib("n1"), await site.free_mib("n2")) == (10000, 4000)
+
+
+async def test_a_429_with_a_delay_is_obeyed(site: Site) -> None:
+    pod = await filtered(site)
+    site.fail("POST", "/binding", status=429, retry_after_s=1)
+    assert await site.clock.run_until_done(site.start_bind(pod)) == ""
+
+
+async def test_lock_and_share_stay_while_the_outcome_is_unknown(site: Site) -> None:
+    pod = await filtered(site, memory_mib=9000)
+    site.fail("POST", "/binding", cut=True)
+    silence = site.fail("GET", "/pods/p$", status=503, times=1000)
+    bind = site.start_bind(pod)
+    await site.clock.run_until(lambda: silence.times < 995)
+    assert not bind.done()
+    assert await site.lock() is not None
+    assert await site.choose(await site.submit("next", memory_mib=2000)) is None
+    site.server.faults.clear()
+    assert "bind Pod default/p" in await site.clock.run_until_done(bind)
+
+
+async def test_the_watch_settles_an_unknown_outcome(site: Site) -> None:
+    pod = await filtered(site)
+    site.fail("POST", "/binding", lose_answer=True)
+    site.fail("GET", "/pods/p$", status=503, times=1000)
+    assert await site.clock.run_until_done(site.start_bind(pod)) == ""
+
+
+async def test_a_filter_while_the_binding_is_under_way_changes_nothing(site: Site) -> None:
+    pod = await filtered(site, memory_mib=9000)
+    site.fail("POST", "/binding", delay_s=0.3)
+    bind = site.start_bind(pod)
+    await poll(lambda: pod.metadata.uid in site.process.state.binding)
+    assert (await site.filter(pod))["Error"] == "bind of pod default/p in progress"
+    assert await bind == ""
+
+
+async def test_a_second_bind_of_a_pod_is_refused_while_the_first_waits(site: Site) -> None:
+    pod = await filtered(site)
+    await site.annotate("n1", {LOCK: OTHER_LOCK})
+    await site.submit("other")
+    first = site.start_bind(pod)
+    await poll(lambda: site.process.locks.waiting == 1)
+    assert await site.bind(pod) == "bind of pod default/p in progress"
+    await site.unlock()
+    assert await site.clock.run_until_done(first) == ""
+
+
+async def test_a_bind_of_a_pod_filtered_again_meanwhile_ends_without_writing(site: Site) -> None:
+    await site.register("n2")
+    pod = await site.submit()
+    await site.choose(pod, "n1")
+    await site.submit("other")
+    await site.annotate("n1", {LOCK: OTHER_LOCK})
+    bind = site.start_bind(pod, "n1")
+    await poll(lambda: site.process.locks.waiting == 1)
+    assert await site.choose(pod, "n2") == "n2"
+    answer = await site.clock.run_until_done(bind)
+    assert "the reservation of pod default/p on node n1 was superseded" in answer
+    assert await site.lock() == OTHER_LOCK
+    assert await site.bind(pod, "n2") == ""
+
+
+async def test_a_bind_superseded_while_it_sets_the_lock_gives_the_lock_back(site: Site) -> None:
+    await site.register("n2")
+    pod = await site.submit()
+    await site.choose(pod, "n1")
+    setting = site.fail("PATCH", "/nodes/n1", delay_s=0.3)
+    bind = site.start_bind(pod, "n1")
+    await poll(lambda: site.has_happened(setting))
+    await site.choose(pod, "n2")
+    assert "was superseded" in await bind
+    assert await site.lock("n1") is None
+    assert (await site.pod()).spec.node_name == ""
+
+
+async def test_a_pod_deleted_while_its_bind_waits_ends_the_waiting(site: Site) -> None:
+    pod = await filtered(site)
+    await site.submit("other")
+    await site.annotate("n1", {LOCK: OTHER_LOCK})
+    bind = site.start_bind(pod)
+    await poll(lambda: site.process.locks.waiting == 1)
+    await site.remove(pod)
+    assert "pod default/p was deleted" in await site.clock.run_until_done(bind)
+    assert site.clock.elapsed_s < 5
+
+
+async def test_a_caller_who_hangs_up_ends_the_waiting(site: Site) -> None:
+    pod = await filtered(site)
+    await site.submit("other")
+    await site.annotate("n1", {LOCK: OTHER_LOCK})
+    bind = site.start_bind(pod)
+    await poll(lambda: site.process.locks.waiting == 1)
+    bind.cancel()
+    await poll(lambda: site.process.locks.waiting == 0)
+    await site.unlock()
+    await let_answers_arrive()
+    assert (await site.pod()).spec.node_name == ""
+
+
+async def test_a_caller_who_hangs_up_does_not_stop_a_binding_that_was_sent(site: Site) -> None:
+    pod = await filtered(site)
+    site.fail("POST", "/binding", delay_s=0.2)
+    bind = site.start_bind(pod)
+    await poll(lambda: pod.metadata.uid in site.process.state.binding)
+    bind.cancel()
+    await poll(lambda: not site.process.state.binding)
+    assert (await site.pod()).spec.node_name == "n1"
+
+
+async def test_stopping_lets_a_binding_that_was_sent_come_to_its_end(site: Site) -> None:
+    pod = await filtered(site)
+    site.fail("POST", "/binding", delay_s=0.2)
+    bind = site.start_bind(pod)
+    await poll(lambda: pod.metadata.uid in site.process.state.binding)
+    await site.stack.aclose()
+    assert await bind == ""
+    assert (await site.pod()).spec.node_name == "n1"
+
+
+async def test_stopping_answers_a_bind_that_waits(site: Site) -> None:
+    pod = await filtered(site)
+    await site.submit("other")
+    await site.annotate("n1", {LOCK: OTHER_LOCK})
+    bind = site.start_bind(pod)
+    await poll(lambda: site.process.locks.waiting == 1)
+    async with asyncio.timeout(DEADLINE_S):
+        await site.stack.aclose()
+    assert await bind == "scheduler shutting down while waiting for node lock: node lock contention"
+
+
+async def test_the_label_follows_where_the_api_server_does_not_copy_it(site: Site) -> None:
+    pod = await filtered(site)
+    await site.bind(pod)
+    await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].spec.node_name))
+    await site.clock.run_until(lambda: VGPU_NODE in site.process.state.pods[pod.metadata.uid].labels)
+    assert (await site.pod()).labels[VGPU_NODE] == "n1"
+
+
+async def test_ten_pods_bound_at_once_to_one_node_never_over_allocate(site: Site) -> None:
+    pods = [await site.submit(f"p{number}", memory_mib=3000) for number in range(10)]
+
+    async def schedule(position: int) -> str:
+        node = await site.choose(pods[position])
+        return await site.bind(pods[position], node) if node else "no room"
+
+    calls = [asyncio.create_task(schedule(position)) for position in range(10)]
+    served = 0
+    async with asyncio.timeout(DEADLINE_S):
+        while not all(call.done() for call in calls):
+            if await site.lock():
+                served += 1
+                await site.unlock()
+            await asyncio.sleep(0.005)
+    assert sorted(call.result() for call in calls) == [""] * 3 + ["no room"] * 7
+    used = [(await site.pod(pod.name)).annotations.get(TO_ALLOCATE) for pod in pods]
+    assert sum(one is not None for one in used) == 3

@@ -1,0 +1,229 @@
+"""Leader election: who decides and writes, and what a change of leaders does (binding 5, scheduler 8.4)."""
+
+import asyncio
+import dataclasses
+
+import pytest
+from local.scheduler.clock import let_answers_arrive, poll
+from local.scheduler.site import DEFAULTS, HANDSHAKE, LOCK, REGISTER, Site
+
+from gpuloom.kube import LEASES, PODS
+from gpuloom.scheduler import SchedulerSettings
+
+ELECTED = dataclasses.replace(
+    DEFAULTS,
+    leader_elect=True,
+    leader_elect_resource_name="hami-scheduler",
+    leader_elect_resource_namespace="kube-system",
+    host_name="here",
+    pod_name="here",
+    pod_namespace="kube-system",
+)
+ROLE = "hami.io/scheduler-role"
+
+
+async def make_lease(site: Site, holder: str) -> None:
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 0}
+    body = {"metadata": {"name": "hami-scheduler"}, "spec": spec}
+    await site.client.create(LEASES, body, namespace="kube-system")
+
+
+async def change_lease(site: Site, **spec: object) -> None:
+    await site.client.patch(LEASES, "hami-scheduler", {"spec": spec}, namespace="kube-system")
+
+
+async def renew(site: Site) -> None:
+    stamp = site.clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z")
+    await change_lease(site, renewTime=stamp)
+    await let_answers_arrive()
+
+
+async def take_charge(site: Site) -> None:
+    for _ in range(6):
+        await renew(site)
+        await site.clock.advance(1)
+    await poll(lambda: site.process.state.is_in_charge)
+
+
+async def get_status(site: Site, route: str) -> int:
+    async with site.session.get(f"{site.process.url}{route}") as reply:
+        return reply.status
+
+
+@pytest.fixture
+async def leader(empty: Site) -> Site:
+    """A replica in charge, with one node."""
+    await make_lease(empty, "here_1")
+    await empty.start(ELECTED)
+    await empty.process.wait_synced()
+    await take_charge(empty)
+    await empty.register("n1")
+    return empty
+
+
+@pytest.fixture
+async def follower(empty: Site) -> Site:
+    """A replica that follows, with one node."""
+    await make_lease(empty, "there_1")
+    await empty.start(ELECTED)
+    await empty.process.wait_synced()
+    await poll(lambda: "there_1" in empty.process.state.obstacle)
+    await empty.register("n1")
+    return empty
+
+
+async def test_a_leader_decides_and_binds(leader: Site) -> None:
+    pod = await leader.submit()
+    assert await leader.choose(pod) == "n1"
+    assert await leader.bind(pod) == ""
+
+
+async def test_a_follower_answers_with_an_error_at_once(follower: Site) -> None:
+    pod = await follower.submit()
+    assert (await follower.filter(pod))["Error"] == "not the leader: there_1 is"
+    assert await follower.bind(pod) == "not the leader: there_1 is"
+
+
+async def test_without_a_lease_nobody_decides(empty: Site) -> None:
+    await empty.start(ELECTED)
+    await empty.process.wait_synced()
+    assert (await empty.filter(await empty.submit()))["Error"] == "nobody leads: the lease has no holder"
+
+
+async def test_a_follower_knows_the_cluster_and_writes_nothing(follower: Site) -> None:
+    await follower.clock.advance(100)
+    await let_answers_arrive()
+    node = follower.process.state.nodes["n1"]
+    assert REGISTER in node.annotations
+    assert HANDSHAKE not in node.annotations
+    assert follower.process.state.cluster.table.registered("n1") is not None
+
+
+async def test_a_follower_answers_the_webhook_and_is_ready(follower: Site) -> None:
+    assert await get_status(follower, "/readyz") == 200
+    reply = await follower.call("webhook", {})
+    assert reply["kind"] == "AdmissionReview"
+
+
+async def test_readiness_may_depend_on_leading(empty: Site) -> None:
+    await make_lease(empty, "there_1")
+    await empty.start(dataclasses.replace(ELECTED, readyz_follower_503=True))
+    await empty.process.wait_synced()
+    await poll(lambda: "there_1" in empty.process.state.obstacle)
+    assert await get_status(empty, "/readyz") == 503
+
+
+async def test_nothing_is_decided_in_the_first_five_seconds_of_a_term(follower: Site) -> None:
+    pod = await follower.submit()
+    await change_lease(follower, holderIdentity="here_2", leaseTransitions=1)
+    await poll(lambda: not follower.process.state.obstacle)
+    call = asyncio.create_task(follower.choose(pod))
+    await follower.clock.advance(4)
+    await let_answers_arrive()
+    assert not call.done()
+    await take_charge(follower)
+    assert await call == "n1"
+
+
+async def test_a_term_begins_with_new_lists(follower: Site) -> None:
+    outage = follower.fail("GET", r"/pods\?(?!.*watch)", status=503, times=1000)
+    await change_lease(follower, holderIdentity="here_2", leaseTransitions=1)
+    await poll(lambda: outage.times < 1000)
+    for _ in range(8):
+        await renew(follower)
+        await follower.clock.advance(1)
+    assert not follower.process.state.is_in_charge
+    follower.server.faults.waiting.remove(outage)
+    await take_charge(follower)
+
+
+async def test_a_leader_that_sees_no_renewal_for_ten_seconds_stops(leader: Site) -> None:
+    pod = await leader.submit()
+    await leader.clock.advance(11)
+    assert (await leader.filter(pod))["Error"] == "not leading for certain: the lease was not renewed in time"
+
+
+async def test_a_late_renewal_of_the_same_term_goes_on_at_once(leader: Site) -> None:
+    pod = await leader.submit()
+    await leader.clock.advance(11)
+    assert (await leader.filter(pod))["Error"]
+    await renew(leader)
+    assert await leader.choose(pod) == "n1"
+
+
+async def test_a_new_leader_elsewhere_ends_deciding_and_waiting(leader: Site) -> None:
+    pod = await leader.submit()
+    await leader.choose(pod)
+    await leader.submit("other")
+    await leader.annotate("n1", {LOCK: "2026-11-21T12:00:06Z,default,other"})
+    bind = leader.start_bind(pod)
+    await poll(lambda: leader.process.locks.waiting == 1)
+    await change_lease(leader, holderIdentity="there_1", leaseTransitions=1)
+    assert await bind == "not the leader: there_1 is while waiting for node lock: node lock contention"
+    assert (await leader.filter(pod))["Error"] == "not the leader: there_1 is"
+
+
+async def test_what_was_decided_and_not_bound_is_dropped_with_the_term(leader: Site) -> None:
+    await leader.choose(await leader.submit(memory_mib=9000))
+    await change_lease(leader, holderIdentity="there_1", leaseTransitions=1)
+    await poll(lambda: bool(leader.process.state.obstacle))
+    assert len(leader.process.state.cluster.ledger) == 0
+
+
+async def test_a_binding_that_was_sent_is_settled_after_the_term(leader: Site) -> None:
+    pod = await leader.submit(memory_mib=9000)
+    await leader.choose(pod)
+    leader.fail("POST", "/binding", delay_s=0.3)
+    bind = leader.start_bind(pod)
+    await poll(lambda: pod.metadata.uid in leader.process.state.binding)
+    await change_lease(leader, holderIdentity="there_1", leaseTransitions=1)
+    await poll(lambda: bool(leader.process.state.obstacle))
+    assert len(leader.process.state.cluster.ledger) == 1
+    assert await bind == ""
+    assert (await leader.pod()).spec.node_name == "n1"
+
+
+async def test_what_the_other_leader_bound_counts_when_leading_again(leader: Site) -> None:
+    await change_lease(leader, holderIdentity="there_1", leaseTransitions=1)
+    await poll(lambda: bool(leader.process.state.obstacle))
+    pod = await leader.submit(memory_mib=4000)
+    await leader.bind_by_another(pod, "n1", {"hami.io/vgpu-node": "n1"} | share(4000))
+    await change_lease(leader, holderIdentity="here_2", leaseTransitions=2)
+    await poll(lambda: not leader.process.state.obstacle)
+    await take_charge(leader)
+    assert await leader.free_mib("n1") == 6000
+
+
+def share(memory_mib: int) -> dict[str, str]:
+    return {"hami.io/vgpu-devices-allocated": f"GPU-n1-0,NVIDIA,{memory_mib},0:;"}
+
+
+async def test_the_leader_labels_itself_and_its_siblings(empty: Site) -> None:
+    for name in ("here", "there"):
+        labels = {"app.kubernetes.io/component": "hami-scheduler"}
+        body = {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        await empty.client.create(PODS, body, namespace="kube-system")
+    await make_lease(empty, "here_1")
+    await empty.start(ELECTED)
+    await empty.process.wait_synced()
+    await take_charge(empty)
+    async with asyncio.timeout(20):
+        while await roles(empty) != ["leader", "follower"]:
+            await let_answers_arrive()
+
+
+async def roles(site: Site) -> list[str | None]:
+    pods = [await site.client.get(PODS, name, namespace="kube-system") for name in ("here", "there")]
+    return [pod.labels.get(ROLE) for pod in pods]
+
+
+@pytest.mark.parametrize("missing", ["leader_elect_resource_name", "leader_elect_resource_namespace", "host_name"])
+def test_leader_election_needs_the_lease_and_a_host_name(missing: str) -> None:
+    settings = {
+        "leader_elect_resource_name": "hami-scheduler",
+        "leader_elect_resource_namespace": "kube-system",
+        "host_name": "here",
+    }
+    del settings[missing]
+    with pytest.raises(ValueError, match=r"leader-elect"):
+        SchedulerSettings(leader_elect=True, **settings)  # type: ignore[arg-type]

@@ -1,0 +1,150 @@
+"""Filter: a decision is a reservation, and nothing is written (binding 1 and 2.2)."""
+
+import asyncio
+
+import msgspec
+from local.scheduler.site import REGISTER, Site, card
+
+from gpuloom.wire.objects import Pod
+
+
+async def test_a_pod_that_fits_gets_one_node(site: Site) -> None:
+    pod = await site.submit()
+    assert await site.filter(pod, "n1") == {
+        "Nodes": None,
+        "NodeNames": ["n1"],
+        "FailedNodes": None,
+        "FailedAndUnresolvableNodes": None,
+        "Error": "",
+    }
+
+
+async def test_filter_writes_nothing_on_the_pod(site: Site) -> None:
+    pod = await site.submit()
+    await site.choose(pod)
+    assert (await site.pod()).metadata.resource_version == pod.metadata.resource_version
+
+
+async def test_what_was_decided_is_taken_at_once(site: Site) -> None:
+    await site.choose(await site.submit("a", memory_mib=7000))
+    assert await site.choose(await site.submit("b", memory_mib=7000)) is None
+
+
+async def test_a_refusal_names_the_reason_of_every_node(site: Site) -> None:
+    pod = await site.submit(memory_mib=20000)
+    reply = await site.filter(pod, "n1", "n2")
+    assert reply["FailedNodes"] == {"n1": "1/1 CardInsufficientMemory", "n2": "node unregistered"}
+
+
+async def test_a_refusal_is_an_event_per_reason_and_a_sum(site: Site) -> None:
+    await site.choose(await site.submit(memory_mib=20000), "n1")
+    await site.wait_event("FilteringFailed")
+    messages: set[str] = set()
+    while len(messages) < 2:
+        messages = {event.message for event in await site.events()}
+    assert messages == {"1 nodes CardInsufficientMemory(n1)", "no available node, 1 nodes do not meet"}
+
+
+async def test_a_pod_filtered_again_holds_its_share_once(site: Site) -> None:
+    pod = await site.submit(memory_mib=6000)
+    await site.choose(pod)
+    await site.choose(pod)
+    assert await site.free_mib("n1") == 4000
+
+
+async def test_a_pod_that_no_longer_fits_gives_back_what_its_first_try_held(site: Site) -> None:
+    pod = await site.submit(memory_mib=6000)
+    await site.choose(pod)
+    await site.choose(pod, "elsewhere")
+    assert await site.free_mib("n1") == 10000
+
+
+async def test_a_pod_without_cards_may_go_anywhere(site: Site) -> None:
+    pod = await site.submit(cards=0, memory_mib=0, seen=False)
+    assert (await site.filter(pod, "n1", "n2"))["NodeNames"] == ["n1", "n2"]
+
+
+async def test_ten_pods_at_once_never_get_more_than_there_is(site: Site) -> None:
+    pods = [await site.submit(f"p{number}", memory_mib=3000) for number in range(10)]
+    nodes = await asyncio.gather(*(site.choose(pod) for pod in pods))
+    assert sum(node is not None for node in nodes) == 3
+
+
+async def test_a_deleted_pod_is_refused(site: Site) -> None:
+    pod = await site.submit()
+    await site.remove(pod)
+    assert (await site.filter(pod))["Error"] == "pod default/p is deleted"
+
+
+async def test_a_deleted_pod_may_be_forgotten_after_fifteen_minutes(site: Site) -> None:
+    pod = await site.submit()
+    await site.remove(pod)
+    await site.clock.run_until(lambda: pod.metadata.uid not in site.process.state.gone, step_s=100)
+    assert site.clock.elapsed_s > 900
+
+
+async def test_a_bound_pod_is_not_decided_again(site: Site) -> None:
+    pod = await site.submit()
+    await site.choose(pod)
+    await site.bind(pod)
+    assert (await site.filter(pod))["Error"] == "pod default/p is bound to node n1 already"
+
+
+async def test_a_pod_deleted_before_its_bind_gives_back_its_share(site: Site) -> None:
+    pod = await site.submit(memory_mib=9000)
+    await site.choose(pod)
+    await site.remove(pod)
+    assert await site.free_mib("n1") == 10000
+
+
+async def test_an_invented_pod_holds_its_share_for_two_seconds_only(site: Site) -> None:
+    invented = msgspec.convert(
+        {
+            "metadata": {"name": "ghost", "namespace": "default", "uid": "invented"},
+            "spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+        },
+        Pod,
+    )
+    assert await site.choose(invented) == "n1"
+    await site.clock.advance(1.5)
+    assert len(site.process.state.cluster.ledger) == 1
+    await site.clock.run_until(lambda: len(site.process.state.cluster.ledger) == 0)
+    assert site.clock.elapsed_s >= 2
+
+
+async def test_a_pod_that_the_watch_has_not_shown_keeps_its_share_when_the_api_server_knows_it(site: Site) -> None:
+    await site.clock.advance(1)
+    site.server.faults.cut_watches("pods")
+    outage = site.fail("GET", r"/pods\?", status=503, times=1000)
+    pod = await site.submit(memory_mib=9000, seen=False)
+    asked = site.fail("GET", "/pods/p$", delay_s=0)
+    assert await site.choose(pod) == "n1"
+    await site.clock.run_until(lambda: site.has_happened(asked))
+    assert await site.free_mib("n1") == 1000
+    site.server.faults.waiting.remove(outage)
+
+
+async def test_a_reservation_without_bind_ends_after_fifteen_minutes(site: Site) -> None:
+    await site.choose(await site.submit())
+    await site.clock.advance(890)
+    assert len(site.process.state.cluster.ledger) == 1
+    await site.clock.run_until(lambda: len(site.process.state.cluster.ledger) == 0, step_s=5)
+
+
+async def test_a_node_that_registers_is_used_at_once(site: Site) -> None:
+    pod = await site.submit(memory_mib=20000)
+    await site.register("n2", card("n2", memory_mib=40000))
+    assert await site.choose(pod, "n1", "n2") == "n2"
+
+
+async def test_a_broken_register_annotation_keeps_the_cards_and_harms_no_other_node(site: Site) -> None:
+    await site.annotate("n1", {REGISTER: "broken"})
+    await site.register("n2", text="[{]")
+    await site.register("n3")
+    assert await site.choose(await site.submit("a"), "n1") == "n1"
+    assert await site.choose(await site.submit("b"), "n3") == "n3"
+
+
+async def test_an_empty_register_annotation_removes_the_cards(site: Site) -> None:
+    await site.annotate("n1", {REGISTER: "[]"})
+    assert (await site.filter(await site.submit()))["FailedNodes"] == {"n1": "node unregistered"}

@@ -1,0 +1,196 @@
+"""What Prometheus reads: HAMi's names and labels, old names on demand, and gpuloom's own (scheduler 8.5)."""
+
+import dataclasses
+
+import pytest
+from local.scheduler.clock import poll
+from local.scheduler.site import DEFAULTS, Site, card
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpuloom.kube import RESOURCE_QUOTAS
+
+SETTINGS = dataclasses.replace(DEFAULTS, metrics_bind_address="127.0.0.1:0")
+CARD = {"node": "n1", "device_uuid": "GPU-n1-0", "device_index": "0", "device_type": "NVIDIA A40", "zone": "vGPU"}
+SHARE = {"namespace": "default", "node": "n1", "pod": "p", "container_index": "0", "device_uuid": "GPU-n1-0"}
+MIB = 2**20
+
+Found = dict[str, list[tuple[dict[str, str], float]]]
+
+
+async def scrape(site: Site) -> Found:
+    async with site.session.get(f"{site.process.urls.metrics}/metrics") as reply:
+        assert reply.content_type == "text/plain"
+        text = await reply.text()
+    found: Found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+async def start(site: Site, *, legacy: bool = False) -> None:
+    await site.start(dataclasses.replace(SETTINGS, legacy_metrics=legacy))
+    await site.process.wait_synced()
+    await site.register("n1")
+
+
+async def occupy(site: Site) -> None:
+    pod = await site.submit(memory_mib=2500, cores=30)
+    await site.choose(pod)
+    await site.bind(pod)
+    await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].spec.node_name))
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "value"),
+    [
+        ("hami_gpu_memory_limit_bytes", CARD, 10000 * MIB),
+        ("hami_gpu_core_limit_ratio", CARD, 100),
+        ("hami_gpu_memory_allocated_bytes", CARD | {"device_cores": "100"}, 2500 * MIB),
+        ("hami_gpu_shared_count", CARD, 1),
+        ("hami_gpu_core_allocated_ratio", CARD, 30),
+        ("hami_node_gpu_overview", CARD | {"device_cores": "100", "device_memory_limit": "10000"}, 2500 * MIB),
+        ("hami_node_gpu_memory_allocated_ratio", CARD, 0.25),
+        ("hami_vgpu_memory_allocated_bytes", SHARE | {"zone": "vGPU"}, 2500 * MIB),
+        ("hami_vgpu_core_allocated_ratio", SHARE | {"zone": "vGPU"}, 30),
+        ("gpuloom_in_charge", {}, 1),
+        ("gpuloom_table_nodes", {}, 1),
+    ],
+)
+async def test_values_and_labels(empty: Site, name: str, labels: dict[str, str], value: float) -> None:
+    await start(empty)
+    await occupy(empty)
+    assert (await scrape(empty))[name] == [(labels, value)]
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("GPUDeviceMemoryLimit", {"nodeid", "deviceuuid", "deviceidx", "devicetype"}),
+        ("GPUDeviceCoreLimit", {"nodeid", "deviceuuid", "deviceidx", "devicetype"}),
+        ("GPUDeviceSharedNum", {"nodeid", "deviceuuid", "deviceidx", "devicetype"}),
+        ("GPUDeviceCoreAllocated", {"nodeid", "deviceuuid", "deviceidx", "devicetype"}),
+        ("GPUDeviceMemoryAllocated", {"nodeid", "deviceuuid", "deviceidx", "devicecores", "devicetype"}),
+        (
+            "nodeGPUOverview",
+            {"nodeid", "deviceuuid", "deviceidx", "devicecores", "devicememorylimit", "devicetype"},
+        ),
+        ("nodeGPUMemoryPercentage", {"nodeid", "deviceuuid", "deviceidx"}),
+        ("vGPUMemoryAllocated", {"podnamespace", "nodename", "podname", "containeridx", "deviceuuid"}),
+        ("vGPUCoreAllocated", {"podnamespace", "nodename", "podname", "containeridx", "deviceuuid"}),
+        ("QuotaUsed", {"quotanamespace", "quotaName", "limit"}),
+    ],
+)
+async def test_old_names_on_demand(empty: Site, name: str, labels: set[str]) -> None:
+    await start(empty, legacy=True)
+    await occupy(empty)
+    ((found, _), *_) = (await scrape(empty))[name]
+    assert found.keys() == labels | {"zone"}
+
+
+async def test_no_old_names_without_demand(empty: Site) -> None:
+    await start(empty)
+    await occupy(empty)
+    assert not [name for name in await scrape(empty) if not name.startswith(("hami_", "gpuloom_"))]
+
+
+async def test_quotas(empty: Site) -> None:
+    await start(empty)
+    hard = {"limits.nvidia.com/gpumem": "4000"}
+    await empty.client.create(RESOURCE_QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": hard}}, namespace="default")
+    await poll(lambda: bool(empty.process.state.cluster.quotas.limits("default")))
+    await occupy(empty)
+    found = await scrape(empty)
+    labels = {"namespace": "default", "quota_name": "nvidia.com/gpumem", "zone": "vGPU"}
+    cores = {"namespace": "default", "quota_name": "nvidia.com/gpucores", "limit": "0", "zone": "vGPU"}
+    assert found["hami_resource_quota_used"] == [(labels | {"limit": "4000"}, 2500), (cores, 30)]
+    assert found["hami_resource_quota_limit"] == [(labels, 4000)]
+
+
+async def test_mig_instances_with_their_run_time_ids(empty: Site) -> None:
+    await start(empty)
+    allocation = (
+        '[{"containerIndex":0,"deviceIndex":0,"gpuUUID":"GPU-n1-0","profile":"1g.5gb","placement":{"start":6,"size":1},'
+        '"migUUID":"MIG-1","gpuInstanceID":13,"computeInstanceID":0}]'
+    )
+    pod = await empty.submit()
+    shares = {"hami.io/vgpu-node": "n1", "hami.io/vgpu-devices-allocated": "GPU-n1-0,NVIDIA,5120,14:;"}
+    await empty.bind_by_another(pod, "n1", shares | {"hami.io/vgpu-mig-allocations": allocation})
+    await poll(lambda: bool(empty.process.state.pods[pod.metadata.uid].spec.node_name))
+    assert (await scrape(empty))["hami_node_gpu_mig_instance_info"] == [
+        (
+            {
+                "node": "n1",
+                "device_uuid": "GPU-n1-0",
+                "device_index": "0",
+                "mig_uuid": "MIG-1",
+                "profile": "1g.5gb",
+                "gpu_instance_id": "13",
+                "compute_instance_id": "0",
+                "placement_start": "6",
+                "placement_size": "1",
+                "zone": "vGPU",
+            },
+            1,
+        )
+    ]
+
+
+async def test_containers_are_told_apart(empty: Site) -> None:
+    await start(empty)
+    resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}}
+    containers = [{"name": name, "image": "i", "resources": resources} for name in ("a", "b")]
+    pod = await empty.submit(spec={"containers": containers})
+    await empty.choose(pod)
+    found = (await scrape(empty))["hami_vgpu_memory_allocated_bytes"]
+    assert [labels["container_index"] for labels, _ in found] == ["0", "1"]
+
+
+async def test_many_cards_are_written_in_pages_under_one_heading(empty: Site) -> None:
+    await start(empty)
+    await empty.register("big", *(card("big", position) for position in range(250)))
+    async with empty.session.get(f"{empty.process.urls.metrics}/metrics") as reply:
+        text = await reply.text()
+    assert text.count("# TYPE hami_gpu_shared_count gauge") == 1
+    assert len((await scrape(empty))["hami_gpu_shared_count"]) == 251
+
+
+async def test_calls_are_timed_by_verb(empty: Site) -> None:
+    await start(empty)
+    await occupy(empty)
+    counts = {
+        labels["verb"]: value for labels, value in (await scrape(empty))["gpuloom_request_duration_seconds_count"]
+    }
+    assert counts == {"filter": 1, "bind": 1}
+
+
+async def test_watches_tell_their_age_and_their_new_lists(empty: Site) -> None:
+    await start(empty)
+    found = await scrape(empty)
+    assert {labels["resource"] for labels, _ in found["gpuloom_watch_age_seconds"]} == {
+        "pods",
+        "nodes",
+        "resourcequotas",
+    }
+    assert all(value == 0 for _, value in found["gpuloom_watch_relists_total"])
+
+
+async def test_reservations_are_counted_by_standing(empty: Site) -> None:
+    await start(empty)
+    await occupy(empty)
+    await empty.choose(await empty.submit("q"))
+    assert (await scrape(empty))["gpuloom_reservations"] == [
+        ({"standing": "assumed"}, 1),
+        ({"standing": "confirmed"}, 1),
+    ]
+
+
+async def test_build_info_has_no_zone(empty: Site) -> None:
+    await start(empty)
+    ((labels, value),) = (await scrape(empty))["hami_build_info"]
+    assert set(labels) == {"version", "revision", "build_date", "go_version", "compiler", "platform"}
+    assert value == 1
+
+
+async def test_without_an_address_there_are_no_metrics(site: Site) -> None:
+    assert site.process.urls.metrics == ""

@@ -1,0 +1,97 @@
+"""The health table (scheduler 8.2) with its fixes."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from gpuloom.scheduler.health import Deed, Finding, Memory, Sight, judge_health
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+YOUNG = "Requesting_2026-01-01 11:59:01"
+OLD = "Requesting_2026-01-01 11:59:00"
+FRESH = Memory()
+NEVER_ASKED = ("", "Reported 2026-01-01 11:59:59 +0000 UTC", "Deleted_2026-01-01 11:00:00")
+
+
+def judge(
+    handshake: str = "", count: int = 0, memory: Memory = FRESH, *, register: str | None = "r", used: bool = True
+):
+    return judge_health(Sight(handshake, register, count, used), memory, NOW)
+
+
+@pytest.mark.parametrize("handshake", ["", YOUNG, OLD, "Requesting", "Requesting_soon", *NEVER_ASKED])
+def test_cards_that_the_kubelet_offers_are_healthy(handshake: str) -> None:
+    assert judge(handshake, count=8).healthy
+
+
+@pytest.mark.parametrize("handshake", NEVER_ASKED)
+def test_a_node_that_was_not_asked_is_asked(handshake: str) -> None:
+    assert judge(handshake, count=8).deed is Deed.ASK
+
+
+@pytest.mark.parametrize("handshake", [YOUNG, OLD, "Requesting", "Requesting_soon"])
+def test_a_question_is_not_repeated(handshake: str) -> None:
+    assert judge(handshake, count=8).deed is Deed.NOTHING
+
+
+@pytest.mark.parametrize("handshake", ["", "Reported now", YOUNG, "Requesting", "Requesting_soon"])
+def test_a_node_that_was_just_asked_is_healthy_before_the_kubelet_offers_anything(handshake: str) -> None:
+    assert judge(handshake).healthy
+
+
+@pytest.mark.parametrize("old", [OLD, "Requesting_2025.12.24 03:31:30"])
+def test_a_question_nobody_answers_for_a_minute_ends_health(old: str) -> None:
+    assert judge(old) == Finding(healthy=False, deed=Deed.CLEAN, memory=Memory(0, "r"))
+
+
+@pytest.mark.parametrize("handshake", ["", YOUNG, "Reported now"])
+def test_an_offer_that_the_kubelet_takes_back_ends_health_at_once(handshake: str) -> None:
+    assert judge(handshake, memory=Memory(8)) == Finding(healthy=False, deed=Deed.CLEAN, memory=Memory(0, "r"))
+
+
+def test_cards_that_are_not_used_need_no_cleaning() -> None:
+    assert judge(OLD, used=False).deed is Deed.NOTHING
+
+
+def test_what_the_kubelet_offers_is_remembered() -> None:
+    assert judge(YOUNG, count=8).memory == Memory(8)
+
+
+def test_a_node_that_went_down_stays_down_without_being_asked_again() -> None:
+    down = Memory(0, "r")
+    assert judge("", memory=down, used=False) == Finding(healthy=False, deed=Deed.NOTHING, memory=down)
+
+
+def test_a_node_that_went_down_comes_back_with_the_kubelets_offer() -> None:
+    assert judge("", count=8, memory=Memory(0, "r")) == Finding(healthy=True, deed=Deed.ASK, memory=Memory(8))
+
+
+def test_a_node_that_went_down_comes_back_with_a_new_registration() -> None:
+    assert judge("", memory=Memory(0, "before")).healthy
+
+
+def test_a_node_that_went_down_comes_back_with_a_report() -> None:
+    assert judge("Reported now", memory=Memory(0, "r")).healthy
+
+
+def test_a_node_that_another_scheduler_found_down_is_down() -> None:
+    assert judge("Deleted_2026-01-01 11:00:00") == Finding(healthy=False, deed=Deed.NOTHING, memory=Memory(0, "r"))
+
+
+@pytest.mark.parametrize("count", [0, 8])
+def test_a_vendor_that_registered_nothing_is_absent_and_not_asked(count: int) -> None:
+    assert judge("", count, register=None) == Finding(healthy=False, deed=Deed.NOTHING, memory=Memory())
+
+
+@pytest.mark.parametrize("handshake", [YOUNG, OLD, "Deleted_2026-01-01 11:00:00"])
+def test_an_old_question_to_an_absent_vendor_is_taken_back(handshake: str) -> None:
+    assert judge(handshake, register=None).deed is Deed.CLEAN
+
+
+def test_the_report_of_an_absent_vendor_is_left_alone() -> None:
+    assert judge("Reported now", register=None).deed is Deed.NOTHING
+
+
+def test_every_node_is_asked_when_all_are_to_be_probed() -> None:
+    sight = Sight("", None, 0, is_used=False)
+    assert judge_health(sight, FRESH, NOW, "all").deed is Deed.ASK

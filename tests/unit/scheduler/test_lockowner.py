@@ -1,0 +1,94 @@
+"""The table of binding 3: when the owner of a lock is over."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpuloom.scheduler.lockowner import Witness, is_over
+from gpuloom.wire.lock import NodeLock
+from gpuloom.wire.objects import Pod
+
+LOCKED = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+LOCK = NodeLock(LOCKED, "ns", "p")
+UNIX = int(LOCKED.timestamp())
+NOBODY = Witness()
+
+
+def owner(
+    *, node: str = "n1", phase: str = "Pending", created: str = "2026-01-01T11:00:00Z", **annotations: str
+) -> Pod:
+    body: dict[str, Any] = {
+        "metadata": {"name": "p", "namespace": "ns", "creationTimestamp": created},
+        "spec": {"nodeName": node},
+        "status": {"phase": phase},
+    }
+    body["metadata"]["annotations"] = {f"hami.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return msgspec.convert(body, Pod)
+
+
+def over(pod: Pod | None, *, age_s: float = 10, witness: Witness = NOBODY) -> bool:
+    return is_over(LOCK, pod, "n1", LOCKED + timedelta(seconds=age_s), witness)
+
+
+def served(**changes: str) -> Pod:
+    said = {"bind_phase": "success", "bind_time": str(UNIX), "vgpu_devices_to_allocate": ";"}
+    return owner(**said | changes)
+
+
+def test_a_missing_owner_is_over() -> None:
+    assert over(None)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_an_owner_that_ended_is_over(phase: str) -> None:
+    assert over(owner(phase=phase))
+
+
+def test_an_owner_bound_elsewhere_is_over() -> None:
+    assert over(owner(node="n2"))
+
+
+def test_an_owner_created_after_the_lock_is_another_pod() -> None:
+    assert over(owner(created="2026-01-01T12:00:01Z"))
+
+
+def test_an_owner_created_in_the_second_of_the_lock_is_its_owner() -> None:
+    assert not over(owner(created="2026-01-01T12:00:00Z"))
+
+
+@pytest.mark.parametrize("phase", ["success", "failed"])
+def test_an_owner_with_nothing_left_to_allocate_is_over(phase: str) -> None:
+    assert over(served(bind_phase=phase))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"bind_phase": "allocating"},
+        {"bind_time": str(UNIX - 1)},
+        {"bind_time": "yesterday"},
+        {"vgpu_devices_to_allocate": "GPU-1,NVIDIA,100,0:;"},
+        {"vgpu_devices_to_allocate": "GPU-1,x"},
+    ],
+)
+def test_an_owner_that_may_still_be_served_is_not_over(changes: dict[str, str]) -> None:
+    assert not over(served(**changes))
+
+
+def test_a_young_lock_of_an_unbound_owner_is_respected() -> None:
+    assert not over(owner(node=""), age_s=35)
+
+
+def test_an_old_lock_of_an_unbound_owner_is_over() -> None:
+    assert over(owner(node=""), age_s=36)
+
+
+def test_a_young_lock_is_over_when_this_process_would_know_the_bind() -> None:
+    assert over(owner(node=""), witness=Witness(would_know=True))
+
+
+@pytest.mark.parametrize("age_s", [1, 100])
+def test_a_lock_whose_bind_runs_here_is_not_over(age_s: float) -> None:
+    assert not over(owner(node=""), age_s=age_s, witness=Witness(binds_it=True, would_know=True))
