@@ -1,7 +1,7 @@
-"""Generates the Python code of the kubelet's device plugin API beside its proto.
+"""Generates the Python code of the kubelet's gRPC APIs beside their protos.
 
-Run it after a change of ``deviceplugin.proto`` or of the pinned ``grpcio-tools``; a unit test compares its output with
-what is checked in. The proto is named by its path below ``src``, so the generated imports are the package's own.
+Run it after a change of a proto or of the pinned ``grpcio-tools``; a unit test compares its output with
+what is checked in. A proto is named by its path below ``src``, so the generated imports are the package's own.
 """
 
 import sys
@@ -11,14 +11,16 @@ from pathlib import Path
 from grpc_tools import protoc
 
 SOURCE_ROOT = Path(__file__).resolve().parents[2] / "src"
-PROTO = "gpuloom/node/api/deviceplugin.proto"
-GENERATED = tuple(PROTO.removesuffix(".proto") + suffix for suffix in ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py"))
+PROTOS = ("gpuloom/node/api/deviceplugin.proto", "gpuloom/node/api/podresources.proto")
+GENERATED = tuple(
+    proto.removesuffix(".proto") + suffix for proto in PROTOS for suffix in ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py")
+)
 
 
 def generate(target: Path) -> None:
     """Write :data:`GENERATED` below `target`, a folder laid out like ``src``.
 
-    Raises SystemExit with protoc's exit code when the proto is not accepted; protoc has said why on stderr.
+    Raises SystemExit with protoc's exit code when a proto is not accepted; protoc has said why on stderr.
     """
     code = protoc.main(
         [
@@ -28,7 +30,7 @@ def generate(target: Path) -> None:
             f"--python_out={target}",
             f"--pyi_out={target}",
             f"--grpc_python_out={target}",
-            PROTO,
+            *PROTOS,
         ]
     )
     if code:

@@ -4,6 +4,9 @@ It does not know about signals or configuration files; whoever enters it does.
 """
 
 import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,14 +14,21 @@ from typing import Self
 import structlog
 
 from gpuloom.kube.client import KubeClient
+from gpuloom.kube.recorder import EventRecorder
 from gpuloom.node.allocate import Allocator
+from gpuloom.node.cdi import write_specs
 from gpuloom.node.clock import Sleep
-from gpuloom.node.errors import CardReadError, KubeletError
+from gpuloom.node.crashes import CrashCount
+from gpuloom.node.errors import CardReadError, DriverMissingError, KubeletError
+from gpuloom.node.health import HealthBook
+from gpuloom.node.healthwatch import HealthWatch
 from gpuloom.node.hostfiles import check_library
 from gpuloom.node.inventory import CardInventory
+from gpuloom.node.mig.keeper import MigKeeper
 from gpuloom.node.nvml import Nvml
 from gpuloom.node.plugin import DevicePluginService
-from gpuloom.node.registration import keep_registered
+from gpuloom.node.podresources import AllocationCheck
+from gpuloom.node.registration import COMPONENT, Registration
 from gpuloom.node.server import check_socket_path, register, serve
 from gpuloom.node.settings import NodeSettings
 
@@ -36,16 +46,33 @@ class NodeAgent:
     are logged and tried again. Leaving twice does no harm.
     """
 
-    def __init__(self, settings: NodeSettings, client: KubeClient, nvml: Nvml, *, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        client: KubeClient,
+        nvml: Nvml,
+        *,
+        sleep: Sleep = asyncio.sleep,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._settings = settings
-        self._client = client
         self._sleep = sleep
-        self._inventory = CardInventory(nvml, settings, sleep=sleep)
-        self._allocator = Allocator(settings, client, sleep=sleep)
+        self._now = now
+        book = HealthBook(settings.health)
+        self._inventory = CardInventory(nvml, settings, book)
+        self._watch = HealthWatch(nvml, self._inventory, book, settings.health, sleep=sleep, now=now)
+        self._mig = MigKeeper(settings, client, nvml, sleep=sleep) if settings.mode == "mig" else None
+        self._allocator = Allocator(
+            settings, client, read_gpus=lambda: self._inventory.gpus, mig=self._mig, sleep=sleep
+        )
+        self._events = EventRecorder(client, COMPONENT)
+        self._check = AllocationCheck(settings, self._events, sleep=sleep)
+        self._registration = Registration(settings, client, self._inventory, nvml, self._events)
         self._run: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        check_library(self._settings)
+        if self._mig is None:
+            check_library(self._settings)
         check_socket_path(self._settings.plugin_socket)
         self._run = asyncio.create_task(self._live(), name=f"device plugin of {self._settings.node_name}")
         return self
@@ -68,42 +95,69 @@ class NodeAgent:
 
     async def _live(self) -> None:
         """Start the plugin again and again: after a new kubelet at once, after a failure in 30 s or with a new one."""
-        while True:
-            kubelet = _identify(self._settings.kubelet_socket)
-            try:
-                await self._serve_kubelet(kubelet)
-                _log.info("new kubelet, starting again", node=self._settings.node_name)
-            except (KubeletError, CardReadError) as error:
-                _log.warning("device plugin did not start", error=str(error), retry_s=RETRY_S)
-                await self._wait_for_kubelet(kubelet, limit_s=RETRY_S)
+        crashes = CrashCount()
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._events)
+            stack.push_async_callback(self._check.close)
+            while True:
+                kubelet = _identify(self._settings.kubelet_socket)
+                try:
+                    crash = await self._serve_kubelet(kubelet)
+                except (KubeletError, CardReadError) as error:
+                    self._give_up_without_driver(error)
+                    _log.warning("device plugin did not start", error=str(error), retry_s=RETRY_S)
+                    await self._wait_for_kubelet(kubelet, limit_s=RETRY_S)
+                    continue
+                if crash:
+                    crashes.add(self._now(), crash)
+                _log.info("starting again", node=self._settings.node_name, because=crash or "there is a new kubelet")
 
-    async def _serve_kubelet(self, kubelet: SocketIdentity | None) -> None:
-        """Serve one kubelet until there is another one."""
+    def _give_up_without_driver(self, error: Exception) -> None:
+        if isinstance(error, DriverMissingError) and self._settings.fail_on_init_error:
+            raise error
+
+    async def _serve_kubelet(self, kubelet: SocketIdentity | None) -> str:
+        """Serve one kubelet until there is another one; tells what else ended it, empty for nothing."""
         settings = self._settings
+        if self._mig:
+            self._inventory.offer_parts(await self._mig.prepare(await self._inventory.read_gpus()))
         await self._inventory.refresh()
-        service = DevicePluginService(settings, self._inventory, self._allocator)
+        await write_specs(settings)
+        service = DevicePluginService(settings, self._inventory, self._allocator, self._check.begin)
         async with serve(service, settings.plugin_socket):
-            await register(
-                settings.kubelet_socket, endpoint=settings.plugin_socket.name, resource_name=settings.resource_name
-            )
+            own = _identify(settings.plugin_socket)
+            await register(settings)
             _log.info("device plugin is registered", node=settings.node_name, resource=settings.resource_name)
             async with asyncio.TaskGroup() as group:
-                helpers = (
-                    group.create_task(self._inventory.follow()),
-                    group.create_task(keep_registered(settings, self._client, self._inventory, sleep=self._sleep)),
-                )
-                await self._wait_for_kubelet(kubelet)
+                helpers = [
+                    group.create_task(self._watch.run()),
+                    group.create_task(self._registration.keep(sleep=self._sleep)),
+                ]
+                if self._mig:
+                    helpers.append(group.create_task(self._mig.keep()))
+                is_lost = await self._wait_for_kubelet(kubelet, own=own)
                 for helper in helpers:
                     helper.cancel()
+            return f"its socket {settings.plugin_socket} was removed or replaced" if is_lost else ""
 
-    async def _wait_for_kubelet(self, known: SocketIdentity | None, *, limit_s: float | None = None) -> None:
-        """Return when kubelet.sock is another than the known one, or after `limit_s`."""
+    async def _wait_for_kubelet(
+        self, known: SocketIdentity | None, *, own: SocketIdentity | None = None, limit_s: float | None = None
+    ) -> bool:
+        """Return when kubelet.sock is another than the known one, or after `limit_s`.
+
+        Returns True when the plugin's own socket is lost although the kubelet is the same.
+        """
         waited_s = 0.0
         while limit_s is None or waited_s < limit_s:
             await self._sleep(POLL_S)
             waited_s += POLL_S
-            if _identify(self._settings.kubelet_socket) not in {known, None}:
-                return
+            present = _identify(self._settings.kubelet_socket)
+            if present not in {known, None}:
+                return False
+            # A kubelet that starts removes all sockets, its own first.
+            if own is not None and present == known and _identify(self._settings.plugin_socket) != own:
+                return True
+        return False
 
 
 def _identify(path: Path) -> SocketIdentity | None:

@@ -6,62 +6,85 @@ and prepares directories. Source: device plugin 10, binding 3.
 
 import asyncio
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import structlog
 
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.resources import NODES, PODS
+from gpuloom.model.mig import MigRuntime
+from gpuloom.node.cdi import write_specs
 from gpuloom.node.claim import check_owner, choose_candidate
 from gpuloom.node.clock import Sleep
-from gpuloom.node.errors import AllocationError
-from gpuloom.node.hostfiles import has_license, prepare_directories
-from gpuloom.node.plan import AllocatePlan, Grant, plan_allocation
+from gpuloom.node.errors import AllocationError, NodeError
+from gpuloom.node.hostfiles import look_up, prepare_directories
+from gpuloom.node.mig.claims import InstanceKey, enter_runtimes
+from gpuloom.node.mig.keeper import MigKeeper
+from gpuloom.node.nvml import Gpu
+from gpuloom.node.plan import AllocatePlan, Grant, Surroundings, plan_allocation
+from gpuloom.node.preference import PreferenceRequest, prefer
 from gpuloom.node.settings import NodeSettings
-from gpuloom.node.writes import patch_pod_annotations, read_lock, release_lock
+from gpuloom.node.writes import patch_pod_annotations, read_lock, release_lock, rewrite_pod_annotation
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.lock import NodeLock
 from gpuloom.wire.objects import Pod
+from gpuloom.wire.shares import decode_shares
 
 _log = structlog.get_logger(__name__)
 
 
-def _make_cache_id() -> str:
+def _make_id() -> str:
     return str(uuid.uuid4())
 
 
+def _no_gpus() -> Sequence[Gpu]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One Allocate call that was answered: for which pod, and what it gets."""
+
+    pod: Pod
+    grants: tuple[Grant, ...]
+
+
 class Allocator:
-    """Serves the containers of one node, one Allocate call after the other."""
+    """Serves the containers of one node, one Allocate call after the other; `mig` makes instances of divided cards."""
 
     def __init__(
         self,
         settings: NodeSettings,
         client: KubeClient,
         *,
-        make_cache_id: Callable[[], str] = _make_cache_id,
+        read_gpus: Callable[[], Sequence[Gpu]] = _no_gpus,
+        mig: MigKeeper | None = None,
+        make_id: Callable[[], str] = _make_id,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._settings = settings
         self._client = client
-        self._make_cache_id = make_cache_id
+        self._read_gpus = read_gpus
+        self._mig = mig
+        self._make_id = make_id
         self._sleep = sleep
         self._turn = asyncio.Lock()
 
-    async def allocate(self, counts: Sequence[int]) -> tuple[Grant, ...]:
-        """Grant one container for each of `counts`, which are numbers of devices.
+    async def allocate(self, requests: Sequence[Sequence[str]]) -> Served:
+        """Grant one container for each of `requests`, which are the device ids that the kubelet chose.
 
         Raises AllocationError. Once the pod is known it is then marked as failed and its node lock is released.
         """
-        if not counts or not all(counts):
+        if not requests or not all(requests):
             raise AllocationError("the kubelet asked for no device at all: an empty request cannot be served")
         async with self._turn:
-            pod = await self._find_pod(counts)
+            pod = await self._find_pod([len(ids) for ids in requests])
             try:
-                plan = self._prepare(pod, counts)
-                await self._write_back(pod, plan)
-            except (AllocationError, ApiError, OSError) as error:
+                plan = await self._serve(pod, requests)
+            except (NodeError, ApiError, WireError, OSError) as error:
                 await self._give_up(pod)
                 raise AllocationError(str(error)) from error
             if plan.is_complete:
@@ -72,7 +95,20 @@ class Allocator:
                 containers=[grant.container for grant in plan.grants],
                 complete=plan.is_complete,
             )
-            return plan.grants
+            return Served(pod, plan.grants)
+
+    async def prefer(self, requests: Sequence[PreferenceRequest]) -> tuple[tuple[str, ...], ...]:
+        """Say which of the kubelet's free ids lie on the cards that the scheduler chose; empty where that is unknown.
+
+        Never fails: without a preference the kubelet chooses for itself.
+        """
+        try:
+            pod = await self._find_pod([request.size for request in requests])
+            entries = decode_shares(pod.annotations.get(keys.DEVICES_TO_ALLOCATE, ""))
+        except (AllocationError, WireError) as error:
+            _log.info("no preference", node=self._settings.node_name, reason=str(error))
+            entries = ()
+        return prefer(requests, entries)
 
     async def _find_pod(self, counts: Sequence[int]) -> Pod:
         node_name = self._settings.node_name
@@ -97,15 +133,37 @@ class Allocator:
         check_owner(pod, self._settings)
         return pod
 
-    def _prepare(self, pod: Pod, counts: Sequence[int]) -> AllocatePlan:
-        plan = plan_allocation(
-            pod,
-            counts,
-            self._settings,
-            make_cache_id=self._make_cache_id,
-            has_license=has_license(self._settings),
-        )
-        prepare_directories((grant.cache_dir for grant in plan.grants), self._settings)
+    async def _serve(self, pod: Pod, requests: Sequence[Sequence[str]]) -> AllocatePlan:
+        if self._mig is None:
+            plan = self._prepare(pod, requests, None)
+            await self._write_back(pod, plan)
+            return plan
+        instances = await self._mig.create(pod, requests)
+        try:
+            await write_specs(self._settings)
+            plan = self._prepare(pod, requests, instances)
+            if keys.MIG_ALLOCATIONS in pod.annotations:
+                await rewrite_pod_annotation(
+                    self._client,
+                    pod,
+                    keys.MIG_ALLOCATIONS,
+                    lambda present: enter_runtimes(present, instances),
+                    sleep=self._sleep,
+                )
+            await self._write_back(pod, plan)
+        except BaseException:
+            await self._mig.roll_back(pod, requests, instances)
+            raise
+        return plan
+
+    def _prepare(
+        self, pod: Pod, requests: Sequence[Sequence[str]], instances: Mapping[InstanceKey, MigRuntime] | None
+    ) -> AllocatePlan:
+        gpus = {gpu.uuid: gpu for gpu in self._read_gpus()}
+        around = Surroundings(self._settings, gpus, look_up(self._settings), self._make_id, instances)
+        plan = plan_allocation(pod, requests, around)
+        if directories := [grant.cache_dir for grant in plan.grants if grant.cache_dir]:
+            prepare_directories(directories, self._settings)
         return plan
 
     async def _write_back(self, pod: Pod, plan: AllocatePlan) -> None:

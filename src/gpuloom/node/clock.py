@@ -1,6 +1,21 @@
-"""The type of what lets time pass, so that tests need not wait for it."""
+"""Letting time pass: the type of what does it, so that tests need not wait, and waiting for one of two things."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 Sleep = Callable[[float], Awaitable[None]]
 """Waits for so many seconds."""
+
+
+async def finish_first(*awaitables: Awaitable[Any]) -> None:
+    """Wait until one of these is done, end the others, and raise what it raised."""
+    tasks = [asyncio.ensure_future(one) for one in awaitables]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

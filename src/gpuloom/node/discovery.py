@@ -1,33 +1,39 @@
 """From the driver's cards to the cards that a node registers (device plugin 6). Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from gpuloom.model.card import Card
+from gpuloom.node.mig.offers import MigOffer
 from gpuloom.node.nvml import Gpu
 from gpuloom.node.settings import NodeSettings
 
-MODE = "hami-core"
 _MAKER = "NVIDIA"
+_NO_OFFERS: Mapping[str, MigOffer] = {}
 
 
-def build_cards(gpus: Iterable[Gpu], settings: NodeSettings) -> tuple[Card, ...]:
+def build_cards(
+    gpus: Iterable[Gpu], settings: NodeSettings, offers: Mapping[str, MigOffer] = _NO_OFFERS
+) -> tuple[Card, ...]:
     """Give the cards to register and to offer, sorted by index, then UUID; filtered ones are neither.
 
-    A card that cannot tell its memory gets ``preconfigured_memory_mib``, or is left out when that is 0.
+    A card that cannot tell its memory gets ``preconfigured_memory_mib``, or is left out when that is 0. In mode ``mig``
+    only cards of `offers` are given, with what they can be divided into.
     """
-    cards = (_build_card(gpu, settings) for gpu in gpus if not _is_filtered(gpu, settings))
+    cards = (_build_card(gpu, settings, offers) for gpu in gpus if is_offered(gpu, settings))
     return tuple(sorted((card for card in cards if card is not None), key=lambda card: (card.index, card.id)))
 
 
-def _is_filtered(gpu: Gpu, settings: NodeSettings) -> bool:
-    return gpu.uuid in settings.filter_uuids or gpu.index in settings.filter_indexes
+def is_offered(gpu: Gpu, settings: NodeSettings) -> bool:
+    """Whether a card is not filtered, by UUID or by index (device plugin 6.3)."""
+    return gpu.uuid not in settings.filter_uuids and gpu.index not in settings.filter_indexes
 
 
-def _build_card(gpu: Gpu, settings: NodeSettings) -> Card | None:
+def _build_card(gpu: Gpu, settings: NodeSettings, offers: Mapping[str, MigOffer]) -> Card | None:
     memory_mib = gpu.memory_mib or settings.preconfigured_memory_mib
     if memory_mib <= 0:
         return None
-    return Card(
+    card = Card(
         id=gpu.uuid,
         index=gpu.index,
         count=settings.device_split_count,
@@ -35,9 +41,15 @@ def _build_card(gpu: Gpu, settings: NodeSettings) -> Card | None:
         cores=int(settings.device_core_scaling * 100),
         model=_name_model(gpu.name, settings),
         numa=max(gpu.numa, 0),
-        mode=MODE,
+        mode=settings.mode,
         healthy=gpu.healthy,
     )
+    if settings.mode != "mig":
+        # A card that is cut into parts cannot be shared as a whole.
+        return None if gpu.can_be_divided else card
+    if (offer := offers.get(gpu.uuid)) is None:
+        return None
+    return replace(card, count=offer.count, memory_mib=memory_mib, cores=100, mig_profiles=offer.profiles)
 
 
 def _name_model(name: str, settings: NodeSettings) -> str:

@@ -5,6 +5,10 @@ class NodeError(Exception):
     """Base of every error of this room."""
 
 
+class ConfigurationError(NodeError):
+    """A setting or a configuration file cannot be used; the message names it."""
+
+
 class MachineError(NodeError):
     """A machine description cannot be used; the message names the file and the key."""
 
@@ -13,8 +17,20 @@ class CardReadError(NodeError):
     """The cards of the machine cannot be read now; asking again later may work."""
 
 
+class DriverMissingError(CardReadError):
+    """This machine has no NVIDIA driver, or none that works."""
+
+
+class DriverSilentError(CardReadError):
+    """The driver did not answer in time, as it does when a card hangs."""
+
+
 class KubeletError(NodeError):
     """The kubelet cannot be reached or refused the plugin."""
+
+
+class CrashLoopError(NodeError):
+    """The plugin's server ended too often to be started once more."""
 
 
 class AllocationError(NodeError):

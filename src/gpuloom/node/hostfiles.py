@@ -1,12 +1,17 @@
-"""What the plugin does to the host's file system: the limiter's library is looked up, its directories are made."""
+"""What the plugin does to the host's file system: files are looked up, the limiter's directories are made."""
 
+import re
 import shutil
 from collections.abc import Iterable
 
 from gpuloom.node.errors import NodeError
+from gpuloom.node.response import HostFacts
 from gpuloom.node.settings import NodeSettings
+from gpuloom.node.visibility import CONTROL_FILES
 
 _OPEN_TO_ALL = 0o777
+_NUMBER = re.compile(r"\d+", re.ASCII)
+_VERSIONED = re.compile(r"libvgpu\.so\.v?\d[\w.+-]*", re.ASCII)
 
 
 def check_library(settings: NodeSettings) -> None:
@@ -14,16 +19,29 @@ def check_library(settings: NodeSettings) -> None:
 
     Raises NodeError when the limiter's library is not there.
     """
-    library = settings.on_this_side(settings.library)
+    library = settings.on_this_side(find_library(settings))
     if not library.is_file():
         raise NodeError(
             f"the limiter's library {library} is missing: install HAMi-core there, or set the hook path to where it is"
         )
 
 
-def has_license(settings: NodeSettings) -> bool:
-    """Whether the host has a license that containers must see."""
-    return settings.on_this_side(f"{settings.hook_dir}/license").exists()
+def find_library(settings: NodeSettings) -> str:
+    """Name the limiter's library on the host: the highest ``libvgpu.so.<version>`` if there is one."""
+    plain = settings.on_this_side(settings.library)
+    names = (path.name for path in plain.parent.glob(f"{plain.name}.*"))
+    versioned = [name for name in names if _VERSIONED.fullmatch(name)]
+    return f"{settings.hook_dir}/{max(versioned, key=_version)}" if versioned else settings.library
+
+
+def look_up(settings: NodeSettings) -> HostFacts:
+    """Look up what containers must get of the host's files."""
+    dev_root = settings.injection.dev_root.rstrip("/")
+    return HostFacts(
+        library=find_library(settings),
+        has_license=settings.on_this_side(f"{settings.hook_dir}/license").exists(),
+        control_files=tuple(path for path in CONTROL_FILES if settings.on_this_side(f"{dev_root}{path}").exists()),
+    )
 
 
 def prepare_directories(cache_dirs: Iterable[str], settings: NodeSettings) -> None:
@@ -40,3 +58,7 @@ def prepare_directories(cache_dirs: Iterable[str], settings: NodeSettings) -> No
     lock_dir = settings.on_this_side(settings.lock_dir)
     lock_dir.mkdir(parents=True, exist_ok=True)
     lock_dir.chmod(_OPEN_TO_ALL)
+
+
+def _version(name: str) -> tuple[tuple[int, ...], str]:
+    return tuple(map(int, _NUMBER.findall(name))), name

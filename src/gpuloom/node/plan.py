@@ -1,27 +1,35 @@
 """What an Allocate call means for a pod: who gets which shares, and what is left (device plugin 10.2). Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import structlog
+
+from gpuloom.model.mig import MigRuntime
 from gpuloom.model.share import ContainerShares
 from gpuloom.node.errors import AllocationError
-from gpuloom.node.response import Mount, build_environment, build_mounts, name_cache_dir
+from gpuloom.node.mig.claims import InstanceKey
+from gpuloom.node.nvml import Gpu
+from gpuloom.node.replicas import physical_id
+from gpuloom.node.response import HostFacts, Injection, build_limiter, name_cache_dir
 from gpuloom.node.settings import NodeSettings
+from gpuloom.node.visibility import show_cards
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Container, Pod
 from gpuloom.wire.shares import has_shares, take_next
 
+_log = structlog.get_logger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one container gets. ``cache_dir`` is a path of the host."""
+    """What one container gets. ``cache_dir`` is a path of the host, None without a limiter."""
 
     container: str
     shares: ContainerShares
-    environment: Mapping[str, str]
-    mounts: tuple[Mount, ...]
-    cache_dir: str
+    injection: Injection
+    cache_dir: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,36 +41,64 @@ class AllocatePlan:
     is_complete: bool
 
 
-def plan_allocation(
-    pod: Pod,
-    counts: Sequence[int],
-    settings: NodeSettings,
-    *,
-    make_cache_id: Callable[[], str],
-    has_license: bool = False,
-) -> AllocatePlan:
-    """Serve as many containers of the pod as there are `counts`, each a number of devices.
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a plan needs to know beside the pod: the settings, the node's cards by UUID, its files, and fresh ids.
 
-    The kubelet's own choice of ids does not matter: the scheduler decided about cards, the kubelet only counts.
-    Raises AllocationError when the pod has nothing to allocate, or something else than was asked for.
+    ``instances`` are the MIG instances that were made for the containers, None where cards are not divided.
+    """
+
+    settings: NodeSettings
+    gpus: Mapping[str, Gpu]
+    host: HostFacts
+    make_id: Callable[[], str]
+    instances: Mapping[InstanceKey, MigRuntime] | None = None
+
+
+def plan_allocation(pod: Pod, requests: Sequence[Sequence[str]], around: Surroundings) -> AllocatePlan:
+    """Serve as many containers of the pod as there are `requests`, each the device ids that the kubelet chose.
+
+    Which ids these are matters only with preferred allocation: otherwise the scheduler decided about cards and the
+    kubelet just counts. Raises AllocationError when the pod has nothing to allocate, or something else than was asked.
     """
     containers = tuple(pod.all_containers)
     text = pod.annotations.get(keys.DEVICES_TO_ALLOCATE, "")
     grants = []
     try:
-        for count in counts:
+        for ids in requests:
             position, shares, text = take_next(text)
-            if len(shares) != count:
+            if len(shares) != len(ids):
                 raise AllocationError(
                     f"device number not matched: pod {pod.full_name} was scheduled with {len(shares)}, "
-                    f"the kubelet asks for {count}"
+                    f"the kubelet asks for {len(ids)}"
                 )
             container = _find_container(pod, containers, position)
-            cache_id = make_cache_id()
-            grants.append(_grant(pod, container, shares, settings, cache_id=cache_id, has_license=has_license))
+            if around.instances is None:
+                grants.append(_grant(pod, container, _settle_cards(pod, shares, ids, around), around))
+            else:
+                uuids = [around.instances[position, place].mig_uuid for place in range(len(shares))]
+                grants.append(Grant(container.name, shares, _show(uuids, around), cache_dir=None))
         return AllocatePlan(tuple(grants), text, is_complete=not has_shares(text))
     except WireError as error:
         raise AllocationError(f"{error} (pod {pod.full_name}, {keys.DEVICES_TO_ALLOCATE})") from error
+
+
+def _settle_cards(pod: Pod, shares: ContainerShares, ids: Sequence[str], around: Surroundings) -> ContainerShares:
+    """Give the shares with the cards that count, in the order in which limits are numbered."""
+    if around.settings.enable_preferred_allocation:
+        chosen = [physical_id(each) for each in ids]
+        if sorted(chosen) != sorted(share.uuid for share in shares):
+            _log.warning(
+                "the kubelet chose other cards than the scheduler, whose book-keeping is wrong now",
+                pod=pod.full_name,
+                kubelet=chosen,
+                scheduler=[share.uuid for share in shares],
+            )
+        shares = tuple(replace(share, uuid=uuid) for share, uuid in zip(shares, chosen, strict=True))
+    if around.settings.limit_order == "index":
+        indexes = {uuid: gpu.index for uuid, gpu in around.gpus.items()}
+        shares = tuple(sorted(shares, key=lambda share: indexes.get(share.uuid, len(indexes))))
+    return shares
 
 
 def _find_container(pod: Pod, containers: Sequence[Container], position: int) -> Container:
@@ -74,20 +110,15 @@ def _find_container(pod: Pod, containers: Sequence[Container], position: int) ->
     return containers[position]
 
 
-def _grant(
-    pod: Pod,
-    container: Container,
-    shares: ContainerShares,
-    settings: NodeSettings,
-    *,
-    cache_id: str,
-    has_license: bool,
-) -> Grant:
+def _grant(pod: Pod, container: Container, shares: ContainerShares, around: Surroundings) -> Grant:
+    settings = around.settings
     cache_dir = name_cache_dir(pod.metadata.uid, container.name, settings)
-    return Grant(
-        container=container.name,
-        shares=shares,
-        environment=build_environment(shares, settings, cache_id=cache_id),
-        mounts=build_mounts(container, settings, cache_dir=cache_dir, has_license=has_license),
-        cache_dir=cache_dir,
-    )
+    visible = _show([share.uuid for share in shares], around)
+    limited = build_limiter(container, shares, settings, around.host, cache=(cache_dir, around.make_id()))
+    return Grant(container=container.name, shares=shares, injection=visible + limited, cache_dir=cache_dir)
+
+
+def _show(uuids: Sequence[str], around: Surroundings) -> Injection:
+    injection = around.settings.injection
+    request_id = around.make_id() if injection.uses_cdi else ""
+    return show_cards(uuids, injection, around.gpus, around.host, request_id=request_id)

@@ -1,7 +1,7 @@
 """The device plugin as the kubelet calls it: gRPC in, gRPC out (device plugin 3). It decides nothing itself."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,22 +9,26 @@ import grpc
 import structlog
 
 from gpuloom.model.card import Card
-from gpuloom.node.allocate import Allocator
+from gpuloom.node.allocate import Allocator, Served
 from gpuloom.node.api import deviceplugin_pb2 as api
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.inventory import CardInventory
-from gpuloom.node.plan import Grant
+from gpuloom.node.preference import PreferenceRequest
 from gpuloom.node.replicas import replica_ids
+from gpuloom.node.response import Injection
 from gpuloom.node.settings import NodeSettings
+from gpuloom.wire.objects import Pod
 
 HEALTHY = "Healthy"
 UNHEALTHY = "Unhealthy"
 _log = structlog.get_logger(__name__)
 
 
-def plugin_options() -> api.DevicePluginOptions:
+def plugin_options(settings: NodeSettings) -> api.DevicePluginOptions:
     """Tell what the plugin says about itself, in Register and when asked: one source (device plugin P-07)."""
-    return api.DevicePluginOptions(pre_start_required=False, get_preferred_allocation_available=False)
+    return api.DevicePluginOptions(
+        pre_start_required=False, get_preferred_allocation_available=settings.enable_preferred_allocation
+    )
 
 
 def list_devices(cards: Sequence[Card], settings: NodeSettings) -> list[api.Device]:
@@ -41,15 +45,25 @@ def list_devices(cards: Sequence[Card], settings: NodeSettings) -> list[api.Devi
 
 
 class DevicePluginService:
-    """Serves ``v1beta1.DevicePlugin`` on one server. Method names are the protocol's."""
+    """Serves ``v1beta1.DevicePlugin`` on one server. Method names are the protocol's.
 
-    def __init__(self, settings: NodeSettings, inventory: CardInventory, allocator: Allocator) -> None:
+    ``on_served`` hears of every pod that was served, with the device ids that the kubelet chose; it must not block.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        inventory: CardInventory,
+        allocator: Allocator,
+        on_served: Callable[[Pod, Sequence[str]], None],
+    ) -> None:
+        self._on_served = on_served
         self._settings = settings
         self._inventory = inventory
         self._allocator = allocator
         self._is_closing = False
         self._streams: set[asyncio.Task[Any]] = set()
-        self._allocations: set[asyncio.Task[tuple[Grant, ...]]] = set()
+        self._allocations: set[asyncio.Task[Served]] = set()
 
     def end_streams(self) -> None:
         """End every ListAndWatch, so that a server can stop without waiting for its kubelet."""
@@ -67,7 +81,7 @@ class DevicePluginService:
     ) -> api.DevicePluginOptions:
         """Say exactly what Register said."""
         del request, context
-        return plugin_options()
+        return plugin_options(self._settings)
 
     async def ListAndWatch(  # noqa: N802
         self, request: api.Empty, context: grpc.aio.ServicerContext
@@ -86,21 +100,26 @@ class DevicePluginService:
     async def GetPreferredAllocation(  # noqa: N802
         self, request: api.PreferredAllocationRequest, context: grpc.aio.ServicerContext
     ) -> api.PreferredAllocationResponse:
-        """Prefer nothing: the options say that nobody need ask."""
-        del request, context
-        return api.PreferredAllocationResponse()
+        """Prefer ids on the cards that the scheduler chose; an empty answer leaves the choice to the kubelet."""
+        del context
+        answers = await self._allocator.prefer([_to_preference(one) for one in request.container_requests])
+        return api.PreferredAllocationResponse(
+            container_responses=[api.ContainerPreferredAllocationResponse(device_ids=ids) for ids in answers]
+        )
 
     async def Allocate(  # noqa: N802
         self, request: api.AllocateRequest, context: grpc.aio.ServicerContext
     ) -> api.AllocateResponse:
         """Grant devices to the containers of the pod that the node lock names."""
-        counts = [len(container.devices_ids) for container in request.container_requests]
+        requests = [tuple(container.devices_ids) for container in request.container_requests]
         try:
-            grants = await self._allocate(counts)
+            served = await self._allocate(requests)
         except AllocationError as error:
             _log.warning("allocation refused", node=self._settings.node_name, error=str(error))
             await context.abort(grpc.StatusCode.UNKNOWN, str(error))
-        return api.AllocateResponse(container_responses=[_to_response(grant) for grant in grants])
+        ids = [each for request in requests for each in request]
+        self._on_served(served.pod, ids)
+        return api.AllocateResponse(container_responses=[_to_response(grant.injection) for grant in served.grants])
 
     async def PreStartContainer(  # noqa: N802
         self, request: api.PreStartContainerRequest, context: grpc.aio.ServicerContext
@@ -109,9 +128,9 @@ class DevicePluginService:
         del request, context
         return api.PreStartContainerResponse()
 
-    async def _allocate(self, counts: Sequence[int]) -> tuple[Grant, ...]:
+    async def _allocate(self, requests: Sequence[Sequence[str]]) -> Served:
         # A kubelet that hangs up must not leave a pod half served: what has begun is finished.
-        task = asyncio.create_task(self._allocator.allocate(counts))
+        task = asyncio.create_task(self._allocator.allocate(requests))
         self._allocations.add(task)
         task.add_done_callback(self._allocations.discard)
         return await asyncio.shield(task)
@@ -130,11 +149,25 @@ def _tracked(tasks: set[asyncio.Task[Any]]) -> Iterator[None]:
         tasks.discard(task)
 
 
-def _to_response(grant: Grant) -> api.ContainerAllocateResponse:
+def _to_preference(request: Any) -> PreferenceRequest:
+    return PreferenceRequest(
+        available=tuple(request.available_device_ids),
+        required=tuple(request.must_include_device_ids),
+        size=request.allocation_size,
+    )
+
+
+def _to_response(injection: Injection) -> api.ContainerAllocateResponse:
     return api.ContainerAllocateResponse(
-        envs=grant.environment,
+        envs=injection.environment,
         mounts=[
             api.Mount(container_path=mount.container_path, host_path=mount.host_path, read_only=mount.read_only)
-            for mount in grant.mounts
+            for mount in injection.mounts
         ],
+        devices=[
+            api.DeviceSpec(container_path=each.container_path, host_path=each.host_path, permissions="rw")
+            for each in injection.device_files
+        ],
+        annotations=injection.annotations,
+        cdi_devices=[api.CDIDevice(name=name) for name in injection.cdi_devices],
     )

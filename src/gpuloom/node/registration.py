@@ -1,48 +1,120 @@
-"""The annotation loop: the node object always says which cards the node has (device plugin 8)."""
+"""The annotation loop: the node object always says which cards the node has (device plugin 8 and 9)."""
 
 import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
 
 import structlog
 
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError
+from gpuloom.kube.recorder import EventRecorder
 from gpuloom.kube.resources import NODES
-from gpuloom.node.clock import Sleep
+from gpuloom.node.clock import Sleep, finish_first
 from gpuloom.node.errors import CardReadError
 from gpuloom.node.inventory import CardInventory
+from gpuloom.node.nvml import Nvml
 from gpuloom.node.settings import NodeSettings
+from gpuloom.node.topology import Asymmetry, PairScores, score_pairs
 from gpuloom.wire import keys
+from gpuloom.wire.objects import Node
+from gpuloom.wire.pairscores import encode_pair_scores
 from gpuloom.wire.register import encode_register
 
 PERIOD_S = 30.0
 RETRY_S = 5.0
+COMPONENT = "hami-device-plugin"
 _log = structlog.get_logger(__name__)
 
 
-async def register_cards(settings: NodeSettings, client: KubeClient, inventory: CardInventory) -> bool:
-    """One tick: read cards and node, patch the annotation if it is missing or differs; True if it was patched.
+class Registration:
+    """What one node says about its cards."""
 
-    Raises CardReadError and ApiError.
-    """
-    cards = await inventory.refresh()
-    node = await client.get(NODES, settings.node_name)
-    value = encode_register(cards, settings.register_format)
-    if node.annotations.get(keys.NODE_REGISTER) == value:
-        return False
-    await client.patch(NODES, settings.node_name, {"metadata": {"annotations": {keys.NODE_REGISTER: value}}})
-    _log.info("registered", node=settings.node_name, cards=len(cards))
-    return True
+    def __init__(
+        self,
+        settings: NodeSettings,
+        client: KubeClient,
+        inventory: CardInventory,
+        nvml: Nvml,
+        events: EventRecorder,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._inventory = inventory
+        self._nvml = nvml
+        self._events = events
+        self._now = now
+        self._asymmetries: tuple[Asymmetry, ...] = ()
+        self._reported: tuple[Asymmetry, ...] = ()
+
+    async def tick(self) -> bool:
+        """Read cards and node, patch what is missing or differs; True if anything was patched.
+
+        Raises CardReadError and ApiError.
+        """
+        wanted = await self._describe()
+        node = await self._client.get(NODES, self._settings.node_name)
+        changes = {key: value for key, value in wanted.items() if node.annotations.get(key) != value}
+        self._report_asymmetries(node)
+        if not changes:
+            return False
+        await self._client.patch(NODES, node.name, {"metadata": {"annotations": changes}})
+        _log.info("registered", node=node.name, cards=len(self._inventory.cards), annotations=sorted(changes))
+        return True
+
+    async def keep(self, *, sleep: Sleep = asyncio.sleep) -> None:
+        """Tick every 30 s, 5 s after an error, and whenever the cards change, until cancelled.
+
+        What others delete or change is repaired.
+        """
+        while True:
+            period_s = PERIOD_S
+            try:
+                await self.tick()
+            except (ApiError, CardReadError) as error:
+                period_s = RETRY_S
+                _log.warning("registration failed", node=self._settings.node_name, error=str(error), retry_s=RETRY_S)
+            known = self._inventory.cards
+            await finish_first(sleep(period_s), self._inventory.wait_for_change(known))
+
+    async def _describe(self) -> dict[str, str]:
+        cards = await self._inventory.refresh()
+        wanted = {keys.NODE_REGISTER: encode_register(cards, self._settings.register_format)}
+        if self._settings.report_topology:
+            wanted[keys.NODE_PAIR_SCORES] = encode_pair_scores(await self._score_pairs())
+        if self._settings.report_handshake:
+            wanted[keys.NODE_HANDSHAKE] = encode_reported(self._now())
+        return wanted
+
+    async def _score_pairs(self) -> PairScores:
+        gpus = self._inventory.gpus
+        interconnect = await self._nvml.read_interconnect([gpu.uuid for gpu in gpus])
+        scores, asymmetries = score_pairs(gpus, interconnect)
+        self._asymmetries = asymmetries
+        return scores
+
+    def _report_asymmetries(self, node: Node) -> None:
+        """Tell of pairs that were not told of before; what went away may come again."""
+        new = [found for found in self._asymmetries if found not in self._reported]
+        self._reported = self._asymmetries
+        for found in new:
+            self._events.record(
+                kind="Node",
+                namespace="",
+                name=node.name,
+                uid=node.metadata.uid,
+                type="Warning",
+                reason="AsymmetricGPUP2PLink",
+                message=(
+                    f"card {found.one.uuid} sees {found.links} NVLinks to {found.other.uuid}, which sees "
+                    f"{found.links_back} back: the pair is scored 0; check the links with nvidia-smi nvlink --status"
+                ),
+            )
 
 
-async def keep_registered(
-    settings: NodeSettings, client: KubeClient, inventory: CardInventory, *, sleep: Sleep = asyncio.sleep
-) -> None:
-    """Tick every 30 s, 5 s after an error, until cancelled. What others delete or change is repaired."""
-    while True:
-        try:
-            await register_cards(settings, client, inventory)
-        except (ApiError, CardReadError) as error:
-            _log.warning("registration failed", node=settings.node_name, error=str(error), retry_s=RETRY_S)
-            await sleep(RETRY_S)
-        else:
-            await sleep(PERIOD_S)
+def encode_reported(moment: datetime) -> str:
+    """Write the plugin's answer to the scheduler's handshake as HAMi up to 2.7 does, in Go's default form of a time."""
+    fraction = f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else ""
+    return f"Reported {moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}{fraction} +0000 UTC"

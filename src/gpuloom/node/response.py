@@ -1,8 +1,8 @@
-"""What a container is told about its cards: environment and mounts (device plugin 10.3 and 10.4). Pure."""
+"""What a container is told about its cards: environment, mounts, files, names (device plugin 10.3, 10.4). Pure."""
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpuloom.model.share import Share
 from gpuloom.node.settings import NodeSettings
@@ -24,10 +24,62 @@ class Mount:
     read_only: bool
 
 
-def build_environment(shares: Sequence[Share], settings: NodeSettings, *, cache_id: str) -> Mapping[str, str]:
-    """Give the variables that show the cards to the container and limit it; `cache_id` names its shared region file."""
+@dataclass(frozen=True, slots=True)
+class DeviceFile:
+    """A device file that the container may read and write; ``host_path`` is a path of the host."""
+
+    container_path: str
+    host_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """What one container gets; parts of it add up."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    device_files: tuple[DeviceFile, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    cdi_devices: tuple[str, ...] = ()
+
+    def __add__(self, other: "Injection") -> "Injection":
+        """Join two parts; of two equal keys the second part's counts."""
+        return Injection(
+            {**self.environment, **other.environment},
+            self.mounts + other.mounts,
+            self.device_files + other.device_files,
+            {**self.annotations, **other.annotations},
+            self.cdi_devices + other.cdi_devices,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What the plan of an allocation needs to know of the host's files; paths are the host's."""
+
+    library: str
+    has_license: bool = False
+    control_files: tuple[str, ...] = ()
+
+
+def build_limiter(
+    container: Container, shares: Sequence[Share], settings: NodeSettings, host: HostFacts, *, cache: tuple[str, str]
+) -> Injection:
+    """Give what limits a container to its shares; `cache` is its directory on the host and its region file's id."""
+    cache_dir, cache_id = cache
+    return Injection(
+        environment=_build_environment(shares, settings, cache_id),
+        mounts=_build_mounts(container, settings, host, cache_dir),
+    )
+
+
+def name_cache_dir(pod_uid: str, container: str, settings: NodeSettings) -> str:
+    """Name the host's directory that becomes the container's ``<hook path>/vgpu``."""
+    return os.path.join(settings.hook_dir, "containers", f"{pod_uid}_{container}")  # noqa: PTH118 - the host's path
+
+
+def _build_environment(shares: Sequence[Share], settings: NodeSettings, cache_id: str) -> dict[str, str]:
     environment = {
-        "NVIDIA_VISIBLE_DEVICES": ",".join(dict.fromkeys(share.uuid for share in shares)),
         **{f"CUDA_DEVICE_MEMORY_LIMIT_{place}": f"{share.memory_mib}m" for place, share in enumerate(shares)},
         "CUDA_DEVICE_SM_LIMIT": str(shares[0].cores),
         "CUDA_DEVICE_MEMORY_SHARED_CACHE": f"{settings.hook_dir}/{cache_id}.cache",
@@ -41,23 +93,16 @@ def build_environment(shares: Sequence[Share], settings: NodeSettings, *, cache_
     return environment
 
 
-def name_cache_dir(pod_uid: str, container: str, settings: NodeSettings) -> str:
-    """Name the host's directory that becomes the container's ``<hook path>/vgpu``."""
-    return os.path.join(settings.hook_dir, "containers", f"{pod_uid}_{container}")  # noqa: PTH118 - the host's path
-
-
-def build_mounts(
-    container: Container, settings: NodeSettings, *, cache_dir: str, has_license: bool
-) -> tuple[Mount, ...]:
+def _build_mounts(container: Container, settings: NodeSettings, host: HostFacts, cache_dir: str) -> tuple[Mount, ...]:
     """List the limiter's mounts, a directory before what lies in it."""
     mounts = [
         Mount(settings.hook_dir, cache_dir, read_only=False),
-        Mount(settings.library, settings.library, read_only=True),
+        Mount(settings.library, host.library, read_only=True),
         Mount(str(settings.lock_dir), str(settings.lock_dir), read_only=False),
     ]
     if not _is_control_disabled(container):
         mounts.append(Mount(_PRELOAD, f"{settings.hook_dir}/ld.so.preload", read_only=True))
-    if has_license:
+    if host.has_license:
         mounts.append(Mount(_LICENSE, f"{settings.hook_dir}/license", read_only=True))
         mounts.append(Mount(_VALIDATOR, f"{settings.hook_dir}/vgpuvalidator", read_only=True))
     return tuple(mounts)

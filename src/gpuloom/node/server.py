@@ -11,11 +11,13 @@ from gpuloom.node.api import deviceplugin_pb2 as api
 from gpuloom.node.api.deviceplugin_pb2_grpc import RegistrationStub, add_DevicePluginServicer_to_server
 from gpuloom.node.errors import KubeletError
 from gpuloom.node.plugin import DevicePluginService, plugin_options
+from gpuloom.node.settings import NodeSettings
 
 API_VERSION = "v1beta1"
 _DIAL_TIMEOUT_S = 5.0
 _STOP_GRACE_S = 5.0
 _LONGEST_SOCKET_PATH = 107
+_LARGEST_MESSAGE_BYTES = 4 * 2**20
 
 
 def check_socket_path(path: Path) -> None:
@@ -32,9 +34,13 @@ def check_socket_path(path: Path) -> None:
 
 
 @asynccontextmanager
-async def dial(path: Path) -> AsyncIterator[grpc.aio.Channel]:
+async def dial(path: Path, *, largest_message_bytes: int = _LARGEST_MESSAGE_BYTES) -> AsyncIterator[grpc.aio.Channel]:
     """Open a channel to a Unix socket. Go servers reject the socket path that gRPC would send as the authority."""
-    async with grpc.aio.insecure_channel(f"unix:{path}", options=[("grpc.default_authority", "localhost")]) as channel:
+    options = [
+        ("grpc.default_authority", "localhost"),
+        ("grpc.max_receive_message_length", largest_message_bytes),
+    ]
+    async with grpc.aio.insecure_channel(f"unix:{path}", options=options) as channel:
         yield channel
 
 
@@ -57,20 +63,23 @@ async def serve(service: DevicePluginService, path: Path) -> AsyncIterator[None]
         _remove(path)
 
 
-async def register(kubelet_socket: Path, *, endpoint: str, resource_name: str) -> None:
-    """Tell the kubelet about the plugin whose socket file is named `endpoint`.
+async def register(settings: NodeSettings) -> None:
+    """Tell the kubelet about the plugin.
 
     Raises KubeletError.
     """
     request = api.RegisterRequest(
-        version=API_VERSION, endpoint=endpoint, resource_name=resource_name, options=plugin_options()
+        version=API_VERSION,
+        endpoint=settings.plugin_socket.name,
+        resource_name=settings.resource_name,
+        options=plugin_options(settings),
     )
     try:
-        async with dial(kubelet_socket) as channel:
+        async with dial(settings.kubelet_socket) as channel:
             await RegistrationStub(channel).Register(request, timeout=_DIAL_TIMEOUT_S)
     except grpc.aio.AioRpcError as error:
         raise KubeletError(
-            f"kubelet at {kubelet_socket} did not register {resource_name}: {error.details()}"
+            f"kubelet at {settings.kubelet_socket} did not register {settings.resource_name}: {error.details()}"
         ) from error
 
 

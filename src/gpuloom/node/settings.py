@@ -2,10 +2,49 @@
 
 import os
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
+from gpuloom.node.health import HealthSettings
+from gpuloom.wire.device_config import MigAllowlist, MigGeometries
 from gpuloom.wire.register import RegisterForm
+
+ListStrategy = Literal["envvar", "volume-mounts", "cdi-annotations", "cdi-cri"]
+IdStrategy = Literal["uuid", "index"]
+LimitOrder = Literal["annotation", "index"]
+DriverPart = Literal["gdrcopy", "gds", "mofed"]
+OperatingMode = Literal["hami-core", "mig"]
+
+
+@dataclass(frozen=True, slots=True)
+class InjectionSettings:
+    """How containers are shown their cards (device plugin 5.1, 10.3 and 13); paths are the host's.
+
+    ``driver_parts`` are shown beside the cards. ``device_specs`` hands out device files as well, found below
+    ``dev_root``.
+    """
+
+    list_strategies: tuple[ListStrategy, ...] = ("envvar",)
+    id_strategy: IdStrategy = "uuid"
+    device_specs: bool = False
+    driver_root: str = "/"
+    dev_root: str = "/"
+    driver_parts: tuple[DriverPart, ...] = ()
+    imex_channels: tuple[int, ...] = ()
+    cdi_annotation_prefix: str = "cdi.k8s.io/"
+    cdi_hook_path: str = "/usr/bin/nvidia-cdi-hook"
+    cdi_dir: str = "/var/run/cdi"
+
+    @property
+    def uses_cdi(self) -> bool:
+        """Whether the container runtime gets names of CDI devices."""
+        return any(strategy.startswith("cdi-") for strategy in self.list_strategies)
+
+    @property
+    def uses_only_cdi(self) -> bool:
+        """Whether the container runtime gets nothing else."""
+        return all(strategy.startswith("cdi-") for strategy in self.list_strategies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +53,9 @@ class NodeSettings:
 
     ``hook_path`` and ``lock_dir`` are paths of the host as containers get them mounted; this process finds them below
     ``host_root``. ``preconfigured_memory_mib`` is used only for cards that cannot tell their memory, 0 means unknown.
+    ``mode`` says how cards are shared: by HAMi-core's limits, or divided (MIG) into what ``mig_allowlist``
+    allows, or without that, as HAMi up to 2.9 does, in the ways of ``mig_geometries``.
+    ``limit_order`` says whether limits are numbered as in the pod's annotation or by the cards' indexes.
     """
 
     node_name: str
@@ -22,7 +64,12 @@ class NodeSettings:
     hook_path: str = "/usr/local"
     lock_dir: Path = Path("/tmp/vgpulock")  # noqa: S108 - the place that HAMi-core looks at
     resource_name: str = "nvidia.com/gpu"
+    mode: OperatingMode = "hami-core"
+    mig_allowlist: tuple[MigAllowlist, ...] = ()
+    mig_geometries: tuple[MigGeometries, ...] = ()
     register_format: RegisterForm = "json"
+    report_handshake: bool = False
+    report_topology: bool = False
     device_split_count: int = 10
     device_memory_scaling: float = 1.0
     device_core_scaling: float = 1.0
@@ -30,10 +77,15 @@ class NodeSettings:
     filter_uuids: AbstractSet[str] = frozenset()
     filter_indexes: AbstractSet[int] = frozenset()
     enable_numa_topology: bool = False
+    enable_preferred_allocation: bool = False
     disable_core_limit: bool = False
     lib_cuda_log_level: str = "1"
+    limit_order: LimitOrder = "annotation"
     scheduler_name: str = "hami-scheduler"
     any_scheduler: bool = False
+    fail_on_init_error: bool = True
+    injection: InjectionSettings = field(default_factory=InjectionSettings)
+    health: HealthSettings = field(default_factory=HealthSettings)
 
     @property
     def hook_dir(self) -> str:
@@ -42,7 +94,7 @@ class NodeSettings:
 
     @property
     def library(self) -> str:
-        """The limiter's library on the host, and where containers see it."""
+        """Where containers see the limiter's library, and where the host has it unless it has a versioned one."""
         return os.path.join(self.hook_dir, "libvgpu.so")  # noqa: PTH118
 
     @property
@@ -51,9 +103,19 @@ class NodeSettings:
         return self.plugins_dir / "kubelet.sock"
 
     @property
+    def pod_resources_socket(self) -> Path:
+        """Where the kubelet tells which pod holds which devices."""
+        return self.plugins_dir.parent / "pod-resources" / "kubelet.sock"
+
+    @property
     def plugin_socket(self) -> Path:
         """Where this plugin is served: ``nvidia-<part of the resource name after the slash>.sock``."""
         return self.plugins_dir / f"nvidia-{self.resource_name.rpartition('/')[2]}.sock"
+
+    @property
+    def mig_lock(self) -> Path:
+        """The file that tells the monitor to keep its hands off the driver while a card is being divided."""
+        return self.on_this_side("/tmp/hami/hami-mig-apply.lock")  # noqa: S108 - where HAMi's monitor looks
 
     def on_this_side(self, host_path: str | Path) -> Path:
         """Where this process sees a path of the host."""

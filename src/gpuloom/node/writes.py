@@ -41,6 +41,28 @@ async def patch_pod_annotations(client: KubeClient, pod: Pod, annotations: Mappi
     await _insist(patch, sleep)
 
 
+async def rewrite_pod_annotation(
+    client: KubeClient, pod: Pod, key: str, rewrite: Callable[[Pod], str], *, sleep: Sleep
+) -> None:
+    """Replace an annotation of a pod by what `rewrite` makes of the present pod, whoever else writes meanwhile.
+
+    Raises ApiError, and what `rewrite` raises.
+    """
+
+    async def patch() -> None:
+        present = await client.get(PODS, pod.name, namespace=pod.namespace)
+        await client.patch(
+            PODS,
+            pod.name,
+            _annotations({key: rewrite(present)}),
+            namespace=pod.namespace,
+            resource_version=present.metadata.resource_version,
+            timeout_s=_TIMEOUT_S,
+        )
+
+    await _insist(patch, sleep)
+
+
 async def release_lock(client: KubeClient, node_name: str, pod: Pod, *, sleep: Sleep) -> None:
     """Remove the node's lock if this pod holds it; another pod's lock, or none, is left alone.
 

@@ -14,6 +14,7 @@ OWN_LOCK = "2026-01-01T00:00:00Z,default,p"
 PHASE = "hami.io/bind-phase"
 TO_ALLOCATE = "hami.io/vgpu-devices-to-allocate"
 ONE = "GPU-a,NVIDIA,1000,10:;"
+ID = ("GPU-a-0",)
 
 
 async def do_not_wait(seconds):
@@ -67,7 +68,7 @@ async def test_a_pod_write_of_unknown_outcome_is_tried_again(scene, local_server
     await scene.lock(OWN_LOCK)
     await scene.add_pod()
     local_server.faults.add(fault)
-    await scene.allocator.allocate([1])
+    await scene.allocator.allocate([ID])
     assert await scene.phase() == "success"
 
 
@@ -76,7 +77,7 @@ async def test_a_refused_pod_write_fails_the_pod(scene, local_server):
     await scene.add_pod()
     local_server.faults.add(Fault("PATCH", "/pods/p", status=403, reason="Forbidden"))
     with pytest.raises(AllocationError, match="Pod default/p"):
-        await scene.allocator.allocate([1])
+        await scene.allocator.allocate([ID])
     assert await scene.phase() == "failed"
 
 
@@ -85,7 +86,7 @@ async def test_the_lock_is_released_even_if_the_pod_cannot_be_marked(scene, loca
     await scene.add_pod()
     local_server.faults.add(Fault("PATCH", "/pods/p", status=403, reason="Forbidden", times=2))
     with pytest.raises(AllocationError):
-        await scene.allocator.allocate([1])
+        await scene.allocator.allocate([ID])
     assert await scene.present_lock() is None
 
 
@@ -94,7 +95,7 @@ async def test_the_release_of_the_lock_is_tried_again(scene, local_server, statu
     await scene.lock(OWN_LOCK)
     await scene.add_pod()
     local_server.faults.add(Fault("PATCH", "/nodes/n1", status=status, reason="Conflict", times=2))
-    await scene.allocator.allocate([1])
+    await scene.allocator.allocate([ID])
     assert await scene.present_lock() is None
 
 
@@ -102,8 +103,8 @@ async def test_a_lock_that_cannot_be_released_does_not_fail_the_container(scene,
     await scene.lock(OWN_LOCK)
     await scene.add_pod()
     local_server.faults.add(Fault("PATCH", "/nodes/n1", status=403, reason="Forbidden"))
-    grants = await scene.allocator.allocate([1])
-    assert [grant.container for grant in grants] == ["c"]
+    served = await scene.allocator.allocate([ID])
+    assert [grant.container for grant in served.grants] == ["c"]
 
 
 async def test_a_directory_that_cannot_be_made_fails_the_pod(scene, settings):
@@ -111,7 +112,7 @@ async def test_a_directory_that_cannot_be_made_fails_the_pod(scene, settings):
     await scene.add_pod()
     (settings.host_root / "usr/local/vgpu/containers").write_text("in the way")
     with pytest.raises(AllocationError, match="containers"):
-        await scene.allocator.allocate([1])
+        await scene.allocator.allocate([ID])
     assert (await scene.phase(), await scene.present_lock()) == ("failed", None)
 
 
@@ -121,14 +122,14 @@ async def test_an_old_directory_of_the_container_is_emptied(scene, settings):
     left = settings.host_root / f"usr/local/vgpu/containers/{uid}_c" / "old.cache"
     left.parent.mkdir(parents=True)
     left.touch()
-    await scene.allocator.allocate([1])
+    await scene.allocator.allocate([ID])
     assert list(left.parent.iterdir()) == []
 
 
 async def test_without_a_lock_the_only_candidate_is_served(scene):
     await scene.add_pod()
     await scene.add_pod("done", to_allocate=";")
-    await scene.allocator.allocate([1])
+    await scene.allocator.allocate([ID])
     assert await scene.phase() == "success"
 
 
@@ -136,7 +137,7 @@ async def test_without_a_lock_nobody_is_served_when_two_wait(scene):
     await scene.add_pod()
     await scene.add_pod("q")
     with pytest.raises(AllocationError, match="default/p, default/q"):
-        await scene.allocator.allocate([1])
+        await scene.allocator.allocate([ID])
     assert [await scene.phase("p"), await scene.phase("q")] == ["allocating", "allocating"]
 
 
@@ -144,7 +145,7 @@ async def test_with_a_lock_its_pod_is_served_although_another_waits(scene):
     await scene.lock(OWN_LOCK)
     await scene.add_pod("other")
     await scene.add_pod()
-    await scene.allocator.allocate([1])
+    await scene.allocator.allocate([ID])
     assert [await scene.phase("p"), await scene.phase("other")] == ["success", "allocating"]
 
 
@@ -152,13 +153,13 @@ async def test_a_lock_of_an_unknown_pod_serves_nobody(scene):
     await scene.lock("2026-01-01T00:00:00Z,default,gone")
     await scene.add_pod()
     with pytest.raises(AllocationError, match="pod default/gone holds the lock of node n1 but does not exist"):
-        await scene.allocator.allocate([1])
+        await scene.allocator.allocate([ID])
 
 
 async def test_a_lock_without_a_pod_is_left_alone(scene):
     await scene.lock("2026-01-01T00:00:00Z")
     await scene.add_pod()
-    await scene.allocator.allocate([1])
+    await scene.allocator.allocate([ID])
     assert await scene.present_lock() == "2026-01-01T00:00:00Z"
 
 
@@ -166,21 +167,21 @@ async def test_an_unreadable_lock_serves_nobody_and_is_named(scene):
     await scene.lock("a,b")
     await scene.add_pod()
     with pytest.raises(AllocationError, match=r"node n1, annotation hami.io/mutex.lock: malformed"):
-        await scene.allocator.allocate([1])
+        await scene.allocator.allocate([ID])
 
 
-@pytest.mark.parametrize("counts", [[], [0], [1, 0]])
-async def test_a_request_for_no_device_is_refused(scene, counts):
+@pytest.mark.parametrize("requests", [[], [[]], [["GPU-a-0"], []]])
+async def test_p_12_a_request_for_no_device_is_refused(scene, requests):
     await scene.add_pod()
     with pytest.raises(AllocationError, match="empty request"):
-        await scene.allocator.allocate(counts)
+        await scene.allocator.allocate(requests)
 
 
 async def test_calls_at_the_same_time_are_served_one_after_another(scene):
     await scene.lock(OWN_LOCK)
     await scene.add_pod(to_allocate=ONE + ONE, containers=("a", "b"))
-    results = await asyncio.gather(scene.allocator.allocate([1]), scene.allocator.allocate([1]))
-    assert [grant.container for grants in results for grant in grants] == ["a", "b"]
+    results = await asyncio.gather(scene.allocator.allocate([ID]), scene.allocator.allocate([ID]))
+    assert [grant.container for served in results for grant in served.grants] == ["a", "b"]
 
 
 async def test_an_api_server_that_does_not_answer_changes_nothing(scene, local_server):
@@ -188,5 +189,5 @@ async def test_an_api_server_that_does_not_answer_changes_nothing(scene, local_s
     await scene.add_pod()
     local_server.faults.add(Fault("GET", "/nodes/n1", status=500))
     with pytest.raises(AllocationError, match="cannot find the pod to allocate for on node n1"):
-        await scene.allocator.allocate([1])
+        await scene.allocator.allocate([ID])
     assert (await scene.phase(), await scene.present_lock()) == ("allocating", OWN_LOCK)

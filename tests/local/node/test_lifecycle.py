@@ -9,12 +9,16 @@ from gpuloom.local.kubelet import SimulatedKubelet
 from gpuloom.node.agent import NodeAgent
 from gpuloom.node.api import deviceplugin_pb2 as api
 from gpuloom.node.api.deviceplugin_pb2_grpc import DevicePluginStub, RegistrationStub
-from gpuloom.node.errors import KubeletError, NodeError
-from gpuloom.node.process import run_device_plugin
+from gpuloom.node.errors import ConfigurationError, CrashLoopError, DriverMissingError, KubeletError, NodeError
+from gpuloom.node.process import run_device_plugin, run_reloadable
 from gpuloom.node.server import dial
 from gpuloom.node.simulated import SimulatedMachine, load_machine
 
 RESOURCE = "nvidia.com/gpu"
+
+
+async def hurry(seconds):
+    await asyncio.sleep(seconds / 100)
 
 
 @pytest.fixture
@@ -25,10 +29,6 @@ def machine():
 @pytest.fixture
 def agent(local_client, settings, machine):
     """An agent that was not started; its polls are a hundred times faster."""
-
-    async def hurry(seconds):
-        await asyncio.sleep(seconds / 100)
-
     return NodeAgent(settings, local_client, machine, sleep=hurry)
 
 
@@ -105,7 +105,7 @@ async def test_the_process_ends_when_it_is_cancelled(kubelet, local_client, sett
         assert process.cancelled()
 
 
-async def test_the_options_are_those_of_the_registration(agent, kubelet, settings):
+async def test_p_07_the_options_are_those_of_the_registration(agent, kubelet, settings):
     async with kubelet, agent:
         await has_devices(kubelet, 20)
         async with dial(settings.plugin_socket) as channel:
@@ -128,3 +128,126 @@ async def test_the_simulated_kubelet_refuses_another_api_version(kubelet, settin
     async with kubelet, dial(settings.kubelet_socket) as channel:
         with pytest.raises(Exception, match="v1beta1"):
             await RegistrationStub(channel).Register(api.RegisterRequest(version="v9"))
+
+
+class AbsentDriver(SimulatedMachine):
+    """A machine whose driver is missing until it is loaded."""
+
+    is_loaded = False
+
+    async def read_gpus(self):
+        if not self.is_loaded:
+            raise DriverMissingError("no NVIDIA driver answers on this machine")
+        return await super().read_gpus()
+
+
+@pytest.fixture
+def absent():
+    return AbsentDriver("n1", load_machine("two-t4"))
+
+
+async def test_a_missing_driver_ends_the_process(settings, local_client, absent, kubelet):
+    async with kubelet:
+        with pytest.raises(DriverMissingError, match="no NVIDIA driver"):
+            await run_device_plugin(settings, local_client, absent)
+
+
+async def test_a_missing_driver_is_waited_for_where_that_is_wanted(settings, local_client, absent, kubelet):
+    patient = replace(settings, fail_on_init_error=False)
+    async with kubelet, NodeAgent(patient, local_client, absent, sleep=hurry):
+        absent.is_loaded = True
+        await has_devices(kubelet, 20)
+
+
+async def lose_socket(kubelet, settings):
+    """Remove the plugin's socket as a stranger would, and return when the kubelet has noticed."""
+    await has_devices(kubelet, 20)
+    before = settings.plugin_socket.stat().st_ino, settings.plugin_socket.stat().st_mtime_ns
+    settings.plugin_socket.unlink()
+    async with asyncio.timeout(20):
+        while not settings.plugin_socket.exists() or before == (  # noqa: ASYNC110 - a file announces nothing
+            settings.plugin_socket.stat().st_ino,
+            settings.plugin_socket.stat().st_mtime_ns,
+        ):
+            await asyncio.sleep(0.01)
+
+
+async def test_a_socket_removed_by_others_is_served_again(agent, kubelet, settings):
+    async with kubelet, agent:
+        await lose_socket(kubelet, settings)
+        await has_devices(kubelet, 20)
+
+
+async def lose_six_sockets(agent, kubelet, settings):
+    async with agent:
+        for _ in range(5):
+            await lose_socket(kubelet, settings)
+        await has_devices(kubelet, 20)
+        settings.plugin_socket.unlink()
+        await agent.run()
+
+
+async def test_a_socket_removed_again_and_again_ends_the_process(agent, kubelet, settings):
+    async with kubelet:
+        with pytest.raises(CrashLoopError, match=r"nvidia-gpu\.sock was removed or replaced"):
+            await lose_six_sockets(agent, kubelet, settings)
+
+
+@pytest.fixture
+def reloadable(settings, local_client, machine):
+    """A process whose settings a test may change; `serve` runs it, `reload` is its SIGHUP."""
+
+    class Reloadable:
+        def __init__(self):
+            self.settings = settings
+            self.error = None
+            self.reload = asyncio.Event()
+            self.loads = 0
+
+        def load(self):
+            self.loads += 1
+            if self.error:
+                raise self.error
+            return self.settings
+
+        async def serve(self):
+            await run_reloadable(self.load(), self.load, local_client, machine, self.reload)
+
+    return Reloadable()
+
+
+async def test_a_reload_takes_new_settings_over(reloadable, kubelet, settings):
+    async with kubelet:
+        process = asyncio.create_task(reloadable.serve())
+        await has_devices(kubelet, 20)
+        reloadable.settings = replace(settings, device_split_count=3)
+        reloadable.reload.set()
+        await has_devices(kubelet, 6)
+        process.cancel()
+        await asyncio.wait({process})
+
+
+async def test_a_reload_with_broken_settings_goes_on_as_before(reloadable, kubelet):
+    async with kubelet:
+        process = asyncio.create_task(reloadable.serve())
+        await has_devices(kubelet, 20)
+        reloadable.error = ConfigurationError("device configuration c.yaml: is broken")
+        reloadable.reload.set()
+        async with asyncio.timeout(20):
+            while reloadable.loads < 2:  # noqa: ASYNC110 - the process announces nothing
+                await asyncio.sleep(0.01)
+        assert not process.done()
+        process.cancel()
+        await asyncio.wait({process})
+
+
+async def test_broken_settings_at_the_start_end_the_process(reloadable):
+    reloadable.error = ConfigurationError("device configuration c.yaml: is broken")
+    with pytest.raises(ConfigurationError, match="is broken"):
+        await reloadable.serve()
+
+
+async def test_a_process_that_fails_ends_although_it_could_be_reloaded(reloadable, settings):
+    settings.on_this_side(settings.library).unlink()
+    with pytest.raises(NodeError, match="is missing"):
+        await reloadable.serve()

@@ -1,13 +1,24 @@
 """Single ticks of the annotation loop."""
 
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 
 from gpuloom.kube.errors import ApiError
-from gpuloom.kube.resources import NODES
+from gpuloom.kube.recorder import EventRecorder
+from gpuloom.kube.resources import EVENTS, NODES
 from gpuloom.local.apiserver import Fault
+from gpuloom.node.errors import CardReadError
+from gpuloom.node.health import HealthBook
 from gpuloom.node.inventory import CardInventory
-from gpuloom.node.registration import keep_registered, register_cards
+from gpuloom.node.nvml import NvLink
+from gpuloom.node.registration import Registration
+from gpuloom.node.simulated import Fault as CardFault
 from gpuloom.node.simulated import SimulatedMachine, load_machine
+from gpuloom.wire.pairscores import decode_pair_scores
+from gpuloom.wire.register import decode_register
 
 REGISTER = "hami.io/node-nvidia-register"
 
@@ -17,36 +28,63 @@ class EnoughError(Exception):
 
 
 @pytest.fixture
-async def tick(local_client, settings):
+def machine():
+    return SimulatedMachine("n1", load_machine("mixed"))
+
+
+@pytest.fixture
+async def make_registration(local_client, settings, machine):
     await local_client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
-    inventory = CardInventory(SimulatedMachine("n1", load_machine("two-t4")), settings)
-    return lambda: register_cards(settings, local_client, inventory)
+
+    def make(**change):
+        changed = replace(settings, **change)
+        inventory = CardInventory(machine, changed, HealthBook(changed.health))
+        events = EventRecorder(local_client, "test")
+        moment = datetime(2024, 1, 23, 4, 30, 4, 434037, tzinfo=UTC)
+        return Registration(changed, local_client, inventory, machine, events, now=lambda: moment)
+
+    return make
 
 
-async def test_the_first_tick_writes(tick):
-    assert await tick()
+@pytest.fixture
+def registration(make_registration):
+    return make_registration()
 
 
-async def test_an_unchanged_annotation_is_not_written_again(tick):
-    await tick()
-    assert not await tick()
+async def annotations(client):
+    return (await client.get(NODES, "n1")).annotations
 
 
-async def test_an_annotation_changed_by_others_is_written_again(tick, local_client):
-    await tick()
+async def test_the_first_tick_writes(registration):
+    assert await registration.tick()
+
+
+async def test_an_unchanged_annotation_is_not_written_again(registration):
+    await registration.tick()
+    assert not await registration.tick()
+
+
+async def test_an_annotation_changed_by_others_is_written_again(registration, local_client):
+    await registration.tick()
     await local_client.patch(NODES, "n1", {"metadata": {"annotations": {REGISTER: "[]"}}})
-    assert await tick()
+    assert await registration.tick()
 
 
-async def test_a_write_that_failed_is_made_up_for(tick, local_server):
+async def test_p_02_an_annotation_deleted_by_others_is_written_again(registration, local_client):
+    await registration.tick()
+    await local_client.patch(NODES, "n1", {"metadata": {"annotations": {REGISTER: None}}})
+    assert await registration.tick()
+
+
+async def test_p_01_a_write_that_failed_is_made_up_for(registration, local_server):
     local_server.faults.add(Fault("PATCH", "/nodes/n1", status=500))
     with pytest.raises(ApiError):
-        await tick()
-    assert await tick()
+        await registration.tick()
+    assert await registration.tick()
 
 
 @pytest.mark.parametrize(("fault", "wait_s"), [(Fault(times=0), 30), (Fault("GET", "/nodes/n1", status=500), 5)])
-async def test_the_loop_waits_longer_after_a_success(tick, local_client, local_server, settings, fault, wait_s):
+async def test_the_loop_waits_longer_after_a_success(registration, local_server, fault, wait_s):
     waits = []
 
     async def note(seconds):
@@ -55,7 +93,77 @@ async def test_the_loop_waits_longer_after_a_success(tick, local_client, local_s
 
     if fault.status:
         local_server.faults.add(fault)
-    inventory = CardInventory(SimulatedMachine("n1", load_machine("two-t4")), settings)
     with pytest.raises(EnoughError):
-        await keep_registered(settings, local_client, inventory, sleep=note)
+        await registration.keep(sleep=note)
     assert waits == [wait_s]
+
+
+async def test_p_04_a_driver_that_fails_leaves_the_last_annotation(registration, machine, local_client):
+    await registration.tick()
+    before = await annotations(local_client)
+    machine.set_faults([CardFault(kind="failing")])
+    with pytest.raises(CardReadError):
+        await registration.tick()
+    assert await annotations(local_client) == before
+
+
+async def test_neither_scores_nor_handshake_are_written_unasked(registration, local_client):
+    await registration.tick()
+    assert [*await annotations(local_client)] == [REGISTER]
+
+
+async def test_pair_scores_are_written_where_they_are_wanted(make_registration, machine, local_client):
+    await make_registration(report_topology=True).tick()
+    scores = decode_pair_scores((await annotations(local_client))["hami.io/node-nvidia-score"])
+    one, other, third, _ = (gpu.uuid for gpu in machine.gpus)
+    assert (scores[one][other], scores[one][third], one in scores[one]) == (1220, 10, False)
+
+
+async def test_the_handshake_is_answered_where_it_is_wanted(make_registration, local_client):
+    await make_registration(report_handshake=True).tick()
+    assert (await annotations(local_client))["hami.io/node-handshake"] == (
+        "Reported 2024-01-23 04:30:04.434037 +0000 UTC"
+    )
+
+
+async def test_a_card_that_falls_sick_is_told_at_once(registration, machine, local_client):
+    waits = asyncio.Event()
+
+    async def wait_forever(seconds):
+        del seconds
+        waits.set()
+        await asyncio.Event().wait()
+
+    keeping = asyncio.create_task(registration.keep(sleep=wait_forever))
+    await waits.wait()
+    await machine.set_health(machine.gpus[0].uuid, healthy=False)
+    await registration._inventory.refresh()
+    waits.clear()
+    await waits.wait()
+    assert not decode_register((await annotations(local_client))[REGISTER])[0].healthy
+    keeping.cancel()
+    await asyncio.wait({keeping})
+
+
+class LopsidedMachine(SimulatedMachine):
+    """Two cards of which only the first sees the link between them."""
+
+    async def read_interconnect(self, uuids):
+        one, other = self.gpus
+        links = {one.uuid: (NvLink(other.pci_bus_id),), other.uuid: ()}
+        return replace(await super().read_interconnect(uuids), links=links)
+
+
+async def test_a_lopsided_pair_is_one_event_of_the_node(settings, local_client):
+    await local_client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
+    machine = LopsidedMachine("n1", load_machine("two-t4"))
+    changed = replace(settings, report_topology=True)
+    async with EventRecorder(local_client, "hami-device-plugin") as recorder:
+        inventory = CardInventory(machine, changed, HealthBook(changed.health))
+        registration = Registration(changed, local_client, inventory, machine, recorder)
+        await registration.tick()
+        await registration.tick()
+    events, _ = await local_client.list_all(EVENTS, namespace="default")
+    assert [(event.reason, event.type, event.involved_object.name, event.count) for event in events] == [
+        ("AsymmetricGPUP2PLink", "Warning", "n1", 1)
+    ]

@@ -2,7 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from gpuloom.model.mig import MigProfile, Placement
 from gpuloom.node.discovery import build_cards
+from gpuloom.node.mig.offers import MigOffer
 from gpuloom.node.nvml import Gpu
 from gpuloom.node.settings import NodeSettings
 from gpuloom.wire.register import encode_register
@@ -41,7 +43,7 @@ def test_the_model_is_named_as_the_register_format_wants_it(name, form, model):
     assert cards[0].model == model
 
 
-def test_cards_stand_in_the_order_of_their_indexes():
+def test_p_03_cards_stand_in_the_order_of_their_indexes():
     gpus = [replace(RTX, uuid=f"GPU-{index}", index=index) for index in (2, 0, 1)]
     assert [card.index for card in build_cards(gpus, NodeSettings("n1"))] == [0, 1, 2]
 
@@ -71,3 +73,26 @@ def test_an_unknown_numa_node_counts_as_the_first():
 
 def test_a_sick_card_stays_listed_as_sick():
     assert not build_cards([replace(RTX, healthy=False)], NodeSettings("n1"))[0].healthy
+
+
+OFFER = MigOffer((MigProfile("1g.5gb", 4864, 15, 1, (Placement(0, 1),)),), count=7)
+
+
+def test_a_divided_card_is_not_scaled():
+    settings = NodeSettings("n1", mode="mig", device_memory_scaling=2, device_core_scaling=3)
+    (card,) = build_cards([RTX], settings, {RTX.uuid: OFFER})
+    assert (card.memory_mib, card.cores, card.count, card.mode, card.mig_profiles) == (
+        24576,
+        100,
+        7,
+        "mig",
+        OFFER.profiles,
+    )
+
+
+def test_in_mode_mig_a_card_that_offers_nothing_is_left_out():
+    assert build_cards([RTX], NodeSettings("n1", mode="mig")) == ()
+
+
+def test_a_card_that_is_cut_into_parts_is_not_shared_as_a_whole():
+    assert build_cards([replace(RTX, can_be_divided=True)], NodeSettings("n1")) == ()

@@ -3,31 +3,41 @@
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from gpuloom.node.errors import AllocationError
-from gpuloom.node.plan import AllocatePlan, plan_allocation
-from gpuloom.node.response import Mount
+from gpuloom.node.nvml import Gpu
+from gpuloom.node.plan import AllocatePlan, Surroundings, plan_allocation
+from gpuloom.node.response import HostFacts, Mount
 
 SEED = "GPU-1afede84-4e70-2174-49af-f07ebb94d1ae"
 A, B = "GPU-a,NVIDIA,1000,10:;", "GPU-b,NVIDIA,2000,20:;"
 
 
+LIBRARY = "/usr/local/vgpu/libvgpu.so"
+
+
 @pytest.fixture
 def plan(settings, make_pod):
-    def make(to_allocate: str, *counts: int, has_license: bool = False, change=None, **pod) -> AllocatePlan:
-        return plan_allocation(
-            make_pod(to_allocate, **pod),
-            counts,
-            replace(settings, **(change or {})),
-            make_cache_id=lambda: "cache",
-            has_license=has_license,
+    """Plan for containers with these device ids; a number stands for so many ids of cards that nobody chose."""
+
+    def make(
+        to_allocate: str, *requests, has_license=False, library=LIBRARY, gpus=(), change=None, **pod
+    ) -> AllocatePlan:
+        around = Surroundings(
+            settings=replace(settings, **(change or {})),
+            gpus={gpu.uuid: gpu for gpu in gpus},
+            host=HostFacts(library, has_license=has_license),
+            make_id=lambda: "cache",
         )
+        ids = [["GPU-other"] * each if isinstance(each, int) else each for each in requests]
+        return plan_allocation(make_pod(to_allocate, **pod), ids, around)
 
     return make
 
 
 def test_example_a_the_environment_follows_the_annotation_not_the_kubelets_ids(plan):
-    assert plan(f"{SEED},NVIDIA,20000,30:;", 1).grants[0].environment == {
+    assert plan(f"{SEED},NVIDIA,20000,30:;", 1).grants[0].injection.environment == {
         "NVIDIA_VISIBLE_DEVICES": SEED,
         "CUDA_DEVICE_MEMORY_LIMIT_0": "20000m",
         "CUDA_DEVICE_SM_LIMIT": "30",
@@ -37,7 +47,7 @@ def test_example_a_the_environment_follows_the_annotation_not_the_kubelets_ids(p
 
 
 def test_example_a_the_limiter_is_mounted_directory_first(plan):
-    assert plan(f"{SEED},NVIDIA,20000,30:;", 1).grants[0].mounts == (
+    assert plan(f"{SEED},NVIDIA,20000,30:;", 1).grants[0].injection.mounts == (
         Mount("/usr/local/vgpu", "/usr/local/vgpu/containers/u1_c", read_only=False),
         Mount("/usr/local/vgpu/libvgpu.so", "/usr/local/vgpu/libvgpu.so", read_only=True),
         Mount("/tmp/vgpulock", "/tmp/vgpulock", read_only=False),
@@ -76,12 +86,12 @@ def test_example_d_an_init_container_is_served_first(plan):
 @pytest.mark.parametrize(("value", "preloaded"), [("true", False), ("1", False), ("false", True), ("yes", True)])
 def test_example_e_only_a_true_value_keeps_the_limiter_out(plan, value, preloaded):
     container = {"name": "c", "env": [{"name": "CUDA_DISABLE_CONTROL", "value": value}]}
-    targets = [mount.container_path for mount in plan(A, 1, containers=(container,)).grants[0].mounts]
+    targets = [mount.container_path for mount in plan(A, 1, containers=(container,)).grants[0].injection.mounts]
     assert ("/etc/ld.so.preload" in targets) is preloaded
 
 
 def test_two_cards_get_a_limit_each_and_one_core_limit(plan):
-    environment = plan("GPU-a,NVIDIA,1000,10:GPU-b,NVIDIA,2000,20:;", 2).grants[0].environment
+    environment = plan("GPU-a,NVIDIA,1000,10:GPU-b,NVIDIA,2000,20:;", 2).grants[0].injection.environment
     assert {key: value for key, value in environment.items() if key.startswith(("CUDA_DEVICE_", "NVIDIA"))} == {
         "NVIDIA_VISIBLE_DEVICES": "GPU-a,GPU-b",
         "CUDA_DEVICE_MEMORY_LIMIT_0": "1000m",
@@ -96,7 +106,7 @@ def test_one_call_may_ask_for_several_containers(plan):
     assert ([grant.container for grant in result.grants], result.to_allocate) == (["a", "b"], ";;")
 
 
-def test_a_container_without_cards_keeps_its_place(plan):
+def test_p_05_a_container_without_cards_keeps_its_place(plan):
     result = plan(";" + B, 1, containers=TWO)
     assert result.grants[0].container == "b"
 
@@ -112,11 +122,11 @@ def test_a_container_without_cards_keeps_its_place(plan):
     ],
 )
 def test_settings_show_in_the_environment(plan, change, key, value):
-    assert plan(A, 1, change=change).grants[0].environment.get(key) == value
+    assert plan(A, 1, change=change).grants[0].injection.environment.get(key) == value
 
 
 def test_a_license_on_the_host_is_mounted(plan):
-    targets = [mount.container_path for mount in plan(A, 1, has_license=True).grants[0].mounts]
+    targets = [mount.container_path for mount in plan(A, 1, has_license=True).grants[0].injection.mounts]
     assert targets[-2:] == ["/tmp/license", "/usr/bin/vgpuvalidator"]
 
 
@@ -134,3 +144,54 @@ def test_an_unreadable_device_list_names_the_pod(plan):
 def test_devices_for_a_container_that_the_pod_does_not_have_are_refused(plan):
     with pytest.raises(AllocationError, match=r"1 containers.*number 2"):
         plan(";" + B, 1)
+
+
+def make_gpu(uuid, index):
+    return Gpu(uuid=uuid, index=index, name="NVIDIA A40", memory_mib=46068, pci_bus_id="")
+
+
+def limits(result):
+    environment = result.grants[0].injection.environment
+    return environment["NVIDIA_VISIBLE_DEVICES"], environment["CUDA_DEVICE_MEMORY_LIMIT_0"]
+
+
+BOTH = "GPU-a,NVIDIA,1000,10:GPU-b,NVIDIA,2000,20:;"
+CARDS = (make_gpu("GPU-a", 1), make_gpu("GPU-b", 0))
+
+
+def test_limits_are_numbered_as_in_the_annotation(plan):
+    assert limits(plan(BOTH, 2, gpus=CARDS)) == ("GPU-a,GPU-b", "1000m")
+
+
+def test_limits_are_numbered_by_index_where_that_is_wanted(plan):
+    assert limits(plan(BOTH, 2, gpus=CARDS, change={"limit_order": "index"})) == ("GPU-b,GPU-a", "2000m")
+
+
+X, Y = "GPU-00000000-0000-0000-0000-00000000000a", "GPU-00000000-0000-0000-0000-00000000000b"
+
+
+def test_with_preferred_allocation_the_kubelets_cards_count(plan):
+    result = plan(f"{X},NVIDIA,1000,10:;", [f"{Y}-3"], change={"enable_preferred_allocation": True})
+    assert limits(result) == (Y, "1000m")
+
+
+def test_cards_of_the_kubelet_other_than_the_schedulers_are_a_warning(plan):
+    with capture_logs() as logs:
+        plan(f"{X},NVIDIA,1000,10:;", [f"{Y}-3"], change={"enable_preferred_allocation": True})
+    assert [(entry["kubelet"], entry["scheduler"]) for entry in logs] == [([Y], [X])]
+
+
+def test_the_same_cards_in_another_order_are_no_warning(plan):
+    both = f"{X},NVIDIA,1,1:{Y},NVIDIA,1,1:;"
+    with capture_logs() as logs:
+        plan(both, [f"{Y}-0", f"{X}-0"], change={"enable_preferred_allocation": True})
+    assert logs == []
+
+
+def test_a_versioned_library_is_mounted_where_containers_look_for_it(plan):
+    mounts = plan(A, 1, library="/usr/local/vgpu/libvgpu.so.2.10.0").grants[0].injection.mounts
+    assert mounts[1] == Mount(LIBRARY, "/usr/local/vgpu/libvgpu.so.2.10.0", read_only=True)
+
+
+def test_p_14_no_cores_are_no_limit(plan):
+    assert plan("GPU-a,NVIDIA,1000,0:;", 1).grants[0].injection.environment["CUDA_DEVICE_SM_LIMIT"] == "0"

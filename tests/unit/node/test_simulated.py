@@ -1,10 +1,20 @@
 import asyncio
+import os
 import re
+from pathlib import Path
 
 import pytest
 
-from gpuloom.node.errors import MachineError
-from gpuloom.node.simulated import MachineDescription, SimulatedMachine, load_machine, parse_machine, shipped_machines
+from gpuloom.node.errors import CardReadError, DriverSilentError, MachineError
+from gpuloom.node.nvml import Ancestor, Coverage, NvLink, XidEvent
+from gpuloom.node.simulated import (
+    Fault,
+    MachineDescription,
+    SimulatedMachine,
+    load_machine,
+    parse_machine,
+    shipped_machines,
+)
 
 TWO_CARDS = b'[[cards]]\nmodel = "Tesla T4"\nmemory_mib = 15360\ncount = 2\n'
 
@@ -55,17 +65,121 @@ def test_a_missing_file_tells_which_machines_there_are():
         load_machine("no/such.toml")
 
 
-async def test_a_card_that_falls_sick_is_a_change():
-    machine = SimulatedMachine("n1", describe())
-    known = await machine.read_gpus()
-    waiting = asyncio.create_task(machine.wait_for_change(known))
-    await machine.set_health(known[1].uuid, healthy=False)
-    assert [gpu.healthy for gpu in await waiting] == [True, False]
+async def test_a_card_that_falls_sick_ends_the_wait_for_events():
+    machine = SimulatedMachine("n1", describe(), tick_s=60)
+    waiting = asyncio.create_task(machine.wait_for_event())
+    await machine.set_health(machine.gpus[1].uuid, healthy=False)
+    assert await waiting is None
 
 
-async def test_a_change_that_happened_before_is_told_at_once():
+async def test_a_lost_card_stays_in_the_list_as_unhealthy():
     machine = SimulatedMachine("n1", describe())
-    assert await machine.wait_for_change(()) == machine.gpus
+    await machine.set_health(machine.gpus[1].uuid, healthy=False)
+    assert [gpu.healthy for gpu in await machine.read_gpus()] == [True, False]
+
+
+async def test_a_wait_without_an_event_ends_after_a_while():
+    assert await SimulatedMachine("n1", describe(), tick_s=0).wait_for_event() is None
+
+
+async def test_an_error_raised_by_hand_is_reported():
+    machine = SimulatedMachine("n1", describe())
+    machine.raise_xid(machine.gpus[0].uuid, 79)
+    assert await machine.wait_for_event() == XidEvent(machine.gpus[0].uuid, 79)
+
+
+def faulty(*faults: Fault) -> SimulatedMachine:
+    machine = SimulatedMachine("n1", describe(), tick_s=0)
+    machine.set_faults(faults)
+    return machine
+
+
+async def test_an_xid_fault_reports_once():
+    machine = faulty(Fault(kind="xid", card=1, xid=48))
+    assert [await machine.wait_for_event(), await machine.wait_for_event()] == [
+        XidEvent(machine.gpus[1].uuid, 48),
+        None,
+    ]
+
+
+async def test_a_lost_card_cannot_be_watched():
+    assert [*(await faulty(Fault(kind="lost", card=0)).watch_events()).values()] == [Coverage.FAILED, Coverage.WATCHED]
+
+
+async def test_a_lost_card_answers_no_question():
+    machine = faulty(Fault(kind="lost", card=0))
+    with pytest.raises(CardReadError, match="is lost"):
+        await machine.probe(machine.gpus[0].uuid)
+
+
+async def test_a_failing_driver_does_not_list_cards():
+    with pytest.raises(CardReadError):
+        await faulty(Fault(kind="failing")).read_gpus()
+
+
+async def test_a_failing_card_leaves_the_others_alone():
+    machine = faulty(Fault(kind="failing", card=0))
+    await machine.probe(machine.gpus[1].uuid)
+
+
+async def test_a_silent_driver_runs_into_the_deadline():
+    with pytest.raises(DriverSilentError):
+        await faulty(Fault(kind="silent")).read_gpus()
+
+
+async def test_a_slow_driver_answers():
+    assert len(await faulty(Fault(kind="slow", delay_s=0.001)).read_gpus()) == 2
+
+
+def test_a_fault_of_a_card_that_is_not_there_is_named():
+    with pytest.raises(MachineError, match=r"faults\[0\]\.card is 2, but there are 2 cards"):
+        parse_machine(TWO_CARDS + b'[[faults]]\nkind = "lost"\ncard = 2\n', source="mine.toml")
+
+
+def test_a_lost_card_must_be_named():
+    with pytest.raises(MachineError, match=r"faults\[0\] must say which card is lost"):
+        parse_machine(TWO_CARDS + b'[[faults]]\nkind = "lost"\n', source="mine.toml")
+
+
+async def test_an_edited_description_takes_effect(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_bytes(TWO_CARDS)
+    machine = SimulatedMachine.load("n1", str(path))
+    replace_file(path, TWO_CARDS + b'[[faults]]\nkind = "xid"\ncard = 1\n')
+    machine.raise_xid(None, 1)
+    assert [await machine.wait_for_event(), await machine.wait_for_event()] == [
+        XidEvent(None, 1),
+        XidEvent(machine.gpus[1].uuid, 79),
+    ]
+
+
+async def test_a_description_edited_into_nonsense_changes_nothing(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_bytes(TWO_CARDS)
+    machine = SimulatedMachine.load("n1", str(path))
+    replace_file(path, b"[[cards")
+    machine.raise_xid(None, 1)
+    await machine.wait_for_event()
+    assert len(machine.gpus) == 2
+
+
+def replace_file(path: Path, text: bytes) -> None:
+    """Write a file with a time of change that no clock gives twice."""
+    path.write_bytes(text)
+    os.utime(path, ns=(0, 0))
+
+
+async def test_cards_of_one_socket_have_that_in_common():
+    machine = SimulatedMachine("n1", load_machine("eight-a100-40gb"))
+    uuids = [gpu.uuid for gpu in machine.gpus]
+    ancestors = (await machine.read_interconnect(uuids)).ancestors
+    assert (ancestors[uuids[0], uuids[1]], ancestors[uuids[0], uuids[4]]) == (Ancestor.NODE, Ancestor.SYSTEM)
+
+
+async def test_a_bridge_joins_the_cards_of_its_group():
+    machine = SimulatedMachine("n1", load_machine("mixed"))
+    links = (await machine.read_interconnect([gpu.uuid for gpu in machine.gpus])).links
+    assert links[machine.gpus[0].uuid] == (NvLink(machine.gpus[1].pci_bus_id),) * 12
 
 
 async def test_only_a_card_of_the_machine_can_fall_sick():

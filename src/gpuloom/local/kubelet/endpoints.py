@@ -33,6 +33,7 @@ class PluginEndpoints:
         self._server = grpc.aio.server()
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
+        self._prefers: dict[str, bool] = {}
 
     async def __aenter__(self) -> Self:
         check_socket_path(self._socket)
@@ -58,6 +59,7 @@ class PluginEndpoints:
             )
         resource = request.resource_name
         await self._disconnect(resource)
+        self._prefers[resource] = request.options.get_preferred_allocation_available
         self._channels[resource] = grpc.aio.insecure_channel(
             f"unix:{self._plugins_dir / request.endpoint}", options=[("grpc.default_authority", "localhost")]
         )
@@ -84,6 +86,24 @@ class PluginEndpoints:
             ) from error
         answer: api.ContainerAllocateResponse = response.container_responses[0]
         return answer
+
+    async def prefer(
+        self, resource: str, available: Sequence[str], required: Sequence[str], size: int
+    ) -> Sequence[str]:
+        """Ask the plugin which ids it would rather see in use, if it said that it has an opinion."""
+        channel = self._channels.get(resource)
+        if channel is None or not self._prefers[resource]:
+            return ()
+        one = api.ContainerPreferredAllocationRequest(
+            available_device_ids=available, must_include_device_ids=required, allocation_size=size
+        )
+        request = api.PreferredAllocationRequest(container_requests=[one])
+        try:
+            response = await DevicePluginStub(channel).GetPreferredAllocation(request)
+        except grpc.aio.AioRpcError as error:
+            _log.info("device plugin has no preference", resource=resource, error=error.details())
+            return ()
+        return tuple(response.container_responses[0].device_ids) if response.container_responses else ()
 
     async def _watch(self, resource: str, channel: grpc.aio.Channel) -> None:
         try:

@@ -18,6 +18,7 @@ from gpuloom.kube.resources import NODES
 from gpuloom.local.kubelet.endpoints import PluginEndpoints
 from gpuloom.local.kubelet.errors import AdmissionError
 from gpuloom.local.kubelet.ledger import DeviceLedger
+from gpuloom.local.kubelet.podresources import serve_pod_resources
 from gpuloom.local.kubelet.pods import RETRY_S, ContainerKey, PodWorker, now
 from gpuloom.local.kubelet.statuses import describe_node, report_node
 from gpuloom.node.api import deviceplugin_pb2 as api
@@ -28,8 +29,9 @@ _log = structlog.get_logger(__name__)
 class SimulatedKubelet:
     """One node's kubelet, from entering to leaving its ``async with`` block; it creates the node if need be.
 
-    Pods are handled one after another. `plugins_dir` is where its ``kubelet.sock`` and the plugins' sockets live;
-    entering raises KubeletError when that path is too long for a socket.
+    Pods are handled one after another. `plugins_dir` is where its ``kubelet.sock`` and the plugins' sockets live; who
+    holds which devices is told on ``pod-resources/kubelet.sock`` beside it. Entering raises KubeletError when such a
+    path is too long for a socket.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class SimulatedKubelet:
         self._client = client
         self._plugins_dir = plugins_dir
         self._ledger = DeviceLedger()
-        self._pods = PodWorker(node_name, client, self._ledger, self._allocate)
+        self._pods = PodWorker(node_name, client, self._ledger, self)
         self._endpoints: PluginEndpoints | None = None
         self._devices_changed = asyncio.Event()
         self._stack = AsyncExitStack()
@@ -70,6 +72,23 @@ class SimulatedKubelet:
         """Tell the device ids that a pod holds."""
         return self._ledger.held_by(pod_uid)
 
+    async def allocate(self, resource: str, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        """Ask a resource's device plugin for one container with these ids.
+
+        Raises AdmissionError with the kubelet's text.
+        """
+        if self._endpoints is None:
+            raise AdmissionError(f"Allocate failed due to endpoint {resource} is stopped, which is unexpected")
+        return await self._endpoints.allocate(resource, ids)
+
+    async def prefer(
+        self, resource: str, available: Sequence[str], required: Sequence[str], size: int
+    ) -> Sequence[str]:
+        """Ask a resource's device plugin which of the available ids it prefers; empty where it has no preference."""
+        if self._endpoints is None:
+            return ()
+        return await self._endpoints.prefer(resource, available, required, size)
+
     async def __aenter__(self) -> Self:
         await self._open_endpoints()
         self._loops = asyncio.create_task(self._live(), name=f"kubelet of {self._node_name}")
@@ -96,6 +115,7 @@ class SimulatedKubelet:
         self._endpoints = await self._stack.enter_async_context(
             PluginEndpoints(self._plugins_dir, self._ledger, self._devices_changed.set)
         )
+        await self._stack.enter_async_context(serve_pod_resources(self._plugins_dir, self._pods))
 
     async def _live(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -121,8 +141,3 @@ class SimulatedKubelet:
             await self._client.create(NODES, describe_node(self._node_name, self._labels))
         body = report_node(self._ledger.capacity(), self._ledger.allocatable(), now())
         await self._client.patch(NODES, self._node_name, body, subresource="status")
-
-    async def _allocate(self, resource: str, ids: Sequence[str]) -> api.ContainerAllocateResponse:
-        if self._endpoints is None:
-            raise AdmissionError(f"Allocate failed due to endpoint {resource} is stopped, which is unexpected")
-        return await self._endpoints.allocate(resource, ids)

@@ -35,13 +35,30 @@ class DeviceLedger:
         """Resource name to how many ids are healthy, in use or not."""
         return {resource: sum(ids.values()) for resource, ids in self._health.items()}
 
-    def pick(self, resource: str, count: int, *, pod_uid: str, reusable: Iterable[str] = ()) -> tuple[str, ...]:
-        """Reserve ids for a container of a pod; ids of the pod's finished init containers are taken first.
+    def find_free(self, resource: str) -> Sequence[str]:
+        """Give the healthy ids that no pod holds, in the order in which they are given out."""
+        held = {device for resources in self._held.values() for device in resources.get(resource, ())}
+        # By their last characters, so that the order has nothing to do with cards.
+        healthy = (device for device, is_healthy in self._health[resource].items() if is_healthy)
+        return sorted((device for device in healthy if device not in held), key=lambda device: device[::-1])
+
+    def pick(
+        self,
+        resource: str,
+        count: int,
+        *,
+        pod_uid: str,
+        reusable: Iterable[str] = (),
+        preferred: Iterable[str] = (),
+    ) -> tuple[str, ...]:
+        """Reserve ids for a container of a pod; ids of its finished init containers come first, then preferred ones.
 
         Raises AdmissionError with the kubelet's text, KeyError for a resource that is not managed.
         """
         again = [device for device in sorted(reusable) if self._health[resource].get(device)][:count]
-        free = self._find_free(resource)
+        free = self.find_free(resource)
+        wanted = [device for device in preferred if device in free]
+        free = [*wanted, *(device for device in free if device not in wanted)]
         needed = count - len(again)
         if needed > len(free):
             raise AdmissionError(
@@ -59,9 +76,3 @@ class DeviceLedger:
     def free(self, pod_uid: str) -> None:
         """Take back everything that a pod holds; a pod that holds nothing is fine."""
         self._held.pop(pod_uid, None)
-
-    def _find_free(self, resource: str) -> Sequence[str]:
-        held = {device for resources in self._held.values() for device in resources.get(resource, ())}
-        # By their last characters, so that the order has nothing to do with cards.
-        healthy = (device for device, is_healthy in self._health[resource].items() if is_healthy)
-        return sorted((device for device in healthy if device not in held), key=lambda device: device[::-1])

@@ -1,9 +1,9 @@
 """The pods of one node, one after another: admitted with their devices, reported, and ended when deleted."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -24,22 +24,36 @@ _log = structlog.get_logger(__name__)
 ContainerKey = tuple[str, str, str]
 """Namespace, pod and container."""
 
-Allocate = Callable[[str, Sequence[str]], Awaitable[api.ContainerAllocateResponse]]
-"""Asks a resource's plugin for one container with these ids; raises AdmissionError."""
+
+class Plugins(Protocol):
+    """The device plugins, by the resource that each one serves."""
+
+    async def allocate(self, resource: str, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        """Ask for one container with these ids.
+
+        Raises AdmissionError.
+        """
+
+    async def prefer(
+        self, resource: str, available: Sequence[str], required: Sequence[str], size: int
+    ) -> Sequence[str]:
+        """Ask which of the available ids the plugin prefers; empty where it has no preference."""
 
 
 class PodWorker:
     """Follows the pods bound to a node and brings each to where a kubelet would.
 
-    ``environments`` and ``mounts`` hold what the containers of the present pods were given.
+    ``environments``, ``mounts`` and ``devices`` (ids by resource) hold what the containers of the present pods were
+    given.
     """
 
-    def __init__(self, node_name: str, client: KubeClient, ledger: DeviceLedger, allocate: Allocate) -> None:
+    def __init__(self, node_name: str, client: KubeClient, ledger: DeviceLedger, plugins: Plugins) -> None:
         self.environments: dict[ContainerKey, Mapping[str, str]] = {}
         self.mounts: dict[ContainerKey, Mapping[str, str]] = {}
+        self.devices: dict[ContainerKey, Mapping[str, Sequence[str]]] = {}
         self._client = client
         self._ledger = ledger
-        self._allocate = allocate
+        self._plugins = plugins
         self._reflector = Reflector(client, PODS, field_selector=f"spec.nodeName={node_name}")
         self._queue = _PodQueue()
         self._admitted: dict[str, Pod] = {}
@@ -110,11 +124,12 @@ class PodWorker:
     async def _start(self, pod: Pod, container: Container, reusable: frozenset[str]) -> None:
         environment: dict[str, str] = {}
         mounts: dict[str, str] = {}
+        devices: dict[str, Sequence[str]] = {}
         for resource, quantity in container.limits.items():
             count = decode_strict_integer(quantity) or 0
             if count and self._ledger.manages(resource):
-                ids = self._ledger.pick(resource, count, pod_uid=pod.metadata.uid, reusable=reusable)
-                response = await self._allocate(resource, ids)
+                devices[resource] = await self._pick(resource, count, pod, reusable)
+                response = await self._plugins.allocate(resource, devices[resource])
                 environment |= response.envs
                 mounts |= {mount.container_path: mount.host_path for mount in response.mounts}
         # What the pod says about a variable wins over the plugin, as in the kubelet.
@@ -122,6 +137,13 @@ class PodWorker:
         key = (pod.namespace, pod.name, container.name)
         self.environments[key] = environment
         self.mounts[key] = mounts
+        self.devices[key] = devices
+
+    async def _pick(self, resource: str, count: int, pod: Pod, reusable: frozenset[str]) -> Sequence[str]:
+        required = sorted(reusable)[:count]
+        available = (*required, *self._ledger.find_free(resource))
+        preferred = await self._plugins.prefer(resource, available, required, count)
+        return self._ledger.pick(resource, count, pod_uid=pod.metadata.uid, reusable=reusable, preferred=preferred)
 
     def _forget(self, uid: str) -> None:
         self._queue.drop(uid)
@@ -132,6 +154,7 @@ class PodWorker:
                 key = (pod.namespace, pod.name, container.name)
                 self.environments.pop(key, None)
                 self.mounts.pop(key, None)
+                self.devices.pop(key, None)
 
 
 class _PodQueue:

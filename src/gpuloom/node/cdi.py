@@ -1,0 +1,76 @@
+"""The CDI specifications that container runtimes look names up in (device plugin 13), written by NVIDIA's own tool."""
+
+import asyncio
+from collections.abc import Iterator
+
+import structlog
+
+from gpuloom.node.errors import ConfigurationError, KubeletError
+from gpuloom.node.settings import NodeSettings
+from gpuloom.node.visibility import CDI_VENDOR
+
+_TOOL = "nvidia-ctk"
+_DEADLINE_S = 60.0
+_log = structlog.get_logger(__name__)
+
+
+async def write_specs(settings: NodeSettings) -> None:
+    """Write the specifications of the cards and of the driver's parts, if containers are shown CDI devices.
+
+    Raises ConfigurationError where the tool is missing, and KubeletError, which is tried again, when it fails.
+    """
+    if not settings.injection.uses_cdi:
+        return
+    directory = settings.on_this_side(settings.injection.cdi_dir)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise KubeletError(f"directory {directory} for CDI specifications: {error.strerror}") from error
+    for command in build_commands(settings):
+        await _run(command)
+    _log.info("CDI specifications written", directory=settings.injection.cdi_dir)
+
+
+def build_commands(settings: NodeSettings) -> Iterator[list[str]]:
+    """Give the command line of every specification: one for the cards, one for each part of the driver."""
+    injection = settings.injection
+    for kind in ("gpu", *injection.driver_parts):
+        target = settings.on_this_side(f"{injection.cdi_dir}/{CDI_VENDOR}-{kind}.json")
+        options = [
+            f"--output={target}",
+            "--format=json",
+            f"--vendor={CDI_VENDOR}",
+            f"--class={kind}",
+            f"--nvidia-cdi-hook-path={injection.cdi_hook_path}",
+            f"--driver-root={injection.driver_root}",
+            f"--dev-root={injection.dev_root}",
+        ]
+        if kind == "gpu":
+            options.append(f"--device-name-strategy={injection.id_strategy}")
+        else:
+            options.append(f"--mode={kind}")
+        yield [_TOOL, "cdi", "generate", *options]
+
+
+async def _run(command: list[str]) -> None:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+        )
+    except FileNotFoundError as error:
+        raise ConfigurationError(
+            f"{_TOOL} is not installed, which the CDI device list strategies need: install the NVIDIA container "
+            "toolkit, or choose the strategy envvar"
+        ) from error
+    try:
+        async with asyncio.timeout(_DEADLINE_S):
+            _, complaint = await process.communicate()
+    except TimeoutError as error:
+        raise KubeletError(f"{_TOOL} did not write a CDI specification within {_DEADLINE_S:g} s") from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        last = complaint.decode(errors="replace").strip().splitlines()[-1:]
+        raise KubeletError(f"{_TOOL} cannot write a CDI specification: {''.join(last)}")

@@ -1,0 +1,123 @@
+"""Which cards are sick, why, and when one may be tried again (device plugin 7). Time comes in as an argument."""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import structlog
+
+from gpuloom.node.nvml import Coverage, XidEvent
+
+APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
+"""Errors that the application on the card causes: the card itself is fine."""
+
+DEFAULT_RECOVERY_S = 300.0
+_ALL = frozenset({"all", "xids"})
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSettings:
+    """What counts as a sick card.
+
+    An Xid does not count when ``ignored`` or ``ignores_all`` says so; ``counted`` and ``counts_all`` win over these.
+    After ``recovery_s`` without a new error a card is tried again, 0 is never.
+    """
+
+    ignored: AbstractSet[int] = APPLICATION_XIDS
+    ignores_all: bool = False
+    counted: AbstractSet[int] = frozenset()
+    counts_all: bool = False
+    recovery_s: float = DEFAULT_RECOVERY_S
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether any Xid counts at all."""
+        return self.counts_all or bool(self.counted) or not self.ignores_all
+
+    def is_fatal(self, xid: int) -> bool:
+        """Whether this Xid makes a card sick."""
+        return self.counts_all or xid in self.counted or not (self.ignores_all or xid in self.ignored)
+
+
+def parse_health(disabled: str, enabled: str, *, recovery_s: float = DEFAULT_RECOVERY_S) -> HealthSettings:
+    """Read ``DP_DISABLE_HEALTHCHECKS`` and ``DP_ENABLE_HEALTHCHECKS``, lists of Xids with commas or ``all``.
+
+    What is enabled wins over what is disabled and over the built-in list. Items that are no numbers are logged only.
+    """
+    off, on = _split(disabled), _split(enabled)
+    return HealthSettings(
+        ignored=APPLICATION_XIDS | _numbers(off),
+        ignores_all=bool(off & _ALL),
+        counted=_numbers(on),
+        counts_all="all" in on,
+        recovery_s=recovery_s,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sickness:
+    """Why a card is sick, and the time of the last sign of it, in seconds of any clock."""
+
+    reason: str
+    since_s: float
+
+
+class HealthBook:
+    """The sick cards by UUID; a card that is not in it is well as far as errors go."""
+
+    def __init__(self, settings: HealthSettings) -> None:
+        self._settings = settings
+        self._sick: dict[str, Sickness] = {}
+
+    @property
+    def sick(self) -> Mapping[str, Sickness]:
+        """The sick cards."""
+        return self._sick
+
+    def note_event(self, event: XidEvent, uuids: Iterable[str], now_s: float) -> None:
+        """Take a critical error down; `uuids` are the cards of the node. One of an unknown card is nothing."""
+        if not self._settings.is_fatal(event.xid):
+            _log.info("error of an application, card stays healthy", uuid=event.uuid, xid=event.xid)
+            return
+        for uuid in uuids:
+            if event.uuid in {uuid, None}:
+                self.note(uuid, f"Xid {event.xid}", now_s)
+
+    def note_coverage(self, coverage: Mapping[str, Coverage], now_s: float) -> None:
+        """Take down which cards cannot be watched."""
+        for uuid, answer in coverage.items():
+            if answer is Coverage.FAILED:
+                self.note(uuid, "its errors cannot be watched", now_s)
+            elif answer is Coverage.UNSUPPORTED:
+                _log.warning("card is too old to report errors, it counts as healthy", uuid=uuid)
+
+    def note(self, uuid: str, reason: str, now_s: float) -> None:
+        """Make one card sick, or sick anew."""
+        if uuid not in self._sick:
+            _log.warning("card is unhealthy", uuid=uuid, reason=reason, recovery_s=self._settings.recovery_s)
+        self._sick[uuid] = Sickness(reason, now_s)
+
+    def find_due(self, now_s: float) -> tuple[str, ...]:
+        """Find the cards that have been quiet for so long that they may be tried."""
+        limit_s = self._settings.recovery_s
+        if not limit_s:
+            return ()
+        return tuple(uuid for uuid, sickness in self._sick.items() if now_s - sickness.since_s >= limit_s)
+
+    def recover(self, uuid: str) -> None:
+        """Make a card well that answered when it was tried."""
+        if sickness := self._sick.pop(uuid, None):
+            _log.info("card is healthy again", uuid=uuid, was=sickness.reason)
+
+
+def _split(text: str) -> frozenset[str]:
+    return frozenset(item.strip().lower() for item in text.split(",") if item.strip())
+
+
+def _numbers(items: AbstractSet[str]) -> frozenset[int]:
+    words = items - _ALL
+    for item in sorted(words):
+        if not item.isdecimal():
+            _log.warning("not an Xid, ignored", item=item)
+    return frozenset(int(item) for item in words if item.isdecimal())

@@ -1,0 +1,101 @@
+"""Watches the driver for errors and keeps the list of cards fresh (device plugin 7).
+
+It decides nothing about sickness itself, :mod:`gpuloom.node.health` does.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+
+from gpuloom.node.clock import Sleep
+from gpuloom.node.errors import CardReadError
+from gpuloom.node.health import HealthBook, HealthSettings
+from gpuloom.node.inventory import CardInventory
+from gpuloom.node.nvml import Nvml
+
+PERIOD_S = 5.0
+_ERRORS_BEFORE_NEW_WATCH = 3
+_log = structlog.get_logger(__name__)
+
+
+class HealthWatch:
+    """Follows one node's cards until cancelled."""
+
+    def __init__(
+        self,
+        nvml: Nvml,
+        inventory: CardInventory,
+        book: HealthBook,
+        settings: HealthSettings,
+        *,
+        sleep: Sleep = asyncio.sleep,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._nvml = nvml
+        self._inventory = inventory
+        self._book = book
+        self._settings = settings
+        self._sleep = sleep
+        self._now = now
+        self._errors = 0
+        self._must_open = True
+
+    async def run(self) -> None:
+        """Wait for errors, let cards recover, read the cards again; and so on."""
+        while True:
+            try:
+                await self._wait()
+                self._errors = 0
+            except CardReadError as error:
+                self._take_error(error)
+                await self._sleep(PERIOD_S)
+            await self._recover()
+            await self._refresh()
+
+    async def _wait(self) -> None:
+        if not self._settings.is_watched:
+            await self._sleep(PERIOD_S)
+            return
+        if self._must_open:
+            self._book.note_coverage(await self._nvml.watch_events(), self._now())
+            self._must_open = False
+        if event := await self._nvml.wait_for_event():
+            self._book.note_event(event, self._inventory.uuids, self._now())
+
+    def _take_error(self, error: CardReadError) -> None:
+        """Without a driver that tells, no card can be called healthy."""
+        self._errors += 1
+        self._must_open = self._must_open or self._errors >= _ERRORS_BEFORE_NEW_WATCH
+        _log.warning("the driver does not report errors, all cards are unhealthy", error=str(error), retry_s=PERIOD_S)
+        for uuid in self._inventory.uuids:
+            self._book.note(uuid, str(error), self._now())
+
+    async def _recover(self) -> None:
+        due = self._book.find_due(self._now())
+        if not due:
+            return
+        try:
+            # Whether its errors are reported belongs to what a card must prove.
+            if self._settings.is_watched:
+                self._book.note_coverage(await self._nvml.watch_events(), self._now())
+        except CardReadError as error:
+            self._take_error(error)
+        for uuid in self._book.find_due(self._now()):
+            await self._try_card(uuid)
+
+    async def _try_card(self, uuid: str) -> None:
+        try:
+            await self._nvml.probe(uuid)
+        except CardReadError as error:
+            self._book.note(uuid, str(error), self._now())
+        else:
+            self._book.recover(uuid)
+
+    async def _refresh(self) -> None:
+        try:
+            await self._inventory.refresh()
+        except CardReadError as error:
+            self._take_error(error)
+            await self._inventory.apply_health()

@@ -1,0 +1,222 @@
+"""Makes instances for pods and takes them back when their pods are gone (device plugin 12.4).
+
+Whatever is in doubt stays as it is: an instance is destroyed only if it is known whose it was, and that this pod is
+over.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+import structlog
+
+from gpuloom.kube.client import KubeClient
+from gpuloom.kube.errors import ApiError
+from gpuloom.kube.resources import PODS
+from gpuloom.model.mig import MigAllocation, MigRuntime
+from gpuloom.node.clock import Sleep
+from gpuloom.node.errors import AllocationError, CardReadError
+from gpuloom.node.mig.claims import InstanceKey, find_claims, key_of, read_allocations, read_promises
+from gpuloom.node.mig.geometries import Layout, lay_out_card
+from gpuloom.node.mig.lockfile import hold, remove_stale
+from gpuloom.node.mig.offers import MigOffer, build_offer
+from gpuloom.node.nvml import Gpu, Nvml, PartProfile
+from gpuloom.node.settings import NodeSettings
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.objects import Pod
+
+PERIOD_S = 5.0
+_log = structlog.get_logger(__name__)
+
+_Owned = tuple[str, int]
+"""UUID of a card and id of a GPU instance on it."""
+
+
+class MigKeeper:
+    """The instances on one node's cards, and the pods that they belong to."""
+
+    def __init__(self, settings: NodeSettings, client: KubeClient, nvml: Nvml, *, sleep: Sleep = asyncio.sleep) -> None:
+        self._settings = settings
+        self._client = client
+        self._nvml = nvml
+        self._sleep = sleep
+        self._owners: dict[_Owned, str] = {}
+        self._layouts: dict[str, tuple[Layout, ...]] | None = None if settings.mig_allowlist else {}
+        self._turn = asyncio.Lock()
+
+    async def prepare(self, gpus: Iterable[Gpu]) -> Mapping[str, MigOffer]:
+        """Find out what the cards can be divided into, empty idle ones, and adopt what running pods hold.
+
+        Where it cannot be found out who uses a card, no card is touched. Raises CardReadError.
+        """
+        remove_stale(self._settings.mig_lock)
+        offers = await self._read_offers(gpus)
+        try:
+            pods = await self._list_pods()
+            held = [(pod, promise) for pod in pods for promise in read_promises(pod, self._layouts)]
+            in_use = {allocation.gpu_uuid for pod, allocation in held if not pod.is_over}
+            busy = {uuid for uuid in offers if await self._nvml.mig.is_busy(uuid)}
+        except (ApiError, WireError, CardReadError) as error:
+            _log.error("it is not known which cards are in use, none is emptied", error=str(error))
+            return offers
+        kept = in_use | busy
+        for pod, allocation in held:
+            if allocation.gpu_uuid in kept:
+                await self._adopt(pod, allocation)
+        return {uuid: offer for uuid, offer in offers.items() if uuid in kept or await self._empty(uuid)}
+
+    async def create(self, pod: Pod, requests: Sequence[Sequence[str]]) -> Mapping[InstanceKey, MigRuntime]:
+        """Make the instances that the pod's containers were promised, all or none.
+
+        Raises AllocationError.
+        """
+        claims = find_claims(pod, requests, self._layouts)
+        runtimes: dict[InstanceKey, MigRuntime] = {}
+        async with self._turn:
+            await self._make_room(pod)
+            try:
+                with hold(self._settings.mig_lock):
+                    for claim in claims:
+                        runtimes[key_of(claim)] = await self._create_one(pod, claim)
+            except CardReadError as error:
+                await self._destroy_made(claims, runtimes)
+                raise AllocationError(f"pod {pod.full_name} cannot have its MIG instances: {error}") from error
+        return runtimes
+
+    async def roll_back(
+        self, pod: Pod, requests: Sequence[Sequence[str]], runtimes: Mapping[InstanceKey, MigRuntime]
+    ) -> None:
+        """Take back what :meth:`create` made; what cannot be destroyed goes when the pod is gone."""
+        async with self._turn:
+            await self._destroy_made(find_claims(pod, requests, self._layouts), runtimes)
+
+    async def keep(self) -> None:
+        """Every 5 s take back the instances of pods that are over, until cancelled."""
+        while True:
+            await self._sleep(PERIOD_S)
+            try:
+                await self.reconcile()
+            except (ApiError, WireError) as error:
+                _log.warning("MIG instances stay as they are", error=str(error), retry_s=PERIOD_S)
+
+    async def reconcile(self) -> None:
+        """Take back the instances of pods that are over.
+
+        Raises ApiError and WireError, after which nothing was destroyed.
+        """
+        async with self._turn:
+            await self._take_back_all()
+
+    async def _make_room(self, pod: Pod) -> None:
+        """Take back what is over now: the scheduler gives its place away as soon as a pod is gone."""
+        try:
+            await self._take_back_all()
+        except (ApiError, WireError) as error:
+            _log.warning("MIG instances of other pods stay as they are", pod=pod.full_name, error=str(error))
+
+    async def _take_back_all(self) -> None:
+        if not self._owners:
+            return
+        pods = await self._list_pods()
+        alive = {pod.metadata.uid for pod in pods if not _is_through(pod)}
+        named = {
+            allocation.runtime.mig_uuid
+            for pod in pods
+            if pod.metadata.uid in alive
+            for allocation in read_allocations(pod)
+            if allocation.runtime
+        }
+        for owned in [owned for owned, owner in self._owners.items() if owner not in alive]:
+            await self._try_to_take_back(owned, named)
+
+    async def _try_to_take_back(self, owned: _Owned, named: Iterable[str] = ()) -> None:
+        """Destroy one instance now or at the next time."""
+        try:
+            await self._take_back(owned, named)
+        except CardReadError as error:
+            _log.warning("MIG instance stays for now", uuid=owned[0], gpu_instance=owned[1], error=str(error))
+
+    async def _read_offers(self, gpus: Iterable[Gpu]) -> dict[str, MigOffer]:
+        offers = {}
+        for gpu in gpus:
+            known = await self._nvml.mig.read_profiles(gpu.uuid)
+            offer = self._build_offer(gpu, known)
+            if offer is None:
+                _log.error("no MIG profile is allowed for this card, it is not offered", uuid=gpu.uuid, model=gpu.name)
+            else:
+                offers[gpu.uuid] = offer
+        return offers
+
+    def _build_offer(self, gpu: Gpu, known: Sequence[PartProfile]) -> MigOffer | None:
+        if self._layouts is None:
+            return build_offer(gpu, known, self._settings.mig_allowlist)
+        self._layouts[gpu.uuid] = lay_out_card(gpu, known, self._settings.mig_geometries)
+        return MigOffer((), self._settings.device_split_count) if any(self._layouts[gpu.uuid]) else None
+
+    async def _list_pods(self) -> list[Pod]:
+        pods, _ = await self._client.list_all(PODS, field_selector=f"spec.nodeName={self._settings.node_name}")
+        return pods
+
+    async def _empty(self, uuid: str) -> bool:
+        """Make an idle card ready to be divided; False, told in the log, where that cannot be."""
+        try:
+            with hold(self._settings.mig_lock):
+                await self._nvml.mig.enable(uuid)
+                for part in await self._nvml.mig.list_parts(uuid):
+                    await self._nvml.mig.destroy_part(uuid, part.gpu_instance_id)
+                    _log.info("idle MIG instance destroyed", uuid=uuid, profile=part.profile)
+        except CardReadError as error:
+            _log.error("card cannot be divided, it is not offered", uuid=uuid, error=str(error))
+            return False
+        return True
+
+    async def _adopt(self, pod: Pod, allocation: MigAllocation) -> None:
+        """Know a pod's instance for its own; one that is not as promised stays, and belongs to nobody."""
+        place = allocation.profile, allocation.placement
+        parts = await self._nvml.mig.list_parts(allocation.gpu_uuid)
+        for part in parts:
+            if (part.profile, part.placement) == place and allocation.runtime in {part.runtime, None}:
+                self._owners[allocation.gpu_uuid, part.gpu_instance_id] = pod.metadata.uid
+                return
+        if allocation.runtime:
+            _log.error(
+                "MIG instance is not what its pod was promised",
+                pod=pod.full_name,
+                uuid=allocation.gpu_uuid,
+                profile=allocation.profile,
+                instance=allocation.runtime.mig_uuid,
+            )
+
+    async def _create_one(self, pod: Pod, claim: MigAllocation) -> MigRuntime:
+        runtime = await self._nvml.mig.create_part(claim.gpu_uuid, claim.profile, claim.placement)
+        self._owners[claim.gpu_uuid, runtime.gpu_instance_id] = pod.metadata.uid
+        _log.info("MIG instance made", pod=pod.full_name, uuid=claim.gpu_uuid, instance=runtime.mig_uuid)
+        return runtime
+
+    async def _destroy_made(self, claims: Iterable[MigAllocation], runtimes: Mapping[InstanceKey, MigRuntime]) -> None:
+        for claim in claims:
+            if runtime := runtimes.get(key_of(claim)):
+                await self._try_to_take_back((claim.gpu_uuid, runtime.gpu_instance_id))
+
+    async def _take_back(self, owned: _Owned, named: Iterable[str]) -> None:
+        """Destroy one instance, unless a living pod's annotation names it."""
+        uuid, gpu_instance_id = owned
+        parts = {part.gpu_instance_id: part for part in await self._nvml.mig.list_parts(uuid)}
+        part = parts.get(gpu_instance_id)
+        if part and part.runtime and part.runtime.mig_uuid in named:
+            return
+        with hold(self._settings.mig_lock):
+            await self._nvml.mig.destroy_part(uuid, gpu_instance_id)
+        del self._owners[owned]
+        _log.info("MIG instance destroyed", uuid=uuid, gpu_instance=gpu_instance_id)
+
+
+def _is_through(pod: Pod) -> bool:
+    """Whether a pod uses its cards no more: over, or being deleted with no container running."""
+    if pod.is_over:
+        return True
+    statuses = [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
+    return (
+        pod.is_terminating
+        and bool(statuses)
+        and all(status.state is not None and status.state.terminated is not None for status in statuses)
+    )

@@ -1,0 +1,122 @@
+"""Reading cards through NVIDIA's library. Everything here blocks and belongs on a worker thread."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpuloom.node.errors import CardReadError
+from gpuloom.node.nvml import Gpu, normalize_bus_id
+
+BYTES_PER_MIB = 2**20
+
+
+def read_gpus(library: Any, sysfs: Path, known: dict[int, Gpu]) -> tuple[Gpu, ...]:
+    """Read all cards; one that was read before and does not answer now is given as unhealthy.
+
+    `known` holds the last answer by index and is brought up to date. Raises the library's NVMLError when the driver as
+    a whole fails, and for a card that never answered.
+    """
+    gpus = []
+    for index in range(library.nvmlDeviceGetCount()):
+        try:
+            known[index] = _read_gpu(library, sysfs, index)
+            gpus.append(known[index])
+        except library.NVMLError as error:
+            if index not in known or not _is_of_card(library, error):
+                raise
+            gpus.append(replace(known[index], healthy=False))
+    gone = (replace(gpu, healthy=False) for index, gpu in known.items() if index >= len(gpus))
+    return (*gpus, *gone)
+
+
+def find_handle(library: Any, uuid: str) -> Any:
+    """Find a card's handle by its UUID.
+
+    Raises the library's NVMLError.
+    """
+    return library.nvmlDeviceGetHandleByUUID(uuid)
+
+
+def probe(library: Any, uuid: str) -> None:
+    """Ask a card for its name and its memory.
+
+    Raises the library's NVMLError.
+    """
+    handle = find_handle(library, uuid)
+    library.nvmlDeviceGetName(handle)
+    _read_memory_mib(library, handle)
+
+
+def read_mig_mode(library: Any, handle: Any) -> bool:
+    """Tell whether MIG is switched on.
+
+    Raises the library's NVMLError.
+    """
+    try:
+        present, _ = library.nvmlDeviceGetMigMode(handle)
+    except library.NVMLError as error:
+        if error.value == library.NVML_ERROR_NOT_SUPPORTED:
+            return False
+        raise
+    return bool(present == library.NVML_DEVICE_MIG_ENABLE)
+
+
+def decode_text(text: Any) -> str:
+    """Read a text of the library, which some of its versions give as bytes."""
+    return text.decode() if isinstance(text, bytes) else str(text)
+
+
+def _read_gpu(library: Any, sysfs: Path, index: int) -> Gpu:
+    handle = library.nvmlDeviceGetHandleByIndex(index)
+    bus_id = decode_text(library.nvmlDeviceGetPciInfo(handle).busId)
+    return Gpu(
+        uuid=decode_text(library.nvmlDeviceGetUUID(handle)),
+        index=index,
+        name=decode_text(library.nvmlDeviceGetName(handle)),
+        memory_mib=_read_memory_mib(library, handle),
+        pci_bus_id=bus_id,
+        numa=_read_numa(sysfs, bus_id),
+        minor=_read_minor(library, handle),
+        can_be_divided=read_mig_mode(library, handle),
+    )
+
+
+def _read_memory_mib(library: Any, handle: Any) -> int | None:
+    try:
+        return int(library.nvmlDeviceGetMemoryInfo(handle).total) // BYTES_PER_MIB
+    except library.NVMLError as error:
+        if error.value == library.NVML_ERROR_NOT_SUPPORTED:
+            return None
+        raise
+
+
+def _read_minor(library: Any, handle: Any) -> int | None:
+    try:
+        return int(library.nvmlDeviceGetMinorNumber(handle))
+    except library.NVMLError as error:
+        if error.value == library.NVML_ERROR_NOT_SUPPORTED:
+            return None
+        raise
+
+
+def _read_numa(sysfs: Path, bus_id: str) -> int:
+    """Read a card's NUMA node, 0 where the machine has none or does not tell."""
+    path = sysfs / "bus/pci/devices" / normalize_bus_id(bus_id) / "numa_node"
+    try:
+        return max(int(path.read_text()), 0)
+    except (OSError, ValueError):
+        return 0
+
+
+def _is_of_card(library: Any, error: Any) -> bool:
+    """Whether an error says something about one card rather than about the driver."""
+    return error.value not in {
+        library.NVML_ERROR_UNINITIALIZED,
+        library.NVML_ERROR_DRIVER_NOT_LOADED,
+        library.NVML_ERROR_LIBRARY_NOT_FOUND,
+    }
+
+
+def refuse(action: str, error: Exception) -> CardReadError:
+    """Say in gpuloom's words what the driver refused."""
+    return CardReadError(f"the NVIDIA driver cannot {action}: {error}")

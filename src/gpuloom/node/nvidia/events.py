@@ -1,0 +1,75 @@
+"""Critical errors as the driver reports them (device plugin 7). Everything here blocks; it belongs on a worker."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from gpuloom.node.nvidia.cards import decode_text, find_handle
+from gpuloom.node.nvml import Coverage, Gpu, XidEvent
+
+WAIT_MS = 5000
+
+
+class EventSet:
+    """The driver's event set; opening it anew frees the earlier one."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self._events: Any = None
+
+    def open(self, gpus: tuple[Gpu, ...]) -> Mapping[str, Coverage]:
+        """Register all cards with a new event set; tells by UUID how that went.
+
+        Raises the library's NVMLError when no set can be made.
+        """
+        self.close()
+        self._events = self._library.nvmlEventSetCreate()
+        return {gpu.uuid: self._register(gpu) for gpu in gpus}
+
+    def close(self) -> None:
+        """Give the event set back, if there is one."""
+        events, self._events = self._events, None
+        if events is not None:
+            # A driver that was loaded anew does not know the set any more.
+            with suppress(self._library.NVMLError):
+                self._library.nvmlEventSetFree(events)
+
+    def wait(self) -> XidEvent | None:
+        """Wait for a critical Xid, 5 s at most; errors of memory cells alone are nothing.
+
+        Raises the library's NVMLError.
+        """
+        library = self._library
+        try:
+            data = library.nvmlEventSetWait(self._events, WAIT_MS)
+        except library.NVMLError as error:
+            if error.value == library.NVML_ERROR_TIMEOUT:
+                return None
+            raise
+        if data.eventType != library.nvmlEventTypeXidCriticalError:
+            return None
+        return XidEvent(self._read_uuid(data.device), int(data.eventData))
+
+    def _register(self, gpu: Gpu) -> Coverage:
+        library = self._library
+        wanted = (
+            library.nvmlEventTypeXidCriticalError
+            | library.nvmlEventTypeDoubleBitEccError
+            | library.nvmlEventTypeSingleBitEccError
+        )
+        try:
+            handle = find_handle(library, gpu.uuid)
+            supported = library.nvmlDeviceGetSupportedEventTypes(handle)
+        except library.NVMLError:
+            return Coverage.FAILED
+        try:
+            library.nvmlDeviceRegisterEvents(handle, supported & wanted, self._events)
+        except library.NVMLError as error:
+            return Coverage.UNSUPPORTED if error.value == library.NVML_ERROR_NOT_SUPPORTED else Coverage.FAILED
+        return Coverage.WATCHED
+
+    def _read_uuid(self, handle: Any) -> str | None:
+        try:
+            return decode_text(self._library.nvmlDeviceGetUUID(handle))
+        except self._library.NVMLError:
+            return None

@@ -1,0 +1,94 @@
+"""One thread for calls that may block or never return, each with a deadline.
+
+The driver's library is synchronous, and a card that hangs takes its caller with it: so the calls have a thread, and the
+caller goes on without an answer when the time is over.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from gpuloom.node.errors import DriverSilentError
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A call and where its result goes."""
+
+    name: str
+    call: Callable[[], Any]
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+
+
+class Worker:
+    """Runs calls one after another. The thread starts with the first and does not keep the process alive."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._overdue: _Job | None = None
+
+    async def call(self, name: str, call: Callable[[], _T], *, timeout_s: float) -> _T:
+        """Run `call` on the thread; `name` says in errors what the driver was asked.
+
+        Raises DriverSilentError after the time, at once while an earlier call still hangs, and what the call raises.
+        """
+        if self._overdue is not None and not self._overdue.future.done():
+            raise DriverSilentError(f"the NVIDIA driver still hangs in an earlier call ({self._overdue.name})")
+        self._start()
+        loop = asyncio.get_running_loop()
+        job = _Job(name, call, loop.create_future(), loop)
+        job.future.add_done_callback(_forget)
+        self._jobs.put(job)
+        done, _ = await asyncio.wait({job.future}, timeout=timeout_s)
+        if not done:
+            self._overdue = job
+            raise DriverSilentError(f"the NVIDIA driver did not answer within {timeout_s:g} s ({name})")
+        result: _T = job.future.result()
+        return result
+
+    def close(self) -> None:
+        """Let the thread end after its present call."""
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread = None
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=_work, args=(self._jobs,), name=self._name, daemon=True)
+            self._thread.start()
+
+
+def _work(jobs: SimpleQueue[_Job | None]) -> None:
+    while job := jobs.get():
+        try:
+            result = job.call()
+        except Exception as error:  # noqa: BLE001 - whoever waits for the call is told
+            _settle(job, partial(job.future.set_exception, error))
+        else:
+            _settle(job, partial(job.future.set_result, result))
+
+
+def _settle(job: _Job, settle: Callable[[], None]) -> None:
+    def settle_once() -> None:
+        if not job.future.done():
+            settle()
+
+    # The loop may be closed by now: then nobody waits any more.
+    with suppress(RuntimeError):
+        job.loop.call_soon_threadsafe(settle_once)
+
+
+def _forget(future: asyncio.Future[Any]) -> None:
+    """Let a failure be nobody's business when whoever asked has gone away."""
+    if not future.cancelled():
+        future.exception()

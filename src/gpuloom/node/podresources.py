@@ -1,0 +1,113 @@
+"""Compares what was granted with what the kubelet did: the kubelet never says for which pod it asks (binding 3).
+
+It finds out and reports, and changes nothing. A finding means that a container runs with another pod's share.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+
+import grpc
+import structlog
+
+from gpuloom.kube.recorder import EventRecorder
+from gpuloom.node.api import podresources_pb2 as api
+from gpuloom.node.api.podresources_pb2_grpc import PodResourcesListerStub
+from gpuloom.node.clock import Sleep
+from gpuloom.node.errors import KubeletError
+from gpuloom.node.server import dial
+from gpuloom.node.settings import NodeSettings
+from gpuloom.wire.objects import Pod
+
+_DEADLINE_S = 5.0
+_DELAYS_S = (1.0, 2.0, 4.0, 8.0)
+_MOST_CHECKS = 100
+_LARGEST_ANSWER_BYTES = 64 * 2**20
+_log = structlog.get_logger(__name__)
+
+PodName = tuple[str, str]
+"""Namespace and name."""
+
+
+async def read_holders(settings: NodeSettings) -> Mapping[str, Collection[PodName]]:
+    """Ask the kubelet which pods hold which device ids of our resource.
+
+    An init container's id may be another container's too. Raises KubeletError when it does not answer.
+    """
+    try:
+        async with dial(settings.pod_resources_socket, largest_message_bytes=_LARGEST_ANSWER_BYTES) as channel:
+            answer = await PodResourcesListerStub(channel).List(api.ListPodResourcesRequest(), timeout=_DEADLINE_S)
+    except grpc.aio.AioRpcError as error:
+        raise KubeletError(
+            f"kubelet at {settings.pod_resources_socket} does not tell who holds devices: {error.details()}"
+        ) from error
+    holders: dict[str, set[PodName]] = {}
+    for pod in answer.pod_resources:
+        for container in pod.containers:
+            for devices in container.devices:
+                if devices.resource_name == settings.resource_name:
+                    for each in devices.device_ids:
+                        holders.setdefault(each, set()).add((pod.namespace, pod.name))
+    return holders
+
+
+class AllocationCheck:
+    """Checks every served pod a little later; an async context manager is not needed, ``close`` ends the checks.
+
+    ``findings`` counts mismatches, ``dropped`` checks that were not made because too many were waiting.
+    """
+
+    def __init__(self, settings: NodeSettings, events: EventRecorder, *, sleep: Sleep = asyncio.sleep) -> None:
+        self.findings = 0
+        self.dropped = 0
+        self._settings = settings
+        self._events = events
+        self._sleep = sleep
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, pod: Pod, ids: Sequence[str]) -> None:
+        """Check soon that this pod holds these device ids."""
+        if len(self._tasks) >= _MOST_CHECKS:
+            self.dropped += 1
+            _log.warning("allocation is not checked, too many wait", pod=pod.full_name, dropped=self.dropped)
+            return
+        task = asyncio.create_task(self._check(pod, frozenset(ids)), name=f"check allocation of {pod.full_name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """End all checks."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _check(self, pod: Pod, ids: frozenset[str]) -> None:
+        """Look until the kubelet knows who holds the ids; one that never does has given the pod up."""
+        for delay_s in _DELAYS_S:
+            await self._sleep(delay_s)
+            try:
+                holders = await read_holders(self._settings)
+            except KubeletError as error:
+                _log.info("allocation cannot be checked", pod=pod.full_name, error=str(error))
+                return
+            found = {name for each in ids for name in holders.get(each, ())}
+            if found:
+                self._compare(pod, found)
+                return
+
+    def _compare(self, pod: Pod, found: Collection[PodName]) -> None:
+        if (pod.namespace, pod.name) in found:
+            return
+        self.findings += 1
+        names = ", ".join(sorted("/".join(name) for name in found))
+        message = f"the kubelet gave this pod's share of a card to {names}: delete both pods"
+        _log.error("share given to another pod", pod=pod.full_name, holders=names)
+        self._events.record(
+            kind="Pod",
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.metadata.uid,
+            type="Warning",
+            reason="ShareGivenToAnotherPod",
+            message=message,
+        )

@@ -1,0 +1,21 @@
+"""A simulated machine behind the NVML port: cards, links and faults that a TOML file describes."""
+
+from gpuloom.node.simulated.description import (
+    CardGroup,
+    Fault,
+    MachineDescription,
+    load_machine,
+    parse_machine,
+    shipped_machines,
+)
+from gpuloom.node.simulated.machine import SimulatedMachine
+
+__all__ = [
+    "CardGroup",
+    "Fault",
+    "MachineDescription",
+    "SimulatedMachine",
+    "load_machine",
+    "parse_machine",
+    "shipped_machines",
+]

@@ -1,0 +1,217 @@
+"""A simulated machine. It knows nothing of the plugin that reads it.
+
+The cards' UUIDs follow from the node's name and the card's index, so every start of the same node finds the same
+cards.
+"""
+
+import asyncio
+import uuid
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+from typing import Self
+
+import structlog
+
+from gpuloom.node.errors import CardReadError, DriverSilentError, MachineError
+from gpuloom.node.nvml import Ancestor, Coverage, Gpu, Interconnect, NvLink, XidEvent
+from gpuloom.node.simulated.description import (
+    CardGroup,
+    Fault,
+    MachineDescription,
+    SimulatedProfile,
+    load_machine,
+)
+from gpuloom.node.simulated.mig import SimulatedMig
+
+_TICK_S = 1.0
+_MOST_EVENTS = 1000
+_SWITCH_BUS_ID = "00000000:FF:00.0"
+_log = structlog.get_logger(__name__)
+
+
+class SimulatedMachine:
+    """The cards of a description on a node; a test or the demo may make them sick and well again.
+
+    With `source`, the file of the description, faults and health follow the file as it is edited.
+    """
+
+    def __init__(
+        self, node_name: str, description: MachineDescription, *, source: Path | None = None, tick_s: float = _TICK_S
+    ) -> None:
+        self._node_name = node_name
+        self._source = source
+        self._read_at = _modified(source)
+        self._tick_s = tick_s
+        self._groups = _spread(description)
+        self._gpus = _make_gpus(node_name, self._groups)
+        self._faults: tuple[Fault, ...] = ()
+        self._events: deque[XidEvent] = deque(maxlen=_MOST_EVENTS)
+        self._stirred = asyncio.Event()
+        self._mig = SimulatedMig(self._find_profiles, self._obey)
+        self._put_faults(description.faults)
+
+    @classmethod
+    def load(cls, node_name: str, name_or_path: str) -> Self:
+        """Make the machine of a shipped description, or of a file that it then follows.
+
+        Raises MachineError.
+        """
+        path = Path(name_or_path)
+        return cls(node_name, load_machine(name_or_path), source=path if path.is_file() else None)
+
+    @property
+    def mig(self) -> SimulatedMig:
+        """See :class:`~gpuloom.node.nvml.Nvml`; tests find its doors here."""
+        return self._mig
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The cards as they are now, in the order of their indexes."""
+        return tuple(replace(gpu, healthy=gpu.healthy and not self._has("lost", gpu.index)) for gpu in self._gpus)
+
+    async def read_gpus(self) -> tuple[Gpu, ...]:
+        """See :class:`~gpuloom.node.nvml.Nvml`."""
+        await self._obey(None)
+        return self.gpus
+
+    async def watch_events(self) -> Mapping[str, Coverage]:
+        """See :class:`~gpuloom.node.nvml.Nvml`."""
+        await self._obey(None)
+        return {gpu.uuid: Coverage.WATCHED if gpu.healthy else Coverage.FAILED for gpu in self.gpus}
+
+    async def wait_for_event(self) -> XidEvent | None:
+        """See :class:`~gpuloom.node.nvml.Nvml`."""
+        await self._obey(None)
+        if not self._events:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._tick_s):
+                    await self._stirred.wait()
+        self._stirred.clear()
+        self._follow_source()
+        return self._events.popleft() if self._events else None
+
+    async def probe(self, uuid: str) -> None:
+        """See :class:`~gpuloom.node.nvml.Nvml`."""
+        gpu = self._find(uuid)
+        await self._obey(gpu.index)
+        if not gpu.healthy:
+            raise CardReadError(f"simulated card {uuid} is lost")
+
+    async def read_interconnect(self, uuids: Sequence[str]) -> Interconnect:
+        """See :class:`~gpuloom.node.nvml.Nvml`; cards of one NUMA node have that in common, others nothing."""
+        await self._obey(None)
+        gpus = [self._find(uuid) for uuid in uuids]
+        ancestors = {
+            (one.uuid, other.uuid): Ancestor.NODE if one.numa == other.numa else Ancestor.SYSTEM
+            for one, other in permutations(gpus, 2)
+        }
+        return Interconnect(ancestors, {gpu.uuid: self._links(gpu) for gpu in gpus})
+
+    async def set_health(self, card_uuid: str, *, healthy: bool) -> None:
+        """Take one card off the bus, or put it back.
+
+        Raises MachineError when the machine has no such card.
+        """
+        self._find(card_uuid)
+        self._gpus = tuple(replace(gpu, healthy=healthy) if gpu.uuid == card_uuid else gpu for gpu in self._gpus)
+        self._stirred.set()
+
+    def raise_xid(self, card_uuid: str | None, xid: int) -> None:
+        """Report a critical error of a card, or of one that cannot be told (None)."""
+        self._events.append(XidEvent(card_uuid, xid))
+        self._stirred.set()
+
+    def set_faults(self, faults: Iterable[Fault]) -> None:
+        """Let these faults, and no others, be in force from now on."""
+        self._put_faults(tuple(faults))
+
+    def _put_faults(self, faults: tuple[Fault, ...]) -> None:
+        for fault in faults:
+            if fault.kind == "xid" and fault not in self._faults:
+                self._events.append(XidEvent(None if fault.card is None else self._gpus[fault.card].uuid, fault.xid))
+        self._faults = faults
+        self._stirred.set()
+
+    def _follow_source(self) -> None:
+        """Take over an edited description; one that cannot be used changes nothing."""
+        if self._source is None or (modified := _modified(self._source)) == self._read_at:
+            return
+        self._read_at = modified
+        try:
+            description = load_machine(str(self._source))
+        except MachineError as error:
+            _log.error("machine description cannot be used, keeping the last one", error=str(error))
+            return
+        self._groups = _spread(description)
+        self._gpus = _make_gpus(self._node_name, self._groups)
+        self._put_faults(description.faults)
+        _log.info("machine description has changed", source=str(self._source), cards=len(self._gpus))
+
+    async def _obey(self, card: int | None) -> None:
+        """Suffer the faults of the driver and of one card."""
+        for fault in self._faults:
+            if fault.card not in {None, card}:
+                continue
+            if fault.kind == "slow":
+                await asyncio.sleep(fault.delay_s)
+            elif fault.kind == "silent":
+                raise DriverSilentError("the simulated driver does not answer")
+            elif fault.kind == "failing":
+                raise CardReadError("the simulated driver fails")
+
+    def _has(self, kind: str, card: int) -> bool:
+        return any(fault.kind == kind and fault.card == card for fault in self._faults)
+
+    def _find(self, card_uuid: str) -> Gpu:
+        for gpu in self.gpus:
+            if gpu.uuid == card_uuid:
+                return gpu
+        raise MachineError(f"the simulated machine has no card {card_uuid}")
+
+    def _find_profiles(self, card_uuid: str) -> tuple[Gpu, Sequence[SimulatedProfile]]:
+        gpu = self._find(card_uuid)
+        return gpu, self._groups[gpu.index].mig_profiles
+
+    def _links(self, gpu: Gpu) -> tuple[NvLink, ...]:
+        group = self._groups[gpu.index]
+        peers = [
+            other
+            for other, its_group in zip(self._gpus, self._groups, strict=True)
+            if its_group is group and other.uuid != gpu.uuid
+        ]
+        to_peers = [NvLink(peer.pci_bus_id) for peer in peers for _ in range(group.peer_links)]
+        return (*to_peers, *(NvLink(_SWITCH_BUS_ID, to_switch=True) for _ in range(group.switch_links)))
+
+
+def _spread(description: MachineDescription) -> tuple[CardGroup, ...]:
+    """Give the group of every card, by index."""
+    return tuple(group for group in description.cards for _ in range(group.count))
+
+
+def _make_gpus(node_name: str, groups: Sequence[CardGroup]) -> tuple[Gpu, ...]:
+    return tuple(
+        Gpu(
+            uuid=f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{index}.{node_name}')}",
+            index=index,
+            name=group.model,
+            memory_mib=group.memory_mib,
+            pci_bus_id=f"{index // 16:08x}:{index % 16 + 1:02x}:00.0".upper(),
+            numa=group.numa,
+            healthy=group.healthy,
+            minor=index,
+        )
+        for index, group in enumerate(groups)
+    )
+
+
+def _modified(path: Path | None) -> int | None:
+    if path is None:
+        return None
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None

@@ -1,0 +1,129 @@
+"""A real cluster of one node whose cards a test may make sick, and whose kubelet and plugin it may restart."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from harness.cluster import Cluster
+from harness.gpuloom import GPULOOM, PLACE_LIBRARY, Installation
+from harness.objects import BUSYBOX_IMAGE, PODS
+from harness.processes import ChildProcess
+
+CARDS = '[[cards]]\nmodel = "Tesla M60"\nmemory_mib = 8192\ncount = 2\n'
+HEALTHY_DEVICES = 20
+RESOURCE = "nvidia.com/gpu"
+SHOW_SHARE = "env; sleep 3600"
+
+
+class Site(Installation):
+    """gpuloom on a real cluster; the plugin's cards are described by a file that it follows."""
+
+    def __init__(
+        self, cluster: Cluster, directory: Any, *, cards: str = CARDS, devices: int = HEALTHY_DEVICES, flags: Any = ()
+    ):
+        """Prepare the installation; its plugin has more `flags` and is started when it offers so many `devices`."""
+        super().__init__(cluster, directory, machine=cards)
+        self.node = cluster.node
+        self.api = cluster.control_plane.api
+        self.starts = 0
+        self.devices = devices
+        self.flags = flags
+
+    def start_plugin(self) -> None:
+        self.starts += 1
+        command = [
+            GPULOOM,
+            "device-plugin",
+            f"--node-name={self.node.name}",
+            f"--cards={self.cards}",
+            f"--kubeconfig={self._cluster.control_plane.kubeconfig}",
+            "--health-recovery-s=1",
+            *self.flags,
+        ]
+        self.plugin = self.node.popen(f"device-plugin-{self.starts}", command)
+        self.plugin.wait_until(lambda: self.allocatable() == self.devices, what="offering its cards")
+
+    def restart_kubelet(self) -> ChildProcess:
+        """End the node's kubelet and start it again as it was started; its containers go on."""
+        pid = self.node.run(["pidof", "kubelet"]).strip()
+        command = self.node.run(["cat", f"/proc/{pid}/cmdline"]).split("\0")[:-1]
+        before = self.node.run(["stat", "-c", "%i %y", self.kubelet_socket])
+        self.node.run(["kill", pid])
+        kubelet = self.node.popen("kubelet-again", command)
+        kubelet.wait_until(
+            lambda: self.node.run(["sh", "-c", f"stat -c '%i %y' {self.kubelet_socket} || true"]) not in {before, ""},
+            what="taking registrations",
+        )
+        return kubelet
+
+    kubelet_socket = "/var/lib/kubelet/device-plugins/kubelet.sock"
+
+    @property
+    def cards(self) -> Any:
+        return self.node.directory / "cards.toml"
+
+    def allocatable(self) -> int:
+        node = self.api.get(f"/api/v1/nodes/{self.node.name}")
+        return int(node["status"]["allocatable"].get(RESOURCE, "0"))
+
+    def wait_for_devices(self, count: int) -> None:
+        self.api.wait_for(
+            f"/api/v1/nodes/{self.node.name}",
+            lambda node: node["status"]["allocatable"].get(RESOURCE) == str(count),
+        )
+
+    def describe_cards(self, faults: str = "") -> None:
+        self.cards.write_text(self._machine + faults)
+
+    def _start_device_plugin(self) -> None:
+        self.describe_cards()
+        self.node.run(["sh", "-c", PLACE_LIBRARY])
+        self.start_plugin()
+
+
+@pytest.fixture(scope="module")
+def site(real_node_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with (
+        Cluster(tmp_path_factory.mktemp("cluster")) as cluster,
+        Site(cluster, tmp_path_factory.mktemp("gpuloom")) as site,
+    ):
+        yield site
+
+
+@pytest.fixture
+def start(site: Site) -> Iterator[Callable[..., None]]:
+    """Create pods whose containers ask for so many MiB of a card each; they are deleted after the test."""
+    names = []
+
+    def start(name: str, memory_mib: Sequence[int], *, init_memory_mib: Sequence[int] = ()) -> None:
+        names.append(name)
+        body = {
+            "metadata": {"name": name},
+            "spec": {
+                "containers": [_container(f"c{place}", size) for place, size in enumerate(memory_mib)],
+                "initContainers": [
+                    _container(f"i{place}", size, command="env") for place, size in enumerate(init_memory_mib)
+                ],
+                "restartPolicy": "Never",
+                "terminationGracePeriodSeconds": 0,
+                "automountServiceAccountToken": False,
+            },
+        }
+        site.api.create(PODS, body)
+
+    yield start
+    for name in names:
+        if site.api.answers(f"{PODS}/{name}"):
+            site.api.delete(f"{PODS}/{name}")
+    site.api.wait_for(PODS, lambda found: not {pod["metadata"]["name"] for pod in found["items"]} & {*names})
+
+
+def _container(name: str, memory_mib: int, *, command: str = SHOW_SHARE) -> Mapping[str, Any]:
+    return {
+        "name": name,
+        "image": BUSYBOX_IMAGE,
+        "imagePullPolicy": "Never",
+        "command": ["sh", "-c", command],
+        "resources": {"limits": {RESOURCE: "1", "nvidia.com/gpumem": str(memory_mib)}},
+    }

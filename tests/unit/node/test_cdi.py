@@ -1,0 +1,71 @@
+"""Specifications for container runtimes; a script stands for NVIDIA's tool."""
+
+from dataclasses import replace
+
+import pytest
+
+from gpuloom.node.cdi import build_commands, write_specs
+from gpuloom.node.errors import ConfigurationError, KubeletError
+from gpuloom.node.settings import InjectionSettings
+
+VENDOR = "k8s.device-plugin.nvidia.com"
+
+
+@pytest.fixture
+def cdi(settings, tmp_path):
+    injection = InjectionSettings(
+        list_strategies=("cdi-cri",), driver_parts=("gds",), driver_root="/drv", dev_root="/dv"
+    )
+    return replace(settings, host_root=tmp_path, injection=injection)
+
+
+@pytest.fixture
+def tool(tmp_path, monkeypatch):
+    """Put a shell script in the tool's place."""
+
+    def install(script):
+        (tmp_path / "bin").mkdir()
+        path = tmp_path / "bin/nvidia-ctk"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+
+    return install
+
+
+def test_the_cards_and_every_part_of_the_driver_get_a_specification(cdi, tmp_path):
+    cards, part = build_commands(cdi)
+    common = ["--nvidia-cdi-hook-path=/usr/bin/nvidia-cdi-hook", "--driver-root=/drv", "--dev-root=/dv"]
+    start = ["nvidia-ctk", "cdi", "generate"]
+    target = f"--output={tmp_path}/var/run/cdi/{VENDOR}"
+    assert cards == [
+        *start, f"{target}-gpu.json", "--format=json", f"--vendor={VENDOR}", "--class=gpu", *common,
+        "--device-name-strategy=uuid",
+    ]  # fmt: skip
+    assert part == [
+        *start, f"{target}-gds.json", "--format=json", f"--vendor={VENDOR}", "--class=gds", *common, "--mode=gds",
+    ]  # fmt: skip
+
+
+async def test_the_tool_is_run_for_each(cdi, tool, tmp_path):
+    tool(f'echo "$@" >> {tmp_path}/calls')
+    await write_specs(cdi)
+    assert len((tmp_path / "calls").read_text().splitlines()) == 2
+
+
+async def test_without_cdi_the_tool_is_not_run(settings, tool, tmp_path):
+    tool(f"touch {tmp_path}/called")
+    await write_specs(settings)
+    assert not (tmp_path / "called").exists()
+
+
+async def test_a_missing_tool_says_what_to_install(cdi, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="install the NVIDIA container toolkit"):
+        await write_specs(cdi)
+
+
+async def test_a_tool_that_fails_is_quoted(cdi, tool):
+    tool("echo first >&2; echo no driver here >&2; exit 1")
+    with pytest.raises(KubeletError, match="cannot write a CDI specification: no driver here"):
+        await write_specs(cdi)

@@ -1,0 +1,273 @@
+"""The NVML port over a library that is not the real one but has its functions."""
+
+import asyncio
+import threading
+
+import pynvml
+import pytest
+from unit.node.fake_pynvml import FakeCard, FakeNvml
+
+from gpuloom.node.errors import CardReadError, DriverMissingError, DriverSilentError
+from gpuloom.node.nvidia import DriverNvml
+from gpuloom.node.nvml import Ancestor, Coverage, Gpu, NvLink, XidEvent
+
+LOST = FakeNvml.NVML_ERROR_GPU_IS_LOST
+REFUSED = FakeNvml.NVML_ERROR_NOT_SUPPORTED
+
+
+@pytest.fixture
+def library():
+    return FakeNvml(FakeCard("GPU-a"), FakeCard("GPU-b", bus_id="00000000:5E:00.0", minor=1))
+
+
+@pytest.fixture
+async def driver(library, tmp_path):
+    async with DriverNvml(library, sysfs=tmp_path) as driver:
+        yield driver
+
+
+def test_every_function_of_the_fake_is_one_of_the_real_library():
+    names = [name for name in dir(FakeNvml) if name.startswith(("nvml", "NVML"))]
+    assert [name for name in names if not hasattr(pynvml, name)] == []
+
+
+def test_every_constant_of_the_fake_is_that_of_the_real_library():
+    names = [name for name in vars(FakeNvml) if name.startswith(("NVML_E", "nvmlEventType"))]
+    assert {name: getattr(FakeNvml, name) for name in names} == {name: getattr(pynvml, name) for name in names}
+
+
+async def test_a_card_is_what_the_driver_tells(driver):
+    assert (await driver.read_gpus())[1] == Gpu(
+        uuid="GPU-b", index=1, name="NVIDIA A40", memory_mib=46068, pci_bus_id="00000000:5E:00.0", numa=0, minor=1
+    )
+
+
+@pytest.mark.parametrize(("text", "numa"), [("1\n", 1), ("-1\n", 0), ("", 0)])
+async def test_the_numa_node_is_that_of_sysfs(driver, tmp_path, text, numa):
+    folder = tmp_path / "bus/pci/devices/0000:3b:00.0"
+    folder.mkdir(parents=True)
+    (folder / "numa_node").write_text(text)
+    assert [gpu.numa for gpu in await driver.read_gpus()] == [numa, 0]
+
+
+async def test_a_card_with_unified_memory_has_none_to_tell(driver, library):
+    library.cards[0].errors["nvmlDeviceGetMemoryInfo"] = REFUSED
+    assert [gpu.memory_mib for gpu in await driver.read_gpus()] == [None, 46068]
+
+
+async def test_a_card_without_a_device_file_has_no_minor(driver, library):
+    library.cards[0].errors["nvmlDeviceGetMinorNumber"] = REFUSED
+    assert (await driver.read_gpus())[0].minor is None
+
+
+async def test_the_library_is_initialised_once(driver, library):
+    await driver.read_gpus()
+    await driver.read_gpus()
+    assert library.initialised == 1
+
+
+async def test_a_machine_without_a_driver_is_told_apart(driver, library):
+    library.errors["nvmlInit"] = FakeNvml.NVML_ERROR_LIBRARY_NOT_FOUND
+    with pytest.raises(DriverMissingError, match="install or load it"):
+        await driver.read_gpus()
+
+
+async def test_a_driver_that_appears_is_used(driver, library):
+    library.errors["nvmlInit"] = FakeNvml.NVML_ERROR_LIBRARY_NOT_FOUND
+    with pytest.raises(DriverMissingError):
+        await driver.read_gpus()
+    del library.errors["nvmlInit"]
+    assert len(await driver.read_gpus()) == 2
+
+
+async def test_a_driver_that_was_loaded_anew_is_initialised_anew(driver, library):
+    await driver.read_gpus()
+    library.errors["nvmlDeviceGetCount"] = FakeNvml.NVML_ERROR_UNINITIALIZED
+    with pytest.raises(CardReadError):
+        await driver.read_gpus()
+    del library.errors["nvmlDeviceGetCount"]
+    await driver.read_gpus()
+    assert library.initialised == 2
+
+
+async def test_a_driver_that_fails_is_an_error_to_try_again(driver, library):
+    library.errors["nvmlDeviceGetCount"] = FakeNvml.NVML_ERROR_UNKNOWN
+    with pytest.raises(CardReadError, match="cannot read its cards: error 999"):
+        await driver.read_gpus()
+
+
+async def test_a_card_that_never_answered_is_an_error_to_try_again(driver, library):
+    library.cards[0].errors["nvmlDeviceGetHandleByIndex"] = LOST
+    with pytest.raises(CardReadError):
+        await driver.read_gpus()
+
+
+async def test_a_card_that_is_lost_stays_in_the_list_as_unhealthy(driver, library):
+    await driver.read_gpus()
+    library.cards[0].errors["nvmlDeviceGetHandleByIndex"] = LOST
+    assert [(gpu.uuid, gpu.healthy) for gpu in await driver.read_gpus()] == [("GPU-a", False), ("GPU-b", True)]
+
+
+async def test_a_card_that_the_driver_does_not_count_any_more_stays_as_unhealthy(driver, library):
+    await driver.read_gpus()
+    del library.cards[1]
+    assert [(gpu.uuid, gpu.healthy) for gpu in await driver.read_gpus()] == [("GPU-a", True), ("GPU-b", False)]
+
+
+async def test_a_card_that_comes_back_is_healthy(driver, library):
+    await driver.read_gpus()
+    library.cards[0].errors["nvmlDeviceGetName"] = LOST
+    await driver.read_gpus()
+    library.cards[0].errors.clear()
+    assert [gpu.healthy for gpu in await driver.read_gpus()] == [True, True]
+
+
+async def test_a_probe_asks_for_name_and_memory(driver, library):
+    library.cards[1].errors["nvmlDeviceGetMemoryInfo"] = LOST
+    await driver.probe("GPU-a")
+    with pytest.raises(CardReadError, match="cannot read card GPU-b"):
+        await driver.probe("GPU-b")
+
+
+async def test_events_are_asked_for_as_far_as_the_card_has_them(driver, library):
+    library.cards[1].events = 8
+    await driver.watch_events()
+    assert library.registered == [("GPU-a", 11), ("GPU-b", 8)]
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "coverage"),
+    [
+        ("nvmlDeviceGetHandleByUUID", LOST, Coverage.FAILED),
+        ("nvmlDeviceGetSupportedEventTypes", REFUSED, Coverage.FAILED),
+        ("nvmlDeviceRegisterEvents", REFUSED, Coverage.UNSUPPORTED),
+        ("nvmlDeviceRegisterEvents", FakeNvml.NVML_ERROR_UNKNOWN, Coverage.FAILED),
+    ],
+)
+async def test_a_card_that_cannot_be_watched_is_told(driver, library, function, error, coverage):
+    library.cards[0].errors[function] = error
+    assert await driver.watch_events() == {"GPU-a": coverage, "GPU-b": Coverage.WATCHED}
+
+
+async def test_watching_anew_gives_the_old_events_back(driver, library):
+    await driver.watch_events()
+    await driver.watch_events()
+    assert library.freed == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "event"), [(8, XidEvent("GPU-a", 79)), (2, None), (1, None)], ids=["xid", "double bit", "single bit"]
+)
+async def test_only_a_critical_error_is_an_event(driver, library, kind, event):
+    await driver.watch_events()
+    library.events.append((library.cards[0], kind, 79))
+    assert await driver.wait_for_event() == event
+
+
+async def test_a_wait_without_an_event_is_no_event(driver):
+    await driver.watch_events()
+    assert await driver.wait_for_event() is None
+
+
+async def test_an_event_of_a_card_that_cannot_be_told_has_none(driver, library):
+    await driver.watch_events()
+    library.cards[0].errors["nvmlDeviceGetUUID"] = LOST
+    library.events.append((library.cards[0], 8, 79))
+    assert await driver.wait_for_event() == XidEvent(None, 79)
+
+
+async def test_a_wait_that_fails_is_an_error(driver, library):
+    await driver.watch_events()
+    library.errors["nvmlEventSetWait"] = FakeNvml.NVML_ERROR_UNKNOWN
+    with pytest.raises(CardReadError, match="cannot wait for errors"):
+        await driver.wait_for_event()
+
+
+@pytest.fixture
+def linked(library):
+    one, other = library.cards
+    one.ancestors[other.uuid] = other.ancestors[one.uuid] = 30
+    one.links = [(other.bus_id, 0), ("", 0), ("00000000:C0:00.0", 2)]
+    return one
+
+
+async def test_ancestors_and_enabled_links_are_read(driver, linked):
+    found = await driver.read_interconnect(["GPU-a", "GPU-b"])
+    assert found.ancestors == {("GPU-a", "GPU-b"): Ancestor.HOSTBRIDGE, ("GPU-b", "GPU-a"): Ancestor.HOSTBRIDGE}
+    assert found.links == {
+        "GPU-a": (NvLink("00000000:5E:00.0"), NvLink("00000000:C0:00.0", to_switch=True)),
+        "GPU-b": (),
+    }
+
+
+async def test_a_card_without_links_has_none(driver, linked):
+    linked.errors["nvmlDeviceGetNvLinkState"] = REFUSED
+    assert (await driver.read_interconnect(["GPU-a", "GPU-b"])).links["GPU-a"] == ()
+
+
+async def test_a_link_that_cannot_be_read_fails_the_whole_answer(driver, linked):
+    linked.errors["nvmlDeviceGetNvLinkState"] = LOST
+    with pytest.raises(CardReadError, match="cannot tell how cards are connected"):
+        await driver.read_interconnect(["GPU-a", "GPU-b"])
+
+
+async def test_a_driver_too_old_to_tell_switches_has_links_to_cards_alone(driver, linked):
+    linked.errors["nvmlDeviceGetNvLinkRemoteDeviceType"] = FakeNvml.NVML_ERROR_FUNCTION_NOT_FOUND
+    links = (await driver.read_interconnect(["GPU-a", "GPU-b"])).links["GPU-a"]
+    assert [link.to_switch for link in links] == [False, False]
+
+
+async def test_an_unknown_level_is_an_error(driver, linked):
+    linked.ancestors["GPU-b"] = 70
+    with pytest.raises(CardReadError, match="topology level 70"):
+        await driver.read_interconnect(["GPU-a", "GPU-b"])
+
+
+class HangingNvml(FakeNvml):
+    """A driver whose first question hangs until the test lets it go."""
+
+    def __init__(self):
+        super().__init__(FakeCard("GPU-a"))
+        self.release = threading.Event()
+
+    def nvmlDeviceGetCount(self):  # noqa: N802
+        self.release.wait()
+        return super().nvmlDeviceGetCount()
+
+
+@pytest.fixture
+async def hanging(tmp_path):
+    library = HangingNvml()
+    async with DriverNvml(library, sysfs=tmp_path, deadline_s=0.05) as driver:
+        yield library, driver
+        library.release.set()
+
+
+async def test_a_driver_that_hangs_is_given_up(hanging):
+    _, driver = hanging
+    with pytest.raises(DriverSilentError, match=r"did not answer within 0\.05 s \(read its cards\)"):
+        await driver.read_gpus()
+
+
+async def test_a_driver_that_still_hangs_is_not_asked_again(hanging):
+    _, driver = hanging
+    with pytest.raises(DriverSilentError):
+        await driver.read_gpus()
+    with pytest.raises(DriverSilentError, match="still hangs in an earlier call"):
+        await driver.probe("GPU-a")
+
+
+async def test_a_driver_that_woke_up_is_asked_again(hanging):
+    library, driver = hanging
+    with pytest.raises(DriverSilentError):
+        await driver.read_gpus()
+    library.release.set()
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                gpus = await driver.read_gpus()
+            except DriverSilentError:
+                await asyncio.sleep(0)
+            else:
+                break
+    assert len(gpus) == 1

@@ -1,0 +1,144 @@
+"""Watching a simulated machine; time passes only when the test says so."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gpuloom.node.health import HealthBook, HealthSettings, parse_health
+from gpuloom.node.healthwatch import HealthWatch
+from gpuloom.node.inventory import CardInventory
+from gpuloom.node.simulated import Fault, SimulatedMachine, load_machine
+
+
+class Ward:
+    """A machine of two cards that is watched, and a clock."""
+
+    def __init__(self, settings, health):
+        self.machine = SimulatedMachine("n1", load_machine("two-t4"), tick_s=0)
+        self.book = HealthBook(health)
+        self.inventory = CardInventory(self.machine, settings, self.book)
+        self.now_s = 0.0
+        self.watches = 0
+        self._watch = HealthWatch(self, self.inventory, self.book, health, sleep=self._sleep, now=lambda: self.now_s)
+
+    def __getattr__(self, name):
+        return getattr(self.machine, name)
+
+    async def watch_events(self):
+        self.watches += 1
+        return await self.machine.watch_events()
+
+    async def _sleep(self, seconds):
+        del seconds
+        await asyncio.sleep(0)
+
+    async def wait_for_health(self, *expected):
+        async with asyncio.timeout(5):
+            while [card.healthy for card in self.inventory.cards] != [*expected]:  # noqa: ASYNC110 - the inventory is read by itself
+                await asyncio.sleep(0)
+
+    async def wait_for_watches(self, count):
+        async with asyncio.timeout(5):
+            while self.watches < count:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+
+    @property
+    def first(self):
+        return self.machine.gpus[0].uuid
+
+    @asynccontextmanager
+    async def watching(self):
+        running = asyncio.create_task(self._watch.run())
+        try:
+            await self.wait_for_health(True, True)
+            yield
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+
+
+@pytest.fixture
+async def make_ward(settings):
+    return lambda health=HealthSettings(): Ward(settings, health)  # noqa: B008 - frozen
+
+
+@pytest.fixture
+def ward(make_ward):
+    return make_ward()
+
+
+async def test_a_critical_error_makes_its_card_unhealthy(ward):
+    async with ward.watching():
+        ward.raise_xid(ward.first, 79)
+        await ward.wait_for_health(False, True)
+
+
+async def test_a_lost_card_is_unhealthy_until_it_is_back(ward):
+    async with ward.watching():
+        ward.set_faults([Fault(kind="lost", card=0)])
+        await ward.wait_for_health(False, True)
+        ward.set_faults([])
+        await ward.wait_for_health(True, True)
+
+
+async def test_a_card_recovers_after_its_time(ward):
+    async with ward.watching():
+        ward.raise_xid(ward.first, 79)
+        await ward.wait_for_health(False, True)
+        ward.now_s = 300
+        await ward.wait_for_health(True, True)
+
+
+async def test_a_card_that_does_not_answer_its_probe_stays_unhealthy(ward):
+    async with ward.watching():
+        ward.raise_xid(ward.first, 79)
+        await ward.wait_for_health(False, True)
+        ward.set_faults([Fault(kind="failing", card=0)])
+        watches = ward.watches
+        ward.now_s = 300
+        await ward.wait_for_watches(watches + 1)
+        assert ward.first in ward.book.sick
+
+
+async def test_a_card_that_failed_its_probe_recovers_a_time_later(ward):
+    async with ward.watching():
+        ward.raise_xid(ward.first, 79)
+        await ward.wait_for_health(False, True)
+        ward.set_faults([Fault(kind="failing", card=0)])
+        ward.now_s = 300
+        await ward.wait_for_watches(2)
+        ward.set_faults([])
+        ward.now_s = 600
+        await ward.wait_for_health(True, True)
+
+
+@pytest.mark.parametrize("kind", ["failing", "silent"])
+async def test_a_driver_that_reports_nothing_makes_all_cards_unhealthy(ward, kind):
+    async with ward.watching():
+        ward.set_faults([Fault(kind=kind)])
+        await ward.wait_for_health(False, False)
+
+
+async def test_after_three_failed_waits_the_watch_is_made_anew(ward):
+    async with ward.watching():
+        ward.set_faults([Fault(kind="failing")])
+        await ward.wait_for_watches(2)
+
+
+async def test_cards_recover_with_their_driver(ward):
+    async with ward.watching():
+        ward.set_faults([Fault(kind="failing")])
+        await ward.wait_for_health(False, False)
+        ward.set_faults([])
+        ward.now_s = 300
+        await ward.wait_for_health(True, True)
+
+
+async def test_errors_are_not_watched_where_none_counts(make_ward):
+    ward = make_ward(parse_health("all", ""))
+    async with ward.watching():
+        ward.raise_xid(ward.first, 79)
+        ward.set_faults([Fault(kind="lost", card=1)])
+        await ward.wait_for_health(True, False)
+    assert ward.watches == 0

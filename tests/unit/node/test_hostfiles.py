@@ -1,0 +1,70 @@
+"""Files of the host, below a folder that stands for it."""
+
+from dataclasses import replace
+
+import pytest
+
+from gpuloom.node.errors import NodeError
+from gpuloom.node.hostfiles import check_library, find_library, look_up, prepare_directories
+
+PLAIN = "/usr/local/vgpu/libvgpu.so"
+
+
+@pytest.fixture
+def host(settings, tmp_path):
+    """Settings whose host has a folder for the limiter, and a way to put files into it."""
+    (tmp_path / "usr/local/vgpu").mkdir(parents=True)
+    return replace(settings, host_root=tmp_path)
+
+
+def put(host, *names):
+    for name in names:
+        (host.host_root / "usr/local/vgpu" / name).touch()
+
+
+def test_the_plain_library_is_used_where_there_is_no_other(host):
+    put(host, "libvgpu.so")
+    assert find_library(host) == PLAIN
+
+
+def test_a_versioned_library_comes_first(host):
+    put(host, "libvgpu.so", "libvgpu.so.2.9.1")
+    assert find_library(host) == f"{PLAIN}.2.9.1"
+
+
+def test_of_several_versions_the_highest_counts(host):
+    put(host, "libvgpu.so.v2.9.1", "libvgpu.so.v2.10.0", "libvgpu.so.v2.8.12")
+    assert find_library(host) == f"{PLAIN}.v2.10.0"
+
+
+def test_a_file_that_is_being_written_is_no_library(host):
+    put(host, "libvgpu.so", "libvgpu.so.tmp42")
+    assert find_library(host) == PLAIN
+
+
+def test_a_versioned_library_is_enough_to_start(host):
+    put(host, "libvgpu.so.2.9.1")
+    check_library(host)
+
+
+def test_a_missing_library_is_named(host):
+    with pytest.raises(NodeError, match=r"vgpu/libvgpu\.so is missing: install HAMi-core"):
+        check_library(host)
+
+
+def test_a_license_is_found(host):
+    put(host, "license")
+    assert look_up(host).has_license
+
+
+def test_only_control_files_that_are_there_are_passed(host):
+    (host.host_root / "dev").mkdir()
+    (host.host_root / "dev/nvidia-uvm").touch()
+    assert look_up(host).control_files == ("/dev/nvidia-uvm",)
+
+
+def test_a_containers_directory_is_made_afresh(host):
+    prepare_directories(["/cache"], host)
+    (host.host_root / "cache/old").touch()
+    prepare_directories(["/cache"], host)
+    assert [*(host.host_root / "cache").iterdir()] == []
