@@ -50,6 +50,7 @@ def build_app() -> App:
         name="monitor",
         help="Tell Prometheus who uses this node's cards; keep priorities and promises.",
     )
+    app.command("gpuloom.cli.snapshot:run_snapshot", name="snapshot", help="Print a live cluster as a recording.")
     app.command("gpuloom.cli.demo:run_demo", name="demo", help="Show a small cluster with simulated cards at work.")
     app.command("gpuloom.cli.version:print_version", name="version", help="Print the version.")
     return app

@@ -2,12 +2,16 @@
 
 import os
 import sys
+from pathlib import Path
 
 from gpuloom.cli.logs import LogForm, configure_logs
 from gpuloom.cli.outcomes import CommandError
-from gpuloom.cli.process import check_cluster, connect, run_until_signal
+from gpuloom.cli.process import check_cluster, run_until_signal
 from gpuloom.cli.scheduler_flags import SchedulerFlags, make_settings
+from gpuloom.kube.credentials import load_default
 from gpuloom.scheduler.process import SchedulerProcess
+from gpuloom.scheduler.recording.live import run_recorded
+from gpuloom.scheduler.recording.taps import TappedClient
 from gpuloom.scheduler.server import ServerError
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.vendors.profile import ProfileError
@@ -17,6 +21,7 @@ def run_scheduler(
     *,
     kubeconfig: str = "",
     log_format: LogForm = "json",
+    record: Path | None = None,
     flags: SchedulerFlags = SchedulerFlags(),  # noqa: B008 - frozen
 ) -> None:
     """Serve webhook, filter and bind to kube-scheduler.
@@ -27,6 +32,8 @@ def run_scheduler(
         Kubeconfig file; without it KUBECONFIG, the pod's service account or ~/.kube/config.
     log_format:
         How log lines look.
+    record:
+        Write everything that the scheduler is told and answers to this file, for gpuloom replay.
 
     """
     configure_logs(log_format)
@@ -34,13 +41,13 @@ def run_scheduler(
         settings = make_settings(flags, os.environ)
     except (SettingsError, ProfileError) as error:
         raise CommandError(str(error)) from error
-    run_until_signal(_serve(settings, kubeconfig), failures=(ServerError,))
+    run_until_signal(_serve(settings, kubeconfig, record), failures=(ServerError,))
 
 
-async def _serve(settings: SchedulerSettings, kubeconfig: str) -> None:
-    async with connect(kubeconfig) as client:
+async def _serve(settings: SchedulerSettings, kubeconfig: str, record: Path | None) -> None:
+    async with TappedClient(load_default(kubeconfig or None)) as client:
         await check_cluster(client)
-        async with SchedulerProcess(settings, client) as process:
+        async with run_recorded(settings, client, record) if record else SchedulerProcess(settings, client) as process:
             # Whoever started us learns the port that was free.
             sys.stdout.write(f"{process.url}\n")
             sys.stdout.flush()

@@ -1,0 +1,98 @@
+"""The three truths about a node's cards, in comparable form: promises, the kubelet's book, and the driver's. Pure.
+
+Nothing here comes from files that containers can write.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuloom.engine.demand import read_phases
+from gpuloom.engine.usage import Usage, collapse
+from gpuloom.model.card import Card
+from gpuloom.model.share import ContainerShares
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.keys import DEVICES_ALLOCATED
+from gpuloom.wire.mig import decode_mig_instance
+from gpuloom.wire.objects import Pod
+from gpuloom.wire.shares import decode_shares
+
+VENDOR = "NVIDIA"
+
+ContainerName = tuple[str, str, str]
+"""Namespace, pod and container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What a pod of the node was promised; ``cards`` by UUID, ``counts`` is how many devices by container name.
+
+    ``is_readable`` is False when its annotation cannot be read: then nothing is known. A pod that ``has_ended`` has no
+    promise any more.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    cards: Mapping[str, Usage]
+    counts: Mapping[str, int]
+    is_readable: bool = True
+    has_ended: bool = False
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``, as people write it."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """A process that computes on a card; ``pod_uid`` is empty for one that belongs to no pod."""
+
+    card_uuid: str
+    pid: int
+    memory_bytes: int | None
+    pod_uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Truths:
+    """All that can be compared now; what could not be found out is None.
+
+    ``offered`` are the node's cards as registered, by UUID; ``held`` is how many devices each container has according
+    to the kubelet.
+    """
+
+    promises: Sequence[Promise]
+    offered: Mapping[str, Card] | None = None
+    held: Mapping[ContainerName, int] | None = None
+    occupants: Sequence[Occupant] | None = None
+
+
+def read_promise(pod: Pod) -> Promise:
+    """Read what a pod of this node was promised."""
+    meta = pod.metadata
+    text = "" if pod.is_over else pod.annotations.get(DEVICES_ALLOCATED, "")
+    try:
+        containers = [_keep_ours(shares) for shares in decode_shares(text)]
+    except WireError:
+        return Promise(meta.uid, meta.namespace, meta.name, {}, {}, is_readable=False)
+    cards: dict[str, Usage] = {}
+    for uuid, usage in collapse(containers, read_phases(pod)).items():
+        card = _strip(uuid)
+        cards[card] = cards[card] + usage if card in cards else usage
+    counts = {
+        container.name: len(shares) for container, shares in zip(pod.all_containers, containers, strict=False) if shares
+    }
+    return Promise(meta.uid, meta.namespace, meta.name, cards, counts, has_ended=pod.is_over)
+
+
+def _keep_ours(shares: ContainerShares) -> ContainerShares:
+    return tuple(share for share in shares if share.vendor == VENDOR)
+
+
+def _strip(uuid: str) -> str:
+    """Name the card of a share, which may name an instance of it."""
+    try:
+        return decode_mig_instance(uuid).gpu_uuid
+    except WireError:
+        return uuid

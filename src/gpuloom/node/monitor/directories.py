@@ -1,0 +1,83 @@
+"""The directories that containers share with the node: ``<hook path>/containers/<pod UID>_<container>``.
+
+What is in them belongs to containers: looking into one is bounded, and links are not followed.
+"""
+
+import asyncio
+import errno
+import os
+import shutil
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from gpuloom.node.monitor.errors import RegionError
+
+_MOST_ENTRIES = 1000
+_MOST_FILES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerDirectory:
+    """One container's directory."""
+
+    path: str
+    pod_uid: str
+    container: str
+
+
+def list_directories(root: Path) -> tuple[ContainerDirectory, ...]:
+    """List the containers' directories, sorted; whatever else lies there is left out. No folder is an empty one.
+
+    Raises OSError when the folder cannot be read.
+    """
+    try:
+        with os.scandir(root) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except FileNotFoundError:
+        return ()
+    parted = ((name, *name.partition("_")) for name in names)
+    return tuple(
+        ContainerDirectory(f"{root}/{name}", pod_uid, container)
+        for name, pod_uid, _, container in parted
+        if pod_uid and container
+    )
+
+
+def find_region_file(directory: ContainerDirectory) -> str | None:
+    """Find a container's region; None while its program has not made one.
+
+    Raises RegionError when the directory cannot be read, or holds more than one container leaves there.
+    """
+    try:
+        with os.scandir(directory.path) as entries:
+            names = [entry.name for entry in islice(entries, _MOST_ENTRIES + 1)]
+    except OSError as error:
+        raise RegionError(f"cannot be read: {error.strerror}") from error
+    caches = [name for name in names if name.endswith(".cache")]
+    libraries = [name for name in names if name.startswith("libvgpu.so")]
+    if len(names) > _MOST_ENTRIES or len(caches) > 1 or len(caches) + len(libraries) > _MOST_FILES:
+        raise RegionError("holds more files than one container leaves there")
+    return f"{directory.path}/{caches[0]}" if caches else None
+
+
+def read_age_s(directory: ContainerDirectory, now_s: float) -> float:
+    """Tell how long ago the directory was changed.
+
+    Raises OSError.
+    """
+    return now_s - os.lstat(directory.path).st_mtime
+
+
+async def remove_directory(directory: ContainerDirectory) -> None:
+    """Delete a directory with all that is in it; one that is gone is fine.
+
+    Raises OSError.
+    """
+    # On a thread: a container may have left millions of files, or folders in folders without end.
+    try:
+        await asyncio.to_thread(shutil.rmtree, directory.path)
+    except FileNotFoundError:
+        return
+    except RecursionError as error:
+        raise OSError(errno.ELOOP, "its folders are nested too deeply, delete it by hand") from error

@@ -1,0 +1,59 @@
+"""Who must wait for whom on a card, and whose limits count (device plugin 16.2). Pure.
+
+Containers that ran kernels lately are active. An active container blocks those of lower priority (a higher number) on
+its cards; limits on cores count only where somebody else is there to gain from them.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+_BLOCKED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What one container's region says; ``recent`` counts down to 0 without kernels and is negative while blocked."""
+
+    recent: int
+    priority: int
+    cards: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the region shall say from now on."""
+
+    recent: int
+    switch: int
+
+
+Crowd = Mapping[str, Mapping[int, int]]
+"""Card to priority to how many active containers."""
+
+
+def judge(activities: Sequence[Activity]) -> tuple[Verdict, ...]:
+    """Give a verdict for each container of the node, in their order."""
+    aged = [activity.recent - 1 if activity.recent > 0 else activity.recent for activity in activities]
+    crowd = _count(activity for activity, recent in zip(activities, aged, strict=True) if recent > 0)
+    return tuple(_judge_one(activity, recent, crowd) for activity, recent in zip(activities, aged, strict=True))
+
+
+def _count(active: Iterable[Activity]) -> Crowd:
+    crowd: dict[str, Counter[int]] = {}
+    for activity in active:
+        if activity.priority >= 0:
+            for card in activity.cards:
+                crowd.setdefault(card, Counter())[activity.priority] += 1
+    return crowd
+
+
+def _judge_one(activity: Activity, recent: int, crowd: Crowd) -> Verdict:
+    crowds = [crowd[card] for card in activity.cards if card in crowd]
+    blocked = any(priority < activity.priority for one in crowds for priority in one)
+    contended = blocked or any(one.get(activity.priority, 0) > 1 for one in crowds)
+    if blocked and recent >= 0:
+        recent = _BLOCKED
+    elif not blocked and recent < 0:
+        recent = 0
+    return Verdict(recent, switch=int(contended))

@@ -1,0 +1,75 @@
+"""Deletes the directories of pods that are gone (device plugin 16.1).
+
+Apart from the rounds, because a container may have left so much that deleting it takes long.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from gpuloom.node.monitor.complaints import Complaints
+from gpuloom.node.monitor.directories import ContainerDirectory, list_directories, read_age_s, remove_directory
+from gpuloom.wire.objects import Pod
+
+_RETRY_S = 300.0
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why a directory was not deleted, and the Unix time before which that is not tried again."""
+
+    error: str
+    retry_at_s: float
+
+
+class Leftovers:
+    """Tidies the folder `root`; ``removed`` counts directories that were deleted, ``failures`` those that were not.
+
+    A pod may be seen later than its directory: one that was changed within `keep_s` stays.
+    """
+
+    def __init__(self, root: Path, keep_s: float) -> None:
+        self.removed = 0
+        self.failures = 0
+        self._root = root
+        self._keep_s = keep_s
+        self._complaints = Complaints("directory of a gone pod")
+        self._failed: dict[str, _Failure] = {}
+
+    async def tidy(self, pods: Mapping[str, Pod], now_s: float) -> None:
+        """Delete what is due; `pods` are all pods of the node by UID, `now_s` is Unix time."""
+        try:
+            gone = [directory for directory in list_directories(self._root) if directory.pod_uid not in pods]
+        except OSError as error:
+            self.failures += 1
+            self._complaints.replace({str(self._root): f"cannot be listed: {error.strerror}"})
+            return
+        present = {directory.path for directory in gone}
+        self._failed = {path: failure for path, failure in self._failed.items() if path in present}
+        for directory in gone:
+            await self._try_one(directory, now_s)
+        self._complaints.replace({path: failure.error for path, failure in self._failed.items()})
+
+    async def _try_one(self, directory: ContainerDirectory, now_s: float) -> None:
+        failure = self._failed.get(directory.path)
+        if failure is not None and now_s < failure.retry_at_s:
+            return
+        try:
+            is_removed = await self._remove_if_due(directory, now_s)
+        except OSError as error:
+            self.failures += 1
+            self._failed[directory.path] = _Failure(f"cannot be deleted: {error.strerror}", now_s + _RETRY_S)
+            return
+        self._failed.pop(directory.path, None)
+        if is_removed:
+            self.removed += 1
+            _log.info("directory of a pod that is gone was deleted", path=directory.path)
+
+    async def _remove_if_due(self, directory: ContainerDirectory, now_s: float) -> bool:
+        if read_age_s(directory, now_s) < self._keep_s:
+            return False
+        await remove_directory(directory)
+        return True

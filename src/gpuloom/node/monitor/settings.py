@@ -1,0 +1,30 @@
+"""The settings of one node's monitor. Where they come from is not known here."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorSettings:
+    """Everything that one monitor process is told; paths are as this process sees them (device plugin 16.1).
+
+    ``hook_path`` is the folder of ``containers``. ``resync_interval_s``: so long the directory of an unknown pod is
+    kept. ``proc_dir`` must be the host's for the audit to tell whose a process is.
+    """
+
+    node_name: str
+    hook_path: Path = Path("/usr/local/vgpu")
+    metrics_bind_address: str = ":9394"
+    legacy_metrics: bool = True
+    resync_interval_s: float = 300.0
+    period_s: float = 5.0
+    audit_period_s: float = 30.0
+    resource_name: str = "nvidia.com/gpu"
+    mig_lock: Path = Path("/tmp/hami/hami-mig-apply.lock")  # noqa: S108 - where HAMi's plugin puts it
+    pod_resources_socket: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
+    proc_dir: Path = Path("/proc")
+
+    @property
+    def containers_dir(self) -> Path:
+        """Where containers' directories are."""
+        return self.hook_path / "containers"

@@ -1,0 +1,174 @@
+"""What the audit finds when promises, the kubelet's book and the driver do not agree."""
+
+import msgspec
+import pytest
+
+from gpuloom.model.card import Card
+from gpuloom.node.audit.comparison import Kind, compare
+from gpuloom.node.audit.processes import find_occupants, read_pod_uid
+from gpuloom.node.audit.truths import Occupant, Truths, read_promise
+from gpuloom.node.monitor.cards import CardProcess, CardUse
+from gpuloom.wire.objects import Pod
+
+MIB = 2**20
+OFFER = {"GPU-a": Card("GPU-a", count=2, memory_mib=1000, cores=100)}
+
+
+def make_pod(allocated, *, uid="u1", name="p", containers=("c",), init=(), phase="Running"):
+    body = {
+        "metadata": {
+            "uid": uid,
+            "namespace": "ns",
+            "name": name,
+            "annotations": {"hami.io/vgpu-devices-allocated": allocated},
+        },
+        "spec": {
+            "containers": [{"name": each} for each in containers],
+            "initContainers": [{"name": each} for each in init],
+        },
+        "status": {"phase": phase},
+    }
+    return msgspec.convert(body, Pod)
+
+
+def promise(allocated, **facts):
+    return read_promise(make_pod(allocated, **facts))
+
+
+def find(*promises, **truths):
+    return [(finding.kind, finding.card_uuid, finding.pod_uid) for finding in compare(Truths(promises, **truths))]
+
+
+ON_A = promise("GPU-a,NVIDIA,500,50:;")
+
+
+def test_a_node_in_order_has_no_findings():
+    occupants = [Occupant("GPU-a", 1, 500 * MIB, "u1")]
+    assert find(ON_A, offered=OFFER, held={("ns", "p", "c"): 1}, occupants=occupants) == []
+
+
+def test_what_is_not_known_finds_nothing():
+    assert find(ON_A) == []
+
+
+@pytest.mark.parametrize("share", ["501,10", "10,51"])
+def test_a_card_of_which_too_much_is_promised_is_found(share):
+    other = promise(f"GPU-a,NVIDIA,{share}:;", uid="u2", name="q")
+    assert find(ON_A, other, offered=OFFER) == [(Kind.OVERCOMMITTED, "GPU-a", "")]
+
+
+def test_a_card_with_too_many_shares_is_found():
+    pods = [promise("GPU-a,NVIDIA,1,1:;", uid=uid, name=uid) for uid in ("u1", "u2", "u3")]
+    assert find(*pods, offered=OFFER) == [(Kind.OVERCOMMITTED, "GPU-a", "")]
+
+
+def test_an_overcommitted_card_is_reported_with_its_pods():
+    other = promise("GPU-a,NVIDIA,501,10:;", uid="u2", name="q")
+    (finding,) = compare(Truths([ON_A, other], offered=OFFER))
+    assert finding.message == (
+        "card GPU-a is promised 2 shares, 1001 MiB, 60 % of cores, it has 2 shares, 1000 MiB, 100 % of cores: "
+        "delete one of ns/p, ns/q"
+    )
+
+
+def test_an_init_container_does_not_count_beside_the_regular_one():
+    both = promise("GPU-a,NVIDIA,800,50:;GPU-a,NVIDIA,700,50:;", init=("i",))
+    assert find(both, offered=OFFER) == []
+
+
+def test_a_pod_that_has_ended_is_promised_nothing():
+    over = promise("GPU-a,NVIDIA,900,50:;", uid="u2", phase="Succeeded")
+    assert find(ON_A, over, offered=OFFER) == []
+
+
+def test_a_pod_that_uses_more_memory_than_given_is_found():
+    occupants = [Occupant("GPU-a", 1, 300 * MIB, "u1"), Occupant("GPU-a", 2, 201 * MIB, "u1")]
+    assert find(ON_A, occupants=occupants) == [(Kind.MEMORY_EXCEEDED, "GPU-a", "u1")]
+
+
+def test_a_process_of_unknown_memory_exceeds_nothing():
+    assert find(ON_A, occupants=[Occupant("GPU-a", 1, None, "u1")]) == []
+
+
+def test_a_pod_on_a_card_that_it_was_not_given_is_found():
+    assert find(ON_A, occupants=[Occupant("GPU-b", 1, 1, "u1")]) == [(Kind.NOT_GIVEN, "GPU-b", "u1")]
+
+
+def test_a_pod_on_a_wrong_card_is_reported_with_both_ids():
+    (finding,) = compare(Truths([ON_A], occupants=[Occupant("GPU-b", 1, 1, "u1")]))
+    assert (finding.card_uuid, finding.given) == ("GPU-b", ("GPU-a",))
+
+
+def test_a_pod_with_no_card_that_computes_is_found():
+    assert find(promise(""), occupants=[Occupant("GPU-a", 1, 1, "u1")]) == [(Kind.NOT_GIVEN, "GPU-a", "u1")]
+
+
+def test_an_instance_of_a_card_is_that_card():
+    divided = promise("GPU-a[1-0],NVIDIA,500,50:;")
+    assert find(divided, occupants=[Occupant("GPU-a", 1, 1, "u1")]) == []
+
+
+@pytest.mark.parametrize("uid", ["", "u9"])
+def test_a_process_that_belongs_to_no_pod_of_the_node_is_found(uid):
+    assert find(ON_A, occupants=[Occupant("GPU-a", 7, 1, uid)]) == [(Kind.UNACCOUNTED, "GPU-a", uid)]
+
+
+def test_processes_of_no_pod_are_one_finding_of_their_card():
+    (finding,) = compare(Truths([], occupants=[Occupant("GPU-a", 7, 1, ""), Occupant("GPU-a", 8, 1, "")]))
+    assert "pid 7, 8" in finding.message
+
+
+@pytest.mark.parametrize("held", [2, 3])
+def test_another_number_of_devices_than_promised_is_found(held):
+    assert find(ON_A, held={("ns", "p", "c"): held}) == [(Kind.DEVICES_DIFFER, "", "u1")]
+
+
+def test_devices_of_a_pod_that_was_promised_none_are_found():
+    assert find(promise(""), held={("ns", "p", "c"): 1}) == [(Kind.DEVICES_DIFFER, "", "u1")]
+
+
+def test_devices_of_a_pod_that_is_not_known_yet_are_no_finding():
+    assert find(held={("ns", "new", "c"): 1}) == []
+
+
+def test_devices_of_a_pod_that_has_ended_are_no_finding():
+    assert find(promise("GPU-a,NVIDIA,1,1:;", phase="Failed"), held={("ns", "p", "c"): 1}) == []
+
+
+def test_an_unreadable_promise_finds_nothing():
+    broken = promise("GPU-a,NVIDIA:;")
+    assert find(broken, held={("ns", "p", "c"): 1}, occupants=[Occupant("GPU-b", 1, 1, "u1")]) == []
+
+
+def test_shares_of_other_vendors_do_not_count():
+    assert promise("GPU-a,NVIDIA,500,50:MLU-1,MLU,1,1:;").counts == {"c": 1}
+
+
+def test_a_finding_stays_the_same_when_its_figures_change():
+    one, other = (compare(Truths([ON_A], occupants=[Occupant("GPU-a", 1, mib * MIB, "u1")])) for mib in (501, 502))
+    assert set(one) == set(other)
+
+
+UID = "0b5f3a52-7a4e-4f0e-9f4a-0f6c4a1f9e55"
+
+
+@pytest.mark.parametrize(
+    ("group", "uid"),
+    [
+        (f"/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/cri-containerd-abc.scope", UID),
+        (f"/kubepods/burstable/pod{UID}/abc", UID),
+        (f"/../../kubepods-besteffort-pod{UID.replace('-', '_')}.slice/cri-containerd-abc.scope", UID),
+        ("/kubepods/burstable/pod0123456789abcdef0123456789abcdef/abc", "0123456789abcdef0123456789abcdef"),
+        ("/system.slice/podman.service", ""),
+        ("/", ""),
+    ],
+)
+def test_a_process_belongs_to_the_pod_of_its_control_group(tmp_path, group, uid):
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/cgroup").write_text(f"0::{group}\n")
+    assert read_pod_uid(tmp_path, 7) == uid
+
+
+def test_a_process_that_is_gone_occupies_nothing(tmp_path):
+    card = CardUse("GPU-a", 0, "T4", 0, 0, 0, (CardProcess(7, 1),))
+    assert find_occupants([card], tmp_path) == ((), 1)

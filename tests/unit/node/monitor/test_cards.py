@@ -1,0 +1,142 @@
+"""What happens on cards, from the driver's library and from simulated cards."""
+
+from types import SimpleNamespace
+
+import pytest
+from unit.node.fake_pynvml import FakeCard, FakeNvml
+
+from gpuloom.node.errors import CardReadError, DriverMissingError, MachineError
+from gpuloom.node.monitor.cards import CardProcess, CardUse, CardWatch
+from gpuloom.node.monitor.nvidia import NvidiaCardUse
+from gpuloom.node.monitor.simulated import SimulatedCardUse
+from gpuloom.node.simulated import Fault, SimulatedMachine, load_machine
+
+
+class BusyNvml(FakeNvml):
+    """The library of cards that are in use."""
+
+    def __init__(self, *cards: FakeCard) -> None:
+        super().__init__(*cards)
+        self.shut_down = 0
+
+    def nvmlShutdown(self):  # noqa: N802
+        self.shut_down += 1
+
+    def nvmlDeviceGetMemoryInfo(self, card):  # noqa: N802
+        self._check("nvmlDeviceGetMemoryInfo", card)
+        return SimpleNamespace(total=card.memory, used=1000)
+
+    def nvmlDeviceGetUtilizationRates(self, card):  # noqa: N802
+        self._check("nvmlDeviceGetUtilizationRates", card)
+        return SimpleNamespace(gpu=80, memory=20)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, card):  # noqa: N802
+        self._check("nvmlDeviceGetComputeRunningProcesses", card)
+        return [SimpleNamespace(pid=42, usedGpuMemory=500), SimpleNamespace(pid=43, usedGpuMemory=None)]
+
+
+async def read(library):
+    async with NvidiaCardUse(library) as source:
+        return await source.read()
+
+
+async def test_the_driver_tells_what_happens_on_a_card():
+    reading = await read(BusyNvml(FakeCard("GPU-a")))
+    processes = (CardProcess(42, 500), CardProcess(43, None))
+    assert reading.cards == (CardUse("GPU-a", 0, "NVIDIA A40", 1000, 80, 20, processes),)
+
+
+async def test_a_card_that_does_not_tell_its_load_is_reported_without():
+    (card,) = (await read(BusyNvml(FakeCard("GPU-a", errors={"nvmlDeviceGetUtilizationRates": 3})))).cards
+    assert (card.gpu_percent, card.memory_controller_percent) == (None, None)
+
+
+async def test_a_card_without_memory_of_its_own_is_reported_without():
+    (card,) = (await read(BusyNvml(FakeCard("GPU-a", errors={"nvmlDeviceGetMemoryInfo": 3})))).cards
+    assert card.memory_used_bytes is None
+
+
+async def test_a_lost_card_does_not_hide_the_others():
+    reading = await read(BusyNvml(FakeCard("GPU-a", errors={"nvmlDeviceGetUUID": 15}), FakeCard("GPU-b")))
+    assert ([card.uuid for card in reading.cards], list(reading.failures)) == (["GPU-b"], ["card 0"])
+
+
+async def test_a_missing_driver_is_said_to_be_missing():
+    library = BusyNvml()
+    library.errors["nvmlInit"] = 9
+    with pytest.raises(DriverMissingError, match="no NVIDIA driver"):
+        await read(library)
+
+
+async def test_a_failing_driver_is_begun_anew():
+    library = BusyNvml(FakeCard("GPU-a"))
+    library.errors["nvmlDeviceGetCount"] = 1
+    async with NvidiaCardUse(library) as source:
+        with pytest.raises(CardReadError):
+            await source.read()
+        library.errors.clear()
+        await source.read()
+    assert library.initialised == 2
+
+
+async def test_the_driver_is_let_go_once_and_taken_again():
+    library = BusyNvml(FakeCard("GPU-a"))
+    async with NvidiaCardUse(library) as source:
+        await source.read()
+        await source.release()
+        await source.release()
+        await source.read()
+    assert (library.shut_down, library.initialised) == (1, 2)
+
+
+@pytest.fixture
+def machine():
+    return SimulatedMachine("n1", load_machine("two-t4"))
+
+
+@pytest.fixture
+def source(machine):
+    return SimulatedCardUse(machine)
+
+
+@pytest.fixture
+def watch(source, tmp_path):
+    async def sleep(seconds):
+        raise NotImplementedError
+
+    return CardWatch(source, tmp_path / "mig.lock", period_s=5, sleep=sleep)
+
+
+async def test_simulated_processes_use_memory(machine, source):
+    uuid = machine.gpus[1].uuid
+    source.run(uuid, CardProcess(1, 100), CardProcess(2, 50))
+    source.set_load(uuid, gpu_percent=70, memory_controller_percent=30)
+    _, card = (await source.read()).cards
+    assert (card.uuid, card.memory_used_bytes, card.gpu_percent, card.memory_controller_percent) == (uuid, 150, 70, 30)
+
+
+def test_a_card_that_is_not_simulated_is_refused(source):
+    with pytest.raises(MachineError, match="no card GPU-x"):
+        source.run("GPU-x")
+
+
+async def test_cards_are_let_go_while_one_is_divided(watch, source, tmp_path):
+    await watch.read()
+    (tmp_path / "mig.lock").touch()
+    await watch.read()
+    assert (watch.reading, source.is_held, watch.is_paused) == (None, False, True)
+
+
+async def test_cards_are_read_again_when_that_is_over(watch, tmp_path):
+    (tmp_path / "mig.lock").touch()
+    await watch.read()
+    (tmp_path / "mig.lock").unlink()
+    await watch.read()
+    assert len(watch.reading.cards) == 2
+
+
+async def test_a_driver_that_fails_leaves_nothing_to_tell(watch, machine):
+    await watch.read()
+    machine.set_faults([Fault(kind="failing")])
+    await watch.read()
+    assert watch.reading is None

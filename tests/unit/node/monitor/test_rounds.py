@@ -1,0 +1,129 @@
+"""Rounds over directories that tests make."""
+
+import os
+
+import msgspec
+import pytest
+from unit.node.monitor.regions import FORMS, Content, put, read_word
+
+from gpuloom.node.monitor.rounds import Rounds
+from gpuloom.wire.objects import Pod
+
+AT = FORMS["1.2"]
+
+
+def make_pod(uid, name="p", *, containers=("c",), init=()):
+    body = {
+        "metadata": {"uid": uid, "namespace": "ns", "name": name},
+        "spec": {
+            "containers": [{"name": each} for each in containers],
+            "initContainers": [{"name": each} for each in init],
+        },
+    }
+    return msgspec.convert(body, Pod)
+
+
+PODS = {"u1": make_pod("u1", "high"), "u2": make_pod("u2", "low", init=("first",))}
+
+
+@pytest.fixture
+def root(tmp_path):
+    path = tmp_path / "containers"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def rounds(tmp_path):
+    return Rounds(tmp_path / "containers")
+
+
+async def make(rounds, *, with_feedback=True):
+    return await rounds.make(PODS, with_feedback=with_feedback)
+
+
+async def test_containers_of_known_pods_are_named(rounds, root):
+    put(root, "u1", "c", Content())
+    (use,) = (await make(rounds)).containers
+    assert (use.namespace, use.pod, use.container) == ("ns", "high", "c")
+
+
+async def test_init_containers_are_reported_too(rounds, root):
+    put(root, "u2", "first", Content())
+    assert [use.container for use in (await make(rounds)).containers] == ["first"]
+
+
+@pytest.mark.parametrize(("uid", "container"), [("u9", "c"), ("u1", "other")])
+async def test_what_belongs_to_no_known_container_is_not_reported(rounds, root, uid, container):
+    put(root, uid, container, Content())
+    assert not (await make(rounds)).containers
+
+
+async def test_the_worked_example_reaches_the_files(rounds, root):
+    high = put(root, "u1", "c", Content(priority=0, recent=2))
+    low = put(root, "u2", "c", Content(priority=1, recent=2))
+    await make(rounds)
+    words = [read_word(path, offset) for path in (high, low) for offset in (AT.recent, AT.switch)]
+    assert words == [1, 0, -1, 1]
+
+
+async def test_nothing_is_written_without_feedback(rounds, root):
+    path = put(root, "u1", "c", Content(recent=2))
+    before = path.read_bytes()
+    await make(rounds, with_feedback=False)
+    assert path.read_bytes() == before
+
+
+async def test_a_broken_region_does_not_stop_the_others(rounds, root):
+    put(root, "u1", "c", Content()).write_bytes(b"broken")
+    put(root, "u2", "c", Content())
+    found = await make(rounds)
+    assert (found.unreadable, len(found.containers)) == (1, 1)
+
+
+async def test_a_container_without_a_region_waits(rounds, root):
+    (root / "u1_c").mkdir()
+    assert (await make(rounds)).waiting == 1
+
+
+async def test_a_library_beside_the_region_is_fine(rounds, root):
+    put(root, "u1", "c", Content()).with_name("libvgpu.so.2.10").touch()
+    assert len((await make(rounds)).containers) == 1
+
+
+@pytest.mark.parametrize("names", [["x.cache"], ["libvgpu.so", "libvgpu.so.2"]])
+async def test_more_files_than_one_container_leaves_are_refused(rounds, root, names):
+    path = put(root, "u1", "c", Content())
+    for name in names:
+        path.with_name(name).touch()
+    assert (await make(rounds)).unreadable == 1
+
+
+async def test_a_node_without_the_folder_has_no_containers(tmp_path):
+    found = await make(Rounds(tmp_path / "none"))
+    assert (found.containers, found.unreadable) == ((), 0)
+
+
+async def test_a_region_with_a_name_that_is_no_text_is_read(rounds, root):
+    path = put(root, "u1", "c", Content())
+    path.rename(os.fsdecode(os.fsencode(path.parent) + b"/\xff.cache"))
+    assert len((await make(rounds)).containers) == 1
+
+
+async def test_a_directory_called_like_a_region_is_refused(rounds, root):
+    (root / "u1_c" / "x.cache").mkdir(parents=True)
+    assert (await make(rounds)).unreadable == 1
+
+
+async def test_a_container_of_a_pod_that_is_gone_still_takes_part(rounds, root):
+    put(root, "u9", "c", Content(priority=0, recent=2))
+    low = put(root, "u1", "c", Content(priority=1, recent=2))
+    await make(rounds)
+    assert read_word(low, AT.recent) == -1
+
+
+async def test_a_container_without_a_region_for_a_while_does_not_hold_others_blocked(rounds, root):
+    put(root, "u2", "c", Content()).unlink()
+    low = put(root, "u1", "c", Content(priority=1, recent=-1))
+    await make(rounds)
+    assert read_word(low, AT.recent) == 0
