@@ -77,7 +77,10 @@ class NodeLoop:
         register = memory.node.annotations.get(REGISTER)
         if register is None and self._settings.handshake_probe == "registered":  # B-56
             memory.cards = None
-            return {HANDSHAKE: None} if HANDSHAKE in memory.node.annotations else NO_PATCH
+            handshake = memory.node.annotations.get(HANDSHAKE, "")
+            # What a plugin reports is not an old key of ours: it is about to register.
+            is_ours = "Requesting" in handshake or handshake.startswith("Deleted_")
+            return {HANDSHAKE: None} if is_ours else NO_PATCH
         if self._stays_down(memory):
             return NO_PATCH
         memory.down = False
@@ -105,6 +108,8 @@ class NodeLoop:
             return NO_PATCH
         memory.cards, memory.down, memory.last_count = None, True, 0
         memory.last_register = memory.node.annotations.get(REGISTER, "")
+        if memory.node.annotations.get(HANDSHAKE, "").startswith("Deleted_"):
+            return NO_PATCH  # somebody has said so already
         removed = self._settings.handshake_cleanup == "remove"
         return {HANDSHAKE: None if removed else f"Deleted_{now:%Y-%m-%d %H:%M:%S}"}
 

@@ -13,26 +13,28 @@ MESSAGE_LIMIT_BYTES = 1024
 """Longest event message that the API server takes."""
 
 _ONE_WORD = re.compile(r"[A-Z][A-Za-z]+")
-_MORE_THAN_FIT = MESSAGE_LIMIT_BYTES // 2
-"""No message holds more items than this: an item takes at least a character and a comma."""
+NO_LIMIT_BYTES = 2**40
+"""For recordings, which hold messages in full."""
 
 
-def describe_success(decision: Decision) -> str:
+def describe_success(decision: Decision, limit_bytes: int = MESSAGE_LIMIT_BYTES) -> str:
     """Say which node was chosen, and the scores of all that fit, best last; cut to what an event can hold."""
     fitting = decision.fitting.worst_first()
     head = (
         f"find fit node({decision.node}), {decision.candidates - len(fitting)} nodes not fit, {len(fitting)} nodes fit"
     )
-    items = [f"{node}:{score:.2f}" for node, score in fitting[:_MORE_THAN_FIT]]
-    return f"{head}({_join(items, len(fitting), len(head) + 2)})"
+    items = [f"{node}:{score:.2f}" for node, score in fitting[: _most_items(limit_bytes)]]
+    return f"{head}({_join(items, len(fitting), limit_bytes - len(head) - 2)})"
 
 
-def describe_failure(refusals: Mapping[str, Refusal], candidates: int) -> list[str]:
+def describe_failure(
+    refusals: Mapping[str, Refusal], candidates: int, limit_bytes: int = MESSAGE_LIMIT_BYTES
+) -> list[str]:
     """Say why no node fits: one message per reason word with its nodes, sorted, then the sum."""
-    return [*_describe_reasons(refusals), f"no available node, {candidates} nodes do not meet"]
+    return [*_describe_reasons(refusals, limit_bytes), f"no available node, {candidates} nodes do not meet"]
 
 
-def _describe_reasons(refusals: Mapping[str, Refusal]) -> Iterable[str]:
+def _describe_reasons(refusals: Mapping[str, Refusal], limit_bytes: int) -> Iterable[str]:
     # Few different refusals are shared by many nodes, so words are counted per refusal, not per node.
     nodes_by_refusal: dict[Refusal, list[str]] = {}
     for node, refusal in refusals.items():
@@ -44,14 +46,18 @@ def _describe_reasons(refusals: Mapping[str, Refusal]) -> Iterable[str]:
                 nodes_by_word.setdefault(reason.word, []).append(nodes)
     for word, groups in sorted(nodes_by_word.items()):
         total = sum(map(len, groups))
-        first = nsmallest(_MORE_THAN_FIT, chain.from_iterable(groups))
+        first = nsmallest(_most_items(limit_bytes), chain.from_iterable(groups))
         head = f"{total} nodes {word}"
-        yield f"{head}({_join(first, total, len(head) + 2)})"
+        yield f"{head}({_join(first, total, limit_bytes - len(head) - 2)})"
 
 
-def _join(items: list[str], total: int, room_taken: int) -> str:
-    """Join the first of ``total`` items as far as the limit allows and count the rest: ``a,b, and 388 more``."""
-    room = MESSAGE_LIMIT_BYTES - room_taken
+def _most_items(limit_bytes: int) -> int:
+    """No message holds more items than this: an item takes at least a character and a comma."""
+    return limit_bytes // 2
+
+
+def _join(items: list[str], total: int, room: int) -> str:
+    """Join the first of ``total`` items as far as the room allows and count the rest: ``a,b, and 388 more``."""
     whole = ",".join(items)
     if len(items) == total and len(whole.encode()) <= room:
         return whole

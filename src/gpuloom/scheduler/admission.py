@@ -17,7 +17,7 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import OWNED_POD_LABELS, is_owned_annotation
 from gpuloom.wire.objects import Container, Pod
 from gpuloom.wire.quantity import decode_strict_integer, round_quantity
-from gpuloom.wire.words import INT32_MAX
+from gpuloom.wire.words import INT32_MAX, INT32_MIN
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -60,11 +60,15 @@ def _complete(pod: Pod, namespace: str, settings: SchedulerSettings, headroom: C
         return Verdict(allowed=True, message="pod already has different scheduler assigned", patch=patch.operations)
     changes = [patch.container("initContainers", position) for position in range(len(pod.init_containers))]
     changes += [patch.container("containers", position) for position in range(len(pod.containers))]
-    ours = [
-        _mutate(pod, container, change, settings)
+    looked_at = [
+        (container, change)
         for container, change in zip(pod.all_containers, changes, strict=True)
         if settings.privileged_gpu == "deny" or not container.privileged
     ]
+    ours = [_mutate(pod, container, change, settings) for container, change in looked_at]
+    if settings.strict_quantities:
+        for container, _ in looked_at:
+            _check_amounts(container, settings.profile)
     if any(ours):
         _claim(pod, patch, settings)
     if settings.admission_quota and exceeds_quota(
@@ -107,13 +111,11 @@ def _belongs_to_another_scheduler(pod: Pod, settings: SchedulerSettings) -> bool
 def _mutate(pod: Pod, container: Container, patch: ContainerPatch, settings: SchedulerSettings) -> bool:
     """Complete one container and tell whether it asks for cards (2.2).
 
-    Raises WireError (our answer: an error) or DeniedError (our answer: denied).
+    Raises WireError, our answer is an error then.
     """
     profile = settings.profile
     names, changes = profile.resources, profile.container
     _check_percentage(container, names)
-    if settings.strict_quantities:
-        _check_integers(container, profile)
     if names.priority in container.limits:
         patch.append_env("CUDA_TASK_PRIORITY", str(round_quantity(container.limits[names.priority])))
     if changes.core_policy not in {"", "default"}:
@@ -139,20 +141,36 @@ def _check_percentage(container: Container, names: ResourceNames) -> None:
         )
 
 
-def _check_integers(container: Container, profile: Profile) -> None:
-    """Deny amounts that nobody could serve, instead of letting the pod pass as one without cards (2.3, D-20)."""
+def _check_amounts(container: Container, profile: Profile) -> None:
+    """Deny amounts that nobody could serve, instead of letting the pod pass as one without cards (2.3, D-20).
+
+    Where the count of cards cannot be read, the container asks for none, whatever else it names.
+    """
     names = profile.resources
+    count = find_quantity(container, names.count)
+    if count is not None and decode_strict_integer(count) is None:
+        return
     most_memory = INT32_MAX // max(profile.request.memory_factor, 1)
-    for name, most, unit in ((names.memory, most_memory, "MiB"), (names.cores, INT32_MAX, "per cent of a card")):
-        quantity = find_quantity(container, name)
-        if quantity is None:
-            continue
-        value = decode_strict_integer(quantity)
-        if value is None or not 0 <= value <= most:
-            raise DeniedError(
-                f"invalid {name} value {quantity} in container {container.name}: "
-                f"must be a non-negative integer number of {unit}"
-            )
+    _check_amount(container, names.count, least=INT32_MIN, most=INT32_MAX, unit="cards")
+    memory = find_quantity(container, names.memory)
+    if memory is not None and decode_strict_integer(memory) is None:
+        raise _unusable(container, names.memory, "MiB")
+    _check_amount(container, names.memory, least=0, most=most_memory, unit="MiB")
+    _check_amount(container, names.cores, least=0, most=INT32_MAX, unit="per cent of a card")
+
+
+def _check_amount(container: Container, name: str, *, least: int, most: int, unit: str) -> None:
+    quantity = find_quantity(container, name)
+    value = None if quantity is None else decode_strict_integer(quantity)
+    if value is not None and not least <= value <= most:
+        raise _unusable(container, name, unit)
+
+
+def _unusable(container: Container, name: str, unit: str) -> DeniedError:
+    return DeniedError(
+        f"invalid {name} value {find_quantity(container, name)} in container {container.name}: "
+        f"must be a non-negative integer number of {unit}"
+    )
 
 
 def _complete_count(container: Container, patch: ContainerPatch, profile: Profile) -> bool:

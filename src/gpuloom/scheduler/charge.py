@@ -14,6 +14,7 @@ from gpuloom.engine.ledger import Standing
 from gpuloom.kube import LEASES, Applied, Deleted, InitialListComplete, InitialObject, KubeClient, Reflector
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership import Leadership, Term
+from gpuloom.scheduler.listening import Listener
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Lease
@@ -41,7 +42,9 @@ class Charge:
         *,
         list_anew: Callable[[], None],
         wake: Callable[[], None],
+        listener: Listener | None = None,
     ) -> None:
+        self._listener = listener
         self._answerable = asyncio.Event()
         self.listed = asyncio.Event()
         self._settings = settings
@@ -125,11 +128,19 @@ class Charge:
                         listed = lease
                     case InitialListComplete():
                         self.observe(listed)
+                        if self._listener is not None:
+                            self._listener.hear_list(LEASES.kind, [] if listed is None else [listed])
                         listed = None
                     case Applied(object=lease):
                         self.observe(lease)
-                    case Deleted():
+                        self._tell(lease)
+                    case Deleted(object=lease):
                         self.observe(None)
+                        self._tell(lease, is_gone=True)
+
+    def _tell(self, lease: Lease, *, is_gone: bool = False) -> None:
+        if self._listener is not None:
+            self._listener.hear_change(LEASES.kind, lease, is_gone=is_gone)
 
     def _follow(self, leadership: Leadership, now: float) -> None:
         term = leadership.term(now)

@@ -6,7 +6,7 @@ import msgspec
 
 from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import Demand
-from gpuloom.engine.events import NO_REQUEST, describe_failure, describe_success
+from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_failure, describe_success
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.engine.policies import PolicyError
 from gpuloom.engine.table import NodeCards
@@ -30,6 +30,7 @@ class Filterer:
     state: SchedulerState
     recorder: EventRecorder
     clocks: Clocks
+    event_bytes: int = MESSAGE_LIMIT_BYTES
 
     def filter(self, args: FilterArgs) -> FilterResult:
         """Answer one filter call; a pod that fits holds its cards from now on."""
@@ -107,12 +108,12 @@ class Filterer:
         self._reserve(demand, decision, decision.node)
         for _ in decision.complete():
             pass
-        record(self.recorder, pod, "Normal", "FilteringSucceed", describe_success(decision))
+        record(self.recorder, pod, "Normal", "FilteringSucceed", describe_success(decision, self.event_bytes))
         return FilterResult(node_names=[decision.node])
 
     def _refuse(self, pod: Pod, decision: Decision) -> FilterResult:
         self.state.refuse(pod, self.clocks.monotonic())
-        for message in describe_failure(decision.refusals, decision.candidates):
+        for message in describe_failure(decision.refusals, decision.candidates, self.event_bytes):
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
         return FilterResult(failed_nodes=self._tell(decision))
 

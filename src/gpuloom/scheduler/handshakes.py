@@ -66,4 +66,5 @@ class Handshakes:
     def _value(self, deed: Deed) -> str | None:
         if deed is Deed.ASK:
             return encode_requesting(self.clocks.now())
-        return encode_deleted(self.clocks.now()) if self.state.settings.handshake_cleanup == "deleted" else None
+        leaves_mark = deed is Deed.CLEAN and self.state.settings.handshake_cleanup == "deleted"
+        return encode_deleted(self.clocks.now()) if leaves_mark else None

@@ -21,11 +21,15 @@ _DELETED = "Deleted_"
 
 
 class Deed(Enum):
-    """What is to be written on the node about its handshake."""
+    """What is to be written on the node about its handshake.
+
+    ``CLEAN`` leaves behind what the switch says, ``REMOVE`` nothing: a vendor that is not there has no handshake.
+    """
 
     NOTHING = "nothing"
     ASK = "ask"
     CLEAN = "clean"
+    REMOVE = "remove"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,8 @@ def judge_health(sight: Sight, memory: Memory, now: datetime, probe: HandshakePr
     """Judge one vendor's cards on one node; ``now`` is in the zone in which this process writes handshakes."""
     if sight.register is None and probe == "registered":
         # A vendor that registered nothing is absent: no question, and an old one is taken back (B-56).
-        return Finding(
-            healthy=False, deed=Deed.CLEAN if _is_a_schedulers(sight, now) else Deed.NOTHING, memory=Memory()
-        )
+        deed = Deed.REMOVE if _is_a_schedulers(sight, now) else Deed.NOTHING
+        return Finding(healthy=False, deed=deed, memory=Memory())
     if sight.count > 0:
         return Finding(healthy=True, deed=_ask(sight, now), memory=Memory(sight.count))
     if _stays_down(sight, memory):

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.listening import Listener
 from gpuloom.scheduler.nodes import NodeBook
 from gpuloom.scheduler.roles import Roles
 from gpuloom.scheduler.state import SchedulerState
@@ -17,6 +18,7 @@ class NodePass:
     nodes: NodeBook
     roles: Roles
     clocks: Clocks
+    listener: Listener | None = None
     _due: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hurry(self) -> None:
@@ -28,5 +30,7 @@ class NodePass:
         while True:
             await self.clocks.wait(self._due, self.state.settings.node_pass_interval_s)
             self._due.clear()
+            if self.listener is not None:
+                self.listener.hear_pass()
             await self.nodes.run_pass()
             await self.roles.label()

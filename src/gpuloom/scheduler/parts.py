@@ -1,13 +1,15 @@
 """The parts of a scheduler process and how they know each other. Nothing runs here: the process starts them."""
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from aiohttp import web
 
+from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
 from gpuloom.kube import EventRecorder, KubeClient
+from gpuloom.scheduler.admission import review_pod
 from gpuloom.scheduler.binding import Binder
 from gpuloom.scheduler.cardmetrics import CardMetrics
 from gpuloom.scheduler.charge import Charge
@@ -17,6 +19,7 @@ from gpuloom.scheduler.filtering import Filterer
 from gpuloom.scheduler.filterverb import FilterVerb
 from gpuloom.scheduler.handshakes import Handshakes
 from gpuloom.scheduler.labelling import Labeller
+from gpuloom.scheduler.listening import Listener
 from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.metrics import Latencies, build_info
 from gpuloom.scheduler.nodepass import NodePass
@@ -33,6 +36,7 @@ from gpuloom.scheduler.trusting import TrustingPodBook
 from gpuloom.scheduler.upkeep import Upkeep
 from gpuloom.scheduler.waking import Waker
 from gpuloom.scheduler.watching import Watches
+from gpuloom.wire.admission import Review, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +61,24 @@ class Parts:
     charge: Charge
     cards: CardMetrics
     latencies: Latencies
+    listener: Listener | None
 
     def routes(self) -> Routes:
         """Make the HTTP handlers."""
+        listener, filter_call, bind_call = self.listener, self.filter_verb.filter, self.binder.bind
         return Routes(
             settings=self.state.settings,
-            headroom=self.state.headroom,
-            filter_verb=self.filter_verb,
-            binder=self.binder,
+            review=listener.around_review(self.review) if listener else self.review,
+            filter=listener.around_filter(self.filter_verb) if listener else filter_call,
+            bind=listener.around_bind(bind_call) if listener else bind_call,
             wait_answerable=self.charge.wait_answerable,
             is_ready=lambda: self.charge.is_ready,
             latencies=self.latencies,
         )
+
+    def review(self, review: Review) -> Verdict:
+        """Answer the webhook."""
+        return review_pod(review, self.state.settings, self.state.headroom)
 
     async def scrape(self, request: web.Request) -> web.StreamResponse:
         """Answer Prometheus."""
@@ -93,17 +103,23 @@ class Parts:
 
 
 def assemble(
-    settings: SchedulerSettings, client: KubeClient, clocks: Clocks, recorder: EventRecorder | None = None
+    settings: SchedulerSettings,
+    client: KubeClient,
+    clocks: Clocks,
+    recorder: EventRecorder | None = None,
+    listen: Callable[[SchedulerState], Listener] | None = None,
 ) -> Parts:
-    """Put a process together; without ``recorder`` its events go to the API server."""
+    """Put a process together; without ``recorder`` its events go to the API server, cut to what that takes."""
+    event_bytes = MESSAGE_LIMIT_BYTES if recorder is None else NO_LIMIT_BYTES
     state = SchedulerState(settings)
+    listener = listen(state) if listen else None
     locks = NodeLocks(client, settings, clocks, Detective(client, state, clocks))
     recorder = recorder or EventRecorder(client, settings.scheduler_name)
     labeller = Labeller(client, state, clocks)
     handshakes = Handshakes(client, state, clocks)
     nodes = NodeBook(state, handshakes, clocks)
     quotas = QuotaWatch(state)
-    nodepass = NodePass(state, nodes, Roles(client, state), clocks)
+    nodepass = NodePass(state, nodes, Roles(client, state), clocks, listener)
 
     def note_listed() -> None:
         charge.note_listed()
@@ -113,8 +129,8 @@ def assemble(
         nodepass.hurry()
 
     pods = (TrustingPodBook if settings.trust_annotations else PodBook)(state, clocks.monotonic)
-    watches = Watches(client, pods, nodes, quotas, locks, note_listed=note_listed)
-    charge = Charge(settings, state, clocks, list_anew=watches.list_anew, wake=notice_change)
+    watches = Watches(client, pods, nodes, quotas, locks, note_listed=note_listed, listener=listener)
+    charge = Charge(settings, state, clocks, list_anew=watches.list_anew, wake=notice_change, listener=listener)
     return Parts(
         client=client,
         clocks=clocks,
@@ -125,13 +141,14 @@ def assemble(
         labeller=labeller,
         handshakes=handshakes,
         nodepass=nodepass,
-        upkeep=Upkeep(client, state, locks, clocks),
+        upkeep=Upkeep(client, state, locks, clocks, listener),
         watches=watches,
-        filter_verb=FilterVerb(Filterer(state, recorder, clocks), client, state, recorder),
+        filter_verb=FilterVerb(Filterer(state, recorder, clocks, event_bytes), client, state, recorder),
         pods=pods,
         nodes=nodes,
         quotas=quotas,
         charge=charge,
         cards=CardMetrics(state, quotas),
         latencies=Latencies(),
+        listener=listener,
     )

@@ -83,7 +83,8 @@ class PodBook:
 
     def _end_init(self, pod: Pod) -> None:
         """Give back what a pod's init containers held, once they are over."""
-        if _init_is_over(pod) and self._state.cluster.end_init(pod.metadata.uid):
+        # A pod that is being deleted keeps all it has until it is gone (scheduler 4.6).
+        if not pod.is_terminating and _init_is_over(pod) and self._state.cluster.end_init(pod.metadata.uid):
             self._state.room.set()
 
     def _node_of(self, pod: Pod) -> str:

@@ -1,13 +1,15 @@
 """The scheduler process: its parts started and stopped in order."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Self
 
 import structlog
 
-from gpuloom.kube import KubeClient
+from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.listening import Listener
 from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.parts import assemble
 from gpuloom.scheduler.serving import Urls, load_certificates, serve
@@ -20,11 +22,19 @@ _log = structlog.get_logger(__name__)
 class SchedulerProcess:
     """A running scheduler; an async context manager. ``urls`` says where it serves."""
 
-    def __init__(self, settings: SchedulerSettings, client: KubeClient, *, clocks: Clocks | None = None) -> None:
+    def __init__(
+        self,
+        settings: SchedulerSettings,
+        client: KubeClient,
+        *,
+        clocks: Clocks | None = None,
+        recorder: EventRecorder | None = None,
+        listen: Callable[[SchedulerState], Listener] | None = None,
+    ) -> None:
         self.settings = settings
         self.urls = Urls()
         self._clocks = clocks or Clocks()
-        self._parts = assemble(settings, client, self._clocks)
+        self._parts = assemble(settings, client, self._clocks, recorder, listen)
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
 

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from gpuloom.model.want import Headroom
-from gpuloom.scheduler.admission import review_pod
-from gpuloom.scheduler.binding import Binder, BindError
+from gpuloom.scheduler.binding import BindError
 from gpuloom.scheduler.connections import Handler
-from gpuloom.scheduler.filterverb import FilterVerb
+from gpuloom.scheduler.listening import BindCall, FilterCall, ReviewCall
 from gpuloom.scheduler.metrics import Latencies
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.admission import Review, Verdict, decode_review, encode_review
@@ -33,9 +31,9 @@ class Routes:
     """The verbs as HTTP handlers."""
 
     settings: SchedulerSettings
-    headroom: Callable[[str], Headroom]
-    filter_verb: FilterVerb
-    binder: Binder
+    review: ReviewCall
+    filter: FilterCall
+    bind: BindCall
     wait_answerable: Callable[[], Awaitable[object]]
     is_ready: Callable[[], bool]
     latencies: Latencies
@@ -75,13 +73,13 @@ class Routes:
             return _json(encode_result(FilterResult(error=str(error))))
         if args.pod is not None:
             await self.wait_answerable()
-        return _json(encode_result(await self.filter_verb.filter(args)))
+        return _json(encode_result(await self.filter(args)))
 
     async def _bind(self, request: web.Request) -> web.Response:
         try:
             args = decode_bind_args(await _read_args(request))
             await self.wait_answerable()
-            await self.binder.bind(args)
+            await self.bind(args)
         except (WireError, _TooLargeError, BindError) as error:
             return _json(encode_result(BindResult(error=str(error))))
         return _json(encode_result(BindResult()))
@@ -92,8 +90,7 @@ class Routes:
         except (WireError, _TooLargeError) as error:
             verdict = Verdict(allowed=False, code=400, message=str(error))
             return _json(encode_review("admission.k8s.io/v1", "", verdict))
-        verdict = review_pod(review, self.settings, self.headroom)
-        return _json(encode_review(review.api_version, review.uid, verdict))
+        return _json(encode_review(review.api_version, review.uid, self.review(review)))
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.Response()

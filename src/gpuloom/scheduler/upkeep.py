@@ -7,6 +7,7 @@ import structlog
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.kube import PODS, ApiError, KubeClient, NotFoundError
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.listening import Listener
 from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.state import SchedulerState
 
@@ -17,6 +18,10 @@ UNBOUND_LIMIT_S = 900.0
 """A reservation without Bind ends after this; binding volumes may take ten minutes."""
 GONE_MEMORY_S = 900.0
 """So long a deleted pod's UID is remembered and refused."""
+
+EXPIRED = "expired"
+GONE = "gone"
+"""Why a reservation was ended, for a listener."""
 
 _log = structlog.get_logger(__name__)
 
@@ -29,6 +34,7 @@ class Upkeep:
     state: SchedulerState
     locks: NodeLocks
     clocks: Clocks
+    listener: Listener | None = None
     expired: int = 0
 
     async def run(self) -> None:
@@ -61,9 +67,15 @@ class Upkeep:
             _log.warning("reservation ends: no Bind came", pod=reservation.full_name, node=reservation.node)
             self.expired += 1
             self.state.release(reservation.uid)
+            self._tell(reservation, EXPIRED)
         elif age_s > UNSEEN_LIMIT_S and reservation.uid not in self.state.pods and await self._is_gone(reservation):
             _log.warning("reservation ends: there is no such pod", pod=reservation.full_name, node=reservation.node)
             self.state.bury(reservation.uid, self.clocks.monotonic())
+            self._tell(reservation, GONE)
+
+    def _tell(self, reservation: Reservation, why: str) -> None:
+        if self.listener is not None:
+            self.listener.hear_forgotten(reservation.uid, why)
 
     async def _is_gone(self, reservation: Reservation) -> bool:
         try:

@@ -19,6 +19,7 @@ from gpuloom.kube import (
     Reflector,
     Resource,
 )
+from gpuloom.scheduler.listening import Listener
 from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.nodes import NodeBook
 from gpuloom.scheduler.pods import PodBook
@@ -69,8 +70,10 @@ class Watches:
         locks: NodeLocks,
         *,
         note_listed: Callable[[], None],
+        listener: Listener | None = None,
     ) -> None:
         self._client = client
+        self._listener = listener
         self._pods = pods
         self._nodes = nodes
         self._quotas = quotas
@@ -136,12 +139,20 @@ class Watches:
                         listed.append(item)
                     case InitialListComplete():
                         replace(listed)
+                        if self._listener is not None:
+                            self._listener.hear_list(resource.kind, listed)
                         listed = []
                         self._note_complete(resource.plural)
                     case Applied(object=item):
                         apply(item)
+                        self._tell(resource, item)
                     case Deleted(object=item):
                         delete(item)
+                        self._tell(resource, item, is_gone=True)
+
+    def _tell(self, resource: Resource[Any], item: KubeObject, *, is_gone: bool = False) -> None:
+        if self._listener is not None:
+            self._listener.hear_change(resource.kind, item, is_gone=is_gone)
 
     def _note_complete(self, plural: str) -> None:
         if plural in self._complete or self._again.is_set():

@@ -85,7 +85,7 @@ def test_a_vendor_that_registered_nothing_is_absent_and_not_asked(count: int) ->
 
 @pytest.mark.parametrize("handshake", [YOUNG, OLD, "Deleted_2026-01-01 11:00:00"])
 def test_an_old_question_to_an_absent_vendor_is_taken_back(handshake: str) -> None:
-    assert judge(handshake, register=None).deed is Deed.CLEAN
+    assert judge(handshake, register=None).deed is Deed.REMOVE
 
 
 def test_the_report_of_an_absent_vendor_is_left_alone() -> None:

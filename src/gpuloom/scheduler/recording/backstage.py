@@ -1,6 +1,6 @@
 """What stands in for the API server in a replay: writes succeed and are collected, reads know what lines have said."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -31,7 +31,7 @@ class ReplayClient(KubeClient):
         self.deeds = Deeds()
         self._objects: dict[_Key, msgspec.Raw] = {}
         self._written: dict[_Key, dict[str, Any]] = {}
-        self._failures: dict[_Key, Status] = {}
+        self._failures: dict[_Key, list[Status]] = {}
 
     def take_deeds(self) -> Deeds:
         """Return what a call wrote, and begin anew."""
@@ -47,9 +47,11 @@ class ReplayClient(KubeClient):
         """Know an object no more."""
         self._objects.pop((kind, namespace, name), None)
 
-    def set_failures(self, failures: Mapping[_Key, Status]) -> None:
-        """Let writes on these objects fail until this is called again."""
-        self._failures = dict(failures)
+    def set_failures(self, failures: Iterable[tuple[str, str, str, Status]]) -> None:
+        """Let the next writes on these objects (kind, namespace, name) fail, each once; what was set before is void."""
+        self._failures.clear()
+        for kind, namespace, name, status in failures:
+            self._failures.setdefault((kind, namespace, name), []).append(status)
 
     async def get(self, resource: Resource[T], name: str, *, namespace: str = "") -> T:
         """Read an object as the last line showed it."""
@@ -108,10 +110,8 @@ class ReplayClient(KubeClient):
         return known
 
     def _fail_as_told(self, verb: str, resource: Resource[T], namespace: str, name: str) -> None:
-        status = self._failures.get((resource.kind, namespace, name))
-        if status is None:
-            return
-        raise _error(verb, resource.describe(namespace=namespace, name=name), status)
+        if failures := self._failures.get((resource.kind, namespace, name)):
+            raise _error(verb, resource.describe(namespace=namespace, name=name), failures.pop(0))
 
 
 def _error(verb: str, target: str, status: Status) -> ApiError:

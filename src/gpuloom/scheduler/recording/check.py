@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
 from gpuloom.scheduler.recording.answers import Answer
 from gpuloom.scheduler.recording.comparison import MISSING, Difference, compare
-from gpuloom.scheduler.recording.lines import AnswerLine
+from gpuloom.scheduler.recording.lines import AnswerLine, key_of
 
 KEPT_ANSWERS = 10_000
 """An answer line may stand so many answers behind its input line; a recording of a busy process interleaves them."""
@@ -27,14 +26,14 @@ class Check:
         """Take a replayed answer; its recorded one, if there is one, follows."""
         self._last = answer
         if "id" in answer:
-            self._by_id[_key(answer["id"])] = answer
+            self._by_id[key_of(answer["id"])] = answer
             if len(self._by_id) > KEPT_ANSWERS:
                 del self._by_id[next(iter(self._by_id))]
 
     def hold(self, line: AnswerLine, text: bytes) -> Iterator[Difference]:
         """Compare one recorded answer with the replayed one of the same id, or the last when it has no id."""
         self.answers += 1
-        replayed = self._last if line.id is None else self._by_id.get(_key(line.id))
+        replayed = self._last if line.id is None else self._by_id.get(key_of(line.id))
         recorded = msgspec.json.decode(text)
         # As JSON, because that is what a replay prints.
         given = MISSING if replayed is None else msgspec.json.decode(msgspec.json.encode(replayed))
@@ -46,10 +45,6 @@ class Check:
     def summary(self) -> str:
         """The last line that is printed."""
         return f"{self.answers} answers, {self.differing} differ"
-
-
-def _key(id_: Any) -> str:
-    return msgspec.json.encode(id_).decode()
 
 
 def _without_time(recorded: Answer) -> Answer:

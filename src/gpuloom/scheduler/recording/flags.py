@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from datetime import UTC, tzinfo
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo
@@ -41,12 +42,15 @@ def read_settings(flags: Mapping[str, Any], device_config: Mapping[str, Any] | N
         raise LineError(str(error)) from error
 
 
-def read_zone(flags: Mapping[str, Any]) -> ZoneInfo:
+def read_zone(flags: Mapping[str, Any]) -> tzinfo:
     """Read the zone in which the recorded process wrote local times.
 
     Raises LineError when there is no such zone.
     """
     name = flags.get("timezone", "UTC")
+    if name == "UTC":
+        # Also where the system has no table of zones.
+        return UTC
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, TypeError, LookupError) as error:

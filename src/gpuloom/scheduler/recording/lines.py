@@ -151,6 +151,11 @@ def decode_line(text: bytes) -> AnyLine:
     return _decode(text, _DECODER)
 
 
+def key_of(id_: Any) -> str:
+    """Return an id as text, whatever JSON it is."""
+    return msgspec.json.encode(id_).decode()
+
+
 def decode_object(raw: msgspec.Raw) -> KubeObject:
     """Read the object of a line.
 
@@ -170,5 +175,8 @@ _OBJECT_DECODERS = {kind: msgspec.json.Decoder(type_) for kind, type_ in _KINDS.
 def _decode(text: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[_T]) -> _T:
     try:
         return decoder.decode(text)
-    except (ValueError, RecursionError) as error:
+    except msgspec.ValidationError as error:
         raise LineError(str(error)) from error
+    except (ValueError, RecursionError) as error:
+        # Not only msgspec's errors: broken UTF-8 and integers of a thousand digits are plain ValueErrors.
+        raise LineError(f"not JSON: {error}") from error

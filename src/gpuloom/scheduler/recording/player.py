@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 
 from gpuloom.kube.errors import Status
-from gpuloom.scheduler.admission import review_pod
 from gpuloom.scheduler.binding import BindError
 from gpuloom.scheduler.recording import answers
 from gpuloom.scheduler.recording.answers import Answer
@@ -23,16 +22,15 @@ from gpuloom.scheduler.recording.lines import (
     ReviewLine,
     SettingsLine,
     WriteFailedLine,
+    key_of,
 )
 from gpuloom.scheduler.recording.standing import StandingClock
 from gpuloom.scheduler.recording.world import World
+from gpuloom.scheduler.upkeep import GONE
 from gpuloom.wire.admission import Verdict, decode_review
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import BindArgs, BindResult, FilterResult, decode_bind_args, decode_filter_args
 from gpuloom.wire.words import decode_time
-
-GONE = "gone"
-"""The word of a FORGOTTEN line for a pod that does not exist any more."""
 
 
 class Player:
@@ -41,8 +39,8 @@ class Player:
     def __init__(self) -> None:
         self._clock = StandingClock()
         self.world = World(read_settings({}, None), self._clock)
-        self._failures: dict[Any, list[WriteFailedLine]] = {}
-        self._bound: dict[Any, BindArgs] = {}
+        self._failures: dict[str, list[WriteFailedLine]] = {}
+        self._bound: dict[str, BindArgs] = {}
 
     async def play(self, line: AnyLine) -> Answer | None:
         """Take one line and return its answer line, None when it has none.
@@ -106,12 +104,11 @@ class Player:
         return answers.filtered(result, verb.patch_of(args, result), client.take_deeds())
 
     def _review(self, line: ReviewLine) -> Answer:
-        state = self.world.parts.state
         try:
             review = decode_review(bytes(line.review))
         except WireError as error:
             return answers.reviewed("admission.k8s.io/v1", "", Verdict(allowed=False, code=400, message=str(error)))
-        return answers.reviewed(review.api_version, review.uid, review_pod(review, state.settings, state.headroom))
+        return answers.reviewed(review.api_version, review.uid, self.world.parts.review(review))
 
     async def _bind(self, line: BindLine) -> Answer:
         client = self.world.client
@@ -124,21 +121,21 @@ class Player:
         else:
             result = BindResult()
             if line.id is not None:
-                self._bound[line.id] = args
+                self._bound[key_of(line.id)] = args
         self.world.show_nodes_again(deeds := client.take_deeds())
         return answers.bound(result, deeds)
 
     def _arm(self, id_: Any) -> None:
         """Let the writes of one call fail as lines before it said."""
-        failures = self._failures.pop(id_, []) if id_ is not None else []
+        failures = self._failures.pop(key_of(id_), []) if id_ is not None else []
         self.world.client.set_failures(
-            {(line.object.kind, line.object.namespace, line.object.name): _status(line) for line in failures}
+            (line.object.kind, line.object.namespace, line.object.name, _status(line)) for line in failures
         )
 
     def _take_failure(self, line: WriteFailedLine) -> None:
-        args = self._bound.pop(line.of, None)
+        args = self._bound.pop(key_of(line.of), None)
         if args is None:
-            self._failures.setdefault(line.of, []).append(line)
+            self._failures.setdefault(key_of(line.of), []).append(line)
         else:
             self.world.parts.state.release(args.poduid)
 

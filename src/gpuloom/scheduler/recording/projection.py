@@ -1,0 +1,86 @@
+"""What a recording may hold of an object: the fields that the scheduler reads, and no environment values (binding 6).
+
+Annotations of other programs stay out: kubectl, for one, keeps whole manifests in one of its own.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.wire.keys import POD_GROUP_LABEL, VGPU_NODE
+from gpuloom.wire.objects import Container, KubeObject, Node, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
+
+_PREFIXES = ("hami.io/", "nvidia.com/", "gpuloom.io/")
+
+
+class Projection:
+    """Cuts objects down to what decisions under these settings depend on."""
+
+    def __init__(self, settings: SchedulerSettings) -> None:
+        profile = settings.profile
+        self._labels = {POD_GROUP_LABEL, VGPU_NODE, *settings.node_labels}
+        self._keys = {
+            *msgspec.structs.astuple(profile.cards),
+            *msgspec.structs.astuple(profile.select),
+            *msgspec.structs.astuple(profile.write),
+        }
+
+    def project(self, item: KubeObject) -> dict[str, Any]:
+        """Return the object as JSON values, without its kind."""
+        match item:
+            case Pod():
+                item = self._cut_pod(item)
+            case Node():
+                status = NodeStatus(allocatable=item.status.allocatable)
+                item = Node(metadata=self._cut_metadata(item.metadata), status=status)
+            case _:
+                item = msgspec.structs.replace(item, metadata=self._cut_metadata(item.metadata))
+        value: dict[str, Any] = msgspec.to_builtins(item)
+        return value
+
+    def _cut_pod(self, pod: Pod) -> Pod:
+        spec = pod.spec
+        return Pod(
+            metadata=self._cut_metadata(pod.metadata),
+            spec=PodSpec(
+                node_name=spec.node_name,
+                scheduler_name=spec.scheduler_name,
+                runtime_class_name=spec.runtime_class_name,
+                containers=_cut_containers(spec.containers),
+                init_containers=_cut_containers(spec.init_containers),
+                scheduling_group=spec.scheduling_group,
+            ),
+            status=PodStatus(phase=pod.status.phase, init_container_statuses=pod.status.init_container_statuses),
+        )
+
+    def _cut_metadata(self, metadata: ObjectMeta) -> ObjectMeta:
+        return ObjectMeta(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=metadata.uid,
+            creation_timestamp=metadata.creation_timestamp,
+            deletion_timestamp=metadata.deletion_timestamp,
+            labels=self._cut_labels(metadata.labels),
+            annotations=self._cut_annotations(metadata.annotations),
+        )
+
+    def _cut_labels(self, labels: Mapping[str, str] | None) -> dict[str, str] | None:
+        return None if labels is None else {key: labels[key] for key in labels if key in self._labels}
+
+    def _cut_annotations(self, annotations: Mapping[str, str] | None) -> dict[str, str] | None:
+        if annotations is None:
+            return None
+        return {key: value for key, value in annotations.items() if key.startswith(_PREFIXES) or key in self._keys}
+
+
+def _cut_containers(containers: Iterable[Container] | None) -> list[Container] | None:
+    if containers is None:
+        return None
+    return [
+        msgspec.structs.replace(
+            one, env=None if one.env is None else [msgspec.structs.replace(variable, value="") for variable in one.env]
+        )
+        for one in containers
+    ]

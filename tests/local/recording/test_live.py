@@ -1,0 +1,183 @@
+"""Recording a running scheduler: what comes out is replayed to the same answers."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local.scheduler.clock import poll
+from local.scheduler.site import DEFAULTS, LOCK, VGPU_NODE, Site, open_site
+
+from gpuloom.kube import PODS, load_kubeconfig
+from gpuloom.local.apiserver import Fault
+from gpuloom.scheduler.recording import Player
+from gpuloom.scheduler.recording.check import Check
+from gpuloom.scheduler.recording.lines import AnswerLine, decode_line
+from gpuloom.scheduler.recording.live import run_recorded
+from gpuloom.scheduler.recording.snapshot import take_snapshot
+from gpuloom.scheduler.recording.taps import TappedClient
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.wire.lock import NodeLock, encode_lock
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with open_site(tmp_path) as site:
+        credentials = load_kubeconfig(tmp_path / "kubeconfig")
+        site.client = await site.stack.enter_async_context(TappedClient(credentials, sleep=site.clock.sleep))
+        yield site
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "recording.jsonl"
+
+
+async def start(site: Site, file: Path, settings: SchedulerSettings = DEFAULTS) -> None:
+    recorded = run_recorded(settings, site.client, file, site.clock.clocks)  # type: ignore[arg-type]
+    site.process = await site.stack.enter_async_context(recorded)
+    await site.process.wait_synced()
+    await site.register("n1")
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
+
+
+async def check(file: Path) -> tuple[int, list[str]]:
+    player, verdict, differences = Player(), Check(), list[str]()
+    for text in map(json.dumps, read(file)):
+        line = decode_line(text.encode())
+        if isinstance(line, AnswerLine):
+            differences += map(str, verdict.hold(line, text.encode()))
+        elif (answer := await player.play(line)) is not None:
+            verdict.note(answer)
+    return verdict.answers, differences
+
+
+async def test_what_was_recorded_is_replayed_to_the_same_answers(site: Site, file: Path) -> None:
+    await start(site, file)
+    first, second = await site.submit("first", memory_mib=6000), await site.submit("second", memory_mib=6000)
+    await site.choose(first)
+    await site.choose(second)
+    await site.clock.advance(3)
+    await site.bind(first)
+    await poll(lambda: bool(site.process.state.pods[first.metadata.uid].spec.node_name))
+    await site.remove(first)
+    await site.annotate("n1", {LOCK: None})
+    await site.choose(second)
+    await site.clock.advance(16)
+    await site.bind(second)
+    await site.stack.aclose()
+    assert await check(file) == (5, [])
+
+
+async def test_bind_that_the_api_server_refused_is_replayed(site: Site, file: Path) -> None:
+    await start(site, file)
+    pod = await site.submit(memory_mib=6000)
+    await site.choose(pod)
+    site.server.faults.add(Fault(path="/binding", status=422))
+    assert await site.bind(pod) != ""
+    await site.stack.aclose()
+    assert (await check(file))[1] == []
+    assert "WRITE_FAILED" in {line["type"] for line in read(file)}
+
+
+async def test_inline_writes_are_on_the_pod_and_replayed(site: Site, file: Path) -> None:
+    await start(site, file, SchedulerSettings(http_bind="127.0.0.1:0", filter_write="inline", trust_annotations=True))
+    pod = await site.submit()
+    await site.choose(pod)
+    assert (await site.pod()).annotations[VGPU_NODE] == "n1"
+    assert await site.bind(pod) == ""
+    await site.stack.aclose()
+    assert await check(file) == (2, [])
+
+
+async def test_bind_whose_caller_hung_up_holds_nothing_back(site: Site, file: Path) -> None:
+    await start(site, file)
+    await site.annotate("n1", {LOCK: encode_lock(NodeLock(site.clock.now(), "default", "other"))})
+    pod = await site.submit()
+    await site.choose(pod)
+    waiting = site.start_bind(pod)
+    await poll(lambda: site.process.locks.waiting == 1)
+    waiting.cancel()
+    await poll(lambda: site.process.locks.waiting == 0)
+    await site.submit("later")
+    await site.stack.aclose()
+    names = [line["object"]["metadata"]["name"] for line in read(file) if line["type"] == "ADDED"]
+    assert ("later" in names, "BIND" in {line["type"] for line in read(file)}) == (True, False)
+
+
+async def test_webhook_is_replayed(site: Site, file: Path) -> None:
+    await start(site, file)
+    pod = {
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": "secret"}]}]},
+    }
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}  # type: ignore[index]
+    request = {"uid": "u", "namespace": "default", "object": pod}
+    await site.call("webhook", {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+    await site.stack.aclose()
+    assert await check(file) == (1, [])
+
+
+async def test_environment_values_and_foreign_annotations_stay_out(site: Site, file: Path) -> None:
+    await start(site, file)
+    await site.register("n2", annotations={"example.com/token": "secret"})
+    container = {"name": "main", "image": "i", "env": [{"name": "KEY", "value": "secret"}]}
+    container["resources"] = {"limits": {"nvidia.com/gpu": "1"}}  # type: ignore[assignment]
+    await site.submit(spec={"containers": [container]})
+    await site.stack.aclose()
+    text = json.dumps(read(file))
+    assert ("KEY" in text, "secret" in text) == (True, False)
+
+
+async def test_expired_reservation_is_a_line(site: Site, file: Path) -> None:
+    await start(site, file)
+    pod = await site.submit()
+    await site.choose(pod)
+    await site.clock.advance(905)
+    await poll(lambda: site.process.state.cluster.ledger.find(pod.metadata.uid) is None)
+    await site.stack.aclose()
+    assert [line["why"] for line in read(file) if line["type"] == "FORGOTTEN"] == ["expired"]
+
+
+async def test_settings_are_those_of_the_process(site: Site, file: Path) -> None:
+    settings = SchedulerSettings(http_bind="127.0.0.1:0", node_scheduler_policy="spread", node_lock_timeout_s=60)
+    await start(site, file, settings)
+    await site.stack.aclose()
+    flags = read(file)[0]["flags"]
+    assert (flags["node-scheduler-policy"], flags["node-lock-timeout"], flags["timezone"]) == ("spread", 60, "UTC")
+
+
+async def test_snapshot_begins_a_recording(site: Site, file: Path) -> None:
+    await start(site, file)
+    pod = await site.submit()
+    await site.choose(pod)
+    await site.bind(pod)
+    await site.client.create(
+        PODS,
+        {"metadata": {"name": "other"}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        namespace="default",
+    )
+    lines = list(await take_snapshot(site.client, DEFAULTS))
+    facts = [(line["object"]["kind"], line["object"]["metadata"]["name"]) for line in lines if "object" in line]
+    assert (lines[0]["type"], facts, lines[-1]) == (
+        "SETTINGS",
+        [("Node", "n1"), ("Pod", "p")],
+        {"type": "RECONCILE"},
+    )
+
+
+async def test_snapshot_counts_what_pods_hold(site: Site, file: Path) -> None:
+    await start(site, file)
+    pod = await site.submit(memory_mib=6000)
+    await site.choose(pod)
+    await site.bind(pod)
+    player = Player()
+    for line in await take_snapshot(site.client, DEFAULTS):
+        await player.play(decode_line(json.dumps(line).encode()))
+    held = player.world.parts.state.cluster.ledger.find(pod.metadata.uid)
+    assert held is not None
+    assert held.node == "n1"

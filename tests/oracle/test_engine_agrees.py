@@ -1,0 +1,35 @@
+"""The engine behind the live flows answers every generated recording as the oracle does."""
+
+import os
+
+import pytest
+from hypothesis import given, settings
+
+from oracle.agreement import find_difference
+from oracle.cases import Case, case_from_seed
+from oracle.strategies import cases
+
+FEW_SEEDS = 300
+MANY_SEEDS = range(1_000, 20_000)
+SHARDS = 19
+
+
+@pytest.mark.parametrize("first", range(0, FEW_SEEDS, 100))
+def test_engine_and_oracle_agree_on_some_cases(first: int) -> None:
+    for seed in range(first, first + 100):
+        assert not (difference := find_difference(case_from_seed(seed))), f"seed {seed}\n{difference}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_engine_and_oracle_agree_on_many_cases(shard: int) -> None:
+    for seed in MANY_SEEDS[shard::SHARDS]:
+        assert not (difference := find_difference(case_from_seed(seed))), f"seed {seed}\n{difference}"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@settings(max_examples=int(os.environ.get("GPULOOM_AGREEMENT_EXAMPLES", "1000")))
+@given(cases())
+def test_engine_and_oracle_agree_on_drawn_cases(case: Case) -> None:
+    assert not (difference := find_difference(case)), difference

@@ -1,0 +1,71 @@
+"""Replay answers as HAMi did, with HAMi's switches: every recorded answer about NVIDIA cards and the webhook."""
+
+import copy
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from oracle.judgement import judge
+
+from gpuloom.scheduler.recording import Player
+from gpuloom.scheduler.recording.lines import decode_line
+
+ANSWERS = Path(__file__).parents[2] / "data" / "hami-answers"
+FILES = sorted(ANSWERS.glob("*.jsonl.gz"))
+
+
+def apply_patch(pod: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
+    """RFC 6902 as far as the webhook uses it: add and remove."""
+    pod = copy.deepcopy(pod)
+    for operation in operations:
+        *path, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:])
+        at = pod
+        for part in path:
+            at = at[int(part)] if isinstance(at, list) else at[part]
+        if operation["op"] == "remove":
+            del at[last]
+        elif isinstance(at, list):
+            assert last == "-"
+            at.append(copy.deepcopy(operation["value"]))
+        else:
+            at[last] = copy.deepcopy(operation["value"])
+    return pod
+
+
+def widen(answer: dict[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:
+    """Add what expectations of a review are about: the inner response, and the pod as it will be."""
+    if answer["type"] != "REVIEWED":
+        return answer
+    response = answer["response"]["response"]
+    pod = line["review"]["request"]["object"]
+    changed = apply_patch(pod, response.get("patch") or []) if response["allowed"] else None
+    return {**answer, "response": response, "result_pod": changed}
+
+
+async def find_differences(path: Path) -> tuple[int, list[str]]:
+    player, answers, differences = Player(), dict[str, dict[str, Any]](), list[str]()
+    count = 0
+    with gzip.open(path) as file:
+        for number, text in enumerate(file, 1):
+            line = json.loads(text)
+            if line["type"] == "EXPECT":
+                count += 1
+                if (difference := judge(line, answers[line["of"]])) is not None:
+                    differences.append(f"{path.name}:{number}: {difference}")
+            elif (answer := await player.play(decode_line(text))) is not None and "id" in line:
+                answers[line["id"]] = widen(json.loads(msgspec.json.encode(answer)), line)
+    return count, differences
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.name.removesuffix(".jsonl.gz") for path in FILES])
+async def test_every_recorded_answer_is_given_again(path: Path) -> None:
+    count, differences = await find_differences(path)
+    assert (count > 0, differences) == (True, [])
+
+
+def test_all_files_are_there() -> None:
+    assert len(FILES) == 15

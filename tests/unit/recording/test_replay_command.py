@@ -1,0 +1,155 @@
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuloom.cli.commands import run
+from gpuloom.cli.outcomes import ExitCode
+
+RECORDINGS = Path(__file__).parents[2] / "recordings"
+SHARE = RECORDINGS / "share.jsonl"
+INPUT_TYPES = {"SETTINGS", "ADDED", "MODIFIED", "DELETED", "RECONCILE", "REVIEW", "FILTER", "BIND"}
+
+
+def replay(*tokens: str, text: bytes = b"", hash_seed: str = "0") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "gpuloom.cli", "replay", *tokens],
+        input=text,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+    )
+
+
+def write(path: Path, *lines: dict[str, Any] | str) -> str:
+    texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    return str(path)
+
+
+def reverse_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: reverse_keys(value[key]) for key in reversed(value)}
+    return [reverse_keys(item) for item in value] if isinstance(value, list) else value
+
+
+def mix_recordings() -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(RECORDINGS.glob("*.jsonl")))
+
+
+def test_same_recording_gives_the_same_bytes_whatever_the_hash_seed() -> None:
+    outputs = {replay("-", text=mix_recordings(), hash_seed=seed).stdout for seed in ("0", "1", "4242")}
+    assert len(outputs) == 1
+    assert next(iter(outputs)).count(b"\n") > 100
+
+
+def test_order_of_keys_does_not_matter() -> None:
+    recording = mix_recordings()
+    turned = b"".join(json.dumps(reverse_keys(json.loads(text))).encode() + b"\n" for text in recording.splitlines())
+    answers = [json.loads(text) for text in replay("-", text=recording).stdout.splitlines()]
+    assert [json.loads(text) for text in replay("-", text=turned).stdout.splitlines()] == answers
+
+
+def test_answers_stand_in_the_order_of_their_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["replay", str(SHARE)])
+    printed = [json.loads(text) for text in capsys.readouterr().out.splitlines()]
+    recorded = [json.loads(text) for text in SHARE.read_text(encoding="utf-8").splitlines()]
+    assert printed == [line for line in recorded if line["type"] not in INPUT_TYPES]
+
+
+def test_compressed_recording_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "recording.jsonl.gz"
+    path.write_bytes(gzip.compress(SHARE.read_bytes()))
+    assert (run(["replay", "--check", str(path)]), capsys.readouterr().out) == (ExitCode.YES, "4 answers, 0 differ\n")
+
+
+def test_difference_names_line_place_and_both_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = SHARE.read_text(encoding="utf-8").replace('"Error":""', '"Error":"boom"', 1)
+    path = write(tmp_path / "r.jsonl", *text.splitlines())
+    code = run(["replay", "--check", path])
+    assert code == ExitCode.NO
+    assert capsys.readouterr().out == (f'{path}:6: /result/Error: recorded "boom", replayed ""\n4 answers, 1 differ\n')
+
+
+def test_answer_without_its_input_line_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "r.jsonl", {"type": "BOUND", "id": "7", "result": {"Error": ""}})
+    assert run(["replay", "--check", path]) == ExitCode.NO
+    assert "replayed nothing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{", "not JSON: "),
+        ("[]", "Expected `object`"),
+        ('{"id": 1}', "`type`"),
+        ('{"type": "DANCE"}', "DANCE"),
+        ('{"type": "FILTER"}', "`args`"),
+        ('{"type": "ADDED"}', "`object`"),
+        ('{"type": "ADDED", "object": {"metadata": {}}}', "`kind`"),
+        ('{"type": "ADDED", "object": {"kind": "ConfigMap"}}', "ConfigMap"),
+        ('{"type": "ADDED", "object": {"kind": "Pod", "metadata": {"name": 5}}}', "metadata.name"),
+        ('{"type": "RECONCILE", "time": "noon"}', "time: not an RFC 3339 time"),
+        ('{"type": "SETTINGS", "flags": {"device-sort": "best"}}', "flag device-sort"),
+        ('{"type": "SETTINGS", "flags": {"node-lock-timeout": "soon"}}', "flag node-lock-timeout"),
+        ('{"type": "SETTINGS", "flags": {"trust-annotations": "perhaps"}}', "flag trust-annotations"),
+        ('{"type": "SETTINGS", "flags": {"timezone": "Mars/Base"}}', "Mars/Base"),
+        ('{"type": "SETTINGS", "deviceConfig": {"nvidia": {"defaultCores": "x"}}}', "deviceConfig"),
+        ('{"type": "SETTINGS", "flags": {"leader-elect": true}}', "--leader-elect"),
+    ],
+)
+def test_bad_line_is_named_and_answers_before_it_stand(
+    line: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "r.jsonl", {"type": "RECONCILE"}, "", line)
+    code = run(["replay", path])
+    captured = capsys.readouterr()
+    assert (code, captured.out) == (ExitCode.USAGE, '{"type":"RECONCILED","patches":[]}\n')
+    assert captured.err.startswith(f"{path}:3: ")
+    assert complaint in captured.err
+
+
+def test_broken_gzip_is_a_bad_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "r.gz"
+    path.write_bytes(gzip.compress(SHARE.read_bytes())[:-20])
+    assert run(["replay", str(path)]) == ExitCode.USAGE
+    assert f"{path}:" in capsys.readouterr().err
+
+
+def test_missing_file_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "/nowhere/r.jsonl"]) == ExitCode.USAGE
+    assert capsys.readouterr().err == "gpuloom: /nowhere/r.jsonl: No such file or directory\n"
+
+
+def test_check_and_explain_exclude_each_other() -> None:
+    assert run(["replay", "--check", "--explain", str(SHARE)]) == ExitCode.USAGE
+
+
+def test_explanation_names_cards_and_refusals(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["replay", "--explain", str(SHARE)])
+    assert capsys.readouterr().out.splitlines() == [
+        "FILTER 1: pod team/first",
+        "  regular container main asks for 1 card, 8000 MiB and 30 % of the cores",
+        "  goes to node a",
+        "    on GPU-1: 8000 MiB, 30 % of the cores",
+        "  fitting nodes, best first:",
+        "    a: score 0.00",
+        "FILTER 2: pod team/second",
+        "  regular container main asks for 1 card, 16000 MiB and 30 % of the cores",
+        "  goes to node a",
+        "    on GPU-1: 16000 MiB, 30 % of the cores",
+        "  fitting nodes, best first:",
+        "    a: score 7.26",
+        "FILTER 3: pod team/third",
+        "  regular container main asks for 1 card, 1000 MiB and 0 % of the cores",
+        "  fits on none of 1 nodes",
+        "  refused:",
+        "    a: 1/1 CardInsufficientMemory",
+        "      1 of 1 cards: not enough memory is free",
+    ]
