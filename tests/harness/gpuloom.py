@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 import trustme
+
 from harness.cluster import Cluster
 from harness.controlplane import find_free_ports
 from harness.processes import ChildProcess

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from harness.cluster import Cluster
 from harness.gpuloom import Installation
 from harness.objects import PODS, make_pod
