@@ -1,49 +1,20 @@
 """Replay answers as HAMi did, with HAMi's switches: every recorded answer about NVIDIA cards and the webhook."""
 
-import copy
 import gzip
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from oracle.judgement import judge
+from unit.recording.reviews import widen
 
 from gpuloom.scheduler.recording import Player
 from gpuloom.scheduler.recording.lines import decode_line
 
 ANSWERS = Path(__file__).parents[2] / "data" / "hami-answers"
 FILES = sorted(ANSWERS.glob("*.jsonl.gz"))
-
-
-def apply_patch(pod: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
-    """RFC 6902 as far as the webhook uses it: add and remove."""
-    pod = copy.deepcopy(pod)
-    for operation in operations:
-        *path, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:])
-        at = pod
-        for part in path:
-            at = at[int(part)] if isinstance(at, list) else at[part]
-        if operation["op"] == "remove":
-            del at[last]
-        elif isinstance(at, list):
-            assert last == "-"
-            at.append(copy.deepcopy(operation["value"]))
-        else:
-            at[last] = copy.deepcopy(operation["value"])
-    return pod
-
-
-def widen(answer: dict[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:
-    """Add what expectations of a review are about: the inner response, and the pod as it will be."""
-    if answer["type"] != "REVIEWED":
-        return answer
-    response = answer["response"]["response"]
-    pod = line["review"]["request"]["object"]
-    changed = apply_patch(pod, response.get("patch") or []) if response["allowed"] else None
-    return {**answer, "response": response, "result_pod": changed}
 
 
 async def find_differences(path: Path) -> tuple[int, list[str]]:
