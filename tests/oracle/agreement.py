@@ -4,10 +4,9 @@ Run by hand for any seeds: ``python -m oracle.agreement 0 20000``.
 """
 
 import asyncio
-import copy
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from gpuloom.scheduler.recording import Player
 from gpuloom.scheduler.recording.lines import decode_line
 from oracle.cases import Case, case_from_seed
 from oracle.replay import Replay
+from oracle.reviews import apply_patch
 
 
 def find_difference(case: Case) -> str:
@@ -55,23 +55,6 @@ def _normalize(answer: Any, line: Mapping[str, Any]) -> Any:
         if answer["result"]["Nodes"] is not None:
             answer["result"]["Nodes"] = answer["result"]["Nodes"]["items"]
     return answer
-
-
-def apply_patch(pod: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
-    """Apply a JSON Patch as far as the webhook uses it: add, replace and remove."""
-    pod = copy.deepcopy(pod)
-    for operation in operations:
-        *path, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:])
-        at = pod
-        for part in path:
-            at = at[int(part)] if isinstance(at, list) else at[part]
-        if operation["op"] == "remove":
-            del at[last]
-        elif isinstance(at, list):
-            at.append(copy.deepcopy(operation["value"]))
-        else:
-            at[last] = copy.deepcopy(operation["value"])
-    return pod
 
 
 def _with_text_quantities(pod: Any) -> Any:

@@ -181,3 +181,16 @@ async def test_snapshot_counts_what_pods_hold(site: Site, file: Path) -> None:
     held = player.world.parts.state.cluster.ledger.find(pod.metadata.uid)
     assert held is not None
     assert held.node == "n1"
+
+
+async def test_pod_that_has_the_name_of_a_deleted_one_is_another(site: Site, file: Path) -> None:
+    await start(site, file)
+    for memory_mib in (6000, 7000):
+        pod = await site.submit(memory_mib=memory_mib)
+        assert await site.choose(pod) == "n1"
+        await site.bind(pod)
+        await site.annotate("n1", {LOCK: None})
+        await site.remove(pod)
+    await site.stack.aclose()
+    assert await check(file) == (4, [])
+    assert [line["type"] for line in read(file) if line.get("object", {}).get("kind") == "Pod"].count("DELETED") == 2

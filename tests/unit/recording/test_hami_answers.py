@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from oracle.judgement import judge
-from unit.recording.reviews import widen
+from oracle.reviews import widen
 
 from gpuloom.scheduler.recording import Player
 from gpuloom.scheduler.recording.lines import decode_line

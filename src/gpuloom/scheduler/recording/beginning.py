@@ -10,7 +10,6 @@ from gpuloom.scheduler.recording.projection import Projection
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.profile import Profile, load_nvidia
 from gpuloom.wire.objects import KubeObject
-from gpuloom.wire.words import encode_time
 
 JsonLine = dict[str, Any]
 
@@ -27,6 +26,11 @@ def begin(settings: SchedulerSettings, now: datetime, objects: Iterable[tuple[st
     yield {"type": "RECONCILE"}
 
 
+def write_time(moment: datetime) -> str:
+    """Write the time of a line: finer than on the wire, because waiting times are compared."""
+    return moment.isoformat(timespec="milliseconds")
+
+
 def fact_line(type_: str, kind: str, projected: JsonLine) -> JsonLine:
     """Make the line of one object."""
     return {"type": type_, "object": {"kind": kind, **projected}}
@@ -34,7 +38,7 @@ def fact_line(type_: str, kind: str, projected: JsonLine) -> JsonLine:
 
 def _settings_line(settings: SchedulerSettings, now: datetime) -> JsonLine:
     flags = {flag: value for flag, value in write_flags(settings).items() if flag not in _NOT_DECIDING}
-    line = {"type": "SETTINGS", "time": encode_time(now), "flags": flags | {"timezone": _name_zone(now)}}
+    line = {"type": "SETTINGS", "time": write_time(now), "flags": flags | {"timezone": _name_zone(now)}}
     if settings.profile != load_nvidia():
         line["deviceConfig"] = write_device_config(settings.profile)
     return line

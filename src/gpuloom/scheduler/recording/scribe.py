@@ -12,7 +12,7 @@ from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.filterverb import FilterVerb
 from gpuloom.scheduler.listening import BindCall, FilterCall, ReviewCall
 from gpuloom.scheduler.recording import answers
-from gpuloom.scheduler.recording.beginning import JsonLine, begin, fact_line
+from gpuloom.scheduler.recording.beginning import JsonLine, begin, fact_line, write_time
 from gpuloom.scheduler.recording.calls import write_bind_args, write_filter_args, write_review
 from gpuloom.scheduler.recording.journal import Journal
 from gpuloom.scheduler.recording.projection import Projection
@@ -23,9 +23,9 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import BindArgs, BindResult, FilterArgs, FilterResult
 from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import KubeObject, Pod
-from gpuloom.wire.words import encode_time
 
-_Key = tuple[str, str, str]
+_Key = tuple[str, str, str, str]
+"""Kind, namespace, name and UID: what has the name of something that is gone is not the same."""
 
 
 class Scribe:
@@ -43,7 +43,7 @@ class Scribe:
 
     def hear_list(self, kind: str, items: Iterable[KubeObject]) -> None:
         """Write all objects of a kind that are new or different, and those that are gone."""
-        listed = {(kind, item.namespace, item.name): item for item in items}
+        listed = {_key_of(kind, item): item for item in items}
         for key, (_, known) in list(self._written.items()):
             if key[0] == kind and key not in listed:
                 self.hear_change(kind, known, is_gone=True)
@@ -52,10 +52,10 @@ class Scribe:
 
     def hear_change(self, kind: str, item: KubeObject, *, is_gone: bool = False) -> None:
         """Write one object if what decisions depend on is different from before."""
-        if isinstance(item, Pod) and not (VGPU_NODE in item.annotations or self._state.asks_for_cards(item)):
-            return
-        key = (kind, item.namespace, item.name)
+        key = _key_of(kind, item)
         before = self._written.pop(key, None)
+        if before is None and isinstance(item, Pod) and not self._concerns_us(item):
+            return
         projected = self._projection.project(item)
         if is_gone:
             self._write(fact_line("DELETED", kind, projected))
@@ -131,6 +131,9 @@ class Scribe:
 
         return review_recorded
 
+    def _concerns_us(self, pod: Pod) -> bool:
+        return VGPU_NODE in pod.annotations or self._state.asks_for_cards(pod)
+
     @contextmanager
     def _calling(self) -> Iterator[Call]:
         call = Call(self._journal, self._clocks)
@@ -148,13 +151,17 @@ class Scribe:
         call.end(*failures, asked, {**answer, "id": self._calls})
 
     def _write(self, line: JsonLine) -> None:
-        self._journal.write({**line, "time": encode_time(self._clocks.now())})
+        self._journal.write({**line, "time": write_time(self._clocks.now())})
 
     def _begin(self) -> Iterator[JsonLine]:
         known: list[tuple[str, Any]] = [(key[0], item) for key, (_, item) in self._written.items()]
         order = (NODES.kind, RESOURCE_QUOTAS.kind, LEASES.kind, PODS.kind)
         known.sort(key=lambda pair: order.index(pair[0]))
         return begin(self._state.settings, self._clocks.now(), known)
+
+
+def _key_of(kind: str, item: KubeObject) -> _Key:
+    return kind, item.namespace, item.name, item.metadata.uid
 
 
 def _cut_reply(result: dict[str, Any], nodes: dict[str, Any], *, is_echo: bool) -> None:

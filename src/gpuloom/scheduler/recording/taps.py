@@ -14,8 +14,8 @@ from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, Resource
 from gpuloom.kube.resources import T
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.recording.backstage import Deeds
+from gpuloom.scheduler.recording.beginning import write_time
 from gpuloom.scheduler.recording.journal import Journal, Slot
-from gpuloom.wire.words import encode_time
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Call:
     def begin(self) -> None:
         """Take a place in the recording, unless the call has one."""
         if not self.time and not self.is_abandoned:
-            self.time, self.at_s = encode_time(self.clocks.now()), self.clocks.monotonic()
+            self.time, self.at_s = write_time(self.clocks.now()), self.clocks.monotonic()
             self.slot = self.journal.open_slot()
 
     def end(self, *lines: dict[str, Any]) -> None:
