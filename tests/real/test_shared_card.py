@@ -58,7 +58,9 @@ def wait_for_event(api: Any, name: str, text: str, timeout_s: float = 30) -> Non
         time.sleep(0.1)
 
 
-def test_pods_share_cards_and_one_that_does_not_fit_waits_for_room(cluster: Cluster, api: Any) -> None:
+def test_pods_share_cards_and_one_that_does_not_fit_waits_for_room(
+    cluster: Cluster, api: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     deploy(api, replicas=3)
     pods = api.wait_for(PODS, lambda found: len(running(found)) == 3)["items"]
     for pod in pods:
@@ -84,7 +86,8 @@ def test_pods_share_cards_and_one_that_does_not_fit_waits_for_room(cluster: Clus
     api.wait_for(PODS, lambda found: len({card_of(pod) for pod in running(found) if "app" in labels_of(pod)}) < 2)
     room_s = time.monotonic()
     api.wait_for(f"{PODS}/big", lambda pod: pod["status"]["phase"] == "Running")
-    print(f"from room on a card to Running: {time.monotonic() - room_s:.2f} s")
+    with capsys.disabled():
+        print(f"\nfrom room on a card to Running: {time.monotonic() - room_s:.2f} s")
 
 
 def labels_of(pod: Any) -> dict[str, str]:
