@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
-from gpuloom.engine.division import DIVIDED_MODE, divide
+from gpuloom.engine.division import divide
 from gpuloom.engine.ledger import CardKey, Ledger, Reservation
 from gpuloom.engine.quota import QuotaBook
 from gpuloom.engine.table import CardTable, NodeCards
+from gpuloom.model.mig import MIG_MODE
 from gpuloom.vendors.profile import Geometries
 
 
@@ -33,7 +34,7 @@ class Cluster:
         if registered == (self.table.registered(node) or NodeCards(())):
             return False
         if registered.cards:
-            if any(card.mode == DIVIDED_MODE for card in registered.cards):
+            if any(card.mode == MIG_MODE for card in registered.cards):
                 self._divided.add(node)
             self.table.register(node, registered)
             self._write(node, (card.id for card in registered.cards))

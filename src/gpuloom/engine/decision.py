@@ -250,12 +250,13 @@ class _Query:
 
     def _place_plain(self, position: int, verdicts: Verdicts) -> Placement | Refusal:
         """Place the pod on a node of which the column tells that it fits."""
-        if self.table.partitions or self.demand.choice.card_policy.topology:
+        bench = self.table.bench(position)
+        if bench.partitions or self.demand.choice.card_policy.topology:
             return self._place(self.table, position)
         rows = self.table.rows_of(position)
         want = verdicts.want(rows)
         containers = [Container(asked.phase, want if asked.request else None) for asked in self.demand.containers]
-        return self._make_placer().place_plain(self.table.bench(position), containers, verdicts.column[rows])
+        return self._make_placer().place_plain(bench, containers, verdicts.column[rows])
 
     def _place(self, table: CardTable, position: int) -> Placement | Refusal:
         """Try the pod on one node."""

@@ -6,6 +6,7 @@ from enum import Enum
 
 from gpuloom.engine.options import Options
 from gpuloom.engine.policies import CardPolicy, Weights, read_card_policy, read_weights
+from gpuloom.model.mig import MIG_MODE
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.vendors.profile import Profile, SelectKeys
 from gpuloom.wire.errors import WireError
@@ -54,7 +55,7 @@ class Selection:
     @property
     def takes_instances(self) -> bool:
         """Whether parts of divided cards will do."""
-        return self.mode is None or "mig" in self.mode
+        return self.mode is None or MIG_MODE in self.mode
 
     def accepts_kind(self, model: str, mode: str) -> bool:
         """Tell whether a card of this model and mode may serve: models by parts of their name, ignoring case."""
@@ -90,11 +91,6 @@ class Demand:
     containers: tuple[ContainerDemand, ...]
     selection: Selection
     choice: Choice
-
-    @property
-    def wants_cards(self) -> bool:
-        """Whether any container asks for a card: otherwise the pod is none of our business."""
-        return any(container.request for container in self.containers)
 
     @property
     def phases(self) -> tuple[Phase, ...]:

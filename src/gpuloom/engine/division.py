@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from gpuloom.engine.ledger import Reservation, card_id
 from gpuloom.engine.partitions import GeometryPartition, Partition, PartitionError, ProfilePartition
 from gpuloom.model.card import Card
-from gpuloom.model.mig import MigAllocation
+from gpuloom.model.mig import MIG_MODE, MigAllocation
 from gpuloom.vendors.profile import Geometries
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.mig import decode_mig_instance
-
-DIVIDED_MODE = "mig"
 
 
 @dataclass(slots=True)
@@ -25,7 +23,7 @@ class Division:
 def divide(cards: Sequence[Card], geometries: Geometries, reservations: Iterable[Reservation]) -> Division:
     """Work out what is left of every divided card of a node; reservations come in order of pod UID."""
     modes = {card.id: card.mode for card in cards}
-    division = Division({card.id: _undivided(card, geometries) for card in cards if card.mode == DIVIDED_MODE})
+    division = Division({card.id: _undivided(card, geometries) for card in cards if card.mode == MIG_MODE})
     for reservation in reservations:
         items = _group(reservation.instances)
         for share, is_held in reservation.each_share():

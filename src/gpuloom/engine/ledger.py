@@ -88,7 +88,7 @@ class Ledger:
     _reservations: dict[str, Reservation] = field(default_factory=dict)
     _entries: dict[CardKey, dict[str, Usage]] = field(default_factory=dict)
     _on_node: dict[str, set[str]] = field(default_factory=dict)
-    _in_namespace: dict[tuple[str, str], dict[str, Usage]] = field(default_factory=dict)
+    _in_namespace: dict[tuple[str, str], Usage] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def __len__(self) -> int:
@@ -116,7 +116,7 @@ class Ledger:
 
     def namespace_usage(self, namespace: str, vendor: str) -> Usage:
         """Sum what a namespace's pods hold of a vendor's cards."""
-        return sum(self._in_namespace.get((namespace, vendor), {}).values(), NOTHING)
+        return self._in_namespace.get((namespace, vendor), NOTHING)
 
     def assume(self, reservation: Reservation) -> tuple[Reservation, set[CardKey]]:
         """Enter a reservation under a new number; one that the pod had is superseded."""
@@ -142,11 +142,14 @@ class Ledger:
         reservation = self._reservations.pop(uid, None)
         if reservation is None:
             return set()
-        touched = set(sum_by_card(reservation, reservation.usage_by_vendor()))
+        by_vendor = reservation.usage_by_vendor()
+        touched = set(sum_by_card(reservation, by_vendor))
         for key in touched:
-            _remove(self._entries, key, uid)
-        for vendor in reservation.shares:
-            _remove(self._in_namespace, (reservation.namespace, vendor), uid)
+            del self._entries[key][uid]
+            if not self._entries[key]:
+                del self._entries[key]
+        for vendor, usages in by_vendor.items():
+            self._in_namespace[reservation.namespace, vendor] -= sum(usages.values(), NOTHING)
         self._on_node[reservation.node].discard(uid)
         return touched
 
@@ -159,8 +162,9 @@ class Ledger:
         for key, usage in by_card.items():
             self._entries.setdefault(key, {})[uid] = usage
         for vendor, usages in by_vendor.items():
-            total = sum(usages.values(), NOTHING)
-            self._in_namespace.setdefault((reservation.namespace, vendor), {})[uid] = total
+            # A namespace may have very many pods, and every decision under a quota asks, so this one sum is kept.
+            key = (reservation.namespace, vendor)
+            self._in_namespace[key] = self._in_namespace.get(key, NOTHING) + sum(usages.values(), NOTHING)
         return set(by_card)
 
 
@@ -176,9 +180,3 @@ def sum_by_card(reservation: Reservation, by_vendor: Mapping[str, Mapping[str, U
         key = (reservation.node, card_id(uuid))
         totals[key] = totals.get(key, NOTHING) + usage
     return totals
-
-
-def _remove(table: dict[tuple[str, str], dict[str, Usage]], key: tuple[str, str], uid: str) -> None:
-    del table[key][uid]
-    if not table[key]:
-        del table[key]

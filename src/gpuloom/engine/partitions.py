@@ -23,14 +23,14 @@ class PartitionError(ValueError):
 class Taken:
     """An instance taken: what it really has, and how the wire names it.
 
-    suffix    of the card's id, by geometry: ``[1-2]``
+    part      geometry and position, by geometry
     profile   and ``placement``, by published profiles
     cores     None: as requested
     """
 
     memory_mib: int
     cores: int | None
-    suffix: str = ""
+    part: tuple[int, int] | None = None
     profile: str = ""
     placement: Placement | None = None
 
@@ -92,7 +92,7 @@ class GeometryPartition:
         for chosen in candidates:
             for position, instance in enumerate(self.geometries[chosen]):
                 if position not in self.used and instance.memory_mib >= memory_mib:
-                    taken = Taken(instance.memory_mib, instance.cores or None, suffix=f"[{chosen}-{position}]")
+                    taken = Taken(instance.memory_mib, instance.cores or None, part=(chosen, position))
                     return replace(self, chosen=chosen, used=self.used | {position}), taken
         return None
 

@@ -11,11 +11,12 @@ from gpuloom.engine.scores import order_cards
 from gpuloom.engine.usage import NOTHING, Usage, collapse
 from gpuloom.engine.walk import Terms, Trail, walk
 from gpuloom.model.cards import Cards, Ints
-from gpuloom.model.mig import MigAllocation
+from gpuloom.model.mig import MigAllocation, MigInstance
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
 from gpuloom.model.share import ContainerShares, Share
 from gpuloom.model.want import Headroom, Want
+from gpuloom.wire.mig import encode_mig_instance
 
 PHASES_IN_ORDER_OF_PLACING = (Phase.SIDECAR, Phase.INIT, Phase.REGULAR)
 """Sidecars run beside all others, so they are placed first; what is booked (scheduler 4.5) then always fits."""
@@ -156,7 +157,8 @@ class Placer:
                 bench.partitions[row], taken = found
                 bench.cards.free_instance_mib[row] = bench.partitions[row].largest_free_mib
                 cores = share.cores if taken.cores is None else taken.cores
-                share = Share(share.uuid + taken.suffix, share.vendor, taken.memory_mib, cores)
+                uuid = encode_mig_instance(MigInstance(share.uuid, *taken.part)) if taken.part else share.uuid
+                share = Share(uuid, share.vendor, taken.memory_mib, cores)
             instances.append(found[1] if found is not None else None)
             bench.cards.used_slots[row] += 1
             bench.cards.used_memory_mib[row] += share.memory_mib

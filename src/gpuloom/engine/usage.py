@@ -18,6 +18,9 @@ class Usage:
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(self.slots + other.slots, self.memory_mib + other.memory_mib, self.cores + other.cores)
 
+    def __sub__(self, other: "Usage") -> "Usage":
+        return Usage(self.slots - other.slots, self.memory_mib - other.memory_mib, self.cores - other.cores)
+
     def __or__(self, other: "Usage") -> "Usage":
         """Return the larger in each respect: what two that never run together need."""
         return Usage(max(self.slots, other.slots), max(self.memory_mib, other.memory_mib), max(self.cores, other.cores))

@@ -1,6 +1,10 @@
 """MIG: what a card can be cut into, and which piece a container was given."""
 
 from dataclasses import dataclass
+from typing import Final
+
+MIG_MODE: Final = "mig"
+"""The mode of a card that is cut, as nodes register it and pods name it."""
 
 
 @dataclass(frozen=True, slots=True)

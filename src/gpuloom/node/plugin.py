@@ -76,14 +76,14 @@ class DevicePluginService:
         if self._allocations:
             await asyncio.wait(self._allocations)
 
-    async def GetDevicePluginOptions(  # noqa: N802
+    async def GetDevicePluginOptions(  # noqa: N802 - gRPC's name
         self, request: api.Empty, context: grpc.aio.ServicerContext
     ) -> api.DevicePluginOptions:
         """Say exactly what Register said."""
         del request, context
         return plugin_options(self._settings)
 
-    async def ListAndWatch(  # noqa: N802
+    async def ListAndWatch(  # noqa: N802 - gRPC's name
         self, request: api.Empty, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[api.ListAndWatchResponse]:
         """Send the full list at once and after every change; stay open until the kubelet or the server ends it."""
@@ -97,7 +97,7 @@ class DevicePluginService:
                 if not self._is_closing:
                     raise
 
-    async def GetPreferredAllocation(  # noqa: N802
+    async def GetPreferredAllocation(  # noqa: N802 - gRPC's name
         self, request: api.PreferredAllocationRequest, context: grpc.aio.ServicerContext
     ) -> api.PreferredAllocationResponse:
         """Prefer ids on the cards that the scheduler chose; an empty answer leaves the choice to the kubelet."""
@@ -107,7 +107,7 @@ class DevicePluginService:
             container_responses=[api.ContainerPreferredAllocationResponse(device_ids=ids) for ids in answers]
         )
 
-    async def Allocate(  # noqa: N802
+    async def Allocate(  # noqa: N802 - gRPC's name
         self, request: api.AllocateRequest, context: grpc.aio.ServicerContext
     ) -> api.AllocateResponse:
         """Grant devices to the containers of the pod that the node lock names."""
@@ -121,7 +121,7 @@ class DevicePluginService:
         self._on_served(served.pod, ids)
         return api.AllocateResponse(container_responses=[_to_response(grant.injection) for grant in served.grants])
 
-    async def PreStartContainer(  # noqa: N802
+    async def PreStartContainer(  # noqa: N802 - gRPC's name
         self, request: api.PreStartContainerRequest, context: grpc.aio.ServicerContext
     ) -> api.PreStartContainerResponse:
         """Nothing to do; never required."""

@@ -95,7 +95,7 @@ class NodeSettings:
     @property
     def library(self) -> str:
         """Where containers see the limiter's library, and where the host has it unless it has a versioned one."""
-        return os.path.join(self.hook_dir, "libvgpu.so")  # noqa: PTH118
+        return os.path.join(self.hook_dir, "libvgpu.so")  # noqa: PTH118 - a path of the host
 
     @property
     def kubelet_socket(self) -> Path:

@@ -59,13 +59,13 @@ def test_three_middle_instances_leave_room_for_a_small_one_only(amount: int, fit
 
 def test_first_instance_chooses_the_geometry_and_the_card_keeps_it() -> None:
     partition = GeometryPartition(GEOMETRIES[0][1])
-    assert [taken and taken.suffix for taken in take_all(partition, 5000, 5000, 8000)] == ["[0-0]", "[0-1]", None]
+    assert [taken and taken.part for taken in take_all(partition, 5000, 5000, 8000)] == [(0, 0), (0, 1), None]
 
 
 def test_instances_are_numbered_inside_the_whole_geometry() -> None:
     partition = GeometryPartition(GEOMETRIES[0][1])
-    suffixes = [taken and taken.suffix for taken in take_all(partition, 10000, 8000, 5000, 9000, 9000)]
-    assert suffixes == ["[1-1]", "[1-2]", "[1-0]", "[1-3]", None]
+    parts = [taken and taken.part for taken in take_all(partition, 10000, 8000, 5000, 9000, 9000)]
+    assert parts == [(1, 1), (1, 2), (1, 0), (1, 3), None]
 
 
 def divided(mode: str = "mig", **facts: Any) -> Engine:

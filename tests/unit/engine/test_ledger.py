@@ -76,3 +76,4 @@ def test_whatever_is_assumed_and_forgotten_in_any_order_leaves_nothing(holds, ra
     for uid in random.sample("abcd", 4):
         engine.cluster.forget(uid)
     assert (used(engine, "GPU-0"), used(engine, "GPU-1")) == (Usage(), Usage())
+    assert engine.cluster.ledger.namespace_usage("other", "NVIDIA") == Usage()

@@ -36,7 +36,7 @@ class MetaShape(ObjectMeta, frozen=True):
 class ObjectShape(KubeObject, frozen=True):
     """An object of a kind that has nothing else to check."""
 
-    metadata: MetaShape | None = None  # type: ignore[assignment]
+    metadata: MetaShape | None = None  # type: ignore[assignment]  # wider: clients send null
     spec: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
     data: dict[str, Any] | None = None
@@ -53,8 +53,8 @@ class ContainerShape(Container, frozen=True):
 class PodSpecShape(PodSpec, frozen=True):
     """``spec`` of a pod."""
 
-    containers: list[ContainerShape] | None = None  # type: ignore[assignment]
-    init_containers: list[ContainerShape] | None = None  # type: ignore[assignment]
+    containers: list[ContainerShape] | None = None  # type: ignore[assignment]  # wider: clients send null
+    init_containers: list[ContainerShape] | None = None  # type: ignore[assignment]  # wider: clients send null
     tolerations: Entries = None
     scheduling_gates: Entries = None
     termination_grace_period_seconds: int | None = None
@@ -70,16 +70,16 @@ class PodStatusShape(PodStatus, frozen=True):
     """``status`` of a pod."""
 
     conditions: Entries = None
-    container_statuses: list[ContainerStatusShape] | None = None  # type: ignore[assignment]
-    init_container_statuses: list[ContainerStatusShape] | None = None  # type: ignore[assignment]
+    container_statuses: list[ContainerStatusShape] | None = None  # type: ignore[assignment]  # wider: clients send null
+    init_container_statuses: list[ContainerStatusShape] | None = None  # type: ignore[assignment]  # wider: clients send null
 
 
 class PodShape(Pod, frozen=True):
     """A pod."""
 
-    metadata: MetaShape | None = None  # type: ignore[assignment]
-    spec: PodSpecShape | None = None  # type: ignore[assignment]
-    status: PodStatusShape | None = None  # type: ignore[assignment]
+    metadata: MetaShape | None = None  # type: ignore[assignment]  # wider: clients send null
+    spec: PodSpecShape | None = None  # type: ignore[assignment]  # wider: clients send null
+    status: PodStatusShape | None = None  # type: ignore[assignment]  # wider: clients send null
 
 
 class NodeSpecShape(NodeSpec, frozen=True):
@@ -98,15 +98,15 @@ class NodeStatusShape(NodeStatus, frozen=True):
 class NodeShape(Node, frozen=True):
     """A node."""
 
-    metadata: MetaShape | None = None  # type: ignore[assignment]
-    spec: NodeSpecShape | None = None  # type: ignore[assignment]
-    status: NodeStatusShape | None = None  # type: ignore[assignment]
+    metadata: MetaShape | None = None  # type: ignore[assignment]  # wider: clients send null
+    spec: NodeSpecShape | None = None  # type: ignore[assignment]  # wider: clients send null
+    status: NodeStatusShape | None = None  # type: ignore[assignment]  # wider: clients send null
 
 
 class EventShape(Event, frozen=True):
     """An event."""
 
-    metadata: MetaShape | None = None  # type: ignore[assignment]
+    metadata: MetaShape | None = None  # type: ignore[assignment]  # wider: clients send null
     source: Texts = None
     series: dict[str, Any] | None = None
 
@@ -114,13 +114,13 @@ class EventShape(Event, frozen=True):
 class LeaseShape(Lease, frozen=True):
     """A lease."""
 
-    metadata: MetaShape | None = None  # type: ignore[assignment]
+    metadata: MetaShape | None = None  # type: ignore[assignment]  # wider: clients send null
 
 
 class QuotaShape(ResourceQuota, frozen=True):
     """A resource quota."""
 
-    metadata: MetaShape | None = None  # type: ignore[assignment]
+    metadata: MetaShape | None = None  # type: ignore[assignment]  # wider: clients send null
     status: dict[str, dict[str, str]] | None = None
 
 
@@ -134,7 +134,7 @@ class ServiceSpecShape(KubeStruct, frozen=True):
 class ServiceShape(KubeObject, frozen=True):
     """A service."""
 
-    metadata: MetaShape | None = None  # type: ignore[assignment]
+    metadata: MetaShape | None = None  # type: ignore[assignment]  # wider: clients send null
     spec: ServiceSpecShape | None = None
 
 
@@ -186,5 +186,5 @@ class WebhookShape(KubeStruct, frozen=True):
 class WebhooksShape(KubeObject, frozen=True):
     """A configuration of mutating webhooks."""
 
-    metadata: MetaShape | None = None  # type: ignore[assignment]
+    metadata: MetaShape | None = None  # type: ignore[assignment]  # wider: clients send null
     webhooks: list[WebhookShape] | None = None

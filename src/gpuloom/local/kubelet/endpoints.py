@@ -51,7 +51,7 @@ class PluginEndpoints:
             await self._disconnect(resource)
         self._socket.unlink(missing_ok=True)
 
-    async def Register(self, request: api.RegisterRequest, context: grpc.aio.ServicerContext) -> api.Empty:  # noqa: N802
+    async def Register(self, request: api.RegisterRequest, context: grpc.aio.ServicerContext) -> api.Empty:  # noqa: N802 - gRPC's name
         """Take a plugin's registration, and connect to it instead of an earlier one of the same resource."""
         if request.version != API_VERSION:
             await context.abort(

@@ -44,7 +44,7 @@ class WholePod(KubeObject, frozen=True, omit_defaults=False):
 
     api_version: str = "v1"
     kind: str = "Pod"
-    metadata: dict[str, Any] = field(default_factory=dict)  # type: ignore[assignment]
+    metadata: dict[str, Any] = field(default_factory=dict)  # type: ignore[assignment]  # kept whole, to be sent on
     spec: dict[str, Any] = field(default_factory=dict)
     status: dict[str, Any] = field(default_factory=dict)
 
