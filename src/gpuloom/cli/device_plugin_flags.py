@@ -97,6 +97,10 @@ class ContainerFlags:
     """Whether device files are passed as well."""
     nvidia_driver_root: Annotated[str, Parameter(env_var="NVIDIA_DRIVER_ROOT")] = "/"
     """Folder of the host below which the driver is installed."""
+    driver_root_ctr_path: Annotated[str, Parameter(env_var=["DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"])] = (
+        _INJECTION.driver_root_here
+    )
+    """Where this process sees that folder; it need not be there."""
     dev_root: Annotated[str, Parameter(name="--dev-root", env_var="NVIDIA_DEV_ROOT")] = ""
     """Folder of the host below which its device files are; the driver's folder unless it is given."""
     gdrcopy_enabled: Annotated[bool, Parameter(env_var="GDRCOPY_ENABLED")] = False
@@ -174,6 +178,7 @@ def _make_injection(flags: ContainerFlags) -> InjectionSettings:
         id_strategy=flags.device_id_strategy,
         device_specs=flags.pass_device_specs,
         driver_root=flags.nvidia_driver_root,
+        driver_root_here=flags.driver_root_ctr_path,
         dev_root=flags.dev_root or flags.nvidia_driver_root,
         driver_parts=tuple(part for part, is_enabled in enabled.items() if is_enabled),
         imex_channels=_parse_channels(flags.imex_channel_ids),

@@ -1,4 +1,4 @@
-"""How a long-running command runs: one uvloop, stopped by SIGINT or SIGTERM, its failures turned into exit codes."""
+"""How a long-running command runs: one uvloop, stopped by SIGINT, SIGTERM or SIGQUIT; failures become exit codes."""
 
 import asyncio
 import signal
@@ -18,7 +18,7 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 def run_until_signal(work: Coroutine[Any, Any, None], *, failures: tuple[type[Exception], ...] = ()) -> None:
-    """Run ``work`` to its end or until the first SIGINT or SIGTERM, which cancels it and counts as a good end.
+    """Run ``work`` to its end or until the first SIGINT, SIGTERM or SIGQUIT, which cancels it and counts as a good end.
 
     Raises CommandError for what a person can do something about: no way to the cluster, files and ports, and the
     exceptions named in ``failures``.
@@ -63,7 +63,7 @@ async def _stop_on_signals(work: Coroutine[Any, Any, None]) -> None:
             stopping.set()
             task.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
         loop.add_signal_handler(number, stop)
     await asyncio.wait({task})
     if not (task.cancelled() and stopping.is_set()):

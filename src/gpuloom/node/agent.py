@@ -25,6 +25,7 @@ from gpuloom.node.healthwatch import HealthWatch
 from gpuloom.node.hostfiles import check_library
 from gpuloom.node.inventory import CardInventory
 from gpuloom.node.mig.keeper import MigKeeper
+from gpuloom.node.mig.lockfile import remove_stale
 from gpuloom.node.nvml import Nvml
 from gpuloom.node.plugin import DevicePluginService
 from gpuloom.node.podresources import AllocationCheck
@@ -119,6 +120,7 @@ class NodeAgent:
     async def _serve_kubelet(self, kubelet: SocketIdentity | None) -> str:
         """Serve one kubelet until there is another one; tells what else ended it, empty for nothing."""
         settings = self._settings
+        remove_stale(settings.mig_lock)
         if self._mig:
             self._inventory.offer_parts(await self._mig.prepare(await self._inventory.read_gpus()))
         await self._inventory.refresh()

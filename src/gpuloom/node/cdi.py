@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import structlog
 
@@ -32,24 +33,36 @@ async def write_specs(settings: NodeSettings) -> None:
 
 
 def build_commands(settings: NodeSettings) -> Iterator[list[str]]:
-    """Give the command line of every specification: one for the cards, one for each part of the driver."""
+    """Give the command lines of every specification: the cards', and one for each part of the driver.
+
+    Where this process sees the driver in another place than the host has it, a second command for each specification
+    puts the host's paths in.
+    """
     injection = settings.injection
-    for kind in ("gpu", *injection.driver_parts):
+    modes = {"gpu": f"--device-name-strategy={injection.id_strategy}"}
+    modes |= {part: f"--mode={part}" for part in injection.driver_parts}
+    if injection.imex_channels:
+        modes["imex-channel"] = "--mode=imex"
+    # The tool's names of a driver's place are those of the file system that it runs in.
+    is_mounted = Path(injection.driver_root_here).is_dir()
+    driver_root = injection.driver_root_here if is_mounted else injection.driver_root
+    dev_root = driver_root if injection.dev_root == injection.driver_root else injection.dev_root
+    for kind, mode in modes.items():
         target = settings.on_this_side(f"{injection.cdi_dir}/{CDI_VENDOR}-{kind}.json")
-        options = [
+        yield [
+            *(_TOOL, "cdi", "generate"),
             f"--output={target}",
             "--format=json",
             f"--vendor={CDI_VENDOR}",
             f"--class={kind}",
             f"--nvidia-cdi-hook-path={injection.cdi_hook_path}",
-            f"--driver-root={injection.driver_root}",
-            f"--dev-root={injection.dev_root}",
+            f"--driver-root={driver_root}",
+            f"--dev-root={dev_root}",
+            mode,
         ]
-        if kind == "gpu":
-            options.append(f"--device-name-strategy={injection.id_strategy}")
-        else:
-            options.append(f"--mode={kind}")
-        yield [_TOOL, "cdi", "generate", *options]
+        if is_mounted:
+            roots = f"--from={driver_root}", f"--to={injection.driver_root}", "--relative-to=host"
+            yield [*(_TOOL, "cdi", "transform", "root"), *roots, f"--input={target}", f"--output={target}"]
 
 
 async def _run(command: list[str]) -> None:

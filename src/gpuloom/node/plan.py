@@ -112,6 +112,13 @@ def _find_container(pod: Pod, containers: Sequence[Container], position: int) ->
 
 def _grant(pod: Pod, container: Container, shares: ContainerShares, around: Surroundings) -> Grant:
     settings = around.settings
+    for share in shares:
+        # The limiter takes 0 for no limit at all.
+        if share.memory_mib <= 0:
+            raise AllocationError(
+                f"container {container.name} of pod {pod.full_name} was scheduled with {share.memory_mib} MiB of card "
+                f"{share.uuid}, which would not be limited: ask for memory that is more than nothing"
+            )
     cache_dir = name_cache_dir(pod.metadata.uid, container.name, settings)
     visible = _show([share.uuid for share in shares], around)
     limited = build_limiter(container, shares, settings, around.host, cache=(cache_dir, around.make_id()))

@@ -67,12 +67,16 @@ class Registration:
     async def keep(self, *, sleep: Sleep = asyncio.sleep) -> None:
         """Tick every 30 s, 5 s after an error, and whenever the cards change, until cancelled.
 
-        What others delete or change is repaired.
+        What others delete or change is repaired. While a card is being divided nothing is written.
         """
         while True:
             period_s = PERIOD_S
             try:
-                await self.tick()
+                if self._settings.mig_lock.exists():
+                    # Cards are being divided: what the driver says now holds for a moment only.
+                    period_s = RETRY_S
+                else:
+                    await self.tick()
             except (ApiError, CardReadError) as error:
                 period_s = RETRY_S
                 _log.warning("registration failed", node=self._settings.node_name, error=str(error), retry_s=RETRY_S)

@@ -22,13 +22,14 @@ class InjectionSettings:
     """How containers are shown their cards (device plugin 5.1, 10.3 and 13); paths are the host's.
 
     ``driver_parts`` are shown beside the cards. ``device_specs`` hands out device files as well, found below
-    ``dev_root``.
+    ``dev_root``. ``driver_root_here`` is where this process sees ``driver_root``, if that is mounted at all.
     """
 
     list_strategies: tuple[ListStrategy, ...] = ("envvar",)
     id_strategy: IdStrategy = "uuid"
     device_specs: bool = False
     driver_root: str = "/"
+    driver_root_here: str = "/driver-root"
     dev_root: str = "/"
     driver_parts: tuple[DriverPart, ...] = ()
     imex_channels: tuple[int, ...] = ()

@@ -58,9 +58,10 @@ async def test_the_interval_is_taken_from_hamis_variable(tmp_path):
         assert url.startswith("http://127.0.0.1:")
 
 
-async def test_a_signal_is_a_good_end(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT])
+async def test_a_signal_is_a_good_end(tmp_path, number):
     async with running(tmp_path) as (process, _):
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         assert await process.wait() == 0
 
 

@@ -133,6 +133,14 @@ async def test_without_a_lock_the_only_candidate_is_served(scene):
     assert await scene.phase() == "success"
 
 
+async def test_p_10_a_call_that_finds_only_a_served_pod_leaves_its_phase_alone(scene):
+    await scene.add_pod()
+    await scene.allocator.allocate([ID])
+    with pytest.raises(AllocationError, match="no binding pod found on node n1"):
+        await scene.allocator.allocate([ID])
+    assert await scene.phase() == "success"
+
+
 async def test_without_a_lock_nobody_is_served_when_two_wait(scene):
     await scene.add_pod()
     await scene.add_pod("q")

@@ -96,6 +96,14 @@ async def test_a_socket_left_behind_is_replaced(agent, kubelet, settings):
             await has_devices(kubelet, 20)
 
 
+async def test_a_stale_lock_file_of_a_division_is_removed_at_the_start(agent, kubelet, settings):
+    settings.mig_lock.parent.mkdir(parents=True)
+    settings.mig_lock.touch()
+    async with kubelet, agent:
+        await has_devices(kubelet, 20)
+        assert not settings.mig_lock.exists()
+
+
 async def test_the_process_ends_when_it_is_cancelled(kubelet, local_client, settings, machine):
     async with kubelet:
         process = asyncio.create_task(run_device_plugin(settings, local_client, machine))

@@ -152,13 +152,6 @@ async def test_nothing_is_emptied_while_pods_cannot_be_listed(make_keeper, machi
     assert await places() == [3]
 
 
-async def test_a_stale_lock_file_is_removed_at_the_start(make_keeper, machine, settings):
-    settings.mig_lock.parent.mkdir(parents=True)
-    settings.mig_lock.touch()
-    await make_keeper().prepare(machine.gpus)
-    assert not settings.mig_lock.exists()
-
-
 async def test_a_card_without_allowed_profiles_is_not_offered(make_keeper, machine, first):
     offers = await make_keeper().prepare([replace(gpu, name="NVIDIA L4") for gpu in machine.gpus[:1]])
     assert offers == {}

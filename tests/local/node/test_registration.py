@@ -98,6 +98,22 @@ async def test_the_loop_waits_longer_after_a_success(registration, local_server,
     assert waits == [wait_s]
 
 
+async def test_nothing_is_written_while_a_card_is_being_divided(registration, settings, local_client):
+    waits = []
+
+    async def end_the_division(seconds):
+        waits.append((seconds, [*await annotations(local_client)]))
+        if len(waits) == 2:
+            raise EnoughError
+        settings.mig_lock.unlink()
+
+    settings.mig_lock.parent.mkdir(parents=True)
+    settings.mig_lock.touch()
+    with pytest.raises(EnoughError):
+        await registration.keep(sleep=end_the_division)
+    assert waits == [(5, []), (30, [REGISTER])]
+
+
 async def test_p_04_a_driver_that_fails_leaves_the_last_annotation(registration, machine, local_client):
     await registration.tick()
     before = await annotations(local_client)

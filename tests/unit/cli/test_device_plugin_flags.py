@@ -59,6 +59,7 @@ def test_flags_are_read_as_the_chart_writes_them(token, name, expected):
         ("--pass-device-specs=true", "device_specs", True),
         ("--nvidia-driver-root=/run/nvidia", "dev_root", "/run/nvidia"),
         ("--dev-root=/d", "dev_root", "/d"),
+        ("--driver-root-ctr-path=/drv", "driver_root_here", "/drv"),
         ("--gds-enabled", "driver_parts", ("gds",)),
         ("--imex-channel-ids=0,3", "imex_channels", (0, 3)),
         ("--nvidia-cdi-hook-path=/h", "cdi_hook_path", "/h"),

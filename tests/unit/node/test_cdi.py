@@ -14,7 +14,11 @@ VENDOR = "k8s.device-plugin.nvidia.com"
 @pytest.fixture
 def cdi(settings, tmp_path):
     injection = InjectionSettings(
-        list_strategies=("cdi-cri",), driver_parts=("gds",), driver_root="/drv", dev_root="/dv"
+        list_strategies=("cdi-cri",),
+        driver_parts=("gds",),
+        driver_root="/drv",
+        driver_root_here=str(tmp_path / "drv"),
+        dev_root="/dv",
     )
     return replace(settings, host_root=tmp_path, injection=injection)
 
@@ -44,6 +48,23 @@ def test_the_cards_and_every_part_of_the_driver_get_a_specification(cdi, tmp_pat
     ]  # fmt: skip
     assert part == [
         *start, f"{target}-gds.json", "--format=json", f"--vendor={VENDOR}", "--class=gds", *common, "--mode=gds",
+    ]  # fmt: skip
+
+
+def test_channels_between_machines_get_a_specification(cdi):
+    *_, channels = build_commands(replace(cdi, injection=replace(cdi.injection, imex_channels=(0, 3))))
+    assert ("--class=imex-channel" in channels, "--mode=imex" in channels) == (True, True)
+
+
+def test_a_driver_that_is_mounted_elsewhere_is_written_with_the_hosts_paths(cdi, tmp_path):
+    mounted = tmp_path / "drv"
+    mounted.mkdir()
+    generate, transform, *_ = build_commands(replace(cdi, injection=replace(cdi.injection, dev_root="/drv")))
+    target = f"{tmp_path}/var/run/cdi/{VENDOR}-gpu.json"
+    assert (f"--driver-root={mounted}" in generate, f"--dev-root={mounted}" in generate) == (True, True)
+    assert transform == [
+        "nvidia-ctk", "cdi", "transform", "root", f"--from={mounted}", "--to=/drv", "--relative-to=host",
+        f"--input={target}", f"--output={target}",
     ]  # fmt: skip
 
 

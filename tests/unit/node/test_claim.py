@@ -44,6 +44,16 @@ def test_without_a_lock_a_pod_that_waits_for_another_number_is_none(settings, ma
         choose_candidate([make_pod(ONE)], [2], settings)
 
 
+def test_p_10_a_served_pod_is_passed_over_for_the_one_that_waits(settings, make_pod):
+    served = make_pod(";", name="served", annotations={"hami.io/bind-phase": "success"})
+    assert choose_candidate([served, make_pod(ONE, name="waits")], [1], settings).name == "waits"
+
+
+def test_p_11_a_pod_whose_init_container_alone_has_a_card_is_found_without_a_lock(settings, make_pod):
+    pod = make_pod(ONE + ";", init_containers=[{"name": "i"}])
+    assert choose_candidate([pod], [1], settings) is pod
+
+
 def test_without_a_lock_two_waiting_pods_are_an_error_that_names_both(settings, make_pod):
     with pytest.raises(AllocationError, match=r"ns/x, ns/y"):
         choose_candidate([make_pod(ONE, name="y"), make_pod(ONE, name="x")], [1], settings)

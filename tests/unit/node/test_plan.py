@@ -193,5 +193,11 @@ def test_a_versioned_library_is_mounted_where_containers_look_for_it(plan):
     assert mounts[1] == Mount(LIBRARY, "/usr/local/vgpu/libvgpu.so.2.10.0", read_only=True)
 
 
+@pytest.mark.parametrize("memory_mib", [0, -1])
+def test_a_share_that_the_limiter_would_not_limit_is_refused(plan, memory_mib):
+    with pytest.raises(AllocationError, match=rf"container c of pod ns/p was scheduled with {memory_mib} MiB of card"):
+        plan(f"GPU-a,NVIDIA,{memory_mib},10:;", 1)
+
+
 def test_p_14_no_cores_are_no_limit(plan):
     assert plan("GPU-a,NVIDIA,1000,0:;", 1).grants[0].injection.environment["CUDA_DEVICE_SM_LIMIT"] == "0"

@@ -33,6 +33,10 @@ def test_a_pair_without_links_scores_its_ancestor(ancestor, expected):
     assert score(ancestor) == (expected, expected, ())
 
 
+def test_example_one_switch_and_no_links_is_50():
+    assert score(Ancestor.SINGLE) == (50, 50, ())
+
+
 def test_example_one_host_bridge_and_four_links_is_430():
     assert score(Ancestor.HOSTBRIDGE, [TO_B] * 4, [TO_A] * 4) == (430, 430, ())
 

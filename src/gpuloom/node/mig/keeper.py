@@ -17,7 +17,7 @@ from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError, CardReadError
 from gpuloom.node.mig.claims import InstanceKey, find_claims, key_of, read_allocations, read_promises
 from gpuloom.node.mig.geometries import Layout, lay_out_card
-from gpuloom.node.mig.lockfile import hold, remove_stale
+from gpuloom.node.mig.lockfile import hold
 from gpuloom.node.mig.offers import MigOffer, build_offer
 from gpuloom.node.nvml import Gpu, Nvml, PartProfile
 from gpuloom.node.settings import NodeSettings
@@ -48,7 +48,6 @@ class MigKeeper:
 
         Where it cannot be found out who uses a card, no card is touched. Raises CardReadError.
         """
-        remove_stale(self._settings.mig_lock)
         offers = await self._read_offers(gpus)
         try:
             pods = await self._list_pods()
