@@ -1,14 +1,20 @@
 """``gpuloom scheduler``: the scheduler as a process."""
 
+import logging
 import os
 import sys
 from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from gpuloom.cli.logs import LogForm, configure_logs
 from gpuloom.cli.outcomes import CommandError
 from gpuloom.cli.process import check_cluster, run_until_signal
-from gpuloom.cli.scheduler_flags import SchedulerFlags, make_settings
+from gpuloom.cli.scheduler_flags import make_settings
+from gpuloom.kube import RateLimit
 from gpuloom.kube.credentials import load_default
+from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.scheduler.process import SchedulerProcess
 from gpuloom.scheduler.recording.live import run_recorded
 from gpuloom.scheduler.recording.taps import TappedClient
@@ -22,7 +28,8 @@ def run_scheduler(
     kubeconfig: str = "",
     log_format: LogForm = "json",
     record: Path | None = None,
-    flags: SchedulerFlags = SchedulerFlags(),  # noqa: B008 - frozen
+    device_config_file: Path | None = None,
+    flags: Annotated[SchedulerFlags, Parameter(name="*")] = SchedulerFlags(),  # noqa: B008 - frozen
 ) -> None:
     """Serve webhook, filter and bind to kube-scheduler.
 
@@ -34,18 +41,23 @@ def run_scheduler(
         How log lines look.
     record:
         Write everything that the scheduler is told and answers to this file, for gpuloom replay.
+    device_config_file:
+        Device configuration (device-config.yaml); without it the values of HAMi's chart.
 
     """
-    configure_logs(log_format)
+    configure_logs(log_format, level=logging.DEBUG if flags.debug else logging.INFO)
     try:
-        settings = make_settings(flags, os.environ)
+        settings = make_settings(flags, os.environ, device_config_file)
     except (SettingsError, ProfileError) as error:
         raise CommandError(str(error)) from error
     run_until_signal(_serve(settings, kubeconfig, record), failures=(ServerError,))
 
 
 async def _serve(settings: SchedulerSettings, kubeconfig: str, record: Path | None) -> None:
-    async with TappedClient(load_default(kubeconfig or None)) as client:
+    limits: dict[str, Any] = {"rate_limit": RateLimit(settings.kube_qps, settings.kube_burst)}
+    if settings.kube_timeout_s:
+        limits["timeout_s"] = settings.kube_timeout_s
+    async with TappedClient(load_default(kubeconfig or None), **limits) as client:
         await check_cluster(client)
         async with run_recorded(settings, client, record) if record else SchedulerProcess(settings, client) as process:
             # Whoever started us learns the port that was free.

@@ -3,7 +3,7 @@
 The only room that talks to an API server. It knows nothing about accelerators.
 """
 
-from gpuloom.kube.client import KubeClient
+from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
 from gpuloom.kube.credentials import Credentials, load_default, load_in_cluster, load_kubeconfig
 from gpuloom.kube.errors import (
     AlreadyExistsError,
@@ -20,6 +20,7 @@ from gpuloom.kube.errors import (
     UnreachableError,
     UnreadableError,
 )
+from gpuloom.kube.pace import RateLimit
 from gpuloom.kube.recorder import EventRecorder
 from gpuloom.kube.reflector import (
     Applied,
@@ -39,6 +40,7 @@ __all__ = [
     "NODES",
     "PODS",
     "RESOURCE_QUOTAS",
+    "WRITE_DEADLINE_S",
     "AlreadyExistsError",
     "ApiError",
     "Applied",
@@ -55,6 +57,7 @@ __all__ = [
     "InvalidError",
     "KubeClient",
     "NotFoundError",
+    "RateLimit",
     "Reflector",
     "ReflectorEvent",
     "ReflectorTiming",

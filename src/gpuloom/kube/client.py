@@ -6,6 +6,7 @@ Objects come out as partial structs and must never be sent back.
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -14,9 +15,13 @@ import structlog
 
 from gpuloom.kube.credentials import Credentials
 from gpuloom.kube.errors import ExpiredError, TooManyRequestsError, UnreachableError, UnreadableError
+from gpuloom.kube.pace import Pace, RateLimit
 from gpuloom.kube.resources import PODS, Resource, T
 from gpuloom.kube.stream import WatchLine, read_lines
 from gpuloom.kube.transport import Request, Transport
+
+WRITE_DEADLINE_S = 4.0
+"""Whoever must know soon what came of a write gives it no longer; after that its outcome is unknown (binding 2.1)."""
 
 _LIST_RESTARTS = 3
 _RETRY_FLOOR_S = 0.1
@@ -60,7 +65,7 @@ class KubeClient:
     """A connection pool to one API server; an async context manager.
 
     A call waits out a 429 with ``Retry-After`` as long as its deadline allows. ``timeout_s`` is the deadline of calls
-    that bring none of their own.
+    that bring no shorter one of their own. Waiting for a turn under ``rate_limit`` is not part of it.
     """
 
     def __init__(
@@ -68,10 +73,12 @@ class KubeClient:
         credentials: Credentials,
         *,
         timeout_s: float = 30.0,
+        rate_limit: RateLimit = RateLimit(),  # noqa: B008 - frozen
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._transport = Transport(credentials)
         self._timeout_s = timeout_s
+        self._pace = Pace(rate_limit, sleep=sleep)
         self._sleep = sleep
 
     async def __aenter__(self) -> Self:
@@ -80,6 +87,12 @@ class KubeClient:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self._transport.__aexit__(*exc_info)
+
+    def with_own_budget(self) -> Self:
+        """Give the same client with a rate limit of its own, so that other calls do not use it up."""
+        client = copy(self)
+        client._pace = self._pace.renew()  # noqa: SLF001 - our own copy
+        return client
 
     async def get(self, resource: Resource[T], name: str, *, namespace: str = "") -> T:
         """Read one object; raises :class:`~gpuloom.kube.errors.NotFoundError` and the like."""
@@ -117,6 +130,7 @@ class KubeClient:
         if continue_token:
             query["continue"] = continue_token
         request = _collection_request("list", resource, selection, query)
+        await self._pace.keep()
         return _decode_page(await self._within(self._timeout_s, request, self._transport.send(request)), request)
 
     async def patch(
@@ -221,6 +235,7 @@ class KubeClient:
             "timeoutSeconds": str(timeout_s),
         }
         request = _collection_request("watch", resource, selection, query)
+        await self._pace.keep()
         async with self._transport.open(request, silence_s=silence_s) as reply:
             async for line in read_lines(reply.content, request):
                 yield line
@@ -244,7 +259,8 @@ class KubeClient:
 
     async def _patiently(self, request: Request, timeout_s: float | None) -> bytes:
         """Send; after a 429 that names a delay, wait and send again while the deadline allows it."""
-        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        await self._pace.keep()
+        limit_s = self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s)
         return await self._within(limit_s, request, self._obey(request, asyncio.get_running_loop().time() + limit_s))
 
     async def _obey(self, request: Request, deadline_s: float) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 
 import structlog
 
-from gpuloom.kube.client import KubeClient
+from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.resources import EVENTS
 
@@ -23,7 +23,6 @@ QUEUE_EVENTS = 1000
 _REMEMBERED = 4096
 _BURST = 25
 _REFILL_S = 300.0
-_WRITE_TIMEOUT_S = 10.0
 _NAME_BYTES = 253
 _log = structlog.get_logger(__name__)
 
@@ -197,7 +196,7 @@ class EventRecorder:
         body = {"count": count, "lastTimestamp": _timestamp(pending.last)}
         namespace = _namespace(note.subject)
         try:
-            await self._client.patch(EVENTS, written.name, body, namespace=namespace, timeout_s=_WRITE_TIMEOUT_S)
+            await self._client.patch(EVENTS, written.name, body, namespace=namespace, timeout_s=WRITE_DEADLINE_S)
         except NotFoundError:
             del self._written[note]
             return False
@@ -208,7 +207,7 @@ class EventRecorder:
     async def _create(self, note: _Note, pending: _Pending) -> None:
         body = self._body(note, pending)
         name = str(body["metadata"]["name"])
-        await self._client.create(EVENTS, body, namespace=_namespace(note.subject), timeout_s=_WRITE_TIMEOUT_S)
+        await self._client.create(EVENTS, body, namespace=_namespace(note.subject), timeout_s=WRITE_DEADLINE_S)
         self._written[note] = _Written(name, pending.count)
         if len(self._written) > _REMEMBERED:
             self._written.popitem(last=False)

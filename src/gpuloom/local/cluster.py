@@ -130,6 +130,7 @@ class LocalCluster:
         settings = SchedulerSettings(
             scheduler_name=self.description.scheduler_name,
             http_bind=f"{_LOOPBACK}:0",
+            metrics_bind_address="",
             cert_file=str(certificate),
             key_file=str(key),
             node_scheduler_policy=self.description.node_scheduler_policy,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuloom.node.simulated import MachineDescription
+from gpuloom.scheduler.flags import NodePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,5 +22,5 @@ class ClusterDescription:
 
     nodes: tuple[NodeDescription, ...]
     scheduler_name: str = "hami-scheduler"
-    node_scheduler_policy: str = "binpack"
+    node_scheduler_policy: NodePolicy = "binpack"
     gpu_scheduler_policy: str = "spread"

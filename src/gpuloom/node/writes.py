@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from gpuloom.kube.client import KubeClient
+from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
 from gpuloom.kube.errors import ApiError, ConflictError
 from gpuloom.kube.resources import NODES, PODS
 from gpuloom.node.clock import Sleep
@@ -13,7 +13,6 @@ from gpuloom.wire.lock import NodeLock, decode_lock
 from gpuloom.wire.objects import Node, Pod
 
 _T = TypeVar("_T")
-_TIMEOUT_S = 4.0
 _BACKOFF_S = (0.1, 0.3, 0.9, 2.7)
 
 
@@ -36,7 +35,9 @@ async def patch_pod_annotations(client: KubeClient, pod: Pod, annotations: Mappi
     """
 
     async def patch() -> None:
-        await client.patch(PODS, pod.name, _annotations(annotations), namespace=pod.namespace, timeout_s=_TIMEOUT_S)
+        await client.patch(
+            PODS, pod.name, _annotations(annotations), namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S
+        )
 
     await _insist(patch, sleep)
 
@@ -57,7 +58,7 @@ async def rewrite_pod_annotation(
             _annotations({key: rewrite(present)}),
             namespace=pod.namespace,
             resource_version=present.metadata.resource_version,
-            timeout_s=_TIMEOUT_S,
+            timeout_s=WRITE_DEADLINE_S,
         )
 
     await _insist(patch, sleep)
@@ -78,7 +79,7 @@ async def release_lock(client: KubeClient, node_name: str, pod: Pod, *, sleep: S
             node_name,
             _annotations({keys.NODE_LOCK: None}),
             resource_version=node.metadata.resource_version,
-            timeout_s=_TIMEOUT_S,
+            timeout_s=WRITE_DEADLINE_S,
         )
 
     await _insist(release, sleep)

@@ -11,11 +11,11 @@ from gpuloom.engine.annotations import read_shares, write_decision
 from gpuloom.engine.demand import read_phases
 from gpuloom.engine.exactness import fits_exactly
 from gpuloom.engine.ledger import Reservation, Standing
-from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, NotFoundError
+from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient, NotFoundError
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.labelling import Labeller
 from gpuloom.scheduler.lockplace import LockTicket
-from gpuloom.scheduler.locks import WRITE_DEADLINE_S, LockError, NodeLocks
+from gpuloom.scheduler.locks import LockError, NodeLocks
 from gpuloom.scheduler.podevents import record
 from gpuloom.scheduler.settlement import BindingWriter, BindRefusedError
 from gpuloom.scheduler.state import NOT_LISTED, SchedulerState
@@ -134,7 +134,9 @@ class Binder:
         def objection() -> str:
             return self._object(reservation, call)
 
-        ticket = LockTicket(reservation.node, pod.namespace, pod.name, reservation.uid, objection)
+        ticket = LockTicket(
+            reservation.node, pod.namespace, pod.name, reservation.uid, objection, in_group=bool(pod.pod_group)
+        )
         async with self._locks.hold(ticket):
             # The lock came with a reply: what was true before it was sent need not be true now.
             if text := objection():

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient
+from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient
 from gpuloom.scheduler.decisionpatch import MergePatch, patch_decision, patch_refusal
 from gpuloom.scheduler.filtering import Filterer
-from gpuloom.scheduler.locks import WRITE_DEADLINE_S
 from gpuloom.scheduler.podevents import record
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.extender import FilterArgs, FilterResult

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gpuloom.kube import NODES, ApiError, KubeClient
+from gpuloom.kube import NODES, WRITE_DEADLINE_S, ApiError, KubeClient
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.health import Deed
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.handshake import encode_deleted, encode_requesting
 from gpuloom.wire.keys import NODE_HANDSHAKE
-
-WRITE_TIMEOUT_S = 4.0
 
 _log = structlog.get_logger(__name__)
 
@@ -59,7 +57,7 @@ class Handshakes:
             return
         metadata = {"annotations": {NODE_HANDSHAKE: self._value(deed)}}
         try:
-            await self.client.patch(NODES, node, {"metadata": metadata}, timeout_s=WRITE_TIMEOUT_S)
+            await self.client.patch(NODES, node, {"metadata": metadata}, timeout_s=WRITE_DEADLINE_S)
         except ApiError as error:
             _log.warning("handshake not written, tried again on the next pass", node=node, cause=str(error))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, KubeClient
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.keys import LABEL_VALUE_LIMIT, VGPU_NODE
@@ -65,7 +65,9 @@ class Labeller:
         # The UID keeps the label from another pod of the same name.
         metadata = {"uid": pod.metadata.uid, "labels": label_of(node)}
         try:
-            await self.client.patch(PODS, pod.name, {"metadata": metadata}, namespace=pod.namespace)
+            await self.client.patch(
+                PODS, pod.name, {"metadata": metadata}, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S
+            )
         except ApiError as error:
             self.dropped += 1
             _log.info("pod stays without its node label", pod=pod.full_name, cause=str(error))

@@ -14,6 +14,7 @@ class LockTicket:
     """One Bind's turn in a node's queue, and the lock it sets then.
 
     objection   says why the lock is not wanted any more, empty while it is
+    in_group    whether the pod starts together with others
     """
 
     node: str
@@ -21,6 +22,7 @@ class LockTicket:
     name: str
     uid: str
     objection: Callable[[], str]
+    in_group: bool = False
 
     @property
     def full_name(self) -> str:

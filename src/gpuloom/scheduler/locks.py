@@ -8,13 +8,12 @@ of a lock is its release by the device plugin.
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from datetime import timedelta
 
 import structlog
 
-from gpuloom.kube import NODES, ApiError, ConflictError, KubeClient, NotFoundError
+from gpuloom.kube import NODES, WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient, NotFoundError
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.durations import format_duration
+from gpuloom.scheduler.durations import format_seconds
 from gpuloom.scheduler.lockplace import LockPlace, LockTicket
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.suspicion import OWNER_CHECK_S, Detective
@@ -22,8 +21,6 @@ from gpuloom.wire.keys import NODE_LOCK
 from gpuloom.wire.lock import NodeLock, encode_lock
 from gpuloom.wire.objects import Node
 
-WRITE_DEADLINE_S = 4.0
-"""A write that takes longer has an unknown outcome (binding 2.1)."""
 _RELEASE_PAUSES_S = (0.1, 0.3, 0.9, 2.7)
 
 _log = structlog.get_logger(__name__)
@@ -135,13 +132,21 @@ class NodeLocks:
     async def _wait_for(self, news: asyncio.Event, ticket: LockTicket, deadline: float) -> None:
         if objection := ticket.objection():
             raise LockError(f"{objection} while waiting for node lock: node lock contention")
+        if not self._may_wait(ticket):
+            limit = format_seconds(self._settings.node_lock_timeout_s)
+            raise LockError(f"node {ticket.node} has been locked within {limit}: node lock contention")
         left_s = deadline - self._clocks.monotonic()
         if left_s <= 0:
-            limit = format_duration(timedelta(seconds=self._settings.node_lock_retry_timeout_s))
+            limit = format_seconds(self._settings.node_lock_retry_timeout_s)
             raise LockError(
                 f"timed out after {limit} waiting for node {ticket.node} to be unlocked: node lock contention"
             )
         await self._clocks.wait(news, min(left_s, OWNER_CHECK_S))
+
+    def _may_wait(self, ticket: LockTicket) -> bool:
+        """Whether a pod waits for a lock at all (D-42)."""
+        settings = self._settings
+        return settings.node_lock_retry_timeout_s > 0 and (settings.lock_wait == "all" or ticket.in_group)
 
     async def _try(self, place: LockPlace, ticket: LockTicket) -> bool:
         """Set the lock if it is free or abandoned, or ours already; an open outcome is a reason to look again."""

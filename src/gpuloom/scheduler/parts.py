@@ -90,7 +90,7 @@ class Parts:
     def flows(self) -> list[Coroutine[Any, Any, None]]:
         """Return what runs as long as the process does; none of them ends by itself."""
         waker = Waker(self.client, self.state, self.clocks)
-        follow_lease = [self.charge.run(self.client)] if self.state.settings.leader_elect else []
+        follow_lease = [self.charge.run(self.client.with_own_budget())] if self.state.settings.leader_elect else []
         return [
             self.watches.run(),
             self.handshakes.run(),
@@ -113,8 +113,8 @@ def assemble(
     event_bytes = MESSAGE_LIMIT_BYTES if recorder is None else NO_LIMIT_BYTES
     state = SchedulerState(settings)
     listener = listen(state) if listen else None
-    locks = NodeLocks(client, settings, clocks, Detective(client, state, clocks))
-    recorder = recorder or EventRecorder(client, settings.scheduler_name)
+    locks = NodeLocks(client.with_own_budget(), settings, clocks, Detective(client, state, clocks))
+    recorder = recorder or EventRecorder(client.with_own_budget(), settings.scheduler_name)
     labeller = Labeller(client, state, clocks)
     handshakes = Handshakes(client, state, clocks)
     nodes = NodeBook(state, handshakes, clocks)
@@ -137,7 +137,7 @@ def assemble(
         state=state,
         recorder=recorder,
         locks=locks,
-        binder=Binder(client, state, locks, recorder, clocks, labeller),
+        binder=Binder(client.with_own_budget(), state, locks, recorder, clocks, labeller),
         labeller=labeller,
         handshakes=handshakes,
         nodepass=nodepass,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, KubeClient
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Pod
 
@@ -41,6 +41,8 @@ class Roles:
             return
         metadata = {"uid": pod.metadata.uid, "labels": {ROLE_LABEL: role}}
         try:
-            await self.client.patch(PODS, pod.name, {"metadata": metadata}, namespace=pod.namespace)
+            await self.client.patch(
+                PODS, pod.name, {"metadata": metadata}, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S
+            )
         except ApiError as error:
             _log.warning("role label not written, tried again on the next pass", pod=pod.full_name, cause=str(error))

@@ -5,12 +5,14 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+import structlog
 from aiohttp import web
 
 from gpuloom.scheduler.binding import BindError
 from gpuloom.scheduler.connections import Handler
 from gpuloom.scheduler.listening import BindCall, FilterCall, ReviewCall
 from gpuloom.scheduler.metrics import Latencies
+from gpuloom.scheduler.profiling import profile_routes
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.admission import Review, Verdict, decode_review, encode_review
 from gpuloom.wire.errors import WireError
@@ -24,6 +26,8 @@ from gpuloom.wire.extender import (
 
 READ_TIMEOUT_S = 60.0
 """So long a client may take to send a body (scheduler 0.2)."""
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,8 @@ class Routes:
     def main(self, *, with_extender: bool) -> list[web.RouteDef]:
         """Return the routes of the main port; the extender's verbs may have a port of their own (binding 6)."""
         webhook = web.post("/webhook", self._timed("webhook", self._webhook))
-        return [webhook, *self._probes(), *(self._verbs() if with_extender else ())]
+        profiles = profile_routes() if self.settings.profiling else []
+        return [webhook, *self._probes(), *(self._verbs() if with_extender else ()), *profiles]
 
     def extender(self) -> list[web.RouteDef]:
         """Return the routes of the extender's own port."""
@@ -62,7 +67,9 @@ class Routes:
             try:
                 return await handler(request)
             finally:
-                self.latencies.observe(verb, time.perf_counter() - began_s)
+                took_s = time.perf_counter() - began_s
+                self.latencies.observe(verb, took_s)
+                _log.debug("answered", verb=verb, seconds=round(took_s, 6))
 
         return handle
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from gpuloom.kube import PODS, ApiError, ConflictError, KubeClient, NotFoundError
+from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient, NotFoundError
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.labelling import label_of
-from gpuloom.scheduler.locks import WRITE_DEADLINE_S
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Pod
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import structlog
 
 from gpuloom.engine.policies import PolicyError
-from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, KubeClient
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.keys import WOKEN
@@ -63,6 +63,8 @@ class Waker:
         # The UID keeps the annotation from another pod of the same name.
         metadata = {"uid": pod.metadata.uid, "annotations": {WOKEN: encode_time(self.clocks.now())}}
         try:
-            await self.client.patch(PODS, pod.name, {"metadata": metadata}, namespace=pod.namespace)
+            await self.client.patch(
+                PODS, pod.name, {"metadata": metadata}, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S
+            )
         except ApiError as error:
             _log.warning("pod not woken, it waits for kube-scheduler's next try", pod=pod.full_name, cause=str(error))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ async def test_bind_that_the_api_server_refused_is_replayed(site: Site, file: Pa
 
 
 async def test_inline_writes_are_on_the_pod_and_replayed(site: Site, file: Path) -> None:
-    await start(site, file, SchedulerSettings(http_bind="127.0.0.1:0", filter_write="inline", trust_annotations=True))
+    await start(site, file, replace(DEFAULTS, filter_write="inline", trust_annotations=True))
     pod = await site.submit()
     await site.choose(pod)
     assert (await site.pod()).annotations[VGPU_NODE] == "n1"
@@ -144,7 +145,7 @@ async def test_expired_reservation_is_a_line(site: Site, file: Path) -> None:
 
 
 async def test_settings_are_those_of_the_process(site: Site, file: Path) -> None:
-    settings = SchedulerSettings(http_bind="127.0.0.1:0", node_scheduler_policy="spread", node_lock_timeout_s=60)
+    settings = replace(DEFAULTS, node_scheduler_policy="spread", node_lock_timeout_s=60)
     await start(site, file, settings)
     await site.stack.aclose()
     flags = read(file)[0]["flags"]

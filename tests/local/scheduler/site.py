@@ -25,7 +25,7 @@ ALLOCATED = "hami.io/vgpu-devices-allocated"
 TO_ALLOCATE = "hami.io/vgpu-devices-to-allocate"
 VGPU_NODE = "hami.io/vgpu-node"
 PHASE = "hami.io/bind-phase"
-DEFAULTS = SchedulerSettings(http_bind="127.0.0.1:0")
+DEFAULTS = SchedulerSettings(http_bind="127.0.0.1:0", metrics_bind_address="", scheduler_name="hami-scheduler")
 
 
 def card(node: str, position: int = 0, *, count: int = 10, memory_mib: int = 10000, healthy: bool = True) -> Card:

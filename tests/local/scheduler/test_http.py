@@ -10,7 +10,7 @@ from local.scheduler.clock import poll
 from local.scheduler.site import DEFAULTS, Site
 
 from gpuloom.local.manifests import pod_manifest
-from gpuloom.scheduler import SchedulerProcess, SchedulerSettings, ServerError
+from gpuloom.scheduler import SchedulerProcess, ServerError
 
 JSON = {"Content-Type": "application/json"}
 
@@ -146,7 +146,7 @@ async def test_stopping_answers_a_filter_that_waits(empty: Site) -> None:
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:http", "127.0.0.1:99999", "192.0.2.1:80"])
 async def test_an_address_that_cannot_be_used_is_one_clear_error(empty: Site, address: str) -> None:
     with pytest.raises(ServerError, match=r"http_bind"):
-        await SchedulerProcess(SchedulerSettings(http_bind=address), empty.client).__aenter__()
+        await SchedulerProcess(dataclasses.replace(DEFAULTS, http_bind=address), empty.client).__aenter__()
 
 
 async def test_a_part_that_breaks_is_the_end_of_the_process(empty: Site) -> None:
@@ -157,3 +157,27 @@ async def test_a_part_that_breaks_is_the_end_of_the_process(empty: Site) -> None
     async with SchedulerProcess(DEFAULTS, empty.client, clocks=clocks) as process:
         with pytest.raises(RuntimeError, match="broken"):
             await process.wait_failed()
+
+
+@pytest.mark.parametrize(
+    ("route", "words"),
+    [
+        ("", "goroutine"),
+        ("goroutine", "Stack for"),
+        ("profile?seconds=0.1", "cumulative"),
+        ("heap?seconds=0.1", ".py:"),
+    ],
+)
+async def test_what_the_process_does_is_shown_on_demand(empty: Site, route: str, words: str) -> None:
+    await empty.start(dataclasses.replace(DEFAULTS, profiling=True))
+    async with empty.session.get(f"{empty.process.url}/debug/pprof/{route}") as reply:
+        assert (reply.status, words in await reply.text()) == (200, True)
+
+
+async def test_a_profile_of_no_number_of_seconds_is_a_bad_request(empty: Site) -> None:
+    await empty.start(dataclasses.replace(DEFAULTS, profiling=True))
+    assert await get_status(empty, "/debug/pprof/profile?seconds=many") == 400
+
+
+async def test_nobody_is_profiled_without_demand(site: Site) -> None:
+    assert await get_status(site, "/debug/pprof/") == 404

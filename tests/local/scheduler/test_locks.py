@@ -1,9 +1,12 @@
 """The node lock: first come, first served; taken over only from an owner who is over (binding 3)."""
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
+import pytest
 from local.scheduler.clock import poll
-from local.scheduler.site import LOCK, PHASE, TO_ALLOCATE, Site, share_of
+from local.scheduler.site import DEFAULTS, LOCK, PHASE, TO_ALLOCATE, Site, share_of
 
 from gpuloom.kube import NODES
 from gpuloom.wire.objects import Pod
@@ -276,3 +279,44 @@ async def test_nodes_that_are_not_there_leave_no_trace(site: Site) -> None:
     await poll(lambda: "n1" not in site.process.state.nodes)
     await site.bind(pod)
     assert len(site.process.locks) == 0
+
+
+LOCKED = "node n1 has been locked within 5m0s: node lock contention"
+GROUP = {"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}}
+
+
+async def bind_behind_an_owner(site: Site, *, in_group: bool, **settings: Any) -> str:
+    """What a Bind says at once, behind the lock of a pod that is being served."""
+    await site.restart(replace(DEFAULTS, **settings))
+    await bind_owner(site)
+    pod = await site.submit(memory_mib=100)
+    if in_group:
+        await site.change_pod("p", GROUP)
+        await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].pod_group))
+    await site.choose(pod)
+    await site.annotate("n1", {LOCK: lock_of("owner")})
+    bind = site.start_bind(pod)
+    await poll(lambda: bind.done() or site.process.locks.waiting == 1)
+    if not bind.done():
+        await site.unlock()
+    return await bind
+
+
+@pytest.mark.parametrize(
+    ("settings", "in_group", "answer"),
+    [
+        ({}, False, ""),
+        ({"lock_wait": "group-only"}, False, LOCKED),
+        ({"lock_wait": "group-only"}, True, ""),
+        ({"node_lock_retry_timeout_s": 0.0}, True, LOCKED),
+    ],
+    ids=["D-42 all", "D-42 group-only alone", "D-42 group-only in a group", "D-26 no waiting"],
+)
+async def test_who_waits_for_a_lock(site: Site, settings: dict[str, Any], in_group: bool, answer: str) -> None:  # noqa: FBT001
+    assert await bind_behind_an_owner(site, in_group=in_group, **settings) == answer
+
+
+async def test_who_does_not_wait_for_a_lock_keeps_the_reservation(site: Site) -> None:
+    await bind_behind_an_owner(site, in_group=False, lock_wait="group-only")
+    await site.unlock()
+    assert await site.bind(await site.pod()) == ""

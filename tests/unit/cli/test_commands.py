@@ -10,9 +10,10 @@ import pytest
 import structlog
 
 import gpuloom
-from gpuloom.cli.commands import run
+from gpuloom.cli.commands import build_app, run
 from gpuloom.cli.outcomes import ExitCode
-from gpuloom.cli.scheduler_flags import SchedulerFlags, make_settings
+from gpuloom.cli.scheduler_flags import make_settings
+from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.scheduler.settings import SchedulerSettings
 
 HEAVY = ("aiohttp", "grpc", "numpy", "uvloop", "cryptography", "google.protobuf", "structlog", "msgspec")
@@ -127,19 +128,94 @@ def test_flags_are_read_as_the_chart_writes_them(flag: str, tmp_path: Path) -> N
     assert result.returncode == ExitCode.UNREACHABLE, result.stderr
 
 
-def test_every_setting_of_the_scheduler_has_a_flag_or_comes_from_the_environment() -> None:
-    flags = {
-        field.name for part in SchedulerFlags.__dataclass_fields__ for field in fields(getattr(SchedulerFlags(), part))
-    }
-    renamed = {"device_config_file": "profile", "node_lock_timeout": "node_lock_timeout_s"}
-    renamed["node_lock_retry_timeout"] = "node_lock_retry_timeout_s"
-    made = {renamed.get(name, name) for name in flags} | {"host_name", "node_pass_interval_s"}
-    assert made == {field.name for field in fields(SchedulerSettings)}
+def test_settings_are_the_flags_and_what_the_environment_adds() -> None:
+    added = {field.name for field in fields(SchedulerSettings)} - {field.name for field in fields(SchedulerFlags)}
+    assert added == {"host_name", "node_pass_interval_s", "profile"}
 
 
-def test_flags_have_the_defaults_of_the_settings() -> None:
-    settings = make_settings(SchedulerFlags(), {"HOSTNAME": "h"})
-    assert settings == SchedulerSettings(host_name="h", metrics_bind_address=":9395")
+def test_flags_become_settings_of_the_same_values() -> None:
+    flags = SchedulerFlags(scheduler_name="s", kube_qps=5, node_lock_timeout_s=1)
+    settings = make_settings(flags, {"HOSTNAME": "h"})
+    assert {field.name: getattr(settings, field.name) for field in fields(flags)} == vars(flags)
+
+
+def read_flags(*tokens: str) -> SchedulerFlags:
+    _, bound, _ = build_app().parse_args(["scheduler", *tokens])
+    flags: SchedulerFlags = bound.arguments.get("flags", SchedulerFlags())
+    return flags
+
+
+DEFAULTS_OF_HAMI = {
+    "http_bind": "127.0.0.1:8080",
+    "cert_file": "",
+    "key_file": "",
+    "scheduler_name": "",
+    "node_scheduler_policy": "binpack",
+    "gpu_scheduler_policy": "spread",
+    "metrics_bind_address": ":9395",
+    "node_label_selector": "",
+    "kube_qps": 0,
+    "kube_burst": 0,
+    "kube_timeout_s": 0,
+    "profiling": False,
+    "node_lock_timeout_s": 300,
+    "node_lock_retry_timeout_s": 28,
+    "force_overwrite_default_scheduler": True,
+    "leader_elect": False,
+    "leader_elect_resource_name": "",
+    "leader_elect_resource_namespace": "",
+    "legacy_metrics": False,
+    "debug": False,
+}
+
+
+@pytest.mark.parametrize("name", DEFAULTS_OF_HAMI)
+def test_flags_that_hami_has_keep_their_defaults(name: str) -> None:
+    assert getattr(read_flags(), name) == DEFAULTS_OF_HAMI[name]
+
+
+SWITCHES = {
+    "D-01 device-sort": ("numa-first", "score-first"),
+    "D-02 privileged-gpu": ("skip", "deny"),
+    "D-03 device-score-slots": ("nums", "one"),
+    "D-05 no-request-event": (True, False),
+    "D-06 failed-node-reason": ("detail", "short"),
+    "D-08 exclusive-cores": (True, False),
+    "D-12 handshake-cleanup": ("remove", "deleted"),
+    "D-16 admission-quota": (True, False),
+    "D-18 simulation-reply": ("best", "all"),
+    "D-20 strict-quantities": (True, False),
+    "D-27 readyz-follower-503": (False, True),
+    "D-39 filter-write": ("bind", "inline"),
+    "D-40 handshake-probe": ("registered", "all"),
+    "D-41 trust-annotations": (False, True),
+    "D-42 lock-wait": ("all", "group-only"),
+    "D-43 strip-owned-keys": (True, False),
+    "D-48 pod-label": (True, False),
+}
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_switches_have_their_default_and_can_be_set_as_a_chart_writes_them(switch: str) -> None:
+    flag = switch.split()[1]
+    field, (default, other) = flag.replace("-", "_"), SWITCHES[switch]
+    text = str(other).lower() if isinstance(other, bool) else other
+    assert getattr(read_flags(), field) == default
+    assert getattr(read_flags(f"--{flag}={text}"), field) == other
+
+
+@pytest.mark.parametrize(
+    ("tokens", "environment", "seconds"),
+    [([], None, 300), ([], "2m", 120), (["--node-lock-timeout=5m"], "2m", 300)],
+    ids=["neither", "environment", "both"],
+)
+def test_the_lock_timeout_is_the_flag_then_the_environment_then_five_minutes(
+    tokens: list[str], environment: str | None, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B-16."""
+    if environment:
+        monkeypatch.setenv("HAMI_NODELOCK_EXPIRE", environment)
+    assert read_flags(*tokens).node_lock_timeout_s == seconds
 
 
 def test_a_broken_device_configuration_is_one_line(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from gpuloom.wire.admission import Review, Verdict
 GPU, MEMORY, PERCENTAGE, CORES, PRIORITY = (
     f"nvidia.com/{name}" for name in ("gpu", "gpumem", "gpumem-percentage", "gpucores", "priority")
 )
-SETTINGS = SchedulerSettings()
+SETTINGS = SchedulerSettings(scheduler_name="hami-scheduler")
 Json = dict[str, Any]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import msgspec
 
@@ -32,6 +32,10 @@ class ReplayClient(KubeClient):
         self._objects: dict[_Key, msgspec.Raw] = {}
         self._written: dict[_Key, dict[str, Any]] = {}
         self._failures: dict[_Key, list[Status]] = {}
+
+    def with_own_budget(self) -> Self:
+        """Nothing is limited here."""
+        return self
 
     def take_deeds(self) -> Deeds:
         """Return what a call wrote, and begin anew."""

@@ -1,13 +1,13 @@
 """SETTINGS to the settings of a scheduler process and back (recording 2): flags as on the command line, no dashes."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import UTC, tzinfo
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo
 
+from gpuloom.scheduler.durations import parse_seconds
 from gpuloom.scheduler.recording.errors import LineError
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.vendors.device_config import apply_device_config
@@ -16,9 +16,6 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.words import decode_bool
 
 _SECONDS = "_s"
-_UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|us|µs|ns|m|s))+", re.ASCII)
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|us|µs|ns|m|s)", re.ASCII)
 
 
 def read_settings(flags: Mapping[str, Any], device_config: Mapping[str, Any] | None) -> SchedulerSettings:
@@ -93,6 +90,8 @@ def _readers() -> dict[str, tuple[str, Callable[[Any], Any]]]:
 def _reader_of(hint: Any) -> Callable[[Any], Any]:
     if hint is bool:
         return _read_bool
+    if hint in {int, float}:
+        return cast(Callable[[Any], Any], hint)
     if get_origin(hint) is Literal:
         return _WordReader(get_args(hint))
     return _read_text
@@ -129,8 +128,6 @@ def _read_duration_s(value: Any) -> float:
     """Read seconds as a number, or Go's notation such as ``5m0s``."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    if value == "0" or not isinstance(value, str) or not _DURATION.fullmatch(value):
-        if value == "0":
-            return 0.0
-        raise ValueError(f"{value!r} is no duration such as 5m or 28s")
-    return sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION_PART.findall(value))
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no duration such as 5m or 28s")
+    return parse_seconds(value)

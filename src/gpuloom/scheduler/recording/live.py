@@ -25,7 +25,7 @@ async def run_recorded(
         settings,
         client,
         clocks=clocks,
-        recorder=TappedRecorder(client, settings.scheduler_name),
+        recorder=TappedRecorder(client.with_own_budget(), settings.scheduler_name),
         listen=lambda state: Scribe(journal, state, clocks),
     )
     async with journal, process:

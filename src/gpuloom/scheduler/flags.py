@@ -1,0 +1,133 @@
+"""The flags of the scheduler (scheduler 0.2) and its switches (scheduler 10): name, type, default, meaning, once.
+
+The command line is made of this class, settings are this class with what the environment adds, and recordings write and
+read its fields. Names are HAMi's where HAMi has the flag, so that its chart can start this scheduler. Switches restore
+HAMi's behaviour where gpuloom's differs; the first word of a switch is its default.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from gpuloom.engine.options import DeviceSort, ScoreSlots
+from gpuloom.scheduler.durations import format_seconds, parse_seconds
+from gpuloom.scheduler.health import HandshakeProbe
+
+NodePolicy = Literal["binpack", "spread"]
+HandshakeCleanup = Literal["remove", "deleted"]
+FilterWrite = Literal["bind", "inline"]
+LockWait = Literal["all", "group-only"]
+PrivilegedGpu = Literal["skip", "deny"]
+FailedNodeReason = Literal["detail", "short"]
+SimulationReply = Literal["best", "all"]
+
+Seconds = Annotated[
+    float, Parameter(converter=lambda _, tokens: parse_seconds(tokens[0].value), show_default=format_seconds)
+]
+"""A time in seconds; on the command line as Go writes it, such as 5m or 1h5m0s, or a bare number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerFlags:
+    """All flags. Addresses are ``host:port``: without a host on all interfaces, port 0 for a free one."""
+
+    # Where the process listens.
+
+    http_bind: Annotated[str, Parameter(name="--http_bind")] = "127.0.0.1:8080"
+    """Address to listen on, host:port; port 0 for a free one."""
+    cert_file: Annotated[str, Parameter(name="--cert_file")] = ""
+    """Certificate for HTTPS, read again when it changes; needs --key_file too. Without both the server speaks HTTP."""
+    key_file: Annotated[str, Parameter(name="--key_file")] = ""
+    """Key of the certificate."""
+    extender_bind: str = ""
+    """Loopback address for kube-scheduler's calls; /filter and /bind then answer only there."""
+    metrics_bind_address: str = ":9395"
+    """Address of the metrics, empty for none."""
+    legacy_metrics: bool = False
+    """Whether the metrics have HAMi's old names as well."""
+    profiling: bool = False
+    """Whether the main port answers GET /debug/pprof/ with what the process does."""
+    debug: bool = False
+    """Whether to log in detail."""
+
+    # How the API server is called.
+
+    kube_qps: float = 0.0
+    """Most calls a second to the API server, 0 for no limit; locks, bindings, events and leases are counted apart."""
+    kube_burst: int = 0
+    """How many calls may come at once before --kube-qps counts; 0 for as many as that."""
+    kube_timeout_s: Annotated[Seconds, Parameter(name="--kube-timeout")] = 0.0
+    """Longest time for one call; 0 for the built-in limits. A write never takes longer than 4s."""
+
+    # Whose pods are served, and how nodes and cards are chosen.
+
+    scheduler_name: str = ""
+    """Name that pods with cards get as their scheduler; empty leaves theirs."""
+    node_scheduler_policy: NodePolicy = "binpack"
+    """How nodes are chosen unless a pod says otherwise."""
+    gpu_scheduler_policy: str = "spread"
+    """How cards are chosen unless a pod says otherwise."""
+    force_overwrite_default_scheduler: bool = True
+    """Whether pods that name the default scheduler are taken over."""
+    node_label_selector: str = ""
+    """Only nodes with these labels are looked at, k=v,k2=v2."""
+
+    # How long the lock of a node counts and is waited for.
+
+    node_lock_timeout_s: Annotated[Seconds, Parameter(name="--node-lock-timeout", env_var="HAMI_NODELOCK_EXPIRE")] = (
+        300.0
+    )
+    """After this long the lock of a node no longer counts, such as 5m."""
+    node_lock_retry_timeout_s: Annotated[Seconds, Parameter(name="--node-lock-retry-timeout")] = 28.0
+    """How long a bind waits for the lock of its node, such as 28s; 0 for not at all."""
+
+    # Which of several replicas decides.
+
+    leader_elect: bool = False
+    """Whether to follow the lease of the kube-scheduler beside this process."""
+    leader_elect_resource_name: str = ""
+    """Name of that lease."""
+    leader_elect_resource_namespace: str = ""
+    """Namespace of that lease."""
+    readyz_follower_503: Annotated[bool, Parameter(name="--readyz-follower-503")] = False
+    """Whether replicas that do not decide are unready."""
+    pod_name: Annotated[str, Parameter(env_var="POD_NAME")] = ""
+    """Name of the pod of this process, for the label that tells the leader."""
+    pod_namespace: Annotated[str, Parameter(env_var="POD_NAMESPACE")] = ""
+    """Namespace of that pod."""
+
+    # Switches: where sources of the behaviour differ.
+
+    device_sort: DeviceSort = "numa-first"
+    """Whether cards are tried by NUMA node or by score first."""
+    device_score_slots: ScoreSlots = "nums"
+    """Whether a card's score counts all cards asked for or one slot."""
+    filter_write: FilterWrite = "bind"
+    """Whether a decision is written with the binding, or by the filter call as HAMi does."""
+    trust_annotations: bool = False
+    """Whether the annotations of a pod that is not bound count as usage."""
+    lock_wait: LockWait = "all"
+    """Whether every pod waits for the lock of its node, or only members of pod groups as in HAMi."""
+    strip_owned_keys: bool = True
+    """Whether the webhook removes annotations from new pods that only gpuloom may write."""
+    strict_quantities: bool = True
+    """Whether the webhook denies amounts that cannot be given."""
+    privileged_gpu: PrivilegedGpu = "skip"
+    """Whether privileged containers are left alone, or pods with them and cards denied."""
+    exclusive_cores: bool = True
+    """Whether a container that asks for a whole card's memory gets all of its cores."""
+    admission_quota: bool = True
+    """Whether the webhook denies pods that exceed a resource quota."""
+    no_request_event: bool = True
+    """Whether a pod that asks for no card is told so in an event."""
+    failed_node_reason: FailedNodeReason = "detail"
+    """Whether replies say why a node does not fit."""
+    simulation_reply: SimulationReply = "best"
+    """Whether a simulation names the best node or all that fit."""
+    handshake_cleanup: HandshakeCleanup = "remove"
+    """What is left of the handshake of a node whose plugin is gone."""
+    handshake_probe: HandshakeProbe = "registered"
+    """Which nodes are asked whether their plugin lives."""
+    pod_label: bool = True
+    """Whether bound pods get the label hami.io/vgpu-node."""

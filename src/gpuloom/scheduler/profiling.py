@@ -1,0 +1,80 @@
+"""What the process is doing, for ``--profiling``, as text under HAMi's paths below ``/debug/pprof/``.
+
+Nothing is traced but while somebody asks.
+"""
+
+import asyncio
+import cProfile
+import io
+import pstats
+import sys
+import traceback
+import tracemalloc
+
+from aiohttp import web
+
+_DEFAULT_S = 5.0
+_LONGEST_S = 60.0
+_MOST_LINES = 50
+_INDEX = """goroutine          where every task and thread stands
+profile?seconds=5  what takes the event loop's time
+heap?seconds=5     what is allocated meanwhile and kept
+"""
+
+
+def profile_routes() -> list[web.RouteDef]:
+    """Return the routes."""
+    return [
+        web.get("/debug/pprof/", _show_index),
+        web.get("/debug/pprof/goroutine", _show_tasks),
+        web.get("/debug/pprof/profile", _show_time),
+        web.get("/debug/pprof/heap", _show_memory),
+    ]
+
+
+async def _show_index(_request: web.Request) -> web.Response:
+    return web.Response(text=_INDEX)
+
+
+async def _show_tasks(_request: web.Request) -> web.Response:
+    text = io.StringIO()
+    for task in asyncio.all_tasks():
+        task.print_stack(file=text)
+    for number, frame in sys._current_frames().items():  # noqa: SLF001 - the only way to other threads' stacks
+        text.write(f"Stack for thread {number}:\n{''.join(traceback.format_stack(frame))}")
+    return web.Response(text=text.getvalue())
+
+
+async def _show_time(request: web.Request) -> web.Response:
+    seconds, profile, text = _read_seconds(request), cProfile.Profile(), io.StringIO()
+    try:
+        profile.enable()
+    except ValueError as error:
+        raise web.HTTPConflict(text="somebody else is profiling now, try again later") from error
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        profile.disable()
+    pstats.Stats(profile, stream=text).sort_stats("cumulative").print_stats(_MOST_LINES)
+    return web.Response(text=text.getvalue())
+
+
+async def _show_memory(request: web.Request) -> web.Response:
+    seconds = _read_seconds(request)
+    if tracemalloc.is_tracing():
+        raise web.HTTPConflict(text="somebody else is profiling now, try again later")
+    tracemalloc.start()
+    try:
+        await asyncio.sleep(seconds)
+        found = tracemalloc.take_snapshot().statistics("lineno")
+    finally:
+        tracemalloc.stop()
+    return web.Response(text="".join(f"{line}\n" for line in found[:_MOST_LINES]))
+
+
+def _read_seconds(request: web.Request) -> float:
+    try:
+        seconds = float(request.query.get("seconds", _DEFAULT_S))
+    except ValueError as error:
+        raise web.HTTPBadRequest(text="seconds is no number") from error
+    return min(max(seconds, 0.0), _LONGEST_S)

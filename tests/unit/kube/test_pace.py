@@ -1,0 +1,75 @@
+"""Rate limits of the client (binding 7): how many calls may be made, and who waits for how long."""
+
+import pytest
+from unit.kube.scripted import FakeTime, ScriptedServer, hang, pod, pod_list, reply
+
+from gpuloom.kube import PODS, RateLimit, UnreachableError
+from gpuloom.kube.pace import Pace
+
+
+async def spend(limit: RateLimit, calls: int, time: FakeTime) -> Pace:
+    pace = Pace(limit, sleep=time.sleep, monotonic_s=lambda: 0.0)
+    for _ in range(calls):
+        await pace.keep()
+    return pace
+
+
+async def test_without_a_limit_nobody_waits() -> None:
+    time = FakeTime()
+    await spend(RateLimit(), 1000, time)
+    assert time.slept_s == []
+
+
+async def test_beyond_the_burst_calls_follow_at_the_rate() -> None:
+    time = FakeTime()
+    await spend(RateLimit(5, 10), 13, time)
+    assert [round(seconds, 6) for seconds in time.slept_s] == [0.2, 0.4, 0.6]
+
+
+async def test_without_a_burst_as_many_as_the_rate_come_at_once() -> None:
+    time = FakeTime()
+    await spend(RateLimit(2.5), 4, time)
+    assert time.slept_s == [0.4]
+
+
+async def test_time_fills_a_budget_up_to_its_burst() -> None:
+    time = FakeTime()
+    pace = Pace(RateLimit(5, 10), sleep=time.sleep, monotonic_s=time.monotonic_s)
+    for _ in range(10):
+        await pace.keep()
+    time.now_s += 3600
+    for _ in range(11):
+        await pace.keep()
+    assert time.slept_s == [0.2]
+
+
+async def test_another_budget_of_the_kind_is_full() -> None:
+    time = FakeTime()
+    await (await spend(RateLimit(5, 1), 1, time)).renew().keep()
+    assert time.slept_s == []
+
+
+async def test_every_call_of_a_client_counts() -> None:
+    time = FakeTime()
+    server = ScriptedServer(reply(pod("p")), pod_list(), reply(pod("p")))
+    async with server, server.client(rate_limit=RateLimit(0.001, 2), sleep=time.sleep) as client:
+        await client.get(PODS, "p", namespace="ns")
+        await client.list_all(PODS)
+        await client.patch(PODS, "p", {}, namespace="ns")
+    assert [round(seconds) for seconds in time.slept_s] == [1000]
+
+
+async def test_a_budget_of_its_own_is_not_used_up_by_others() -> None:
+    time = FakeTime()
+    server = ScriptedServer(reply(pod("p")), reply(pod("p")))
+    async with server, server.client(rate_limit=RateLimit(0.001, 1), sleep=time.sleep) as client:
+        own = client.with_own_budget()
+        await client.get(PODS, "p", namespace="ns")
+        await own.get(PODS, "p", namespace="ns")
+    assert (len(server.seen), time.slept_s) == (2, [])
+
+
+async def test_the_clients_time_limit_cuts_a_calls_own() -> None:
+    async with ScriptedServer(hang()) as server, server.client(timeout_s=0.05) as client:
+        with pytest.raises(UnreachableError, match=r"no answer within 0\.05 s"):
+            await client.patch(PODS, "p", {}, namespace="ns", timeout_s=4)
