@@ -84,12 +84,15 @@ class Decider:
         """Find nodes by their names; the order breaks ties."""
         return look_up(self.cluster.table, names)
 
-    def decide(self, demand: Demand, candidates: Candidates, *, explain: bool = False) -> Decision:
+    def decide(
+        self, demand: Demand, candidates: Candidates, *, explain: bool = False, headroom: Headroom | None = None
+    ) -> Decision:
         """Choose node and cards for a pod; with ``explain`` every refusal is told even if a node fits.
 
+        ``headroom`` is what the quota leaves, for questions of the kind "what if"; otherwise it is as it is.
         Raises ValueError when the demand asks for no card: such a pod needs no decision.
         """
-        headroom = self._headroom(demand)
+        headroom = self._headroom(demand) if headroom is None else headroom
         return _Query(self, self.cluster.table, self.memory, demand, headroom).answer(candidates, explain=explain)
 
     def simulate(self, demand: Demand, nodes: Mapping[str, NodeCards]) -> Decision:

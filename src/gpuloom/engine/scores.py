@@ -11,22 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuloom.engine.policies import SortKey, Weights
-from gpuloom.model.cards import Cards, Ints
+from gpuloom.model.cards import Cards, Flags, Ints
 from gpuloom.model.want import Want
 
 Scores = NDArray[np.float32]
+Points = NDArray[np.float64]
 
 _SCALE = 10.0
 
 
 def score_cards(cards: Cards, want: Want, weights: Weights) -> Scores:
     """Score each card as full as it would be with the request: slots, cores and memory, 10 points each (5.2)."""
-    need = want.score
-    return _weigh(
-        (weights.slot, cards.used_slots + need.slots, cards.count),
-        (weights.core, cards.used_cores + need.cores, cards.total_cores),
-        (weights.memory, cards.used_memory_mib + need.memory_mib, cards.total_memory_mib),
-    )
+    slots, cores, memory, usable = _terms(cards, want, weights)
+    return (_SCALE * (slots + cores + memory) * usable).astype(np.float32)
+
+
+def part_cards(cards: Cards, want: Want, weights: Weights) -> tuple[Points, Points, Points]:
+    """Return what slots, cores and memory add to the score of each card, for people."""
+    slots, cores, memory, usable = _terms(cards, want, weights)
+    return _SCALE * slots * usable, _SCALE * cores * usable, _SCALE * memory * usable
 
 
 def score_node(used: Sequence[int], total: Sequence[int]) -> np.float32:
@@ -53,8 +56,15 @@ def order_cards(cards: Cards, want: Want, order: tuple[SortKey, ...], weights: W
     return np.lexsort((-np.arange(len(cards)), -cards.index, *reversed(keys)))
 
 
-def _weigh(*parts: tuple[int, Ints, Ints]) -> Scores:
-    """Sum ``weight x used / capacity``; nothing where a capacity is zero."""
-    terms = [weight * used / (capacity + (capacity == 0)) for weight, used, capacity in parts]
-    usable = (parts[0][2] != 0) & (parts[1][2] != 0) & (parts[2][2] != 0)
-    return (_SCALE * (terms[0] + terms[1] + terms[2]) * usable).astype(np.float32)
+def _terms(cards: Cards, want: Want, weights: Weights) -> tuple[Points, Points, Points, Flags]:
+    """Return ``weight x used / capacity`` of slots, cores and memory, and whether no capacity is zero."""
+    need = want.score
+    slots, cores, memory = (
+        weight * used / (capacity + (capacity == 0))
+        for weight, used, capacity in (
+            (weights.slot, cards.used_slots + need.slots, cards.count),
+            (weights.core, cards.used_cores + need.cores, cards.total_cores),
+            (weights.memory, cards.used_memory_mib + need.memory_mib, cards.total_memory_mib),
+        )
+    )
+    return slots, cores, memory, (cards.count != 0) & (cards.total_cores != 0) & (cards.total_memory_mib != 0)

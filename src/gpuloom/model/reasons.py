@@ -1,5 +1,6 @@
 """Why a card or a node cannot serve: one word each, the same in event, reply, log and page."""
 
+from collections.abc import Mapping
 from enum import Enum
 
 
@@ -27,3 +28,28 @@ class Reason(Enum):
     def word(self) -> str:
         """The spelling on the wire, for example ``CardInsufficientMemory``."""
         return self.value
+
+    @property
+    def meaning(self) -> str:
+        """One plain clause for people, the same on the terminal and on the page."""
+        return MEANINGS[self]
+
+
+MEANINGS: Mapping[Reason, str] = {
+    Reason.CARD_NOT_HEALTH: "the card is marked unhealthy",
+    Reason.CARD_CORDONED: "the administrator has closed the card to new pods",
+    Reason.CARD_TYPE_MISMATCH: "the pod's annotations exclude this model or mode",
+    Reason.NUMA_NOT_FIT: "one NUMA node alone does not have enough fitting cards",
+    Reason.CARD_UUID_MISMATCH: "the pod's annotations exclude this very card",
+    Reason.CARD_TIME_SLICING_EXHAUSTED: "as many containers share the card as are allowed to",
+    Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT: "the pod wants the card for itself, and somebody is on it",
+    Reason.RESOURCE_QUOTA_NOT_FIT: "the namespace's quota would be exceeded",
+    Reason.CARD_INSUFFICIENT_MEMORY: "not enough memory is free",
+    Reason.CARD_INSUFFICIENT_CORE: "not enough of the card's computing time is free",
+    Reason.CARD_COMPUTE_UNITS_EXHAUSTED: "all of the card's computing time is promised to others",
+    Reason.CARD_NOT_FOUND_CUSTOM_FILTER_RULE: "the card cannot be cut into a part that is large enough",
+    Reason.CARD_MIG_TOPOLOGY_INFEASIBLE: "no free place for a MIG instance that is large enough",
+    Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST: "these cards would do, but there are too few of them",
+    Reason.NODE_INSUFFICIENT_DEVICE: "the node has fewer cards than the container asks for",
+    Reason.NODE_UNREGISTERED: "the node has no cards that the scheduler knows of",
+}

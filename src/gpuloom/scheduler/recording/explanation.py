@@ -8,7 +8,6 @@ from gpuloom.engine.policies import PolicyError
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.scheduler.recording.answers import Answer
-from gpuloom.scheduler.recording.wording import MEANINGS
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import FilterArgs, decode_filter_args
@@ -124,4 +123,4 @@ def _tell_cards(held: Reservation) -> Iterator[str]:
 def _tell_meanings(refusal: Refusal) -> Iterator[str]:
     for reason, count in refusal.counts.items():
         head = f"{count} of {refusal.total} cards: " if refusal.total else ""
-        yield head + MEANINGS[reason]
+        yield head + reason.meaning

@@ -3,14 +3,13 @@ from pathlib import Path
 import pytest
 
 from gpuloom.model.reasons import Reason
-from gpuloom.scheduler.recording.wording import MEANINGS
 
 REASONS_PAGE = Path(__file__).parents[3] / "docs" / "reasons.md"
 
 
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_has_a_meaning(reason: Reason) -> None:
-    assert MEANINGS[reason]
+    assert reason.meaning
 
 
 @pytest.mark.parametrize("reason", Reason)

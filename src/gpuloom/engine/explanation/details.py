@@ -1,0 +1,181 @@
+"""One node in detail: every card with its verdict and the numbers behind it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from gpuloom.engine.decision import Decider, Decision
+from gpuloom.engine.demand import ContainerDemand, Demand
+from gpuloom.engine.explanation.imagining import ImaginedNode, imagine
+from gpuloom.engine.explanation.numbers import Facts, tell_numbers
+from gpuloom.engine.explanation.picture import Picture, take_picture
+from gpuloom.engine.explanation.values import Amount, CardVerdict, NodeVerdict, PartName, ScorePart
+from gpuloom.engine.ledger import Reservation, Standing, card_id
+from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING
+from gpuloom.engine.scores import part_cards, score_cards
+from gpuloom.engine.table import NOBODY, CardTable
+from gpuloom.model.want import Headroom
+
+
+def in_order_of_placing(demand: Demand) -> list[int]:
+    """Return the places of the containers that ask for cards, the one that is placed first at the front."""
+    return [
+        place
+        for phase in PHASES_IN_ORDER_OF_PLACING
+        for place, container in enumerate(demand.containers)
+        if container.phase is phase and container.request is not None
+    ]
+
+
+def detail_node(
+    picture: Picture, name: str, demand: Demand, decision: Decision, causes: tuple[str, ...]
+) -> NodeVerdict:
+    """Tell about a node of a picture; ``picture`` is of the container whose verdicts are wanted."""
+    table = picture.table
+    position = table.positions.get(name, NOBODY)
+    refusal = decision.refusals.get(name)
+    container = next(one.name for one in demand.containers if one.request is picture.request)
+    if position == NOBODY:
+        return NodeVerdict(name=name, fits=False, refusal=refusal.text if refusal else "", causes=causes)
+    chosen = {card_id(share.uuid) for shares in decision.shares for share in shares if decision.node == name}
+    return NodeVerdict(
+        name=name,
+        fits=refusal is None and not causes,
+        refusal=refusal.text if refusal else "",
+        causes=causes,
+        score=float(table.node_scores[position]),
+        score_parts=_part_node(table, position),
+        container=container,
+        cards=tuple(_detail_cards(picture, position, demand, chosen)),
+    )
+
+
+def mark_held(verdict: NodeVerdict, own: Reservation) -> NodeVerdict:
+    """Mark the cards of which the pod has a share."""
+    held = {card_id(share.uuid) for share, _ in own.each_share()}
+    cards = tuple(msgspec.structs.replace(card, chosen=card.uuid in held) for card in verdict.cards)
+    return msgspec.structs.replace(verdict, cards=cards)
+
+
+def find_obstacle(decider: Decider, name: str, demand: Demand, headroom: Headroom, own: str) -> Picture | None:
+    """Find the first container that does not fit on a node beside those placed before it, and its view of the cards.
+
+    None where every container fits. Only of use where several containers ask for cards.
+    """
+    node = imagine(decider, name, headroom, without=(own,))
+    places = in_order_of_placing(demand)
+    for count, place in enumerate(places):
+        if not node.fits(_only(demand, places[: count + 1])):
+            _assume_earlier(node, demand, places[:count], place)
+            request = demand.containers[place].request
+            if request is not None:
+                return take_picture(node.decider, node.cluster.table, demand, request, headroom)
+    return None
+
+
+def _only(demand: Demand, places: Sequence[int]) -> Demand:
+    """Return the demand as if only these containers asked for cards."""
+    containers = tuple(
+        one if place in places else ContainerDemand(one.name, one.phase, None)
+        for place, one in enumerate(demand.containers)
+    )
+    return replace(demand, containers=containers)
+
+
+def _assume_earlier(node: ImaginedNode, demand: Demand, earlier: Sequence[int], place: int) -> None:
+    """Put the containers that run beside one on the node; init containers run alone, after one another."""
+    phases = [demand.containers[at].phase for at in earlier]
+    beside = [at for at, phase in zip(earlier, phases, strict=True) if phase.value != "init"]
+    if not beside:
+        return
+    decision = node.decide(_only(demand, beside))
+    if decision.node is None:
+        return
+    node.come(
+        Reservation(
+            uid=demand.uid,
+            namespace="",
+            name=demand.containers[place].name,
+            node=node.name,
+            shares={node.decider.profile.word: decision.shares},
+            instances=decision.instances,
+            phases=demand.phases,
+            standing=Standing.ASSUMED,
+            since=0.0,
+        )
+    )
+
+
+def _detail_cards(picture: Picture, position: int, demand: Demand, chosen: set[str]) -> list[CardVerdict]:
+    table, rows = picture.table, picture.table.rows_of(position)
+    cards, want = picture.cards.rows(rows), picture.want.rows(rows)
+    scores = score_cards(cards, want, demand.choice.weights).tolist()
+    points = np.stack(part_cards(cards, want, demand.choice.weights), axis=1).tolist()
+    need = want.score
+    found = []
+    for place, row in enumerate(range(rows.start, rows.stop)):
+        model, mode = table.kinds[int(cards.kind[place])]
+        shares = Amount(used=int(cards.used_slots[place]), total=int(cards.count[place]))
+        memory = Amount(used=int(cards.used_memory_mib[place]), total=int(cards.total_memory_mib[place]))
+        cores = Amount(used=int(cards.used_cores[place]), total=int(cards.total_cores[place]))
+        facts = Facts(
+            kind=f"{model} in mode {mode}" if mode else model,
+            numa=int(cards.numa[place]),
+            shares=shares,
+            memory=memory,
+            cores=cores,
+            free_instance_mib=int(cards.free_instance_mib[place]),
+            wants_mib=int(want.memory_mib[place]),
+            wants_cores=want.cores,
+            headroom=want.headroom,
+        )
+        first = int(picture.verdict[row])
+        needed = (need.slots, need.cores, int(need.memory_mib[place]))
+        found.append(
+            CardVerdict(
+                uuid=table.uuids[row],
+                index=int(cards.index[place]),
+                model=model,
+                mode=mode,
+                numa=facts.numa,
+                shares=shares,
+                memory=memory,
+                cores=cores,
+                reason=picture.check(first).rule.reason.word if first else "",
+                why=tell_numbers(picture.check(first).name, facts) if first else "",
+                also=tuple(dict.fromkeys(check.rule.reason.word for check in picture.behind(row))) if first else (),
+                chosen=table.uuids[row] in chosen,
+                score=scores[place],
+                score_parts=_part_card((shares, cores, memory), needed, points[place]),
+            )
+        )
+    return found
+
+
+_PARTS: tuple[PartName, ...] = ("slots", "cores", "memory")
+
+
+def _part_card(
+    amounts: tuple[Amount, Amount, Amount], needed: tuple[int, int, int], points: Sequence[float]
+) -> tuple[ScorePart, ...]:
+    return tuple(
+        ScorePart(name=name, used=amount.used + need, total=amount.total, points=round(point, 4))
+        for name, amount, need, point in zip(_PARTS, amounts, needed, points, strict=True)
+    )
+
+
+def _part_node(table: CardTable, position: int) -> tuple[ScorePart, ...]:
+    rows, cards = table.rows_of(position), table.cards
+    columns = (
+        (cards.used_slots, cards.count),
+        (cards.used_cores, cards.total_cores),
+        (cards.used_memory_mib, cards.total_memory_mib),
+    )
+    sums = [(int(used[rows].sum()), int(total[rows].sum())) for used, total in columns]
+    counts = all(total for _, total in sums)
+    return tuple(
+        ScorePart(name=name, used=used, total=total, points=round(10 * used / total, 4) if counts else 0.0)
+        for name, (used, total) in zip(_PARTS, sums, strict=True)
+    )

@@ -1,0 +1,41 @@
+"""The explanation of one pod, made in steps: what must be of one moment first, then what takes its time."""
+
+from collections.abc import Generator
+
+import msgspec
+
+from gpuloom.engine.demand import Demand
+from gpuloom.engine.explanation.remedies import find_remedies
+from gpuloom.engine.explanation.study import STANDARD, Depth, Scene, Study
+from gpuloom.engine.explanation.values import Explanation, NodeVerdict, Remedy
+
+
+def finish(steps: Generator[None, None, Explanation]) -> Explanation:
+    """Take all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            explanation: Explanation = end.value
+            return explanation
+
+
+def explain(scene: Scene, demand: Demand, depth: Depth = STANDARD) -> Generator[None, None, Explanation]:
+    """Explain a pod that asks for cards. What it holds itself is not in its own way.
+
+    Everything that is told of the whole cluster is found out before the first step ends.
+    Raises ValueError when the demand asks for no card.
+    """
+    study = Study.make(scene, demand)
+    yield
+    causes = study.causes()
+    summary = study.sum_up(causes, depth)
+    yield
+    remedies: tuple[Remedy, ...] = ()
+    if depth.remedies and study.outcome == "does not fit":
+        remedies = yield from find_remedies(study.question(depth))
+    details: list[NodeVerdict] = []
+    for name in study.choose_nodes(depth, remedies):
+        yield
+        details.append(study.detail(name, causes))
+    return msgspec.structs.replace(summary, remedies=remedies, nodes=tuple(details))

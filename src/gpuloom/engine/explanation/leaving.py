@@ -1,0 +1,110 @@
+"""Few pods whose leaving would make room.
+
+Bounded, and blind to priorities: it tells what is in the way, not whom to end.
+"""
+
+from collections.abc import Generator, Iterable, Sequence
+
+import numpy as np
+
+from gpuloom.engine.explanation.imagining import ImaginedNode
+from gpuloom.engine.explanation.question import UNBOUNDED, Question, Steps
+from gpuloom.engine.explanation.values import PodName, Remedy
+from gpuloom.engine.ledger import Reservation
+from gpuloom.model.want import Headroom
+
+MOST_NODES_TRIED = 8
+MOST_PODS = 64
+_MOST_SETS = 3
+
+
+def find_leaving(question: Question) -> Steps:
+    """Look for few pods whose leaving would make room, on the nodes that are nearest to it."""
+    found: list[tuple[int, int, str, list[Reservation]]] = []
+    for name in _nearest_nodes(question):
+        yield
+        node = question.imagine(name)
+        holders = sorted(node.cluster.ledger, key=lambda held: (_memory(held), held.uid))[:MOST_PODS]
+        leaving = yield from _fewest(question, node, holders)
+        if leaving:
+            found.append((len(leaving), sum(map(_memory, leaving)), name, leaving))
+    found.sort(key=lambda one: one[:3])
+    return tuple(
+        Remedy(
+            change="pods",
+            text=tell_leaving(pods, name),
+            amount=memory,
+            nodes=(name,),
+            node_count=1,
+            pods=pods,
+        )
+        for _, memory, name, leaving in found[:_MOST_SETS]
+        for pods in [tuple(PodName(namespace=held.namespace, name=held.name) for held in leaving)]
+    )
+
+
+def _nearest_nodes(question: Question) -> list[str]:
+    """Return nodes with enough cards that are only in use, those with the least to clear first."""
+    picture, cards = question.picture, question.picture.cards
+    lasting = sum(check.bit for check in picture.checks if check.name in {"health", "cordon", "kind", "uuid"})
+    usable = (picture.bits >= 0) & ((picture.bits & lasting) == 0)
+    usable &= picture.want.memory_mib <= cards.total_memory_mib
+    enough = picture.count(usable) >= question.cards
+    used = np.bincount(cards.node[usable], cards.used_memory_mib[usable], minlength=len(picture.table.names))
+    taken = np.bincount(cards.node[usable], cards.used_slots[usable], minlength=len(picture.table.names))
+    nodes = np.flatnonzero(enough & (taken > 0))
+    order = nodes[np.lexsort((used[nodes], -picture.fitting()[nodes]))]
+    names = (picture.table.names[position] for position in order.tolist())
+    return [name for name in names if name in question.decision.refusals][:MOST_NODES_TRIED]
+
+
+def _fewest(
+    question: Question, node: ImaginedNode, holders: Sequence[Reservation]
+) -> Generator[None, None, list[Reservation]]:
+    """Find one pod that is enough, else few: all away, then those back that are not in the way, largest first."""
+    for held in holders:
+        yield
+        node.leave(held)
+        if _fits_without(question, node, (held,)):
+            return [held]
+        node.come(held)
+    for held in holders:
+        node.leave(held)
+    leaving = list(holders)
+    if not _fits_without(question, node, leaving):
+        return []
+    for held in reversed(holders):
+        yield
+        node.come(held)
+        rest = [one for one in leaving if one is not held]
+        if _fits_without(question, node, rest):
+            leaving = rest
+        else:
+            node.leave(held)
+    return leaving
+
+
+def _fits_without(question: Question, node: ImaginedNode, leaving: Iterable[Reservation]) -> bool:
+    """Tell whether the pod fits; pods of its own namespace give back quota as well."""
+    headroom = question.headroom
+    if headroom != UNBOUNDED:
+        own = [held for held in leaving if held.namespace == question.demand.namespace]
+        shares = [share for held in own for share, is_held in held.each_share() if is_held]
+        headroom = Headroom(
+            headroom.memory_mib + sum(share.memory_mib for share in shares),
+            headroom.cores + sum(share.cores for share in shares),
+        )
+    return node.fits(question.demand, headroom)
+
+
+def _memory(held: Reservation) -> int:
+    return sum(share.memory_mib for share, is_held in held.each_share() if is_held)
+
+
+def tell_leaving(pods: Sequence[PodName], node: str) -> str:
+    """Say which pods would have to leave a node."""
+    named = [pod.full_name for pod in pods if pod.name]
+    hidden = len(pods) - len(named)
+    if hidden:
+        named.append("a pod of another namespace" if hidden == 1 else f"{hidden} pods of other namespaces")
+    return f"would fit on {node} without {' and '.join(named)}"

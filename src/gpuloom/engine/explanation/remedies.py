@@ -1,0 +1,240 @@
+"""What would have to change for a pod to fit. Every change that is named was tried on a copy of one node.
+
+Found are single changes: more of one thing free, a card healthy or open again, an annotation or a quota less, some pods
+less. The search is bounded, so what it does not find may exist all the same.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuloom.engine.decision import Decision
+from gpuloom.engine.demand import Demand, Selection
+from gpuloom.engine.explanation.imagining import ImaginedNode
+from gpuloom.engine.explanation.leaving import find_leaving
+from gpuloom.engine.explanation.picture import Check, Picture
+from gpuloom.engine.explanation.question import UNBOUNDED, Question, Steps
+from gpuloom.engine.explanation.values import Remedy
+from gpuloom.model.cards import Ints
+from gpuloom.model.want import Headroom
+
+_TRIES_PER_CHECK = 2
+
+
+def find_remedies(question: Question) -> Steps:
+    """Look for changes, a trial between two steps."""
+    found: list[Remedy] = []
+    for check in question.picture.checks:
+        change = _CHANGES.get(check.name)
+        if change is not None:
+            found.extend((yield from change(question, check)))
+    found.extend((yield from _without_annotations(question)))
+    found.extend((yield from _with_quota(question)))
+    found.extend((yield from find_leaving(question)))
+    return tuple(found)
+
+
+def _only_blocked(question: Question, check: Check) -> Ints:
+    """Return the rows of cards that this check alone rejects, on nodes where that is what is missing."""
+    picture = question.picture
+    only = picture.bits == check.bit
+    helped = picture.fitting() + picture.count(only) >= question.cards
+    return np.flatnonzero(only & helped[picture.cards.node])
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """What is missing on one node: so much on each of so many cards."""
+
+    node: int
+    amount: int
+    cards: int
+    row: int
+
+
+def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
+    """Work out per node what is missing at least, nearest nodes first."""
+    if not len(rows):
+        return []
+    nodes = question.picture.cards.node[rows]
+    order = np.lexsort((gaps, nodes))
+    places, first = np.unique(nodes[order], return_index=True)
+    missing = np.maximum(question.cards - question.picture.fitting()[places], 1)
+    last = order[first + missing - 1]
+    found = zip(places.tolist(), gaps[last].tolist(), missing.tolist(), rows[last].tolist(), strict=True)
+    return sorted((_Gap(*one) for one in found), key=lambda gap: (gap.amount, gap.cards, gap.node))
+
+
+def _more_memory(question: Question, check: Check) -> Steps:
+    cards, want = question.picture.cards, question.picture.want
+    rows = _only_blocked(question, check)
+    rows = rows[want.memory_mib[rows] <= cards.total_memory_mib[rows]]
+    gaps = want.memory_mib[rows] - (cards.total_memory_mib - cards.used_memory_mib)[rows]
+    return _more(question, check, rows, gaps, "used_memory_mib", "{:,} MiB more")
+
+
+def _more_cores(question: Question, check: Check) -> Steps:
+    cards, want = question.picture.cards, question.picture.want
+    rows = _only_blocked(question, check)
+    rows = rows[want.cores <= cards.total_cores[rows]]
+    gaps = want.cores - (cards.total_cores - cards.used_cores)[rows]
+    return _more(question, check, rows, gaps, "used_cores", "{} % more of the cores")
+
+
+def _more_shares(question: Question, check: Check) -> Steps:
+    cards = question.picture.cards
+    rows = _only_blocked(question, check)
+    gaps = cards.used_slots[rows] - cards.count[rows] + 1
+    rows, gaps = rows[cards.count[rows] > 0], gaps[cards.count[rows] > 0]
+    return _more(question, check, rows, gaps, "used_slots", "{} share more")
+
+
+def _more(question: Question, check: Check, rows: Ints, gaps: Ints, column: str, amount: str) -> Steps:
+    picture = question.picture
+    nearest = _smallest_gaps(question, rows, gaps)
+    by_row = dict(zip(rows.tolist(), gaps.tolist(), strict=True))
+    for gap in nearest[:_TRIES_PER_CHECK]:
+        yield
+        name = picture.table.names[gap.node]
+
+        def free(node: ImaginedNode, gap: _Gap = gap) -> None:
+            held = getattr(node.cluster.table.cards, column)
+            for place, row in enumerate(_rows(picture, gap.node)):
+                if by_row.get(row, gap.amount + 1) <= gap.amount:
+                    held[node.cluster.table.rows_of(node.cluster.table.positions[node.name]).start + place] -= (
+                        gap.amount
+                    )
+
+        if _try(question, name, free):
+            same = [one for one in nearest if (one.amount, one.cards) == (gap.amount, gap.cards)]
+            names = [picture.table.names[one.node] for one in same]
+            kind = picture.table.kinds[int(picture.cards.kind[gap.row])][0]
+            place = f"any {kind}" if gap.cards == 1 else f"{gap.cards} more cards"
+            return (
+                Remedy(
+                    change=check.name,
+                    text=f"fits if {amount.format(gap.amount)} were free on {place} of {_list(names)}",
+                    amount=gap.amount,
+                    model=kind,
+                    nodes=tuple(names[: question.most_names]),
+                    node_count=len(names),
+                ),
+            )
+    return ()
+
+
+def _healthy(question: Question, check: Check) -> Steps:
+    return _set(question, check, "healthy", 1, "were healthy")
+
+
+def _open(question: Question, check: Check) -> Steps:
+    return _set(question, check, "cordoned", 0, "were opened again (gpuloom uncordon)")
+
+
+def _set(question: Question, check: Check, column: str, value: int, words: str) -> Steps:
+    picture = question.picture
+    rows = _only_blocked(question, check)
+    nodes = list(dict.fromkeys(picture.cards.node[rows].tolist()))
+    for node in nodes[:_TRIES_PER_CHECK]:
+        yield
+        name = picture.table.names[node]
+        uuids = [picture.table.uuids[row] for row in rows.tolist() if picture.cards.node[row] == node]
+
+        def change(imagined: ImaginedNode, uuids: Sequence[str] = uuids) -> None:
+            table = imagined.cluster.table
+            for uuid in uuids:
+                if (row := table.row(imagined.name, uuid)) is not None:
+                    getattr(table.cards, column)[row] = value
+
+        if _try(question, name, change):
+            missing = max(question.cards - int(picture.fitting()[node]), 1)
+            which = f"card {uuids[0]}" if missing == len(uuids) == 1 else f"{missing} of {len(uuids)} cards"
+            return (
+                Remedy(
+                    change=check.name,
+                    text=f"fits if {which} of {name} {words}",
+                    amount=missing,
+                    nodes=(name,),
+                    node_count=len(nodes),
+                ),
+            )
+    return ()
+
+
+def _try(question: Question, node: str, change: Callable[[ImaginedNode], None]) -> bool:
+    imagined = question.imagine(node)
+    change(imagined)
+    return imagined.fits(question.demand)
+
+
+def _rows(picture: Picture, node: int) -> range:
+    rows = picture.table.rows_of(node)
+    return range(rows.start, rows.stop)
+
+
+_CHANGES: dict[str, Callable[[Question, Check], Steps]] = {
+    "health": _healthy,
+    "cordon": _open,
+    "slots": _more_shares,
+    "memory": _more_memory,
+    "cores": _more_cores,
+}
+
+
+def _without_annotations(question: Question) -> Steps:
+    """Try the pod without the annotations that narrow the choice of cards."""
+    if question.demand.selection == Selection():
+        return ()
+    yield
+    decision = _decide(question, replace(question.demand, selection=Selection()), question.headroom)
+    if decision.node is None:
+        return ()
+    keys = question.decider.profile.select
+    names = {
+        keys.use_type: question.demand.selection.use_types is not None,
+        keys.nouse_type: bool(question.demand.selection.nouse_types),
+        keys.use_uuid: question.demand.selection.use_uuids is not None,
+        keys.nouse_uuid: bool(question.demand.selection.nouse_uuids),
+        keys.mode: question.demand.selection.mode is not None,
+    }
+    listed = " and ".join(key for key, is_set in names.items() if is_set)
+    text = f"fits on {decision.node} without the annotation {listed}"
+    return (Remedy(change="annotation", text=text, nodes=(decision.node,), node_count=len(decision.fitting)),)
+
+
+def _with_quota(question: Question) -> Steps:
+    """Try the pod without its namespace's quota."""
+    if question.headroom == UNBOUNDED:
+        return ()
+    yield
+    decision = _decide(question, question.demand, UNBOUNDED)
+    if decision.node is None:
+        return ()
+    memory = sum(share.memory_mib for shares in decision.shares for share in shares) - question.headroom.memory_mib
+    cores = sum(share.cores for shares in decision.shares for share in shares) - question.headroom.cores
+    parts = [f"{memory:,} MiB more"] if memory > 0 else []
+    parts += [f"{cores} % more of the cores"] if cores > 0 else []
+    if not parts:
+        return ()
+    text = f"fits if the quota of namespace {question.demand.namespace} allowed {' and '.join(parts)}"
+    return (
+        Remedy(
+            change="quota",
+            text=text,
+            amount=max(memory, 0),
+            nodes=(decision.node,),
+            node_count=len(decision.fitting),
+        ),
+    )
+
+
+def _decide(question: Question, demand: Demand, headroom: Headroom) -> Decision:
+    decider = question.decider
+    names = tuple(decider.cluster.table.positions)
+    return decider.decide(demand, decider.look_up(names), headroom=headroom)
+
+
+def _list(names: Sequence[str], most: int = 5) -> str:
+    listed = ", ".join(names[:most])
+    return f"{listed} and {len(names) - most} more nodes" if len(names) > most else listed

@@ -1,0 +1,272 @@
+"""One pod before the cluster as it was when the question came: decision, columns, and what follows from them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuloom.engine.decision import Decider, Decision
+from gpuloom.engine.demand import Demand
+from gpuloom.engine.explanation.details import detail_node, find_obstacle, in_order_of_placing, mark_held
+from gpuloom.engine.explanation.imagining import ImaginedNode, imagine
+from gpuloom.engine.explanation.picture import Picture, freeze, take_picture
+from gpuloom.engine.explanation.question import Question
+from gpuloom.engine.explanation.summing import count_reasons, group_nodes, group_refusals
+from gpuloom.engine.explanation.values import (
+    Ask,
+    Explanation,
+    Given,
+    Held,
+    NodeVerdict,
+    Outcome,
+    PodName,
+    Policy,
+    Ranked,
+    Remedy,
+)
+from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.policies import SPREAD, SortKey
+from gpuloom.engine.table import NOBODY
+from gpuloom.engine.usage import NOTHING
+from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
+from gpuloom.model.want import Headroom
+
+_ORDER: Mapping[SortKey, str] = {
+    "score": "emptiest first",
+    "-score": "fullest first",
+    "numa": "lowest NUMA node first",
+    "-numa": "highest NUMA node first",
+    "used": "fewest containers first",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How much to tell.
+
+    nodes       details of these nodes; if none is named, of those nearest to fitting
+    most_nodes  details of so many nodes at most, unless they are named
+    most_names  so many names in every list
+    remedies    whether to look for what would have to change
+    """
+
+    nodes: frozenset[str] = frozenset()
+    most_nodes: int = 8
+    most_names: int = 10
+    remedies: bool = True
+
+
+STANDARD = Depth()
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The cluster in which a pod is explained.
+
+    names   of all nodes
+    barred  nodes that kube-scheduler would not offer, and why
+    tell_absence  says why a node has no cards
+    """
+
+    decider: Decider
+    names: Sequence[str]
+    barred: Mapping[str, str] = field(default_factory=dict)
+    tell_absence: Callable[[str], str] = lambda _name: ""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One pod before the cluster as it was when the question came."""
+
+    scene: Scene
+    demand: Demand
+    own: Reservation | None
+    headroom: Headroom
+    decision: Decision
+    picture: Picture
+
+    @classmethod
+    def make(cls, scene: Scene, demand: Demand) -> "Study":
+        """Ask for everything that must be of one moment."""
+        decider, cluster = scene.decider, scene.decider.cluster
+        places = in_order_of_placing(demand)
+        if not places:
+            raise ValueError("the pod asks for no card")
+        request = demand.containers[places[0]].request
+        own = cluster.ledger.find(demand.uid)
+        headroom = _headroom_without(decider, demand, own)
+        names = [name for name in scene.names if name not in scene.barred]
+        if own is None:
+            changed: list[ImaginedNode] = []
+            decision = decider.decide(demand, decider.look_up(names), explain=True, headroom=headroom)
+        else:
+            changed = [imagine(decider, own.node, headroom, without=(own.uid,))]
+            others = [name for name in names if name != own.node]
+            decision = decider.decide(demand, decider.look_up(others), explain=True, headroom=headroom)
+        for _ in decision.complete():
+            pass
+        if request is None:
+            raise ValueError("the pod asks for no card")
+        picture = take_picture(decider, freeze(cluster.table, changed), demand, request, headroom)
+        return cls(scene, demand, own, headroom, decision, picture)
+
+    @property
+    def home(self) -> str:
+        """The node that the pod is on, empty when on none."""
+        return self.own.node if self.own is not None else ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the pod stands."""
+        if self.own is not None:
+            return "bound" if self.own.standing is Standing.CONFIRMED else "reserved"
+        return "does not fit" if self.decision.node is None else "fits"
+
+    def question(self, depth: Depth) -> Question:
+        """Ask for what would have to change."""
+        return Question(self.scene.decider, self.demand, self.headroom, self.picture, self.decision, depth.most_names)
+
+    def causes(self) -> dict[str, str]:
+        """What is wrong with nodes as a whole."""
+        table = self.picture.table
+        absent = {name: self.scene.tell_absence(name) for name in self.scene.names if name not in table.positions}
+        return {**{name: text for name, text in absent.items() if text}, **self.scene.barred}
+
+    def sum_up(self, causes: Mapping[str, str], depth: Depth) -> Explanation:
+        """Tell of the cluster as a whole."""
+        refusals = self.decision.refusals
+        ranking = self.decision.fitting.worst_first()[::-1]
+        fitting = len(ranking) + (1 if self.home else 0)
+        names = self.scene.names
+        return Explanation(
+            pod=PodName(namespace=self.demand.namespace, name=self.demand.name),
+            outcome=self.outcome,
+            headline=self._headline(len(names), fitting),
+            asks=tuple(tell_asks(self.demand)),
+            held=self._held(),
+            policy=self._policy(),
+            candidates=len(names),
+            fitting=fitting,
+            ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking[: depth.most_names]),
+            reasons=count_reasons(refusals),
+            refused=group_refusals(refusals, causes, depth.most_names),
+            groups=group_nodes(self.picture.table, names, refusals, self.scene.barred, depth.most_names),
+            notes=tuple(self._notes()),
+        )
+
+    def choose_nodes(self, depth: Depth, remedies: Sequence[Remedy]) -> list[str]:
+        """Choose the nodes to tell all about: the pod's own, the best, then those nearest to fitting."""
+        if depth.nodes:
+            return [name for name in self.scene.names if name in depth.nodes]
+        first = [name for name in (self.home, self.decision.node or "") if name]
+        helped = [name for remedy in remedies for name in remedy.nodes]
+        best = [node for node, _ in self.decision.fitting.worst_first()[::-1][: depth.most_nodes]]
+        fitting, table = self.picture.fitting(), self.picture.table
+        positions = {name: table.positions.get(name, NOBODY) for name in self.scene.names}
+        nearest = sorted(
+            self.scene.names, key=lambda name: (-int(fitting[positions[name]]) if positions[name] else 1, name)
+        )
+        return list(dict.fromkeys([*first, *best, *helped, *nearest]))[: depth.most_nodes]
+
+    def detail(self, name: str, causes: Mapping[str, str]) -> NodeVerdict:
+        """Tell all about one node; of several containers, about the one that does not fit."""
+        picture = self.picture
+        is_refused = name in self.decision.refusals and name in picture.table.positions
+        if is_refused and len(in_order_of_placing(self.demand)) > 1:
+            picture = find_obstacle(self.scene.decider, name, self.demand, self.headroom, self.demand.uid) or picture
+        why = (causes[name],) if name in causes else ()
+        verdict = detail_node(picture, name, self.demand, self.decision, why)
+        return mark_held(verdict, self.own) if self.own is not None and name == self.home else verdict
+
+    def _headline(self, candidates: int, fitting: int) -> str:
+        of_all = "the only node" if candidates == 1 else f"{candidates:,} nodes"
+        if self.own is not None:
+            state = "is bound to" if self.outcome == "bound" else "holds cards of"
+            tail = "" if self.outcome == "bound" else ", waiting to be bound"
+            return f"{state} {self.home}{tail}"
+        if self.decision.node is None:
+            return f"fits on none of {of_all}" if candidates != 1 else f"does not fit on {of_all}"
+        policy = self.demand.choice.node_policy
+        order = "the emptiest" if policy == SPREAD else "the fullest"
+        return f"fits on {fitting:,} of {of_all}; {self.decision.node} is {order} of them ({policy})"
+
+    def _policy(self) -> Policy:
+        choice = self.demand.choice
+        cards = [_ORDER[key] for key in choice.card_policy.order]
+        cards += ["several cards by how well they are linked"] if choice.card_policy.topology else []
+        cards += ["only cards that nobody uses"] if choice.card_policy.mutex else []
+        weights = choice.weights
+        return Policy(
+            node=choice.node_policy,
+            cards=tuple(cards),
+            weights={"slot": weights.slot, "core": weights.core, "memory": weights.memory},
+            numa_bind=choice.numa_bind,
+        )
+
+    def _held(self) -> Held | None:
+        if self.own is None:
+            return None
+        names = [container.name for container in self.demand.containers]
+        instances = {(one.container_index, one.device_index): one.profile for one in self.own.instances}
+        shares = [
+            Given(
+                container=names[place] if place < len(names) else "",
+                uuid=share.uuid,
+                memory_mib=share.memory_mib,
+                cores=share.cores,
+                instance=instances.get((place, device), ""),
+            )
+            for containers in self.own.shares.values()
+            for place, given in enumerate(containers)
+            for device, share in enumerate(given)
+        ]
+        return Held(node=self.own.node, shares=tuple(shares), decided_at=self.own.decided_at)
+
+    def _notes(self) -> list[str]:
+        """Say what no change of the cluster's use would mend."""
+        picture, notes = self.picture, []
+        mine = picture.bits >= 0
+        if self.outcome == "does not fit" and mine.any():
+            most = int(picture.count(mine).max(initial=0))
+            if picture.request.cards > most:
+                notes.append(f"asks for {picture.request.cards} cards of one node; the largest node has {most}")
+            lasting = sum(check.bit for check in picture.checks if check.name in {"kind", "uuid"})
+            accepted = mine & ((picture.bits & lasting) == 0)
+            totals = picture.cards.total_memory_mib[accepted]
+            if len(totals) and bool((picture.want.memory_mib[accepted] > totals).all()):
+                notes.append(
+                    f"asks for {int(picture.want.memory_mib[accepted].max()):,} MiB of one card; "
+                    f"the largest card that it accepts has {int(totals.max()):,}"
+                )
+        return notes
+
+
+def tell_asks(demand: Demand) -> list[Ask]:
+    """Return what the containers ask for, in the order of the device lists."""
+    return [
+        _ask(container.name, container.phase.value, container.request)
+        for container in demand.containers
+        if container.request is not None
+    ]
+
+
+def _ask(container: str, phase: str, request: Request) -> Ask:
+    percentage = 0 if request.memory_percentage == PERCENTAGE_NOT_SET else request.memory_percentage
+    return Ask(
+        container=container,
+        phase=phase,
+        vendor=request.vendor,
+        cards=request.cards,
+        memory_mib=request.memory_mib,
+        memory_percentage=0 if request.memory_mib else percentage,
+        cores=request.cores,
+    )
+
+
+def _headroom_without(decider: Decider, demand: Demand, own: Reservation | None) -> Headroom:
+    """Return what the namespace's quota leaves, what the pod itself holds given back."""
+    cluster, word = decider.cluster, decider.profile.word
+    if not cluster.quotas.limits(demand.namespace):
+        return Headroom()
+    used = cluster.ledger.namespace_usage(demand.namespace, word)
+    if own is not None:
+        used -= sum(own.usage_by_vendor().get(word, {}).values(), NOTHING)
+    return cluster.quotas.headroom(demand.namespace, decider.profile, used)

@@ -1,0 +1,120 @@
+"""An explanation as lines of plain text, for terminals and recordings."""
+
+from collections.abc import Iterator
+
+from gpuloom.engine.explanation.values import Ask, CardVerdict, Explanation, NodeVerdict, Policy
+
+_MOST_ALSO = 3
+
+
+def tell_explanation(explanation: Explanation) -> Iterator[str]:
+    """Tell it from the whole to the details; lines without line ends, details are indented."""
+    yield f"pod {explanation.pod.full_name} {explanation.headline}"
+    yield from (f"  {tell_ask(ask)}" for ask in explanation.asks)
+    yield from _tell_held(explanation)
+    yield from (f"  note: {note}" for note in explanation.notes)
+    yield from _tell_ranking(explanation)
+    yield from _tell_reasons(explanation)
+    yield from _tell_groups(explanation)
+    if explanation.remedies:
+        yield "what would help, one of:"
+        yield from (f"  {remedy.text}" for remedy in explanation.remedies)
+    if explanation.nodes:
+        left = explanation.candidates - len(explanation.nodes)
+        yield (
+            "cards:"
+            if left <= 0
+            else f"cards of {len(explanation.nodes)} nodes ({left:,} more: name them with --node):"
+        )
+    for node in explanation.nodes:
+        yield from _tell_node(node)
+
+
+def tell_ask(ask: Ask) -> str:
+    """Say what a container asks for."""
+    if ask.memory_mib:
+        memory = f"{ask.memory_mib:,} MiB"
+    elif ask.memory_percentage:
+        memory = f"{ask.memory_percentage} % of the memory"
+    else:
+        memory = "no memory"
+    cards = f"{ask.cards} card{'s' if ask.cards > 1 else ''}"
+    each = " each" if ask.cards > 1 else ""
+    return f"{ask.phase} container {ask.container} asks for {cards}, {memory} and {ask.cores} % of the cores{each}"
+
+
+def tell_policy(policy: Policy) -> str:
+    """Say how nodes and cards are chosen."""
+    cards = f"; cards {', then '.join(policy.cards)}" if policy.cards else ""
+    numa = "; all cards of one NUMA node" if policy.numa_bind else ""
+    uneven = {name: weight for name, weight in policy.weights.items() if weight != 1}
+    weights = f"; weights {', '.join(f'{name} {weight}' for name, weight in uneven.items())}" if uneven else ""
+    return f"nodes by {policy.node}{cards}{numa}{weights}"
+
+
+def _tell_held(explanation: Explanation) -> Iterator[str]:
+    if explanation.held is None:
+        return
+    yield f"has on node {explanation.held.node}:"
+    for share in explanation.held.shares:
+        part = f" as {share.instance}" if share.instance else ""
+        yield f"  {share.container}: {share.uuid}{part}: {share.memory_mib:,} MiB, {share.cores} % of the cores"
+
+
+def _tell_ranking(explanation: Explanation) -> Iterator[str]:
+    if explanation.policy is not None and explanation.ranking:
+        yield f"fitting nodes, best first ({tell_policy(explanation.policy)}):"
+        yield from (f"  {ranked.node}: score {ranked.score:.2f}" for ranked in explanation.ranking)
+        more = explanation.fitting - len(explanation.ranking) - (1 if explanation.held else 0)
+        if more > 0:
+            yield f"  and {more:,} more"
+
+
+def _tell_reasons(explanation: Explanation) -> Iterator[str]:
+    if explanation.reasons:
+        yield "why nodes do not fit:"
+    for count in explanation.reasons:
+        cards = f", {count.cards:,} card{'s' if count.cards != 1 else ''}" if count.cards else ""
+        yield f"  {count.reason}: {count.nodes:,} node{'s' if count.nodes != 1 else ''}{cards} ({count.meaning})"
+    for refused in explanation.refused:
+        more = refused.nodes - len(refused.names)
+        names = ", ".join(refused.names) + (f" and {more:,} more" if more > 0 else "")
+        yield f"  {names}: {refused.text}"
+
+
+def _tell_groups(explanation: Explanation) -> Iterator[str]:
+    if explanation.candidates <= len(explanation.nodes) or not explanation.groups:
+        return
+    yield "by cards of the node:"
+    for group in explanation.groups:
+        reasons = ", ".join(f"{count.reason} {count.nodes:,}" for count in group.reasons)
+        yield f"  {group.name}: {group.fitting:,} of {group.nodes:,} nodes fit{f'; {reasons}' if reasons else ''}"
+
+
+def _tell_node(node: NodeVerdict) -> Iterator[str]:
+    state = "fits" if node.fits else node.refusal or "is not offered"
+    yield (
+        f"  {node.name}: {state} (score {node.score:.2f}{_tell_parts(node)})"
+        if node.cards
+        else f"  {node.name}: {state}"
+    )
+    yield from (f"    {cause}" for cause in node.causes)
+    yield from (f"    {_tell_card(card)}" for card in node.cards)
+
+
+def _tell_parts(node: NodeVerdict) -> str:
+    return " = " + " + ".join(f"{part.name} {part.points:.2f}" for part in node.score_parts) if node.score_parts else ""
+
+
+def _tell_card(card: CardVerdict) -> str:
+    mark = "*" if card.chosen else "-"
+    used = (
+        f"{card.memory.used:,}/{card.memory.total:,} MiB, {card.cores.used}/{card.cores.total} %, "
+        f"{card.shares.used}/{card.shares.total} shares"
+    )
+    if not card.reason:
+        parts = " + ".join(f"{part.name} {part.points:.2f}" for part in card.score_parts)
+        return f"{mark} {card.uuid} {card.model} ({used}): fits, score {card.score:.2f} = {parts}"
+    why = f" ({card.why})" if card.why else ""
+    also = f"; also {', '.join(card.also[:_MOST_ALSO])}" if card.also else ""
+    return f"{mark} {card.uuid} {card.model} ({used}): {card.reason}{why}{also}"

@@ -1,0 +1,198 @@
+"""What an explanation consists of. The same structs are its JSON: names in camelCase, what is empty left out."""
+
+from typing import Literal
+
+import msgspec
+
+Outcome = Literal["fits", "does not fit", "reserved", "bound", "asks for no card", "cannot be read"]
+PartName = Literal["slots", "cores", "memory"]
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Base of everything that is told to people."""
+
+
+class PodName(Value, frozen=True, kw_only=True):
+    """A pod; both names are empty where whoever asks may not see it."""
+
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``, or what stands for a pod that may not be seen."""
+        return f"{self.namespace}/{self.name}" if self.name else "a pod of another namespace"
+
+
+class Ask(Value, frozen=True, kw_only=True):
+    """What one container asks of each of its cards: an amount of memory (MiB), or a percentage if that is 0."""
+
+    container: str
+    phase: str = "regular"
+    vendor: str = ""
+    cards: int = 1
+    memory_mib: int = 0
+    memory_percentage: int = 0
+    cores: int = 0
+
+
+class Given(Value, frozen=True, kw_only=True):
+    """A share of one card that a container has; ``instance`` names the part of a divided card."""
+
+    container: str
+    uuid: str
+    memory_mib: int
+    cores: int
+    instance: str = ""
+
+
+class Held(Value, frozen=True, kw_only=True):
+    """What the pod has: on which node, which shares, since when (Unix seconds of the decision, 0 if not made here)."""
+
+    node: str
+    shares: tuple[Given, ...] = ()
+    decided_at: int = 0
+
+
+class ScorePart(Value, frozen=True, kw_only=True):
+    """One term of a score: what is in use (with the request, for cards) of what there is, and the points for it."""
+
+    name: PartName
+    used: int
+    total: int
+    points: float
+
+
+class Amount(Value, frozen=True, kw_only=True):
+    """How much of something is in use."""
+
+    used: int
+    total: int
+
+    @property
+    def free(self) -> int:
+        """What is left; less than nothing where more is given than there is."""
+        return self.total - self.used
+
+
+class CardVerdict(Value, frozen=True, kw_only=True):
+    """One card asked for one container: the first rule that rejects it with the numbers behind, or that it fits.
+
+    ``reason`` is empty for a card that fits; ``also`` are the reasons that would come next. Memory in MiB, cores in
+    per cent of the card.
+    """
+
+    uuid: str
+    index: int = 0
+    model: str = ""
+    mode: str = ""
+    numa: int = 0
+    shares: Amount
+    memory: Amount
+    cores: Amount
+    reason: str = ""
+    why: str = ""
+    also: tuple[str, ...] = ()
+    chosen: bool = False
+    score: float = 0.0
+    score_parts: tuple[ScorePart, ...] = ()
+
+
+class NodeVerdict(Value, frozen=True, kw_only=True):
+    """One node: whether the pod fits, HAMi's text if not, and every card for the container that decides it.
+
+    ``causes`` concern the node as a whole: no cards known and why, closed by its administrator, down. ``score`` is
+    HAMi's node score.
+    """
+
+    name: str
+    fits: bool
+    refusal: str = ""
+    causes: tuple[str, ...] = ()
+    score: float = 0.0
+    score_parts: tuple[ScorePart, ...] = ()
+    container: str = ""
+    cards: tuple[CardVerdict, ...] = ()
+
+
+class ReasonCount(Value, frozen=True, kw_only=True):
+    """How many nodes and cards give one reason; ``cards`` is 0 for a reason of whole nodes."""
+
+    reason: str
+    meaning: str
+    nodes: int
+    cards: int = 0
+
+
+class NodeGroup(Value, frozen=True, kw_only=True):
+    """Nodes with the same cards: how many, how many of them fit, what the others say, and some names."""
+
+    name: str
+    nodes: int
+    fitting: int
+    reasons: tuple[ReasonCount, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+class Refused(Value, frozen=True, kw_only=True):
+    """Nodes that say the same, in HAMi's words; not all of their names."""
+
+    text: str
+    nodes: int
+    names: tuple[str, ...] = ()
+
+
+class Ranked(Value, frozen=True, kw_only=True):
+    """A node that fits."""
+
+    node: str
+    score: float
+
+
+class Policy(Value, frozen=True, kw_only=True):
+    """How nodes and cards are chosen among those that fit."""
+
+    node: str
+    cards: tuple[str, ...] = ()
+    weights: dict[str, int] = {}
+    numa_bind: bool = False
+
+
+class Remedy(Value, frozen=True, kw_only=True):
+    """One change with which the pod would fit; tried out with the same rules.
+
+    ``nodes`` are some of the ``node_count`` places where it would help; ``pods`` would have to leave. ``amount`` is in
+    the unit of what is changed. ``text`` says all of it in one sentence.
+    """
+
+    change: str
+    text: str
+    amount: int = 0
+    model: str = ""
+    nodes: tuple[str, ...] = ()
+    node_count: int = 0
+    pods: tuple[PodName, ...] = ()
+
+
+class Explanation(Value, frozen=True, kw_only=True):
+    """Where one pod can run and where not, and why; large clusters are summed up, ``nodes`` holds details.
+
+    ``candidates`` are the nodes looked at, ``fitting`` how many of them fit. ``ranking`` is best first and may be cut,
+    as may be the lists of names.
+    """
+
+    pod: PodName
+    outcome: Outcome
+    headline: str
+    asks: tuple[Ask, ...] = ()
+    held: Held | None = None
+    policy: Policy | None = None
+    candidates: int = 0
+    fitting: int = 0
+    ranking: tuple[Ranked, ...] = ()
+    reasons: tuple[ReasonCount, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    groups: tuple[NodeGroup, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    nodes: tuple[NodeVerdict, ...] = ()
+    notes: tuple[str, ...] = ()

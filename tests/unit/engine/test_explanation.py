@@ -1,0 +1,218 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+import pytest
+from builders import NVIDIA, Engine, card, container, pod
+
+from gpuloom.engine.demand import read_demand
+from gpuloom.engine.explanation import Depth, Explanation, Scene, explain, finish, redact, tell_explanation
+from gpuloom.engine.explanation.values import CardVerdict, NodeVerdict
+from gpuloom.model.mig import MIG_MODE, MigProfile, Placement
+from gpuloom.model.share import Share
+from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
+
+
+def ask(engine: Engine, asked: Pod, depth: Depth | None = None, **scene: object) -> Explanation:
+    demand = read_demand(asked, NVIDIA, engine.options)
+    names = scene.pop("names", tuple(engine.cluster.table.positions))
+    return finish(explain(Scene(engine.decider, names, **scene), demand, depth or Depth()))  # type: ignore[arg-type]
+
+
+def card_of(explanation: Explanation, uuid: str) -> CardVerdict:
+    return next(one for node in explanation.nodes for one in node.cards if one.uuid == uuid)
+
+
+def node_of(explanation: Explanation, name: str) -> NodeVerdict:
+    return next(node for node in explanation.nodes if node.name == name)
+
+
+def remedies(explanation: Explanation, change: str) -> Sequence[str]:
+    return [remedy.text for remedy in explanation.remedies if remedy.change == change]
+
+
+def two_full_nodes() -> Engine:
+    engine = Engine({"n1": [card("a"), card("b")], "n2": [card("c")]})
+    for uuid, memory_mib, by in (("a", 10_000, "x"), ("b", 9_000, "y")):
+        engine.hold("n1", uuid, memory_mib=memory_mib, by=by)
+    engine.hold("n2", "c", memory_mib=12_000, by="z")
+    return engine
+
+
+def test_a_card_without_room_tells_what_is_asked_and_what_is_free() -> None:
+    found = card_of(ask(two_full_nodes(), pod(gpu=1, gpumem=8000)), "c")
+    assert (found.reason, found.why) == ("CardInsufficientMemory", "asks 8,000 MiB; 4,384 of 16,384 free")
+
+
+def test_a_card_tells_the_reasons_behind_the_first() -> None:
+    engine = Engine({"n1": [card("a", healthy=False, memory_mib=1000)]})
+    found = card_of(ask(engine, pod(gpu=1, gpumem=8000)), "a")
+    assert (found.reason, found.also) == ("CardNotHealth", ("CardInsufficientMemory",))
+
+
+def test_every_card_of_every_node_is_there_when_named() -> None:
+    explanation = ask(two_full_nodes(), pod(gpu=1, gpumem=8000), Depth(nodes=frozenset({"n1", "n2"})))
+    assert {one.uuid for node in explanation.nodes for one in node.cards} == {"a", "b", "c"}
+
+
+def test_the_cards_reasons_add_up_to_the_nodes_refusal() -> None:
+    explanation = ask(two_full_nodes(), pod(gpu=1, gpumem=8000))
+    node = node_of(explanation, "n1")
+    assert (
+        node.refusal == f"{sum(one.reason == 'CardInsufficientMemory' for one in node.cards)}/2 CardInsufficientMemory"
+    )
+
+
+def test_what_is_missing_least_is_told_with_its_nodes() -> None:
+    told = remedies(ask(two_full_nodes(), pod(gpu=1, gpumem=8000)), "memory")
+    assert told == ["fits if 616 MiB more were free on any NVIDIA A40 of n1"]
+
+
+def test_no_amount_is_named_that_the_card_does_not_have() -> None:
+    explanation = ask(two_full_nodes(), pod(gpu=1, gpumem=60_000))
+    assert remedies(explanation, "memory") == []
+    assert explanation.notes == ("asks for 60,000 MiB of one card; the largest card that it accepts has 16,384",)
+
+
+def test_the_pods_in_the_way_are_named() -> None:
+    told = remedies(ask(two_full_nodes(), pod(gpu=1, gpumem=8000)), "pods")
+    assert told == ["would fit on n1 without other/y", "would fit on n2 without other/z"]
+
+
+def test_several_pods_in_the_way_are_as_few_as_possible() -> None:
+    engine = Engine({"n1": [card("a")]})
+    for by, memory_mib in (("small", 1000), ("middle", 6000), ("large", 7000)):
+        engine.hold("n1", "a", memory_mib=memory_mib, by=by)
+    told = remedies(ask(engine, pod(gpu=1, gpumem=15_000)), "pods")
+    assert told == ["would fit on n1 without other/middle and other/large"]
+
+
+def test_pods_that_may_not_be_seen_are_counted_without_names() -> None:
+    explanation = redact(ask(two_full_nodes(), pod(gpu=1, gpumem=8000)), lambda namespace: namespace == "default")
+    assert remedies(explanation, "pods")[0] == "would fit on n1 without a pod of another namespace"
+    assert "other" not in {held.namespace for remedy in explanation.remedies for held in remedy.pods}
+
+
+@pytest.mark.parametrize(
+    ("facts", "change", "text"),
+    [
+        ({"healthy": False}, "health", "fits if card a of n1 were healthy"),
+        ({"count": 0}, "slots", None),
+    ],
+)
+def test_a_change_is_named_only_where_it_helps(facts: dict[str, object], change: str, text: str | None) -> None:
+    engine = Engine({"n1": [card("a", **facts)]})
+    assert remedies(ask(engine, pod(gpu=1, gpumem=8000)), change) == ([text] if text else [])
+
+
+def test_an_annotation_that_excludes_all_cards_is_named() -> None:
+    asked = pod(gpu=1, gpumem=8000, annotations={"nvidia.com/use-gputype": "H100"})
+    told = remedies(ask(Engine({"n1": [card("a")]}), asked), "annotation")
+    assert told == ["fits on n1 without the annotation nvidia.com/use-gputype"]
+
+
+def test_a_quota_in_the_way_is_named_with_what_is_missing() -> None:
+    engine = Engine({"n1": [card("a")]})
+    hard = {"limits.nvidia.com/gpumem": "5000"}
+    quota = ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"), spec=ResourceQuotaSpec(hard=dict(hard)))
+    engine.cluster.quotas.apply(quota)
+    told = remedies(ask(engine, pod(gpu=1, gpumem=8000)), "quota")
+    assert told == ["fits if the quota of namespace default allowed 3,000 MiB more"]
+
+
+def test_of_several_containers_the_one_that_does_not_fit_is_told() -> None:
+    engine = Engine({"n1": [card("a")]})
+    asked = pod(container("first", gpu=1, gpumem=10_000), container("second", gpu=1, gpumem=9000))
+    node = node_of(ask(engine, asked), "n1")
+    assert node.container == "second"
+    assert node.cards[0].why == "asks 9,000 MiB; 6,384 of 16,384 free"
+
+
+def test_a_pod_is_not_in_its_own_way() -> None:
+    engine = Engine({"n1": [card("a")]})
+    asked = pod(gpu=1, gpumem=12_000)
+    engine.place(asked)
+    explanation = ask(engine, asked)
+    assert (explanation.outcome, explanation.headline) == ("reserved", "holds cards of n1, waiting to be bound")
+    assert card_of(explanation, "a").memory.used == 0
+    assert card_of(explanation, "a").chosen
+
+
+def test_explaining_changes_nothing() -> None:
+    engine = two_full_nodes()
+    before = {one.uid: one.number for one in engine.cluster.ledger}
+    usage = engine.cluster.table.cards.used_memory_mib.tolist()
+    ask(engine, pod(gpu=1, gpumem=8000))
+    assert {one.uid: one.number for one in engine.cluster.ledger} == before
+    assert engine.cluster.table.cards.used_memory_mib.tolist() == usage
+
+
+def test_the_parts_of_a_score_add_up_to_it() -> None:
+    engine = Engine({"n1": [card("a"), card("b")]})
+    engine.hold("n1", "a", memory_mib=4000, cores=25)
+    node = node_of(ask(engine, pod(gpu=1, gpumem=2000, gpucores=10)), "n1")
+    assert sum(part.points for part in node.score_parts) == pytest.approx(node.score, abs=1e-3)
+    for one in node.cards:
+        assert sum(part.points for part in one.score_parts) == pytest.approx(one.score, abs=1e-3)
+
+
+def test_the_chosen_node_and_cards_are_those_of_the_decision() -> None:
+    engine = two_full_nodes()
+    asked = pod(gpu=1, gpumem=4000)
+    decision, explanation = engine.decide(asked), ask(engine, asked)
+    assert explanation.ranking[0].node == decision.node
+    chosen = [one.uuid for one in node_of(explanation, str(decision.node)).cards if one.chosen]
+    assert chosen == [share.uuid for shares in decision.shares for share in shares]
+
+
+def test_a_node_without_cards_says_why() -> None:
+    engine = Engine({"n1": [card("a")]})
+    explanation = ask(
+        engine, pod(gpu=1, gpumem=60_000), names=("n1", "cpu"), tell_absence=lambda _: "its plugin is gone"
+    )
+    assert ("node unregistered: its plugin is gone", ("cpu",)) in [(one.text, one.names) for one in explanation.refused]
+
+
+def test_a_node_that_is_not_offered_does_not_fit() -> None:
+    engine = Engine({"n1": [card("a")]})
+    explanation = ask(engine, pod(gpu=1, gpumem=100), barred={"n1": "the node is cordoned"})
+    assert explanation.outcome == "does not fit"
+    assert node_of(explanation, "n1").causes == ("the node is cordoned",)
+
+
+def test_like_nodes_are_told_together() -> None:
+    nodes = {f"n{i}": [card(f"a{i}"), card(f"b{i}")] for i in range(30)}
+    engine = Engine(nodes | {"big": [card("c", memory_mib=80_000, model="NVIDIA H100")]})
+    explanation = ask(engine, pod(gpu=1, gpumem=60_000), Depth(most_nodes=2, most_names=3))
+    assert [(one.name, one.nodes, one.fitting, len(one.names)) for one in explanation.groups] == [
+        ("1 x NVIDIA H100", 1, 1, 1),
+        ("2 x NVIDIA A40", 30, 0, 3),
+    ]
+    assert len(explanation.nodes) == 2
+    text = "\n".join(tell_explanation(explanation))
+    assert "2 x NVIDIA A40: 0 of 30 nodes fit; CardInsufficientMemory 30" in text
+
+
+def test_an_explanation_survives_json() -> None:
+    explanation = ask(two_full_nodes(), pod(gpu=1, gpumem=8000))
+    assert msgspec.json.decode(msgspec.json.encode(explanation), type=Explanation) == explanation
+
+
+def test_divided_cards_tell_the_largest_free_part() -> None:
+    profile = MigProfile("1g.10gb", memory_mib=9728, cores=14, slice_count=1, placements=(Placement(0, 1),))
+    divided = replace(card("m", memory_mib=81_920, mig_profiles=(profile,)), mode=MIG_MODE)
+    engine = Engine({"n1": [divided]})
+    found = card_of(ask(engine, pod(gpu=1, gpumem=20_000)), "m")
+    assert (found.reason, found.why) == (
+        "CardMigTopologyInfeasible",
+        "asks 20,000 MiB; the largest free part has 9,728",
+    )
+
+
+def test_a_share_is_told_by_container() -> None:
+    engine = Engine({"n1": [card("a")]})
+    asked = pod(container("main", gpu=1, gpumem=100))
+    engine.reserve("uid-p", "n1", [(Share("a", "NVIDIA", 100, 0),)], of=asked)
+    held = ask(engine, asked).held
+    assert held is not None
+    assert [(one.container, one.uuid, one.memory_mib) for one in held.shares] == [("main", "a", 100)]
