@@ -1,11 +1,12 @@
 """Letting time pass: the type of what does it, so that tests need not wait, and waiting for one of two things."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
-Sleep = Callable[[float], Awaitable[None]]
-"""Waits for so many seconds."""
+from gpuloom.kube.annotations import Sleep
+
+__all__ = ["Sleep", "finish_first"]
 
 
 async def finish_first(*awaitables: Awaitable[Any]) -> None:

@@ -1,19 +1,15 @@
 """Writes to the API server that Allocate depends on, tried again while their outcome is open."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
 
+from gpuloom.kube.annotations import Annotations, change_annotations, insist
 from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
-from gpuloom.kube.errors import ApiError, ConflictError
 from gpuloom.kube.resources import NODES, PODS
 from gpuloom.node.clock import Sleep
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.lock import NodeLock, decode_lock
 from gpuloom.wire.objects import Node, Pod
-
-_T = TypeVar("_T")
-_BACKOFF_S = (0.1, 0.3, 0.9, 2.7)
 
 
 def read_lock(node: Node) -> NodeLock | None:
@@ -33,13 +29,12 @@ async def patch_pod_annotations(client: KubeClient, pod: Pod, annotations: Mappi
 
     Raises ApiError.
     """
+    body = {"metadata": {"annotations": dict(annotations)}}
 
     async def patch() -> None:
-        await client.patch(
-            PODS, pod.name, _annotations(annotations), namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S
-        )
+        await client.patch(PODS, pod.name, body, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S)
 
-    await _insist(patch, sleep)
+    await insist(patch, sleep)
 
 
 async def rewrite_pod_annotation(
@@ -49,19 +44,9 @@ async def rewrite_pod_annotation(
 
     Raises ApiError, and what `rewrite` raises.
     """
-
-    async def patch() -> None:
-        present = await client.get(PODS, pod.name, namespace=pod.namespace)
-        await client.patch(
-            PODS,
-            pod.name,
-            _annotations({key: rewrite(present)}),
-            namespace=pod.namespace,
-            resource_version=present.metadata.resource_version,
-            timeout_s=WRITE_DEADLINE_S,
-        )
-
-    await _insist(patch, sleep)
+    await change_annotations(
+        client, PODS, pod.name, lambda present: {key: rewrite(present)}, namespace=pod.namespace, sleep=sleep
+    )
 
 
 async def release_lock(client: KubeClient, node_name: str, pod: Pod, *, sleep: Sleep) -> None:
@@ -70,19 +55,10 @@ async def release_lock(client: KubeClient, node_name: str, pod: Pod, *, sleep: S
     Raises ApiError when the API server does not do it in time.
     """
 
-    async def release() -> None:
-        node = await client.get(NODES, node_name)
-        if not _is_held_by(node, pod):
-            return
-        await client.patch(
-            NODES,
-            node_name,
-            _annotations({keys.NODE_LOCK: None}),
-            resource_version=node.metadata.resource_version,
-            timeout_s=WRITE_DEADLINE_S,
-        )
+    def release(node: Node) -> Annotations:
+        return {keys.NODE_LOCK: None} if _is_held_by(node, pod) else {}
 
-    await _insist(release, sleep)
+    await change_annotations(client, NODES, node_name, release, sleep=sleep)
 
 
 def _is_held_by(node: Node, pod: Pod) -> bool:
@@ -91,18 +67,3 @@ def _is_held_by(node: Node, pod: Pod) -> bool:
     except WireError:
         return False
     return lock is not None and lock.is_held_by(pod.namespace, pod.name)
-
-
-def _annotations(annotations: Mapping[str, str | None]) -> dict[str, Any]:
-    return {"metadata": {"annotations": dict(annotations)}}
-
-
-async def _insist(write: Callable[[], Awaitable[_T]], sleep: Sleep) -> _T:
-    for delay_s in _BACKOFF_S:
-        try:
-            return await write()
-        except ApiError as error:
-            if not (error.outcome_unknown or isinstance(error, ConflictError)):
-                raise
-        await sleep(delay_s)
-    return await write()

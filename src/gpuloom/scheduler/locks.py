@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from gpuloom.kube import NODES, WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient, NotFoundError
+from gpuloom.kube import NODES, ApiError, ConflictError, KubeClient, NotFoundError
+from gpuloom.kube.annotations import Annotations, change_annotations, swap_annotations
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.durations import format_seconds
 from gpuloom.scheduler.lockplace import LockPlace, LockTicket
@@ -20,8 +21,6 @@ from gpuloom.scheduler.suspicion import OWNER_CHECK_S, Detective
 from gpuloom.wire.keys import NODE_LOCK
 from gpuloom.wire.lock import NodeLock, encode_lock
 from gpuloom.wire.objects import Node
-
-_RELEASE_PAUSES_S = (0.1, 0.3, 0.9, 2.7)
 
 _log = structlog.get_logger(__name__)
 
@@ -192,25 +191,15 @@ class NodeLocks:
         """Remove the lock that this ticket set; a lock of somebody else is left alone. Failures are logged."""
         if place.holder is not ticket:
             return
-        for pause_s in (*_RELEASE_PAUSES_S, 0.0):
-            try:
-                place.node = await self._client.get(NODES, ticket.node)
-                if place.is_ours(ticket):
-                    place.apply(await self._write(place.node, None))
-            except ApiError as error:
-                cause = error
-            else:
-                return
-            if not (cause.outcome_unknown or isinstance(cause, ConflictError)):
-                break
-            await self._clocks.sleep(pause_s)
-        _log.warning("node lock not released, it will be taken over", node=ticket.node, cause=str(cause))
+
+        def free(node: Node) -> Annotations:
+            place.node = node
+            return {NODE_LOCK: None} if place.is_ours(ticket) else {}
+
+        try:
+            place.apply(await change_annotations(self._client, NODES, ticket.node, free, sleep=self._clocks.sleep))
+        except ApiError as error:
+            _log.warning("node lock not released, it will be taken over", node=ticket.node, cause=str(error))
 
     async def _write(self, node: Node, value: str | None) -> Node:
-        return await self._client.patch(
-            NODES,
-            node.name,
-            {"metadata": {"annotations": {NODE_LOCK: value}}},
-            resource_version=node.metadata.resource_version,
-            timeout_s=WRITE_DEADLINE_S,
-        )
+        return await swap_annotations(self._client, NODES, node, {NODE_LOCK: value})
