@@ -1,0 +1,70 @@
+"""Changing annotations of an object that others change too: compare and swap, and trying again while that is open."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
+from gpuloom.kube.errors import ApiError, ConflictError
+from gpuloom.kube.resources import Resource, T
+
+Sleep = Callable[[float], Awaitable[None]]
+"""Waits for so many seconds."""
+
+Annotations = Mapping[str, str | None]
+"""Annotations to set, None for those to remove."""
+
+_PAUSES_S = (0.1, 0.3, 0.9, 2.7)
+_R = TypeVar("_R")
+
+
+async def change_annotations(
+    client: KubeClient,
+    resource: Resource[T],
+    name: str,
+    change: Callable[[T], Annotations],
+    *,
+    namespace: str = "",
+    sleep: Sleep = asyncio.sleep,
+) -> T:
+    """Make an object's annotations what ``change`` says of the object as it is; nothing to change is no write.
+
+    Returns the object as last seen. Raises ApiError, and what ``change`` raises.
+    """
+
+    async def swap() -> T:
+        seen = await client.get(resource, name, namespace=namespace)
+        changes = change(seen)
+        return await swap_annotations(client, resource, seen, changes) if changes else seen
+
+    return await insist(swap, sleep)
+
+
+async def swap_annotations(client: KubeClient, resource: Resource[T], seen: T, changes: Annotations) -> T:
+    """Change annotations of exactly this version of an object.
+
+    Raises ApiError, ConflictError when the object is another by now.
+    """
+    return await client.patch(
+        resource,
+        seen.name,
+        {"metadata": {"annotations": dict(changes)}},
+        namespace=seen.namespace,
+        resource_version=seen.metadata.resource_version,
+        timeout_s=WRITE_DEADLINE_S,
+    )
+
+
+async def insist(write: Callable[[], Awaitable[_R]], sleep: Sleep = asyncio.sleep) -> _R:
+    """Try a write that may be repeated again while it met a conflict or nobody knows what came of it.
+
+    Raises ApiError after about four seconds of trying, or at once when it was refused.
+    """
+    for pause_s in _PAUSES_S:
+        try:
+            return await write()
+        except ApiError as error:
+            if not (error.outcome_unknown or isinstance(error, ConflictError)):
+                raise
+        await sleep(pause_s)
+    return await write()
