@@ -12,6 +12,7 @@ import trustme
 
 from harness.cluster import Cluster
 from harness.controlplane import find_free_ports
+from harness.installation import SCHEDULER_NAME
 from harness.processes import ChildProcess
 
 GPULOOM = Path(sys.executable).with_name("gpuloom")
@@ -57,6 +58,7 @@ class Installation:
             GPULOOM,
             "scheduler",
             f"--http_bind=127.0.0.1:{port}",
+            f"--scheduler-name={SCHEDULER_NAME}",
             "--metrics-bind-address=127.0.0.1:0",
             f"--cert_file={certificate}",
             f"--key_file={key}",
