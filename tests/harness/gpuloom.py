@@ -11,7 +11,7 @@ from typing import Self
 import trustme
 
 from harness.cluster import Cluster
-from harness.controlplane import find_free_ports
+from harness.controlplane import ControlPlane, find_free_ports
 from harness.installation import SCHEDULER_NAME
 from harness.processes import ChildProcess
 
@@ -21,6 +21,42 @@ mkdir -p /usr/local/vgpu
 echo placeholder > /usr/local/vgpu/libvgpu.so
 echo /usr/local/vgpu/libvgpu.so > /usr/local/vgpu/ld.so.preload
 """
+
+
+def start_scheduler(
+    stack: ExitStack, control_plane: ControlPlane, directory: Path, authority: trustme.CA, *flags: str
+) -> str:
+    """Start `gpuloom scheduler` with a certificate of `authority` until the stack closes; return its URL when ready."""
+    (port,) = find_free_ports(1)
+    issued = authority.issue_cert("127.0.0.1")
+    certificate, key = directory / "tls.crt", directory / "tls.key"
+    certificate.write_bytes(issued.cert_chain_pems[0].bytes())
+    key.write_bytes(issued.private_key_pem.bytes())
+    command: list[str | Path] = [
+        GPULOOM,
+        "scheduler",
+        f"--http_bind=127.0.0.1:{port}",
+        f"--scheduler-name={SCHEDULER_NAME}",
+        "--metrics-bind-address=127.0.0.1:0",
+        f"--cert_file={certificate}",
+        f"--key_file={key}",
+        f"--kubeconfig={control_plane.kubeconfig}",
+        *flags,
+    ]
+    process = stack.enter_context(ChildProcess("gpuloom scheduler", command, log=directory / "scheduler.log"))
+    url = f"https://127.0.0.1:{port}"
+    process.wait_until(lambda: is_ready(url, authority.cert_pem.bytes().decode()))
+    return url
+
+
+def is_ready(url: str, ca_pem: str) -> bool:
+    """Say whether a scheduler takes requests, under a certificate of this authority."""
+    tls = ssl.create_default_context(cadata=ca_pem)
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=5, context=tls) as reply:
+            return bool(reply.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
 
 
 class Installation:
@@ -37,7 +73,7 @@ class Installation:
     def __enter__(self) -> Self:
         self._directory.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            url = self._start_scheduler(stack)
+            url = start_scheduler(stack, self._cluster.control_plane, self._directory, self._authority)
             ca_pem = self._authority.cert_pem.bytes()
             self._cluster.install_webhook(f"{url}/webhook", ca_pem=ca_pem)
             self._cluster.start_scheduler(url)
@@ -47,36 +83,6 @@ class Installation:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
-
-    def _start_scheduler(self, stack: ExitStack) -> str:
-        (port,) = find_free_ports(1)
-        issued = self._authority.issue_cert("127.0.0.1")
-        certificate, key = self._directory / "tls.crt", self._directory / "tls.key"
-        certificate.write_bytes(issued.cert_chain_pems[0].bytes())
-        key.write_bytes(issued.private_key_pem.bytes())
-        command: list[str | Path] = [
-            GPULOOM,
-            "scheduler",
-            f"--http_bind=127.0.0.1:{port}",
-            f"--scheduler-name={SCHEDULER_NAME}",
-            "--metrics-bind-address=127.0.0.1:0",
-            f"--cert_file={certificate}",
-            f"--key_file={key}",
-            f"--kubeconfig={self._cluster.control_plane.kubeconfig}",
-        ]
-        log = self._directory / "scheduler.log"
-        process = stack.enter_context(ChildProcess("gpuloom scheduler", command, log=log))
-        url = f"https://127.0.0.1:{port}"
-        process.wait_until(lambda: self._is_ready(url))
-        return url
-
-    def _is_ready(self, url: str) -> bool:
-        tls = ssl.create_default_context(cadata=self._authority.cert_pem.bytes().decode())
-        try:
-            with urllib.request.urlopen(f"{url}/readyz", timeout=5, context=tls) as reply:
-                return bool(reply.status == 200)
-        except (urllib.error.URLError, OSError):
-            return False
 
     def _start_device_plugin(self) -> None:
         node = self._cluster.node
