@@ -1,5 +1,7 @@
 """``gpuloom scheduler``: the scheduler as a process."""
 
+import asyncio
+import gc
 import logging
 import os
 import sys
@@ -46,11 +48,22 @@ def run_scheduler(
 
     """
     configure_logs(log_format, level=logging.DEBUG if flags.debug else logging.INFO)
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
         settings = make_settings(flags, os.environ, device_config_file)
     except (SettingsError, ProfileError) as error:
         raise CommandError(str(error)) from error
     run_until_signal(_serve(settings, kubeconfig, record), failures=(ServerError,))
+
+
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+"""Reading the first lists makes very many objects, none of them garbage: looking through them often costs a second."""
+
+
+async def _freeze_when_synced(process: SchedulerProcess) -> None:
+    """Keep the collector away from what stays for good, so that it never stops the process for long."""
+    await process.wait_synced()
+    gc.freeze()
 
 
 async def _serve(settings: SchedulerSettings, kubeconfig: str, record: Path | None) -> None:
@@ -63,4 +76,8 @@ async def _serve(settings: SchedulerSettings, kubeconfig: str, record: Path | No
             # Whoever started us learns the port that was free.
             sys.stdout.write(f"{process.url}\n")
             sys.stdout.flush()
-            await process.wait_failed()
+            freezing = asyncio.create_task(_freeze_when_synced(process))
+            try:
+                await process.wait_failed()
+            finally:
+                freezing.cancel()

@@ -37,7 +37,8 @@ class Cluster:
             if any(card.mode == MIG_MODE for card in registered.cards):
                 self._divided.add(node)
             self.table.register(node, registered)
-            self._write(node, (card.id for card in registered.cards))
+            if node in self._divided or self._ledger.has_any(node):
+                self._write(node, (card.id for card in registered.cards))
         else:
             self.table.remove(node)
         return True
@@ -62,9 +63,10 @@ class Cluster:
 
     def forget(self, uid: str) -> bool:
         """End a pod's reservation; tell whether there was one."""
-        held = uid if self._ledger.find(uid) else None
+        if self._ledger.find(uid) is None:
+            return False
         self._refresh(self._ledger.forget(uid))
-        return held is not None
+        return True
 
     def _refresh(self, touched: Iterable[CardKey]) -> None:
         by_node: dict[str, list[str]] = {}

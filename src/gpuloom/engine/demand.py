@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from gpuloom.engine.options import Options
 from gpuloom.engine.policies import CardPolicy, Weights, read_card_policy, read_weights
@@ -144,8 +145,14 @@ def _read_flag(text: str) -> bool:
 
 def read_phases(pod: Pod) -> tuple[Phase, ...]:
     """Tell when each container of a pod runs, init containers first."""
-    first = (Phase.SIDECAR if container.is_sidecar else Phase.INIT for container in pod.init_containers)
-    return (*first, *(Phase.REGULAR for _ in pod.containers))
+    first = tuple(Phase.SIDECAR if container.is_sidecar else Phase.INIT for container in pod.init_containers)
+    # One value for all that are alike: there may be very many pods.
+    return first + (Phase.REGULAR,) * len(pod.containers) if first else _regular(len(pod.containers))
+
+
+@lru_cache(64)
+def _regular(count: int) -> tuple[Phase, ...]:
+    return (Phase.REGULAR,) * count
 
 
 def read_request(container: Container, profile: Profile) -> Request | None:

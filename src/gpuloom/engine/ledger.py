@@ -12,10 +12,13 @@ The ledger is keyed by node name and card id, not by rows, so cards may leave an
 their node. What a card holds is always summed from its entries, never counted up and down. Source: binding 2.2.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain, count
+
+import msgspec
+from msgspec.structs import replace
 
 from gpuloom.engine.demand import Phase
 from gpuloom.engine.usage import NOTHING, Usage, collapse
@@ -33,8 +36,7 @@ class Standing(Enum):
     CONFIRMED = "confirmed"
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True, gc=False):
     """What one pod holds on one node.
 
     since       seconds of the caller's monotonic clock
@@ -63,7 +65,8 @@ class Reservation:
     @property
     def names_parts(self) -> bool:
         """Whether the pod was given parts of divided cards."""
-        return bool(self.instances) or any(card_id(share.uuid) != share.uuid for share, _ in self.each_share())
+        given = chain.from_iterable(self.shares.values())
+        return bool(self.instances) or any("[" in share.uuid for shares in given for share in shares)
 
     def each_share(self) -> Iterator[tuple[Share, bool]]:
         """Give every share, container by container, and whether it is still held: those of init containers end."""
@@ -110,9 +113,14 @@ class Ledger:
         """Return the reservations on a node, in order of UID."""
         return [self._reservations[uid] for uid in sorted(self._on_node.get(node, ()))]
 
+    def has_any(self, node: str) -> bool:
+        """Tell whether anything is held on a node."""
+        return bool(self._on_node.get(node))
+
     def usage(self, key: CardKey) -> Usage:
         """Sum what is held of one card."""
-        return sum(self._entries.get(key, {}).values(), NOTHING)
+        entries = self._entries.get(key)
+        return sum(entries.values(), NOTHING) if entries else NOTHING
 
     def namespace_usage(self, namespace: str, vendor: str) -> Usage:
         """Sum what a namespace's pods hold of a vendor's cards."""
@@ -122,7 +130,7 @@ class Ledger:
         """Enter a reservation under a new number; one that the pod had is superseded."""
         touched = self.forget(reservation.uid)
         entered = replace(reservation, number=next(self._numbers))
-        return entered, touched | self._enter(entered)
+        return entered, touched.union(self._enter(entered))
 
     def confirm(self, uid: str) -> None:
         """Note that the pod is bound where it was reserved."""
@@ -135,7 +143,7 @@ class Ledger:
         if reservation is None or reservation.init_over:
             return set()
         touched = self.forget(uid)
-        return touched | self._enter(replace(reservation, init_over=True))
+        return touched.union(self._enter(replace(reservation, init_over=True)))
 
     def forget(self, uid: str) -> set[CardKey]:
         """End a reservation; safe to call twice."""
@@ -153,19 +161,19 @@ class Ledger:
         self._on_node[reservation.node].discard(uid)
         return touched
 
-    def _enter(self, reservation: Reservation) -> set[CardKey]:
-        uid = reservation.uid
+    def _enter(self, reservation: Reservation) -> Iterable[CardKey]:
+        uid, node = reservation.uid, reservation.node
         self._reservations[uid] = reservation
-        self._on_node.setdefault(reservation.node, set()).add(uid)
+        self._on_node.setdefault(node, set()).add(uid)
         by_vendor = reservation.usage_by_vendor()
         by_card = sum_by_card(reservation, by_vendor)
         for key, usage in by_card.items():
             self._entries.setdefault(key, {})[uid] = usage
         for vendor, usages in by_vendor.items():
             # A namespace may have very many pods, and every decision under a quota asks, so this one sum is kept.
-            key = (reservation.namespace, vendor)
-            self._in_namespace[key] = self._in_namespace.get(key, NOTHING) + sum(usages.values(), NOTHING)
-        return set(by_card)
+            place = (reservation.namespace, vendor)
+            self._in_namespace[place] = sum(usages.values(), self._in_namespace.get(place, NOTHING))
+        return by_card
 
 
 def card_id(uuid: str) -> str:

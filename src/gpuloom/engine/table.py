@@ -46,7 +46,6 @@ class CardTable:
     uuids        card id, by row
     kinds        model and mode, by the number in the column
     partitions   state of divided cards, by row
-    node_scores  HAMi's node score, by position
     journal      which nodes changed
     registrations  counts changes of what nodes registered
     """
@@ -55,7 +54,8 @@ class CardTable:
         self.names: list[str] = [""]
         self.starts: Ints = np.zeros(_FIRST_CAPACITY, np.int64)
         self.ends: Ints = np.zeros(_FIRST_CAPACITY, np.int64)
-        self.node_scores: Scores = np.zeros(_FIRST_CAPACITY, np.float32)
+        self._node_scores: Scores = np.zeros(_FIRST_CAPACITY, np.float32)
+        self._unscored: set[int] = set()
         self.uuids: list[str] = []
         self.kinds: list[tuple[str, str]] = []
         self.partitions: dict[int, Partition] = {}
@@ -69,6 +69,14 @@ class CardTable:
         # Flags are columns of 0 and 1 here; the rules compare with 0, so they need no other type.
         self._columns = {f.name: np.zeros(_FIRST_CAPACITY, np.int64) for f in fields(Cards)}
         self.cards = self._view()
+
+    @property
+    def node_scores(self) -> Scores:
+        """HAMi's node score, by position."""
+        for position in self._unscored:
+            self._node_scores[position] = self._score(position)
+        self._unscored.clear()
+        return self._node_scores
 
     def registered(self, node: str) -> NodeCards | None:
         """Return what a node registered."""
@@ -93,6 +101,7 @@ class CardTable:
     def snapshot(self) -> "CardTable":
         """Return the table as it is now, for reading; later changes of this one do not show in it."""
         frozen = copy.copy(self)
+        frozen._node_scores, frozen._unscored = self.node_scores.copy(), set()  # noqa: SLF001 - the same class
         frozen.cards = self.cards.copy()
         frozen.starts, frozen.ends = self.starts.copy(), self.ends.copy()
         frozen.uuids, frozen.partitions = list(self.uuids), dict(self.partitions)
@@ -175,7 +184,7 @@ class CardTable:
             self.names.append(node)
             if position == len(self.starts):
                 self.starts, self.ends = _double(self.starts), _double(self.ends)
-                self.node_scores = _double(self.node_scores)
+                self._node_scores = _double(self._node_scores)
         return position
 
     def _claim_rows(self, position: int, count: int) -> None:
@@ -199,15 +208,18 @@ class CardTable:
         return Cards(**{name: column[: len(self.uuids)] for name, column in self._columns.items()})
 
     def _summarize(self, position: int) -> None:
-        """Work out what follows from a node's cards, after any of them changed."""
+        """Note that any of a node's cards changed. What follows for its score is worked out when somebody asks."""
+        self._unscored.add(position)
+        self.journal.note(position)
+
+    def _score(self, position: int) -> np.float32:
         rows, cards = self.rows_of(position), self.cards
         used = (cards.used_slots, cards.used_cores, cards.used_memory_mib)
         total = (cards.count, cards.total_cores, cards.total_memory_mib)
         # Plain sums: a node has few cards, and NumPy costs more to call than they cost to add.
-        self.node_scores[position] = score_node(
+        return score_node(
             [sum(column[rows].tolist()) for column in used], [sum(column[rows].tolist()) for column in total]
         )
-        self.journal.note(position)
 
 
 def _double(column: NDArray[_Number]) -> NDArray[_Number]:

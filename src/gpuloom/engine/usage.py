@@ -1,14 +1,14 @@
 """What a pod holds: the arithmetic of init, sidecar and regular containers (scheduler 4.5)."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from gpuloom.engine.demand import Phase
 from gpuloom.model.share import ContainerShares, Share
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True, gc=False):
     """How much of a card is held."""
 
     slots: int = 0
@@ -38,6 +38,8 @@ def collapse(
     plus the larger of the largest init container and the sum of the regular ones. With ``init_over`` the other init
     containers have ended and hold nothing any more.
     """
+    if Phase.INIT not in phases and Phase.SIDECAR not in phases:
+        return _add_up(containers)
     held: dict[Phase, dict[str, Usage]] = {Phase.INIT: {}, Phase.SIDECAR: {}, Phase.REGULAR: {}}
     for share, phase in _with_phases(containers, phases):
         one = Usage(1, share.memory_mib, share.cores)
@@ -51,6 +53,16 @@ def collapse(
         uuid: sidecars.get(uuid, NOTHING) + (before.get(uuid, NOTHING) | regular.get(uuid, NOTHING))
         for uuid in sorted({*before, *sidecars, *regular})
     }
+
+
+def _add_up(containers: Sequence[ContainerShares]) -> dict[str, Usage]:
+    """Sum what containers that run together hold: nearly all pods are like this."""
+    held: dict[str, Usage] = {}
+    for shares in containers:
+        for share in shares:
+            one = Usage(1, share.memory_mib, share.cores)
+            held[share.uuid] = held[share.uuid] + one if share.uuid in held else one
+    return dict(sorted(held.items())) if len(held) > 1 else held
 
 
 def _with_phases(containers: Sequence[ContainerShares], phases: Sequence[Phase]) -> Iterable[tuple[Share, Phase]]:

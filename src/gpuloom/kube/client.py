@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 import structlog
@@ -25,6 +25,8 @@ WRITE_DEADLINE_S = 4.0
 
 _LIST_RESTARTS = 3
 _RETRY_FLOOR_S = 0.1
+_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError)
+_Item = TypeVar("_Item")
 _log = structlog.get_logger(__name__)
 
 
@@ -43,12 +45,16 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Part of a list: objects still as JSON, the list's version, and the token for the rest (empty: there is none)."""
+class Page(Generic[T]):
+    """Part of a list: its objects, the list's version, and the token for the rest (empty: there is none).
 
-    items: list[msgspec.Raw]
+    ``unreadable`` holds what could not be decoded, as JSON, and why.
+    """
+
+    items: list[T]
     version: str
     continue_token: str
+    unreadable: tuple[tuple[msgspec.Raw, str], ...] = ()
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -56,9 +62,9 @@ class _ListMeta(msgspec.Struct, rename="camel"):
     continue_token: str = msgspec.field(default="", name="continue")
 
 
-class _List(msgspec.Struct):
+class _List(msgspec.Struct, Generic[_Item]):
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[msgspec.Raw] | None = None
+    items: list[_Item] | None = None
 
 
 class KubeClient:
@@ -123,15 +129,16 @@ class KubeClient:
         raise expired
 
     async def list_page(
-        self, resource: Resource[Any], selection: Selection, *, limit: int, continue_token: str = ""
-    ) -> Page:
+        self, resource: Resource[T], selection: Selection, *, limit: int, continue_token: str = ""
+    ) -> Page[T]:
         """Read one page of at most ``limit`` objects, once, within the client's deadline."""
         query = {**selection.query(), "limit": str(limit)}
         if continue_token:
             query["continue"] = continue_token
         request = _collection_request("list", resource, selection, query)
         await self._pace.keep()
-        return _decode_page(await self._within(self._timeout_s, request, self._transport.send(request)), request)
+        body = await self._within(self._timeout_s, request, self._transport.send(request))
+        return _decode_page(resource, body, request)
 
     async def patch(
         self,
@@ -241,18 +248,15 @@ class KubeClient:
                 yield line
 
     async def _list_once(self, resource: Resource[T], selection: Selection, page_size: int) -> tuple[list[T], str]:
-        decoder = msgspec.json.Decoder(resource.type)
         items: list[T] = []
         token = ""
         while True:
             query = {**selection.query(), "limit": str(page_size), **({"continue": token} if token else {})}
             request = _collection_request("list", resource, selection, query)
-            page = _decode_page(await self._patiently(request, None), request)
-            for raw in page.items:
-                try:
-                    items.append(decoder.decode(raw))
-                except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                    _log.warning("object left out of a list", target=request.target, error=str(error))
+            page = _decode_page(resource, await self._patiently(request, None), request)
+            items += page.items
+            for _, why in page.unreadable:
+                _log.warning("object left out of a list", target=request.target, error=why)
             token = page.continue_token
             if not token:
                 return items, page.version
@@ -289,13 +293,29 @@ def _collection_request(verb: str, resource: Resource[Any], selection: Selection
 def _decode(resource: Resource[T], body: bytes, request: Request) -> T:
     try:
         return msgspec.json.decode(body, type=resource.type)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _BAD_JSON as error:
         raise UnreadableError(request.verb, request.target, 0, f"the answer cannot be read: {error}") from error
 
 
-def _decode_page(body: bytes, request: Request) -> Page:
+def _decode_page(resource: Resource[T], body: bytes, request: Request) -> Page[T]:
     try:
-        listed = msgspec.json.decode(body, type=_List)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableError(request.verb, request.target, 0, f"the list cannot be read: {error}") from error
+        listed = msgspec.json.decode(body, type=_List[resource.type])  # type: ignore[name-defined]
+    except _BAD_JSON:
+        return _decode_what_can_be_read(resource, body, request)
     return Page(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_token)
+
+
+def _decode_what_can_be_read(resource: Resource[T], body: bytes, request: Request) -> Page[T]:
+    """Decode a page object by object: one that cannot be read must not take the others with it."""
+    try:
+        listed = msgspec.json.decode(body, type=_List[msgspec.Raw])
+    except _BAD_JSON as error:
+        raise UnreadableError(request.verb, request.target, 0, f"the list cannot be read: {error}") from error
+    decoder = msgspec.json.Decoder(resource.type)
+    items, unreadable = [], []
+    for raw in listed.items or []:
+        try:
+            items.append(decoder.decode(raw))
+        except _BAD_JSON as error:
+            unreadable.append((raw, str(error)))
+    return Page(items, listed.metadata.resource_version, listed.metadata.continue_token, tuple(unreadable))

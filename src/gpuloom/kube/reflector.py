@@ -35,8 +35,7 @@ class InitialListBegins:
     """A list begins, the first or a later one: start a new set beside the old one."""
 
 
-@dataclass(frozen=True, slots=True)
-class InitialObject(Generic[T]):
+class InitialObject(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """One object of the list that began last."""
 
     object: T
@@ -47,15 +46,13 @@ class InitialListComplete:
     """The list is complete: the new set replaces the old one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Applied(Generic[T]):
+class Applied(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """An object was added or changed."""
 
     object: T
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted(Generic[T]):
+class Deleted(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """An object was deleted; of an unreadable one only the metadata is filled in."""
 
     object: T
@@ -155,10 +152,10 @@ class Reflector(Generic[T]):
                 self._resource, self._selection, limit=self._page_size, continue_token=token
             )
             self._note_life()
-            for number, raw in enumerate(page.items, start=1):
-                listed = self._read(raw)
-                if listed is not None:
-                    yield InitialObject(listed)
+            for raw, why in page.unreadable:
+                self._skip(raw, why)
+            for number, listed in enumerate(page.items, start=1):
+                yield InitialObject(listed)
                 if number % _OBJECTS_PER_TURN == 0:
                     await asyncio.sleep(0)
             token = page.continue_token

@@ -1,11 +1,11 @@
 """What a container was given: shares of cards."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(msgspec.Struct, frozen=True, gc=False):
     """A part of one card given to one container: so much memory, so many per cent of the cores."""
 
     uuid: str

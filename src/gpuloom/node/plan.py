@@ -1,9 +1,10 @@
 """What an Allocate call means for a pod: who gets which shares, and what is left (device plugin 10.2). Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import structlog
+from msgspec.structs import replace
 
 from gpuloom.model.mig import MigRuntime
 from gpuloom.model.share import ContainerShares

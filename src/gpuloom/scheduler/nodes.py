@@ -67,6 +67,7 @@ class NodeBook:
         self._selector = state.settings.node_labels
         self._memories: dict[str, Memory] = {}
         self._said: dict[str, tuple[str, ...]] = {}
+        self._is_listing = False
 
     async def run_pass(self) -> None:
         """Look at all nodes again, a page at a time so that calls are answered in between."""
@@ -80,8 +81,13 @@ class NodeBook:
         """Take a complete list: nodes that are not in it are gone."""
         for name in self._state.nodes.keys() - nodes.keys():
             self.delete(name)
+        before = self._state.cluster.table.registrations
+        self._is_listing = True
         for node in nodes.values():
             self.apply(node)
+        self._is_listing = False
+        if changed := self._state.cluster.table.registrations - before:
+            _log.info("nodes listed", nodes=len(nodes), registrations=changed)
 
     def apply(self, node: Node) -> None:
         """Take a node as it is now."""
@@ -143,5 +149,6 @@ class NodeBook:
             _log.error("node's cards cannot be read: they stay as they were", node=node.name, cause=str(error))
             return
         if self._state.cluster.register(node.name, registered):
-            _log.info("node registered its cards", node=node.name, cards=len(registered.cards))
+            if not self._is_listing:
+                _log.info("node registered its cards", node=node.name, cards=len(registered.cards))
             self._state.room.set()

@@ -4,7 +4,8 @@ Counted are pods that are bound to a node and whose ``vgpu-node`` names that nod
 pod's annotations alone count nothing.
 """
 
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable
 
 import structlog
 
@@ -12,6 +13,7 @@ from gpuloom.engine.annotations import read_instances, read_shares
 from gpuloom.engine.demand import read_phases
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.model.share import PodShares
+from gpuloom.scheduler.slimming import Slimmer
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import VGPU_NODE
@@ -30,18 +32,27 @@ class PodBook:
         self._state = state
         self._clock = clock
         self._unreadable: set[str] = set()
+        self._unlisted: set[str] = set()
+        self._slimmer = Slimmer(state.settings.profile)
 
-    def replace(self, pods: Iterable[Pod]) -> None:
-        """Take a complete list: pods that are not in it are gone."""
-        listed = {pod.metadata.uid: pod for pod in pods}
-        for uid, known in list(self._state.pods.items()):
-            if uid not in listed:
-                self.delete(known)
-        for reservation in list(self._state.cluster.ledger):
-            if reservation.standing is Standing.CONFIRMED and reservation.uid not in listed:
-                self._bury(reservation.uid)
-        for pod in listed.values():
-            self.apply(pod)
+    def begin_list(self) -> None:
+        """Take that a complete list begins: pods known until now that do not stand in it are gone.
+
+        What comes to be known while it is read is younger than the list, which says nothing about it.
+        """
+        self._unlisted = {one.uid for one in self._state.cluster.ledger if one.standing is Standing.CONFIRMED}
+        self._unlisted.update(self._state.pods)
+
+    def take_listed(self, pod: Pod) -> None:
+        """Take a pod that stands in the list."""
+        self._unlisted.discard(pod.metadata.uid)
+        self.apply(pod)
+
+    def end_list(self) -> None:
+        """Take that the list is complete."""
+        for uid in self._unlisted:
+            self._bury(uid)
+        self._unlisted.clear()
 
     def delete(self, pod: Pod) -> None:
         """Take that a pod is gone; of an unreadable one only the metadata is known."""
@@ -60,10 +71,13 @@ class PodBook:
         if pod.is_over or (pod.is_terminating and not pod.spec.node_name):
             self._bury(uid)
             return
-        self._state.pods[uid] = pod
+        self._remember(pod)
         if pod.spec.node_name:
             self._state.refused.pop(uid, None)
             self._follow_binding(pod)
+
+    def _remember(self, pod: Pod) -> None:
+        self._state.pods[pod.metadata.uid] = self._slimmer.slim(pod) if pod.spec.node_name else pod
 
     def _concerns_us(self, pod: Pod) -> bool:
         return VGPU_NODE in pod.annotations or self._state.asks_for_cards(pod)
@@ -109,9 +123,9 @@ class PodBook:
         """Make the reservation of a pod that is bound already."""
         return Reservation(
             uid=pod.metadata.uid,
-            namespace=pod.namespace,
+            namespace=sys.intern(pod.namespace),
             name=pod.name,
-            node=self._node_of(pod),
+            node=sys.intern(self._node_of(pod)),
             shares=shares,
             phases=read_phases(pod),
             standing=Standing.CONFIRMED,
@@ -140,6 +154,8 @@ class PodBook:
 
 def _init_is_over(pod: Pod) -> bool:
     """Whether all init containers but sidecars have ended well."""
+    if not pod.init_containers:
+        return False
     sidecars = {container.name for container in pod.init_containers if container.is_sidecar}
     statuses = [s for s in pod.status.init_container_statuses or [] if s.name not in sidecars]
     waited_for = len(pod.init_containers) - len(sidecars)

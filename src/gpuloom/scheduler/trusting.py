@@ -16,7 +16,7 @@ class TrustingPodBook(PodBook):
         """Take a pod that is said to be new: what it says now counts."""
         held = self._state.cluster.ledger.find(pod.metadata.uid)
         if held is not None and VGPU_NODE in pod.annotations and not (pod.is_over or pod.is_terminating):
-            self._state.pods[pod.metadata.uid] = pod
+            self._remember(pod)
             self._recount(pod)
             if held.init_over:
                 self._state.cluster.end_init(pod.metadata.uid)
@@ -28,12 +28,12 @@ class TrustingPodBook(PodBook):
         uid = pod.metadata.uid
         if VGPU_NODE not in pod.annotations:
             if self._concerns_us(pod):
-                self._state.pods[uid] = pod
+                self._remember(pod)
             return
         if pod.is_over:
             self._bury(uid)
             return
-        self._state.pods[uid] = pod
+        self._remember(pod)
         self._state.refused.pop(uid, None)
         held = self._state.cluster.ledger.find(uid)
         if held is None:

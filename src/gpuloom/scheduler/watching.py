@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
 
 from gpuloom.kube import (
     NODES,
@@ -24,9 +24,10 @@ from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.nodes import NodeBook
 from gpuloom.scheduler.pods import PodBook
 from gpuloom.scheduler.quotas import QuotaWatch
-from gpuloom.wire.objects import KubeObject, Node
+from gpuloom.wire.objects import KubeObject, Node, Pod
 
 _O = TypeVar("_O", bound=KubeObject)
+_Taken_contra = TypeVar("_Taken_contra", bound=KubeObject, contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,34 @@ class Watched:
     def begin_anew(self, reflector: Reflector[Any]) -> "Watched":
         """Go on counting with another reflector."""
         return Watched(reflector, self.lists + 1, self.failures, self.bad_objects)
+
+
+class _Listing(Protocol[_Taken_contra]):
+    """Who takes a list, object by object."""
+
+    def begin_list(self) -> None: ...
+
+    def take_listed(self, item: _Taken_contra, /) -> None: ...
+
+    def end_list(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _WholeList(Generic[_O]):
+    """Takes a list when it is complete."""
+
+    take: Callable[[list[_O]], None]
+    items: list[_O] = field(default_factory=list)
+
+    def begin_list(self) -> None:
+        self.items = []
+
+    def take_listed(self, item: _O, /) -> None:
+        self.items.append(item)
+
+    def end_list(self) -> None:
+        items, self.items = self.items, []
+        self.take(items)
 
 
 class Watches:
@@ -114,19 +143,35 @@ class Watches:
 
     def _follows(self) -> tuple[Coroutine[Any, Any, None], ...]:
         return (
-            self._follow(PODS, self._pods.replace, self._pods.apply, self._pods.delete),
-            self._follow(RESOURCE_QUOTAS, self._quotas.replace, self._quotas.apply, self._quotas.delete),
-            self._follow(NODES, self._replace_nodes, self._apply_node, self._delete_node),
+            self._follow(PODS, self._pod_list(), self._pods.apply, self._pods.delete),
+            self._follow(
+                RESOURCE_QUOTAS,
+                self._whole(RESOURCE_QUOTAS, self._quotas.replace),
+                self._quotas.apply,
+                self._quotas.delete,
+            ),
+            self._follow(NODES, self._whole(NODES, self._replace_nodes), self._apply_node, self._delete_node),
         )
+
+    def _pod_list(self) -> "_Listing[Pod]":
+        """Pods are taken one by one, because there are very many; a recorder has to hear them all at once."""
+        return self._pods if self._listener is None else self._whole(PODS, self._replace_pods)
+
+    def _whole(self, resource: Resource[_O], replace: Callable[[list[_O]], None]) -> "_WholeList[_O]":
+        def take(items: list[_O]) -> None:
+            replace(items)
+            if self._listener is not None:
+                self._listener.hear_list(resource.kind, items)
+
+        return _WholeList(take)
 
     async def _follow(
         self,
         resource: Resource[_O],
-        replace: Callable[[list[_O]], None],
+        listing: "_Listing[_O]",
         apply: Callable[[_O], None],
         delete: Callable[[_O], None],
     ) -> None:
-        listed: list[_O] = []
         reflector = Reflector(self._client, resource)
         known = self._watched.get(resource.plural)
         self._watched[resource.plural] = known.begin_anew(reflector) if known else Watched(reflector)
@@ -134,14 +179,11 @@ class Watches:
             async for event in events:
                 match event:
                     case InitialListBegins():
-                        listed = []
+                        listing.begin_list()
                     case InitialObject(object=item):
-                        listed.append(item)
+                        listing.take_listed(item)
                     case InitialListComplete():
-                        replace(listed)
-                        if self._listener is not None:
-                            self._listener.hear_list(resource.kind, listed)
-                        listed = []
+                        listing.end_list()
                         self._note_complete(resource.plural)
                     case Applied(object=item):
                         apply(item)
@@ -160,6 +202,12 @@ class Watches:
         self._complete.add(plural)
         if self._complete == {PODS.plural, NODES.plural, RESOURCE_QUOTAS.plural}:
             self._note_listed()
+
+    def _replace_pods(self, pods: list[Pod]) -> None:
+        self._pods.begin_list()
+        for pod in pods:
+            self._pods.take_listed(pod)
+        self._pods.end_list()
 
     def _replace_nodes(self, nodes: list[Node]) -> None:
         self._nodes.replace({node.name: node for node in nodes})

@@ -4,6 +4,7 @@
 container has a slot, empty or not, because positions carry meaning.
 """
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpuloom.model.share import ContainerShares, PodShares, Share
@@ -72,9 +73,11 @@ def _encode_share(share: Share) -> str:
 
 
 def _decode_container(piece: str) -> ContainerShares:
-    shares = (_decode_share(part) for part in piece.split(":") if "," in part)
+    if not piece:
+        return ()
+    shares = [_decode_share(part) for part in piece.split(":") if "," in part]
     # Early HAMi wrote ",,0,0:" for a container without cards (scheduler B-49): a slot, not a share.
-    return tuple(share for share in shares if share.uuid)
+    return tuple([share for share in shares if share.uuid])
 
 
 def _decode_share(part: str) -> Share:
@@ -82,8 +85,9 @@ def _decode_share(part: str) -> Share:
     if len(fields) < 4:
         raise WireError("pod annotation format error, missing fields, do not use nodeName in task spec")
     return Share(
-        uuid=fields[0],
-        vendor=fields[1],
+        # A card is named by every pod that shares it.
+        uuid=sys.intern(fields[0]),
+        vendor=sys.intern(fields[1]),
         memory_mib=_number("memory", fields[2]),
         cores=_number("core", fields[3]),
     )

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from datetime import datetime
+from functools import lru_cache
 from typing import Annotated
 
 import msgspec
@@ -14,6 +15,9 @@ _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _SEPARATORS = frozenset(",:;")
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2}:\d{2})(?:\.(\d+))?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII)
+
+_REMEMBERED_NUMBERS = 1024
+"""Annotations are full of the same few amounts."""
 
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
@@ -42,6 +46,7 @@ def encode_bool(value: bool) -> str:  # noqa: FBT001 - the value is what this wr
     return "true" if value else "false"
 
 
+@lru_cache(_REMEMBERED_NUMBERS)
 def decode_int32(text: str) -> int:
     """Read a decimal 32-bit signed integer.
 

@@ -88,6 +88,11 @@ class Site:
         await poll(lambda: name in self.process.state.nodes)
         return node
 
+    async def wait_for_pod(self, pod: Pod) -> None:
+        """Wait until the scheduler has seen a pod as it is here."""
+        uid, version = pod.metadata.uid, int(pod.metadata.resource_version)
+        await poll(lambda: int(self.process.state.pods[uid].metadata.resource_version) >= version)
+
     async def offer(self, name: str, count: int) -> None:
         """Let the kubelet offer so many shares, and wait until the scheduler has seen it."""
         node = await self.client.patch(NODES, name, {"status": offer(count)}, subresource="status")

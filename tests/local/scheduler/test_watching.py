@@ -61,9 +61,7 @@ async def test_a_pod_that_ended_holds_nothing(site: Site) -> None:
 
 async def test_a_bound_pods_later_annotations_change_nothing(site: Site) -> None:
     await occupy(site)
-    await site.change_pod("occupant", {"metadata": {"annotations": {ALLOCATED: ";"}}})
-    uid = (await site.pod("occupant")).metadata.uid
-    await poll(lambda: site.process.state.pods[uid].annotations.get(ALLOCATED) == ";")
+    await site.wait_for_pod(await site.change_pod("occupant", {"metadata": {"annotations": {ALLOCATED: ";"}}}))
     assert await site.free_mib("n1") == 1000
 
 
@@ -99,8 +97,9 @@ async def test_init_containers_that_ended_give_back_what_only_they_held(site: Si
     await site.bind(pod)
     assert await site.free_mib("n1") == 1000
     ended = [{"name": "init", "state": {"terminated": {"exitCode": 0}}}]
-    await site.change_pod("p", {"status": {"initContainerStatuses": ended}}, subresource="status")
-    await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].status.init_container_statuses))
+    await site.wait_for_pod(
+        await site.change_pod("p", {"status": {"initContainerStatuses": ended}}, subresource="status")
+    )
     assert await site.free_mib("n1") == 9000
 
 

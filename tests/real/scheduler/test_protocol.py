@@ -53,8 +53,9 @@ async def test_a_pod_gets_node_cards_and_label_and_its_lock_is_handed_on(site: S
     for pod in (first, second):
         assert await site.choose(pod) == "n1"
     assert await site.bind(first) == ""
-    shown = await show(site, first, lambda pod: VGPU_NODE in pod.labels)
-    assert (shown.spec.node_name, shown.annotations[VGPU_NODE]) == ("n1", "n1")
+    await show(site, first, lambda pod: VGPU_NODE in pod.labels)
+    bound = await site.pod("a")
+    assert (bound.spec.node_name, bound.annotations[VGPU_NODE]) == ("n1", "n1")
     waiting = site.start_bind(second)
     await poll(lambda: site.process.locks.waiting == 1)
     await site.client.patch(NODES, "n1", {"metadata": {"annotations": {LOCK: None}}})
