@@ -93,7 +93,6 @@ def take_picture(decider: Decider, table: CardTable, demand: Demand, request: Re
 def freeze(table: CardTable, changed: Sequence[ImaginedNode] = ()) -> CardTable:
     """Return the table as it is now, with some nodes as they are imagined."""
     frozen = table.snapshot()
-    frozen.node_scores = table.node_scores.copy()
     cards = frozen.cards
     for node in changed:
         position, other = table.positions.get(node.name, NOBODY), node.cluster.table
