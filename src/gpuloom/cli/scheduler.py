@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,8 +22,10 @@ from gpuloom.scheduler.process import SchedulerProcess
 from gpuloom.scheduler.recording.live import run_recorded
 from gpuloom.scheduler.recording.taps import TappedClient
 from gpuloom.scheduler.server import ServerError
+from gpuloom.scheduler.serving import load_certificates
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.vendors.profile import ProfileError
+from gpuloom.web import WebPart, WebSettings
 
 
 def run_scheduler(
@@ -31,6 +34,7 @@ def run_scheduler(
     log_format: LogForm = "json",
     record: Path | None = None,
     device_config_file: Path | None = None,
+    web_bind: str = "",
     flags: Annotated[SchedulerFlags, Parameter(name="*")] = SchedulerFlags(),  # noqa: B008 - frozen
 ) -> None:
     """Serve webhook, filter and bind to kube-scheduler.
@@ -45,6 +49,9 @@ def run_scheduler(
         Write everything that the scheduler is told and answers to this file, for gpuloom replay.
     device_config_file:
         Device configuration (device-config.yaml); without it the values of HAMi's chart.
+    web_bind:
+        Address of the pages and of their API, host:port, empty for none. Beyond the loopback interface it needs
+        --cert_file and --key_file.
 
     """
     configure_logs(log_format, level=logging.DEBUG if flags.debug else logging.INFO)
@@ -53,7 +60,7 @@ def run_scheduler(
         settings = make_settings(flags, os.environ, device_config_file)
     except (SettingsError, ProfileError) as error:
         raise CommandError(str(error)) from error
-    run_until_signal(_serve(settings, kubeconfig, record), failures=(ServerError,))
+    run_until_signal(_serve(settings, kubeconfig, record, web_bind), failures=(ServerError,))
 
 
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
@@ -66,13 +73,18 @@ async def _freeze_when_synced(process: SchedulerProcess) -> None:
     gc.freeze()
 
 
-async def _serve(settings: SchedulerSettings, kubeconfig: str, record: Path | None) -> None:
+async def _serve(settings: SchedulerSettings, kubeconfig: str, record: Path | None, web_bind: str) -> None:
     limits: dict[str, Any] = {"rate_limit": RateLimit(settings.kube_qps, settings.kube_burst)}
     if settings.kube_timeout_s:
         limits["timeout_s"] = settings.kube_timeout_s
     async with TappedClient(load_default(kubeconfig or None), **limits) as client:
         await check_cluster(client)
-        async with run_recorded(settings, client, record) if record else SchedulerProcess(settings, client) as process:
+        async with AsyncExitStack() as stack:
+            running = run_recorded(settings, client, record) if record else SchedulerProcess(settings, client)
+            process = await stack.enter_async_context(running)
+            if web_bind:
+                part = WebPart(WebSettings(web_bind=web_bind), process.parts, client, load_certificates(settings))
+                await stack.enter_async_context(part)
             # Whoever started us learns the port that was free.
             sys.stdout.write(f"{process.url}\n")
             sys.stdout.flush()

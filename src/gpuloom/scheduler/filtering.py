@@ -102,6 +102,7 @@ class Filterer:
 
     def _decide(self, pod: Pod, demand: Demand, names: list[str]) -> FilterResult:
         decision = self.state.decider.decide(demand, self.state.decider.look_up(names))
+        self.state.decisions.note(self.clocks.now(), pod, decision)
         if decision.node is None:
             return self._refuse(pod, decision)
         self.state.refused.pop(demand.uid, None)

@@ -10,6 +10,7 @@ from typing import TypeVar
 import structlog
 
 from gpuloom.engine.table import NodeCards
+from gpuloom.scheduler.absence import tell_absence
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.handshakes import Handshakes
 from gpuloom.scheduler.health import Deed, Memory, Sight, judge_health
@@ -99,6 +100,13 @@ class NodeBook:
         self._state.nodes.pop(name, None)
         self._handshakes.note(name, Deed.NOTHING)
         self._forget(name)
+
+    def tell_absence(self, name: str) -> str:
+        """Say why the cards of a node are not known."""
+        node = self._state.nodes.get(name)
+        sight = self._see(node) if node else Sight("", None, 0, is_used=False)
+        memory = self._memories.get(name, Memory())
+        return tell_absence(node, sight, memory, self._state.settings.profile, self._selector)
 
     def _look(self, node: Node) -> None:
         if any(node.labels.get(key) != value for key, value in self._selector.items()):

@@ -1,6 +1,6 @@
 """A JSON Patch for a pod, built change by change; maps and lists that the pod lacks are made on the way."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -88,6 +88,21 @@ class ContainerPatch:
     def set_runtime_class(self, name: str) -> None:
         """Run the whole pod with a runtime class."""
         self._pod.set_runtime_class(name)
+
+
+def apply_patch(pod: dict[str, Any], operations: Iterable[Operation]) -> None:
+    """Change a pod as JSON by the operations of a :class:`PodPatch`, in place."""
+    for operation in operations:
+        *way, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:])
+        place: Any = pod
+        for part in way:
+            place = place[int(part) if isinstance(place, list) else part]
+        if operation["op"] == "remove":
+            del place[last]
+        elif isinstance(place, list):
+            place.append(operation["value"])
+        else:
+            place[last] = operation["value"]
 
 
 def _pointer(path: tuple[str, ...]) -> str:

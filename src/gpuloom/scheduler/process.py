@@ -11,7 +11,7 @@ from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.listening import Listener
 from gpuloom.scheduler.locks import NodeLocks
-from gpuloom.scheduler.parts import assemble
+from gpuloom.scheduler.parts import Parts, assemble
 from gpuloom.scheduler.serving import Urls, load_certificates, serve
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
@@ -42,6 +42,11 @@ class SchedulerProcess:
     def url(self) -> str:
         """Where the main port serves."""
         return self.urls.main
+
+    @property
+    def parts(self) -> Parts:
+        """The parts, for reading."""
+        return self._parts
 
     @property
     def state(self) -> SchedulerState:

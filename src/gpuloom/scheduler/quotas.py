@@ -14,6 +14,11 @@ class QuotaWatch:
         self._known: dict[tuple[str, str], ResourceQuota] = {}
 
     @property
+    def objects(self) -> list[ResourceQuota]:
+        """All quotas."""
+        return list(self._known.values())
+
+    @property
     def namespaces(self) -> set[str]:
         """The namespaces that have quotas."""
         return {namespace for namespace, _ in self._known}

@@ -8,6 +8,7 @@ from gpuloom.engine.decision import Decider
 from gpuloom.engine.demand import Demand, asks_for_cards, read_demand
 from gpuloom.engine.rules import select_rules
 from gpuloom.model.want import Headroom
+from gpuloom.scheduler.decisions import DecisionLog
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.objects import Node, Pod
 
@@ -32,6 +33,7 @@ class SchedulerState:
     refused   by UID, oldest first: pods that wait for room
     binding   UIDs whose binding is sent and not settled
     room      set when capacity came back; whoever wakes the refused clears it
+    decisions  those made last, for people
     obstacle  why this process must neither decide nor write now, empty when it may
     in_charge_since  when this process was synced and in charge (monotonic seconds), None while it is not
     """
@@ -45,6 +47,7 @@ class SchedulerState:
     refused: dict[str, Refused] = field(default_factory=dict)
     binding: set[str] = field(default_factory=set)
     room: asyncio.Event = field(default_factory=asyncio.Event)
+    decisions: DecisionLog = field(default_factory=DecisionLog)
     obstacle: str = ""
     in_charge_since: float | None = None
 

@@ -1,4 +1,9 @@
-"""The scheduler's pages and their JSON API.
+"""What people see of a scheduler: views as values, their JSON API, and who may see what.
 
-Nothing is served yet. Pages only render what the engine answers; no rule may be written here.
+Views only put into words what scheduler and engine know; no rule about cards may be written here, and nothing here
+changes anything. The scheduler does not know this room: whoever starts a process puts the two together.
 """
+
+from gpuloom.web.server import WebError, WebPart, WebSettings
+
+__all__ = ["WebError", "WebPart", "WebSettings"]

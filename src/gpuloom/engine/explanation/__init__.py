@@ -6,8 +6,8 @@ like the rest of the engine; long work is done in steps, so that whoever serves 
 
 from gpuloom.engine.explanation.explain import explain, finish
 from gpuloom.engine.explanation.redaction import redact
-from gpuloom.engine.explanation.study import Depth, Scene
+from gpuloom.engine.explanation.study import STANDARD, Depth, Scene
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import Explanation
 
-__all__ = ["Depth", "Explanation", "Scene", "explain", "finish", "redact", "tell_explanation"]
+__all__ = ["STANDARD", "Depth", "Explanation", "Scene", "explain", "finish", "redact", "tell_explanation"]

@@ -6,7 +6,6 @@ Everything lives in memory and ends with the context.
 import asyncio
 import datetime as dt
 import errno
-import secrets
 import ssl
 import tempfile
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Self
 import structlog
 from aiohttp import web
 
+from gpuloom.local.apiserver.accounts import ACCESS_REVIEWS, TOKEN_REVIEWS, Accounts, check_right
 from gpuloom.local.apiserver.admission import Admission
 from gpuloom.local.apiserver.certificates import CertificateAuthority
 from gpuloom.local.apiserver.faults import Fault, Faults
@@ -25,7 +25,7 @@ from gpuloom.local.apiserver.handlers import Api, respond_error
 from gpuloom.local.apiserver.kinds import KINDS, NAMESPACES
 from gpuloom.local.apiserver.kubeconfig import write_kubeconfig
 from gpuloom.local.apiserver.quotas import Quotas
-from gpuloom.local.apiserver.requests import BODY_LIMIT_BYTES
+from gpuloom.local.apiserver.requests import BODY_LIMIT_BYTES, decode, parse_path, read_flag
 from gpuloom.local.apiserver.statuses import ApiStatusError, internal, unauthorized
 from gpuloom.local.apiserver.store import Store
 from gpuloom.local.apiserver.streams import Streamer
@@ -74,7 +74,7 @@ class LocalApiServer:
         streamer = Streamer(self._store, self._watchers, bookmark_interval_s=bookmark_interval_s)
         self._api = Api(self._writer, streamer, clock)
         self._stack = AsyncExitStack()
-        self.token = secrets.token_urlsafe(24)
+        self.accounts = Accounts()
         self.faults = Faults(self._store, self._watchers)
         for name in FIRST_NAMESPACES:
             labels = {"kubernetes.io/metadata.name": name}
@@ -85,6 +85,11 @@ class LocalApiServer:
     def url(self) -> str:
         """Where the server listens, without a slash at the end."""
         return f"{'https' if self._authority else 'http'}://{self._host}:{self._port}"
+
+    @property
+    def token(self) -> str:
+        """The token of the administrator."""
+        return self.accounts.admin
 
     @property
     def ca_pem(self) -> bytes:
@@ -114,9 +119,9 @@ class LocalApiServer:
     ) -> None:
         await self._stack.aclose()
 
-    def write_kubeconfig(self, path: Path) -> None:
-        """Write a kubeconfig for this server, mode 0600; raises OSError."""
-        write_kubeconfig(path, url=self.url, ca_pem=self.ca_pem, token=self.token)
+    def write_kubeconfig(self, path: Path, *, token: str = "") -> None:
+        """Write a kubeconfig for this server, mode 0600, for the administrator unless a token is given; raises OSError."""
+        write_kubeconfig(path, url=self.url, ca_pem=self.ca_pem, token=token or self.token)
 
     async def _listen(self, runner: web.AppRunner) -> None:
         try:
@@ -145,9 +150,9 @@ class LocalApiServer:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         fault = self.faults.take(request.method, request.path_qs)
         try:
-            self._let_in(request)
+            reviewed = await self._let_in(request)
             if fault is None:
-                return await self._api.answer(request)
+                return reviewed or await self._api.answer(request)
             return await self._fail(fault, request)
         except ApiStatusError as error:
             return respond_error(error)
@@ -155,12 +160,20 @@ class LocalApiServer:
             LOG.exception("request failed", method=request.method, path=request.path)
             return respond_error(internal(f"{type(error).__name__}: {error}"))
 
-    def _let_in(self, request: web.Request) -> None:
+    async def _let_in(self, request: web.Request) -> web.StreamResponse | None:
+        """Check who comes and what they may do; reviews of others are answered here."""
         if request.path in OPEN_PATHS:
-            return
-        given = request.headers.get("Authorization", "")
-        if not secrets.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
+            return None
+        account = self.accounts.find(request.headers.get("Authorization", ""))
+        if account is None:
             raise unauthorized()
+        if request.method == "POST" and request.path in (TOKEN_REVIEWS, ACCESS_REVIEWS):
+            review = decode(await request.read(), request.content_type, "must be a review")
+            return web.json_response(self.accounts.answer(request.path, review), status=201)
+        target = parse_path(request.path)
+        if target is not None:
+            check_right(account, request.method, target, is_watch=read_flag(request.query, "watch"))
+        return None
 
     async def _fail(self, fault: Fault, request: web.Request) -> web.StreamResponse:
         """Answer as an injected fault wants it."""

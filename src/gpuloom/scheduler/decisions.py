@@ -1,0 +1,55 @@
+"""The decisions made last, to be looked at by people: a bounded memory that costs the calls nothing."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from gpuloom.engine.decision import Decision
+from gpuloom.wire.objects import Pod
+
+MOST_DECISIONS = 256
+MOST_CANDIDATES = 200_000
+"""A decision keeps a word on every node, so large clusters remember fewer decisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One answered Filter that came to a decision, numbered from 1."""
+
+    number: int
+    at: datetime
+    pod: Pod
+    decision: Decision
+
+    def offered(self) -> frozenset[str]:
+        """Return the nodes that kube-scheduler offered."""
+        return frozenset((*self.decision.refusals, *(node for node, _ in self.decision.fitting.worst_first())))
+
+
+@dataclass(slots=True)
+class DecisionLog:
+    """Decisions, oldest first."""
+
+    _entries: deque[Decided] = field(default_factory=deque)
+    _candidates: int = 0
+    _count: int = 0
+
+    def __iter__(self) -> Iterator[Decided]:
+        return iter(self._entries)
+
+    def note(self, at: datetime, pod: Pod, decision: Decision) -> None:
+        """Remember a decision; the oldest go when there are too many."""
+        self._count += 1
+        self._candidates += decision.candidates
+        self._entries.append(Decided(self._count, at, pod, decision))
+        while len(self._entries) > MOST_DECISIONS or (self._candidates > MOST_CANDIDATES and len(self._entries) > 1):
+            self._candidates -= self._entries.popleft().decision.candidates
+
+    def find(self, number: int) -> Decided | None:
+        """Return a decision by its number, None when it is forgotten."""
+        return next((entry for entry in self._entries if entry.number == number), None)
+
+    def last_of(self, uid: str) -> Decided | None:
+        """Return the last decision about a pod."""
+        return next((entry for entry in reversed(self._entries) if entry.pod.metadata.uid == uid), None)

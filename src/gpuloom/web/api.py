@@ -1,0 +1,257 @@
+"""The JSON API: read-only routes below ``/api/v1``, one view each.
+
+An error is a Kubernetes Status, so that its readers need no second form of errors.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from gpuloom.engine.explanation import STANDARD, Depth
+from gpuloom.web.pages import collect, finish
+from gpuloom.web.rights import Rights, RightsError, SignInError, User
+from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
+from gpuloom.web.views.decisions import list_decisions, view_decision
+from gpuloom.web.views.explaining import PodError, explain_pod, find_pod, fit_pod
+from gpuloom.web.views.overview import list_quotas, view_overview
+from gpuloom.web.views.pods import list_pending, list_pods
+from gpuloom.web.views.recording import list_lines
+from gpuloom.web.views.source import Source, Viewer
+from gpuloom.wire.objects import Pod
+
+ROOT = "/api/v1"
+TOKEN_HEADER = "X-Gpuloom-Token"  # noqa: S105 - the header's name
+"""The API server's proxy keeps Authorization for itself, so the token may come in a header of its own."""
+
+_REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 503: "ServiceUnavailable"}
+_MOST_ITEMS = 100_000
+_MOST_NODES = 10_000
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class RefusedError(Exception):
+    """A request that is not answered; becomes a Status."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    message: str
+    reason: str
+    code: int
+    status: str = "Failure"
+    kind: str = "Status"
+    api_version: str = "v1"
+
+
+def fail(code: int, message: str) -> web.Response:
+    """Answer with an error."""
+    return _json(_Status(message, _REASONS.get(code, ""), code), code)
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The routes over one scheduler."""
+
+    source: Source
+    rights: Rights
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes."""
+        gets: dict[str, Callable[[web.Request, Viewer], Awaitable[Any]]] = {
+            "/overview": self._overview,
+            "/nodes": self._nodes,
+            "/nodes/{node}": self._node,
+            "/cards": self._cards,
+            "/cards/{uuid}": self._card,
+            "/pods": self._pods,
+            "/pending": self._pending,
+            "/quotas": self._quotas,
+            "/decisions": self._decisions,
+            "/decisions/{number}": self._decision,
+            "/explain/{namespace}/{pod}": self._explain,
+        }
+        return [
+            *(web.get(f"{ROOT}{path}", self._answer(view)) for path, view in gets.items()),
+            web.post(f"{ROOT}/fits", self._answer(self._fits)),
+            web.get(f"{ROOT}/recording", self._guard(self._recording)),
+        ]
+
+    async def viewer(self, request: web.Request) -> tuple[User, Viewer]:
+        """Find out who asks and what they may see.
+
+        Raises RefusedError.
+        """
+        try:
+            user = await self.rights.recognise(read_token(request))
+            return user, await self.rights.view(user, self.source.namespaces() | _named_namespaces(request))
+        except SignInError as error:
+            raise RefusedError(401, str(error)) from error
+        except RightsError as error:
+            raise RefusedError(503, str(error)) from error
+
+    def _answer(self, view: Callable[[web.Request, Viewer], Awaitable[Any]]) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            _, viewer = await self.viewer(request)
+            return _json(await view(request, viewer))
+
+        return self._guard(handle)
+
+    def _guard(self, handler: Handler) -> Handler:
+        @wraps(handler)
+        async def handle(request: web.Request) -> web.StreamResponse:
+            try:
+                return await handler(request)
+            except RefusedError as error:
+                return fail(error.code, str(error))
+
+        return handle
+
+    async def _overview(self, _request: web.Request, viewer: Viewer) -> Any:
+        _need_nodes(viewer)
+        return view_overview(self.source)
+
+    async def _nodes(self, _request: web.Request, viewer: Viewer) -> Any:
+        _need_nodes(viewer)
+        return {"items": await collect(list_nodes(self.source, viewer))}
+
+    async def _node(self, request: web.Request, viewer: Viewer) -> Any:
+        _need_nodes(viewer)
+        name = request.match_info["node"]
+        if name not in self.source.node_names():
+            raise RefusedError(404, f"there is no node {name}")
+        return detail_node(self.source, viewer, name)
+
+    async def _cards(self, _request: web.Request, viewer: Viewer) -> Any:
+        _need_nodes(viewer)
+        return {"items": await collect(list_cards(self.source))}
+
+    async def _card(self, request: web.Request, viewer: Viewer) -> Any:
+        _need_nodes(viewer)
+        uuid = request.match_info["uuid"]
+        card = find_card(self.source, viewer, uuid)
+        if card is None:
+            raise RefusedError(404, f"no node has a card {uuid}")
+        return card
+
+    async def _pods(self, request: web.Request, viewer: Viewer) -> Any:
+        return await self._list(list_pods, request, viewer)
+
+    async def _pending(self, request: web.Request, viewer: Viewer) -> Any:
+        return await self._list(list_pending, request, viewer)
+
+    async def _quotas(self, request: web.Request, viewer: Viewer) -> Any:
+        return await self._list(list_quotas, request, viewer)
+
+    async def _decisions(self, request: web.Request, viewer: Viewer) -> Any:
+        return await self._list(list_decisions, request, viewer)
+
+    async def _list(
+        self, view: Callable[[Source, Viewer, str], Iterable[Any]], request: web.Request, viewer: Viewer
+    ) -> Any:
+        """Answer with the items of one namespace, or of all that may be seen."""
+        namespace = request.query.get("namespace", "")
+        if namespace:
+            _need_pods(viewer, namespace)
+        return {"items": await collect(view(self.source, viewer, namespace), _read_limit(request))}
+
+    async def _decision(self, request: web.Request, viewer: Viewer) -> Any:
+        text = request.match_info["number"]
+        decided = self.source.state.decisions.find(int(text)) if text.isdecimal() and len(text) < 19 else None
+        if decided is None:
+            raise RefusedError(404, f"decision {text} is not remembered: only the last ones are")
+        _need_pods(viewer, decided.pod.namespace)
+        return view_decision(decided, most_names=_MOST_NODES)
+
+    async def _explain(self, request: web.Request, viewer: Viewer) -> Any:
+        pod = self._pod(request.match_info["namespace"], request.match_info["pod"], viewer)
+        return await finish(explain_pod(self.source, viewer, pod, read_depth(request)))
+
+    async def _fits(self, request: web.Request, viewer: Viewer) -> Any:
+        namespace = request.query.get("namespace", "default")
+        _need_pods(viewer, namespace)
+        try:
+            steps = fit_pod(self.source, viewer, await request.read(), namespace, read_depth(request))
+            return await finish(steps)
+        except PodError as error:
+            raise RefusedError(400, str(error)) from error
+
+    async def _recording(self, request: web.Request) -> web.StreamResponse:
+        _, viewer = await self.viewer(request)
+        _need_nodes(viewer)
+        if not viewer.all_pods:
+            raise RefusedError(403, "a recording tells of all pods: it needs the right to list pods in all namespaces")
+        namespace, _, name = request.query.get("pod", "").partition("/")
+        pod = self._pod(namespace, name, viewer) if name else None
+        lines = await collect(list_lines(self.source, pod))
+        disposition = {"Content-Disposition": 'attachment; filename="gpuloom.jsonl"'}
+        return web.Response(body=b"".join(lines), content_type="application/jsonl", headers=disposition)
+
+    def _pod(self, namespace: str, name: str, viewer: Viewer) -> Pod:
+        _need_pods(viewer, namespace)
+        pod = find_pod(self.source, namespace, name)
+        if pod is None:
+            raise RefusedError(404, f"the scheduler knows no pod {namespace}/{name} that asks for cards")
+        return pod
+
+
+def read_token(request: web.Request) -> str:
+    """Return the bearer token of a request, empty without one."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else request.headers.get(TOKEN_HEADER, "").strip()
+
+
+def read_depth(request: web.Request) -> Depth:
+    """Read how much of an explanation is wanted: ``node`` (several), ``nodes`` (how many), ``names``."""
+    named = frozenset(request.query.getall("node", ()))
+    return Depth(
+        nodes=named,
+        most_nodes=_read_number(request, "nodes", STANDARD.most_nodes),
+        most_names=_read_number(request, "names", STANDARD.most_names),
+    )
+
+
+def _read_limit(request: web.Request) -> int:
+    return _read_number(request, "limit", _MOST_ITEMS)
+
+
+def _read_number(request: web.Request, name: str, default: int) -> int:
+    text = request.query.get(name, "")
+    if not text:
+        return default
+    if not text.isdecimal() or len(text) > 9:
+        raise RefusedError(400, f"{name}={text}: must be a number")
+    return min(int(text), _MOST_ITEMS)
+
+
+def _named_namespaces(request: web.Request) -> set[str]:
+    named = (request.query.get("namespace", ""), request.match_info.get("namespace", ""))
+    pod = request.query.get("pod", "").partition("/")[0]
+    default = "default" if request.path.endswith("/fits") else ""
+    return {name for name in (*named, pod, default) if name}
+
+
+def _need_nodes(viewer: Viewer) -> None:
+    if not viewer.nodes:
+        raise RefusedError(403, "this needs the right to list nodes")
+
+
+def _need_pods(viewer: Viewer, namespace: str) -> None:
+    if not viewer.sees(namespace):
+        raise RefusedError(403, f"this needs the right to list pods in namespace {namespace}")
+
+
+def _json(value: Any, status: int = 200) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(value),
+        status=status,
+        content_type="application/json",
+        headers={"Cache-Control": "no-store"},
+    )

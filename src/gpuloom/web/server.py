@@ -1,0 +1,71 @@
+"""The listener of the pages and their API, beside a scheduler process (binding 6)."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Self
+
+import structlog
+
+from gpuloom.kube import KubeClient
+from gpuloom.scheduler.certificates import Certificates
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.parts import Parts
+from gpuloom.scheduler.server import ServerError, listen, split_address
+from gpuloom.web.api import Api
+from gpuloom.web.rights import Rights
+from gpuloom.web.views.source import Source
+
+WebError = ServerError
+"""The listener cannot start; the message names the flag."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSettings:
+    """Where to listen: ``host:port``, port 0 for a free one."""
+
+    web_bind: str
+
+
+class WebPart:
+    """The pages of one scheduler; an async context manager. ``url`` says where they are.
+
+    ``client`` asks the API server about people. Without certificates only the loopback interface will do.
+    """
+
+    def __init__(
+        self, settings: WebSettings, parts: Parts, client: KubeClient, certificates: Certificates | None = None
+    ) -> None:
+        self.url = ""
+        self._settings = settings
+        self._source = Source(parts)
+        self._rights = Rights(client)
+        self._certificates = certificates
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Start to serve.
+
+        Raises WebError when the address cannot be used.
+        """
+        address = split_address("--web-bind", self._settings.web_bind)
+        if self._certificates is None and not address.is_loopback:
+            raise WebError(
+                f"--web-bind {self._settings.web_bind} can be reached from outside and people send their tokens "
+                "there: give --cert_file and --key_file, or listen on 127.0.0.1"
+            )
+        tls = self._certificates.context if self._certificates else None
+        async with AsyncExitStack() as stack:
+            api = Api(self._source, self._rights)
+            self.url = await listen(stack, address, api.routes(), tls)
+            if self._certificates is not None:
+                task = asyncio.create_task(self._certificates.run(Clocks()), name="web certificates")
+                stack.callback(task.cancel)
+            self._stack = stack.pop_all()
+        _log.info("pages served", url=self.url)
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._stack.aclose()

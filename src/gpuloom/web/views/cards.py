@@ -1,0 +1,151 @@
+"""Cards and nodes: what there is, what is given away, and to whom."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from gpuloom.engine.explanation.values import Amount
+from gpuloom.engine.ledger import Reservation, card_id
+from gpuloom.engine.table import NOBODY
+from gpuloom.scheduler.absence import tell_bar
+from gpuloom.web.views.source import Source, Viewer
+from gpuloom.web.views.standing import container_names, decided_at, standing_of
+from gpuloom.web.views.values import CardView, Holder, LockView, NodeDetail, NodeView
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.keys import NODE_LOCK
+from gpuloom.wire.lock import decode_lock
+from gpuloom.wire.objects import Node
+from gpuloom.wire.words import encode_time
+
+
+def list_cards(source: Source) -> Iterator[CardView]:
+    """Give every card, nodes in order of their names; without holders."""
+    for name in source.node_names():
+        yield from _cards(source, name)
+
+
+def list_nodes(source: Source, viewer: Viewer) -> Iterator[NodeView]:
+    """Give every node in order of names."""
+    return (view_node(source, viewer, name) for name in source.node_names())
+
+
+def find_card(source: Source, viewer: Viewer, uuid: str) -> CardView | None:
+    """Return a card with its holders, None when no node has it."""
+    table = source.state.cluster.table
+    for name in table.positions:
+        if table.row(name, uuid) is not None:
+            return next((card for card in detail_node(source, viewer, name).cards if card.uuid == uuid), None)
+    return None
+
+
+def detail_node(source: Source, viewer: Viewer, name: str) -> NodeDetail:
+    """Return a node, each card with its holders."""
+    held = list(source.holders(name))
+    cards = tuple(
+        msgspec.structs.replace(card, holders=tuple(_hold(source, viewer, card.uuid, held)))
+        for card in _cards(source, name)
+    )
+    return NodeDetail(node=view_node(source, viewer, name), cards=cards)
+
+
+def view_node(source: Source, viewer: Viewer, name: str) -> NodeView:
+    """Return the sums over a node's cards."""
+    table, node = source.state.cluster.table, source.state.nodes.get(name)
+    position = table.positions.get(name, NOBODY)
+    registered = table.registered(name)
+    if registered is None or position == NOBODY:
+        nothing = Amount(used=0, total=0)
+        problem = source.parts.nodes.tell_absence(name)
+        return NodeView(name=name, shares=nothing, memory=nothing, cores=nothing, problem=problem)
+    rows, cards = table.rows_of(position), table.cards
+    sums = [
+        Amount(used=sum(used[rows].tolist()), total=sum(total[rows].tolist()))
+        for used, total in (
+            (cards.used_slots, cards.count),
+            (cards.used_memory_mib, cards.total_memory_mib),
+            (cards.used_cores, cards.total_cores),
+        )
+    ]
+    return NodeView(
+        name=name,
+        cards=len(registered.cards),
+        unhealthy=cards.healthy[rows].tolist().count(0),
+        cordoned=len(registered.cards) - cards.cordoned[rows].tolist().count(0),
+        models=tuple(dict.fromkeys(card.model for card in registered.cards)),
+        shares=sums[0],
+        memory=sums[1],
+        cores=sums[2],
+        score=round(float(table.node_scores[position]), 4),
+        pods=sum(1 for _ in source.holders(name)),
+        problem=tell_bar(node) if node else "",
+        lock=_view_lock(viewer, node),
+    )
+
+
+def _hold(source: Source, viewer: Viewer, uuid: str, held: list[Reservation]) -> Iterator[Holder]:
+    """Give who holds shares of one card, largest first."""
+    holders = [_view_holder(source, viewer, uuid, one) for one in held]
+    found = [holder for holder in holders if holder is not None]
+    return iter(sorted(found, key=lambda holder: (-holder.memory_mib, holder.pod.namespace, holder.pod.name)))
+
+
+def _view_holder(source: Source, viewer: Viewer, uuid: str, held: Reservation) -> Holder | None:
+    usages = (usage for by_card in held.usage_by_vendor().values() for usage in by_card.items())
+    mine = [usage for card, usage in usages if card_id(card) == uuid]
+    if not mine:
+        return None
+    names = container_names(source, held)
+    containers = [
+        names[place]
+        for given in held.shares.values()
+        for place, shares in enumerate(given)
+        if any(card_id(share.uuid) == uuid for share in shares) and place < len(names)
+    ]
+    pod = viewer.name(held.namespace, held.name)
+    return Holder(
+        pod=pod,
+        standing=standing_of(held),
+        containers=tuple(containers) if pod.name else (),
+        memory_mib=sum(usage.memory_mib for usage in mine),
+        cores=sum(usage.cores for usage in mine),
+        shares=sum(usage.slots for usage in mine),
+        instance=", ".join(part.profile for part in held.instances if part.gpu_uuid == uuid),
+        since=decided_at(source, held),
+    )
+
+
+def _view_lock(viewer: Viewer, node: Node | None) -> LockView | None:
+    text = node.annotations.get(NODE_LOCK, "") if node else ""
+    if not text:
+        return None
+    try:
+        lock = decode_lock(text)
+    except WireError:
+        return LockView(pod=viewer.name("", ""))
+    return LockView(pod=viewer.name(lock.namespace, lock.name), since=encode_time(lock.time))
+
+
+def _cards(source: Source, name: str) -> Iterator[CardView]:
+    table, word = source.state.cluster.table, source.state.settings.profile.word
+    registered = table.registered(name)
+    position = table.positions.get(name, NOBODY)
+    if registered is None or position == NOBODY:
+        return
+    rows, cards = table.rows_of(position), table.cards
+    columns = (cards.healthy, cards.cordoned, cards.used_slots, cards.used_memory_mib, cards.used_cores)
+    facts = zip(registered.cards, *(column[rows].tolist() for column in columns), strict=True)
+    for card, healthy, cordoned, slots, memory_mib, cores in facts:
+        yield CardView(
+            node=name,
+            uuid=card.id,
+            vendor=word,
+            index=card.index,
+            model=card.model,
+            mode=card.mode,
+            numa=card.numa,
+            healthy=bool(healthy),
+            cordoned=bool(cordoned),
+            shares=Amount(used=slots, total=card.count),
+            memory=Amount(used=memory_mib, total=card.memory_mib),
+            cores=Amount(used=cores, total=card.cores),
+        )

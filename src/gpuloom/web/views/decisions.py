@@ -1,0 +1,45 @@
+"""The decisions made last, in the words of the explanation."""
+
+from collections.abc import Iterator
+
+from gpuloom.engine.explanation.summing import count_reasons, group_refusals
+from gpuloom.engine.explanation.values import Given, Ranked
+from gpuloom.scheduler.decisions import Decided
+from gpuloom.web.views.source import Source, Viewer
+from gpuloom.web.views.values import DecisionView
+
+_MOST_NAMES = 10
+
+
+def list_decisions(source: Source, viewer: Viewer, namespace: str = "", limit: int = 50) -> Iterator[DecisionView]:
+    """Give the last decisions about pods that may be seen, newest first."""
+    left = limit
+    for decided in reversed(list(source.state.decisions)):
+        if left <= 0:
+            return
+        if viewer.sees(decided.pod.namespace) and namespace in {"", decided.pod.namespace}:
+            left -= 1
+            yield view_decision(decided)
+
+
+def view_decision(decided: Decided, most_names: int = _MOST_NAMES) -> DecisionView:
+    """Tell what was decided and why, as it was then."""
+    decision, pod = decided.decision, decided.pod
+    names = [container.name for container in pod.all_containers]
+    ranking = decision.fitting.worst_first()[::-1]
+    return DecisionView(
+        number=decided.number,
+        at=decided.at.isoformat(timespec="milliseconds"),
+        pod=Viewer().name(pod.namespace, pod.name),
+        node=decision.node or "",
+        candidates=decision.candidates,
+        fitting=len(ranking),
+        shares=tuple(
+            Given(container=name, uuid=share.uuid, memory_mib=share.memory_mib, cores=share.cores)
+            for name, shares in zip(names, decision.shares, strict=False)
+            for share in shares
+        ),
+        ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking[:most_names]),
+        reasons=count_reasons(decision.refusals),
+        refused=group_refusals(decision.refusals, {}, most_names),
+    )

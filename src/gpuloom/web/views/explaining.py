@@ -1,0 +1,111 @@
+"""Explanations of pods that are there, and of pods that could be."""
+
+from collections.abc import Generator
+from itertools import chain
+
+import msgspec
+
+from gpuloom.engine.explanation import STANDARD, Depth, Explanation, Scene, explain, redact
+from gpuloom.engine.policies import PolicyError
+from gpuloom.engine.room import count_room
+from gpuloom.scheduler.absence import tell_bar
+from gpuloom.scheduler.admission import review_pod
+from gpuloom.scheduler.podpatch import apply_patch
+from gpuloom.web.views.source import Source, Viewer
+from gpuloom.web.views.values import Fits, NodeRoom
+from gpuloom.wire.admission import Review
+from gpuloom.wire.objects import Pod
+
+Explaining = Generator[None, None, Explanation]
+
+NOT_OFFERED = "kube-scheduler did not offer the node at its last try: taints, node selector, other resources"
+_MOST_ROOMS = 20
+_IMAGINED_UID = "gpuloom-imagined"
+
+
+class PodError(ValueError):
+    """A pod that cannot be read; the message says what is wrong with it."""
+
+
+def find_pod(source: Source, namespace: str, name: str) -> Pod | None:
+    """Return a pod that asks for cards or holds some."""
+    known = chain(source.state.pods.values(), (refused.pod for refused in source.state.refused.values()))
+    return next((pod for pod in known if (pod.namespace, pod.name) == (namespace, name)), None)
+
+
+def explain_pod(source: Source, viewer: Viewer, pod: Pod, depth: Depth = STANDARD) -> Explaining:
+    """Explain a pod as of now; other namespaces' pods that may not be seen appear without names."""
+    if not source.state.asks_for_cards(pod):
+        return Explanation(
+            pod=viewer.name(pod.namespace, pod.name),
+            outcome="asks for no card",
+            headline="asks for no card: every node may take it",
+        )
+    try:
+        demand = source.state.read_demand(pod)
+    except PolicyError as error:
+        return Explanation(
+            pod=viewer.name(pod.namespace, pod.name), outcome="cannot be read", headline=f"cannot be placed: {error}"
+        )
+    explanation = yield from explain(_scene(source, pod), demand, depth)
+    return redact(explanation, viewer.sees)
+
+
+def _scene(source: Source, pod: Pod) -> Scene:
+    names = source.node_names()
+    barred = {name: bar for name, node in source.state.nodes.items() if (bar := tell_bar(node))}
+    decided = source.state.decisions.last_of(pod.metadata.uid)
+    if decided is not None:
+        offered = decided.offered()
+        barred = {name: NOT_OFFERED for name in names if name not in offered} | barred
+    return Scene(source.decider, names, barred, source.parts.nodes.tell_absence)
+
+
+def fit_pod(
+    source: Source, viewer: Viewer, manifest: bytes, namespace: str, depth: Depth = STANDARD
+) -> Generator[None, None, Fits]:
+    """Say whether a pod would fit if it was created now, where, and how many of them.
+
+    ``manifest`` is a pod in JSON as its author wrote it; the webhook's changes are made first.
+    Raises PodError when it is no pod.
+    """
+    pod, denied = _admit(source, manifest, namespace)
+    if denied:
+        return Fits(denied=denied)
+    explanation = yield from explain_pod(source, viewer, pod, depth)
+    if not explanation.fitting:
+        return Fits(explanation=explanation)
+    yield
+    demand = source.state.read_demand(pod)
+    decider, headroom = source.decider, source.state.headroom(namespace)
+    names = [name for name in source.node_names() if not _is_barred(source, name)]
+    decision = decider.decide(demand, decider.look_up(names), explain=True, headroom=headroom)
+    for _ in decision.complete():
+        pass
+    room = count_room(decider, demand, decision, headroom)
+    rooms = tuple(NodeRoom(node=node, pods=pods) for node, pods in room.by_node[:_MOST_ROOMS])
+    return Fits(pods=room.pods, is_least=room.is_least, rooms=rooms, explanation=explanation)
+
+
+def _is_barred(source: Source, name: str) -> bool:
+    node = source.state.nodes.get(name)
+    return node is not None and bool(tell_bar(node))
+
+
+def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[Pod, str]:
+    """Return the pod as the webhook leaves it, or what the webhook has against it."""
+    try:
+        raw = msgspec.json.decode(manifest)
+        msgspec.convert(raw, Pod)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise PodError(f"this is no pod: {error}") from error
+    if raw.get("kind", "Pod") != "Pod":
+        raise PodError(f"this is a {raw['kind']}, not a Pod: give the pod of its template")
+    raw["metadata"] = {**(raw.get("metadata") or {}), "namespace": namespace, "uid": _IMAGINED_UID}
+    raw["metadata"].setdefault("name", raw["metadata"].get("generateName") or "pod")
+    review = Review("admission.k8s.io/v1", "", namespace, msgspec.json.encode(raw))
+    verdict = review_pod(review, source.state.settings, source.state.headroom)
+    if not verdict.allowed:
+        return Pod(), verdict.message
+    apply_patch(raw, verdict.patch)
+    return msgspec.convert(raw, Pod), ""

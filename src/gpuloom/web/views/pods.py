@@ -1,0 +1,93 @@
+"""Pods with cards, and pods that wait for some."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from gpuloom.engine.demand import Demand
+from gpuloom.engine.explanation.study import tell_asks
+from gpuloom.engine.explanation.summing import count_reasons
+from gpuloom.engine.explanation.values import PodName, ReasonCount
+from gpuloom.engine.policies import PolicyError
+from gpuloom.model.want import Headroom
+from gpuloom.web.views.source import Source, Viewer
+from gpuloom.web.views.standing import decided_at, list_given, standing_of
+from gpuloom.web.views.values import PendingView, PodView
+from gpuloom.wire.objects import Pod
+
+
+def list_pods(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[PodView]:
+    """Give the pods that have cards and may be seen, by namespace and name."""
+    held = [
+        one for one in source.state.cluster.ledger if viewer.sees(one.namespace) and namespace in {"", one.namespace}
+    ]
+    for one in sorted(held, key=lambda reservation: (reservation.namespace, reservation.name)):
+        pod = source.state.pods.get(one.uid)
+        usage = [amount for by_card in one.usage_by_vendor().values() for amount in by_card.values()]
+        yield PodView(
+            pod=viewer.name(one.namespace, one.name),
+            uid=one.uid,
+            node=one.node,
+            standing=standing_of(one),
+            since=decided_at(source, one),
+            created=(pod.metadata.creation_timestamp or "") if pod else "",
+            shares=list_given(source, one),
+            memory_mib=sum(amount.memory_mib for amount in usage),
+            cores=sum(amount.cores for amount in usage),
+        )
+
+
+def pending_pods(source: Source) -> list[Pod]:
+    """Return the pods that ask for cards and hold none, those that wait longest first."""
+    state = source.state
+    waiting = [
+        pod
+        for uid, pod in state.pods.items()
+        if not pod.spec.node_name and state.cluster.ledger.find(uid) is None and state.asks_for_cards(pod)
+    ]
+    waiting += [refused.pod for uid, refused in state.refused.items() if uid not in state.pods]
+    return sorted(waiting, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.full_name))
+
+
+def list_pending(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[PendingView]:
+    """Give the pods that wait and may be seen; every different question is asked once."""
+    asked: dict[object, tuple[str, bool, tuple[ReasonCount, ...]]] = {}
+    for pod in pending_pods(source):
+        if viewer.sees(pod.namespace) and namespace in {"", pod.namespace}:
+            yield _view_pending(source, pod, asked)
+
+
+def _view_pending(
+    source: Source, pod: Pod, asked: dict[object, tuple[str, bool, tuple[ReasonCount, ...]]]
+) -> PendingView:
+    refused = source.state.refused.get(pod.metadata.uid)
+    now = source.parts.clocks.monotonic()
+    view = PendingView(
+        pod=PodName(namespace=pod.namespace, name=pod.name),
+        uid=pod.metadata.uid,
+        created=pod.metadata.creation_timestamp or "",
+        waiting_s=round(max(now - refused.since, 0.0), 1) if refused else -1.0,
+    )
+    try:
+        demand = source.state.read_demand(pod)
+    except PolicyError as error:
+        return msgspec.structs.replace(view, headline=str(error))
+    headroom = source.state.headroom(pod.namespace)
+    question = (tuple(container.request for container in demand.containers), demand.phases, demand.selection)
+    key = (question, demand.choice, headroom)
+    if key not in asked:
+        asked[key] = _ask(source, demand, headroom)
+    headline, fits, reasons = asked[key]
+    asks = tuple(tell_asks(demand))
+    return msgspec.structs.replace(view, asks=asks, headline=headline, fits=fits, reasons=reasons)
+
+
+def _ask(source: Source, demand: Demand, headroom: Headroom) -> tuple[str, bool, tuple[ReasonCount, ...]]:
+    decider = source.decider
+    names = source.node_names()
+    decision = decider.decide(demand, decider.look_up(names), headroom=headroom)
+    if decision.node is not None:
+        return f"fits on {decision.node} by now: kube-scheduler has to try it again", True, ()
+    reasons = count_reasons(decision.refusals)
+    words = ", ".join(f"{count.nodes:,} {count.reason}" for count in reasons)
+    return f"fits on none of {len(names):,} nodes: {words}" if names else "there are no nodes", False, reasons

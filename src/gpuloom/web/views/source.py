@@ -1,0 +1,63 @@
+"""Where views read: the parts of a scheduler, live or replayed, and the person who looks."""
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+
+from gpuloom.engine.decision import Decider
+from gpuloom.engine.explanation.values import PodName
+from gpuloom.engine.ledger import Reservation
+from gpuloom.scheduler.parts import Parts
+from gpuloom.scheduler.state import SchedulerState
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """What somebody may see: nodes, the pods of all namespaces, or of some."""
+
+    nodes: bool = True
+    all_pods: bool = True
+    namespaces: Container[str] = frozenset()
+
+    def sees(self, namespace: str) -> bool:
+        """Tell whether the pods of a namespace may be named."""
+        return self.all_pods or namespace in self.namespaces
+
+    def name(self, namespace: str, name: str) -> PodName:
+        """Name a pod, or only say that there is one."""
+        return PodName(namespace=namespace, name=name) if self.sees(namespace) else PodName()
+
+
+EVERYTHING = Viewer()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A scheduler to look at.
+
+    decider  asks over the same cluster with a memory of its own: people's questions must not push out the scheduler's
+    """
+
+    parts: Parts
+    decider: Decider = field(init=False)
+
+    def __post_init__(self) -> None:
+        live = self.parts.state.decider
+        object.__setattr__(self, "decider", Decider(live.cluster, live.profile, live.options, live.rules))
+
+    @property
+    def state(self) -> SchedulerState:
+        """What the scheduler knows."""
+        return self.parts.state
+
+    def node_names(self) -> list[str]:
+        """Return all nodes by name: those that the API server shows and those that have cards."""
+        return sorted({*self.state.nodes, *self.state.cluster.table.positions})
+
+    def holders(self, node: str) -> Iterator[Reservation]:
+        """Give the reservations on a node."""
+        return iter(self.state.cluster.ledger.on_node(node))
+
+    def namespaces(self) -> set[str]:
+        """Return the namespaces of pods that ask for cards or hold some, and of quotas."""
+        held = {reservation.namespace for reservation in self.state.cluster.ledger}
+        return held | {pod.namespace for pod in self.state.pods.values()} | self.parts.quotas.namespaces

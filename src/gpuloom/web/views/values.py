@@ -1,0 +1,186 @@
+"""The structs of the views; their JSON is the API. Memory in MiB, cores in per cent of a card."""
+
+from typing import Literal
+
+from gpuloom.engine.explanation.values import (
+    Amount,
+    Ask,
+    Explanation,
+    Given,
+    PodName,
+    Ranked,
+    ReasonCount,
+    Refused,
+    Value,
+)
+
+Standing = Literal["reserved", "bound"]
+
+
+class Holder(Value, frozen=True, kw_only=True):
+    """A pod on a card: how much of it, for which containers, since when (Unix seconds, 0 if not known)."""
+
+    pod: PodName
+    standing: Standing
+    containers: tuple[str, ...] = ()
+    memory_mib: int = 0
+    cores: int = 0
+    shares: int = 0
+    instance: str = ""
+    since: int = 0
+
+
+class CardView(Value, frozen=True, kw_only=True):
+    """One card and what is given away of it; ``holders`` only where they were asked for."""
+
+    node: str
+    uuid: str
+    vendor: str = ""
+    index: int = 0
+    model: str = ""
+    mode: str = ""
+    numa: int = 0
+    healthy: bool = True
+    cordoned: bool = False
+    shares: Amount
+    memory: Amount
+    cores: Amount
+    holders: tuple[Holder, ...] = ()
+
+
+class LockView(Value, frozen=True, kw_only=True):
+    """Who is being handed to the node's device plugin, since when (RFC 3339)."""
+
+    pod: PodName
+    since: str = ""
+
+
+class NodeView(Value, frozen=True, kw_only=True):
+    """One node with the sums over its cards; ``problem`` says why it has none here, or why no pod comes."""
+
+    name: str
+    cards: int = 0
+    unhealthy: int = 0
+    cordoned: int = 0
+    models: tuple[str, ...] = ()
+    shares: Amount
+    memory: Amount
+    cores: Amount
+    score: float = 0.0
+    pods: int = 0
+    problem: str = ""
+    lock: LockView | None = None
+
+
+class NodeDetail(Value, frozen=True, kw_only=True):
+    """One node and each of its cards with its holders."""
+
+    node: NodeView
+    cards: tuple[CardView, ...] = ()
+
+
+class PodView(Value, frozen=True, kw_only=True):
+    """A pod that has cards; ``since`` is when that was decided (Unix seconds, 0 if not by this process)."""
+
+    pod: PodName
+    uid: str = ""
+    node: str
+    standing: Standing
+    since: int = 0
+    created: str = ""
+    shares: tuple[Given, ...] = ()
+    memory_mib: int = 0
+    cores: int = 0
+
+
+class PendingView(Value, frozen=True, kw_only=True):
+    """A pod without cards that wants some: what it asks for and why it waits, as of now.
+
+    ``waiting_s`` are seconds since it was first refused, -1 where this scheduler was not asked about it yet.
+    """
+
+    pod: PodName
+    uid: str = ""
+    created: str = ""
+    waiting_s: float = -1.0
+    asks: tuple[Ask, ...] = ()
+    headline: str = ""
+    fits: bool = False
+    reasons: tuple[ReasonCount, ...] = ()
+
+
+class QuotaView(Value, frozen=True, kw_only=True):
+    """One resource of one namespace: how much its pods hold, and how much they may (absent: no limit)."""
+
+    namespace: str
+    resource: str
+    used: int
+    limit: int | None = None
+
+
+class ModelView(Value, frozen=True, kw_only=True):
+    """All cards of one model."""
+
+    model: str
+    cards: int
+    nodes: int
+    shares: Amount
+    memory: Amount
+    cores: Amount
+
+
+class Overview(Value, frozen=True, kw_only=True):
+    """The cluster in one look."""
+
+    version: str
+    scheduler: str
+    in_charge: bool
+    obstacle: str = ""
+    nodes: int
+    nodes_with_cards: int
+    cards: int
+    unhealthy: int
+    cordoned: int
+    idle: int
+    shares: Amount
+    memory: Amount
+    cores: Amount
+    pods_bound: int
+    pods_reserved: int
+    pods_pending: int
+    models: tuple[ModelView, ...] = ()
+
+
+class DecisionView(Value, frozen=True, kw_only=True):
+    """A decision as it was made; ``node`` is empty where none fitted. Lists of names may be cut."""
+
+    number: int
+    at: str
+    pod: PodName
+    node: str = ""
+    candidates: int = 0
+    fitting: int = 0
+    shares: tuple[Given, ...] = ()
+    ranking: tuple[Ranked, ...] = ()
+    reasons: tuple[ReasonCount, ...] = ()
+    refused: tuple[Refused, ...] = ()
+
+
+class NodeRoom(Value, frozen=True, kw_only=True):
+    """How many more such pods a node has room for."""
+
+    node: str
+    pods: int
+
+
+class Fits(Value, frozen=True, kw_only=True):
+    """Would it fit, where, how many; ``denied`` is what the webhook would say against it.
+
+    ``pods`` says how many fit, ``is_least`` that counting ended there.
+    """
+
+    denied: str = ""
+    pods: int = 0
+    is_least: bool = False
+    rooms: tuple[NodeRoom, ...] = ()
+    explanation: Explanation | None = None

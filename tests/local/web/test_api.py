@@ -1,0 +1,154 @@
+import msgspec
+import pytest
+from local.web.conftest import Pages
+
+from gpuloom.engine.explanation import Explanation
+from gpuloom.local.manifests import pod_manifest
+from gpuloom.scheduler.recording.lines import decode_line
+from gpuloom.scheduler.server import ServerError
+from gpuloom.web import WebPart, WebSettings
+from gpuloom.web.rights import REMEMBERED_S
+
+
+def only_pods_of(namespace: str):
+    return lambda verb, resource, where: (verb, resource, where) == ("list", "pods", namespace)
+
+
+async def test_the_overview_sums_up_cards_and_pods(pages: Pages) -> None:
+    await pages.site.choose(await pages.site.submit())
+    seen = await pages.see("/overview")
+    assert seen["memory"] == {"used": 3000, "total": 10000}
+    assert (seen["cards"], seen["podsReserved"], seen["models"][0]["model"]) == (1, 1, "NVIDIA A40")
+
+
+async def test_a_card_shows_who_is_on_it(pages: Pages) -> None:
+    await pages.site.choose(await pages.site.submit("holder"))
+    seen = await pages.see("/cards/GPU-n1-0")
+    (holder,) = seen["holders"]
+    assert holder["pod"] == {"namespace": "default", "name": "holder"}
+    assert (holder["memoryMib"], holder["standing"], holder["containers"]) == (3000, "reserved", ["main"])
+
+
+async def test_a_node_without_cards_says_why(pages: Pages) -> None:
+    await pages.site.register("empty", text="[]")
+    items = (await pages.see("/nodes"))["items"]
+    problems = {node["name"]: node.get("problem", "") for node in items}
+    assert "names no card" in problems["empty"]
+    assert problems["n1"] == ""
+
+
+async def test_a_pod_that_waits_says_what_it_asks_and_why(pages: Pages) -> None:
+    assert await pages.site.choose(await pages.site.submit("big", memory_mib=20000)) is None
+    (waiting,) = (await pages.see("/pending"))["items"]
+    assert waiting["pod"]["name"] == "big"
+    assert waiting["reasons"][0]["reason"] == "CardInsufficientMemory"
+    assert waiting["waitingS"] >= 0
+
+
+async def test_an_explanation_is_the_engines_value(pages: Pages) -> None:
+    await pages.site.choose(await pages.site.submit("big", memory_mib=20000))
+    seen = msgspec.convert(await pages.see("/explain/default/big"), Explanation)
+    assert (seen.outcome, seen.nodes[0].cards[0].why) == ("does not fit", "asks 20,000 MiB; 10,000 of 10,000 free")
+
+
+async def test_a_node_that_kube_scheduler_left_out_is_told(pages: Pages) -> None:
+    await pages.site.register("n2")
+    await pages.site.choose(await pages.site.submit("big", memory_mib=20000), "n1")
+    seen = await pages.see("/explain/default/big")
+    (left_out,) = [node for node in seen["nodes"] if node["name"] == "n2"]
+    assert "kube-scheduler did not offer the node" in left_out["causes"][0]
+
+
+async def test_an_unknown_pod_is_not_found(pages: Pages) -> None:
+    status, seen = await pages.get("/explain/default/nobody")
+    assert (status, seen["reason"]) == (404, "NotFound")
+    assert "default/nobody" in seen["message"]
+
+
+async def test_fits_counts_how_many_there_is_room_for(pages: Pages) -> None:
+    status, seen = await pages.post("/fits?namespace=default", pod_manifest("x", memory_mib=3000))
+    assert status == 200
+    assert (seen["pods"], seen["rooms"]) == (3, [{"node": "n1", "pods": 3}])
+
+
+async def test_fits_completes_the_pod_as_the_webhook_would(pages: Pages) -> None:
+    manifest = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpumem": "3000"}}}]}}
+    _, seen = await pages.post("/fits", manifest)
+    assert seen["explanation"]["asks"][0]["memoryMib"] == 3000
+
+
+async def test_fits_tells_what_the_webhook_has_against_it(pages: Pages) -> None:
+    _, seen = await pages.post("/fits", {"spec": {"containers": []}})
+    assert seen["denied"] == "pod has no containers"
+
+
+async def test_what_is_no_pod_is_refused(pages: Pages) -> None:
+    status, seen = await pages.post("/fits", {"kind": "Deployment"})
+    assert (status, seen["message"]) == (400, "this is a Deployment, not a Pod: give the pod of its template")
+
+
+async def test_decisions_are_told_newest_first(pages: Pages) -> None:
+    await pages.site.choose(await pages.site.submit("small"))
+    await pages.site.choose(await pages.site.submit("big", memory_mib=20000))
+    items = (await pages.see("/decisions"))["items"]
+    assert [(one["pod"]["name"], one.get("node", "")) for one in items] == [("big", ""), ("small", "n1")]
+    one = await pages.see(f"/decisions/{items[0]['number']}")
+    assert one["refused"][0]["text"] == "1/1 CardInsufficientMemory"
+
+
+async def test_a_recording_ends_with_the_question(pages: Pages) -> None:
+    await pages.site.choose(await pages.site.submit("big", memory_mib=20000))
+    headers = {"Authorization": f"Bearer {pages.site.server.token}"}
+    async with pages.session.get(f"{pages.part.url}/api/v1/recording?pod=default/big", headers=headers) as reply:
+        lines = (await reply.read()).splitlines()
+    kinds = [type(decode_line(line)).__name__ for line in lines]
+    assert (kinds[0], kinds[-1]) == ("SettingsLine", "FilterLine")
+
+
+@pytest.mark.parametrize("token", ["", "wrong"])
+async def test_nobody_comes_in_without_a_good_token(pages: Pages, token: str) -> None:
+    async with pages.session.get(
+        f"{pages.part.url}/api/v1/overview", headers={"Authorization": f"Bearer {token}"} if token else {}
+    ) as reply:
+        assert reply.status == 401
+
+
+async def test_who_may_not_list_nodes_sees_none(pages: Pages) -> None:
+    somebody = pages.site.server.accounts.add("somebody", only_pods_of("default"))
+    for path in ("/overview", "/nodes", "/cards", "/nodes/n1"):
+        assert (await pages.get(path, who=somebody))[0] == 403
+
+
+async def test_pods_of_other_namespaces_are_left_out(pages: Pages) -> None:
+    await pages.site.choose(await pages.site.submit("theirs"))
+    somebody = pages.site.server.accounts.add("somebody", only_pods_of("other"))
+    assert (await pages.see("/pods", who=somebody))["items"] == []
+    assert (await pages.get("/explain/default/theirs", who=somebody))[0] == 403
+
+
+async def test_the_proxys_header_signs_in_as_well(pages: Pages) -> None:
+    headers = {"X-Gpuloom-Token": pages.site.server.token}
+    async with pages.session.get(f"{pages.part.url}/api/v1/overview", headers=headers) as reply:
+        assert reply.status == 200
+
+
+async def test_the_api_server_is_asked_once_for_many_requests(pages: Pages) -> None:
+    asked = []
+    create = pages.site.client.create
+
+    async def count(resource, body, **kind):
+        asked.append(resource.kind)
+        return await create(resource, body, **kind)
+
+    pages.site.client.create = count  # type: ignore[method-assign]
+    for _ in range(5):
+        await pages.see("/overview")
+    assert sorted(asked) == ["SubjectAccessReview", "SubjectAccessReview", "TokenReview"]
+    assert REMEMBERED_S <= 10
+
+
+async def test_an_address_beyond_loopback_needs_a_certificate(pages: Pages) -> None:
+    site = pages.site
+    with pytest.raises(ServerError, match="--web-bind"):
+        async with WebPart(WebSettings(web_bind="0.0.0.0:0"), site.process.parts, site.client):
+            pass
