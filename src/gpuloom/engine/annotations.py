@@ -10,6 +10,8 @@ from gpuloom.wire.mig import decode_mig_allocations, encode_mig_allocations
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import decode_shares, encode_shares
 
+_LONGEST_TIME = 18
+
 
 def write_decision(reservation: Reservation, profile: Profile) -> dict[str, str | None]:
     """Return the annotations of a decision; None is one that must vanish."""
@@ -24,6 +26,12 @@ def write_decision(reservation: Reservation, profile: Profile) -> dict[str, str 
     if write.instances:
         annotations[write.instances] = encode_mig_allocations(reservation.instances) if reservation.instances else None
     return annotations
+
+
+def read_decided_at(pod: Pod) -> int:
+    """Read when a pod was given its cards, in Unix seconds; 0 when its annotation does not say."""
+    text = pod.annotations.get(VGPU_TIME, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_TIME else 0
 
 
 def read_shares(pod: Pod, profile: Profile) -> PodShares:

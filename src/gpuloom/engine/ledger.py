@@ -40,7 +40,7 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
     """What one pod holds on one node.
 
     since       seconds of the caller's monotonic clock
-    decided_at  Unix seconds of the decision, 0 when it was not made here
+    decided_at  Unix seconds of the decision, 0 when nobody says
     instances   parts of divided cards that stand in an annotation of their own
     """
 

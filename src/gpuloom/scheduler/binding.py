@@ -7,7 +7,7 @@ own: a caller who hangs up ends the waiting, never a write that is under way.
 import asyncio
 from dataclasses import dataclass
 
-from gpuloom.engine.annotations import read_shares, write_decision
+from gpuloom.engine.annotations import read_decided_at, read_shares, write_decision
 from gpuloom.engine.demand import read_phases
 from gpuloom.engine.exactness import fits_exactly
 from gpuloom.engine.ledger import Reservation, Standing
@@ -21,7 +21,7 @@ from gpuloom.scheduler.settlement import BindingWriter, BindRefusedError
 from gpuloom.scheduler.state import NOT_LISTED, SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import BindArgs
-from gpuloom.wire.keys import BIND_PHASE, BIND_TIME, PHASE_ALLOCATING, VGPU_NODE, VGPU_TIME
+from gpuloom.wire.keys import BIND_PHASE, BIND_TIME, PHASE_ALLOCATING, VGPU_NODE
 from gpuloom.wire.objects import Pod
 
 CLOSING_S = WRITE_DEADLINE_S + 1.0
@@ -206,7 +206,6 @@ class Binder:
             shares = read_shares(pod, self._state.settings.profile)
         except WireError:
             return None
-        decided_at = pod.annotations.get(VGPU_TIME, "")
         reservation = Reservation(
             uid=pod.metadata.uid,
             namespace=pod.namespace,
@@ -216,7 +215,7 @@ class Binder:
             phases=read_phases(pod),
             standing=Standing.ASSUMED,
             since=self._clocks.monotonic(),
-            decided_at=int(decided_at) if decided_at.isdecimal() else self._clocks.unix,
+            decided_at=read_decided_at(pod) or self._clocks.unix,
         )
         return self._state.cluster.assume(reservation) if fits_exactly(self._state.cluster.table, reservation) else None
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import structlog
 
-from gpuloom.engine.annotations import read_instances, read_shares
+from gpuloom.engine.annotations import read_decided_at, read_instances, read_shares
 from gpuloom.engine.demand import read_phases
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.model.share import PodShares
@@ -130,6 +130,7 @@ class PodBook:
             phases=read_phases(pod),
             standing=Standing.CONFIRMED,
             since=self._clock(),
+            decided_at=read_decided_at(pod),
             instances=read_instances(pod, self._state.settings.profile),
         )
 

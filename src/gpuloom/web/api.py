@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import web
 
 from gpuloom.engine.explanation import STANDARD, Depth
+from gpuloom.kube import PODS, ApiError, NotFoundError
 from gpuloom.web.pages import collect, finish
 from gpuloom.web.rights import Rights, RightsError, SignInError, User
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
@@ -171,7 +172,7 @@ class Api:
         return view_decision(decided, most_names=_MOST_NODES)
 
     async def _explain(self, request: web.Request, viewer: Viewer) -> Any:
-        pod = self._pod(request.match_info["namespace"], request.match_info["pod"], viewer)
+        pod = await self._pod(request.match_info["namespace"], request.match_info["pod"], viewer)
         return await finish(explain_pod(self.source, viewer, pod, read_depth(request)))
 
     async def _fits(self, request: web.Request, viewer: Viewer) -> Any:
@@ -189,17 +190,25 @@ class Api:
         if not viewer.all_pods:
             raise RefusedError(403, "a recording tells of all pods: it needs the right to list pods in all namespaces")
         namespace, _, name = request.query.get("pod", "").partition("/")
-        pod = self._pod(namespace, name, viewer) if name else None
+        pod = await self._pod(namespace, name, viewer) if name else None
         lines = await collect(list_lines(self.source, pod))
         disposition = {"Content-Disposition": 'attachment; filename="gpuloom.jsonl"'}
         return web.Response(body=b"".join(lines), content_type="application/jsonl", headers=disposition)
 
-    def _pod(self, namespace: str, name: str, viewer: Viewer) -> Pod:
+    async def _pod(self, namespace: str, name: str, viewer: Viewer) -> Pod:
+        """Find a pod; of bound ones the scheduler keeps too little to tell what they asked for."""
         _need_pods(viewer, namespace)
         pod = find_pod(self.source, namespace, name)
         if pod is None:
             raise RefusedError(404, f"the scheduler knows no pod {namespace}/{name} that asks for cards")
-        return pod
+        if pod.containers:
+            return pod
+        try:
+            return await self.source.parts.client.get(PODS, name, namespace=namespace)
+        except NotFoundError as error:
+            raise RefusedError(404, str(error)) from error
+        except ApiError as error:
+            raise RefusedError(503, str(error)) from error
 
 
 def read_token(request: web.Request) -> str:

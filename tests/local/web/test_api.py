@@ -1,5 +1,6 @@
 import msgspec
 import pytest
+from local.scheduler.clock import poll
 from local.web.conftest import Pages
 
 from gpuloom.engine.explanation import Explanation
@@ -152,3 +153,15 @@ async def test_an_address_beyond_loopback_needs_a_certificate(pages: Pages) -> N
     with pytest.raises(ServerError, match="--web-bind"):
         async with WebPart(WebSettings(web_bind="0.0.0.0:0"), site.process.parts, site.client):
             pass
+
+
+async def test_a_bound_pod_tells_what_it_asked_for_and_has(pages: Pages) -> None:
+    pod = await pages.site.submit("runs")
+    await pages.site.choose(pod)
+    await pages.site.call(
+        "bind", {"PodName": "runs", "PodNamespace": "default", "PodUID": pod.metadata.uid, "Node": "n1"}
+    )
+    await poll(lambda: bool(pages.site.process.state.pods[pod.metadata.uid].spec.node_name))
+    seen = await pages.see("/explain/default/runs")
+    assert (seen["outcome"], seen["held"]["node"], seen["held"]["shares"][0]["memoryMib"]) == ("bound", "n1", 3000)
+    assert seen["nodes"][0]["cards"][0]["chosen"]

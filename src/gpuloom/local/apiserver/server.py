@@ -120,7 +120,7 @@ class LocalApiServer:
         await self._stack.aclose()
 
     def write_kubeconfig(self, path: Path, *, token: str = "") -> None:
-        """Write a kubeconfig for this server, mode 0600, for the administrator unless a token is given; raises OSError."""
+        """Write a kubeconfig for this server, mode 0600: the administrator's without a token; raises OSError."""
         write_kubeconfig(path, url=self.url, ca_pem=self.ca_pem, token=token or self.token)
 
     async def _listen(self, runner: web.AppRunner) -> None:

@@ -9,7 +9,7 @@ from gpuloom.engine.ledger import Reservation, card_id
 from gpuloom.engine.table import NOBODY
 from gpuloom.scheduler.absence import tell_bar
 from gpuloom.web.views.source import Source, Viewer
-from gpuloom.web.views.standing import container_names, decided_at, standing_of
+from gpuloom.web.views.standing import container_names, standing_of
 from gpuloom.web.views.values import CardView, Holder, LockView, NodeDetail, NodeView
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import NODE_LOCK
@@ -110,7 +110,7 @@ def _view_holder(source: Source, viewer: Viewer, uuid: str, held: Reservation) -
         cores=sum(usage.cores for usage in mine),
         shares=sum(usage.slots for usage in mine),
         instance=", ".join(part.profile for part in held.instances if part.gpu_uuid == uuid),
-        since=decided_at(source, held),
+        since=held.decided_at,
     )
 
 

@@ -11,7 +11,7 @@ from gpuloom.engine.explanation.values import PodName, ReasonCount
 from gpuloom.engine.policies import PolicyError
 from gpuloom.model.want import Headroom
 from gpuloom.web.views.source import Source, Viewer
-from gpuloom.web.views.standing import decided_at, list_given, standing_of
+from gpuloom.web.views.standing import list_given, standing_of
 from gpuloom.web.views.values import PendingView, PodView
 from gpuloom.wire.objects import Pod
 
@@ -22,15 +22,13 @@ def list_pods(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[P
         one for one in source.state.cluster.ledger if viewer.sees(one.namespace) and namespace in {"", one.namespace}
     ]
     for one in sorted(held, key=lambda reservation: (reservation.namespace, reservation.name)):
-        pod = source.state.pods.get(one.uid)
         usage = [amount for by_card in one.usage_by_vendor().values() for amount in by_card.values()]
         yield PodView(
             pod=viewer.name(one.namespace, one.name),
             uid=one.uid,
             node=one.node,
             standing=standing_of(one),
-            since=decided_at(source, one),
-            created=(pod.metadata.creation_timestamp or "") if pod else "",
+            since=one.decided_at,
             shares=list_given(source, one),
             memory_mib=sum(amount.memory_mib for amount in usage),
             cores=sum(amount.cores for amount in usage),

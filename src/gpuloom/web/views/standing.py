@@ -5,7 +5,6 @@ from gpuloom.engine.ledger import Reservation
 from gpuloom.engine.ledger import Standing as LedgerStanding
 from gpuloom.web.views.source import Source
 from gpuloom.web.views.values import Standing
-from gpuloom.wire.keys import VGPU_TIME
 
 
 def standing_of(held: Reservation) -> Standing:
@@ -17,15 +16,6 @@ def container_names(source: Source, held: Reservation) -> list[str]:
     """Return the names of a pod's containers in the order of its shares, empty if the pod is not known."""
     pod = source.state.pods.get(held.uid)
     return [container.name for container in pod.all_containers] if pod else []
-
-
-def decided_at(source: Source, held: Reservation) -> int:
-    """Return when the pod got its cards, in Unix seconds: as decided here, or as its annotation says; 0 if unknown."""
-    if held.decided_at:
-        return held.decided_at
-    pod = source.state.pods.get(held.uid)
-    text = pod.annotations.get(VGPU_TIME, "") if pod else ""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else 0
 
 
 def list_given(source: Source, held: Reservation) -> tuple[Given, ...]:

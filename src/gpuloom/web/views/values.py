@@ -80,14 +80,16 @@ class NodeDetail(Value, frozen=True, kw_only=True):
 
 
 class PodView(Value, frozen=True, kw_only=True):
-    """A pod that has cards; ``since`` is when that was decided (Unix seconds, 0 if not by this process)."""
+    """A pod that has cards; ``since`` is when that was decided (Unix seconds, 0 if not known).
+
+    Containers are named while the pod is not bound, later numbered: ``#0`` is the first, init containers come first.
+    """
 
     pod: PodName
     uid: str = ""
     node: str
     standing: Standing
     since: int = 0
-    created: str = ""
     shares: tuple[Given, ...] = ()
     memory_mib: int = 0
     cores: int = 0
