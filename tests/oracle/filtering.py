@@ -14,7 +14,7 @@ from oracle.records import Cluster, RegisteredNode, Request, container_kinds
 from oracle.registration import RegistrationError, read_cards
 from oracle.scores import Weights, WeightsError, read_weights
 from oracle.settings import Settings
-from oracle.usage import node_usage
+from oracle.usage import group_by_node, node_usage
 
 UNREGISTERED = "node unregistered"
 
@@ -28,7 +28,11 @@ def filter_pod(cluster: Cluster, pod: Pod, node_names: Sequence[str], settings: 
         return _without_request(settings)
     others = cluster.without(pod.metadata.uid)  # step 3
     known = [name for name in dict.fromkeys(node_names) if name in others.nodes]
-    candidates = {name: _with_usage(name, others, settings) for name in known}  # step 4
+    pods_by_node = group_by_node(others.pods.values())
+    candidates = {
+        name: (others.nodes[name], node_usage(others.nodes[name].cards, pods_by_node.get(name, ()), settings))
+        for name in known
+    }  # step 4
     failed = {name: UNREGISTERED for name in node_names if name not in others.nodes}
     try:
         weights = read_weights(pod.annotations)  # step 5
@@ -87,11 +91,6 @@ def fit_candidates(
         except UnfitError as error:
             outcome[name] = str(error)
     return outcome
-
-
-def _with_usage(name: str, cluster: Cluster, settings: Settings) -> Candidate:
-    node = cluster.nodes[name]
-    return node, node_usage(name, node.cards, cluster.pods.values(), settings)
 
 
 def _decide(

@@ -28,9 +28,11 @@ def quota_used(cluster: Cluster, namespace: str) -> tuple[int, int]:
 
 def quota_allows(cluster: Cluster, namespace: str, memory_mib: int, cores: int, settings: Settings) -> bool:
     """Test whether a demand fits beside what is used; equality fits."""
-    used_mib, used_cores = quota_used(cluster, namespace)
     memory_limit = quota_limit(cluster, namespace, settings.devices.memory_name)
     core_limit = quota_limit(cluster, namespace, settings.devices.core_name)
+    if memory_limit is None and core_limit is None:
+        return True
+    used_mib, used_cores = quota_used(cluster, namespace)
     if memory_limit is not None and used_mib + memory_mib > memory_limit * settings.devices.factor:
         return False
     return core_limit is None or used_cores + cores <= core_limit

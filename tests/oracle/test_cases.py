@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from oracle.cases import Case, case_from_seed
 from oracle.replay import Replay
 from oracle.strategies import cases
-from oracle.usage import node_usage
+from oracle.usage import group_by_node, node_usage
 
 REASONS = {
     "CardNotHealth",
@@ -71,7 +71,8 @@ def overcommitted_cards(seed: int) -> list[str]:
         if node is None:
             continue
         cluster = replay.cluster
-        for device in node_usage(node, cluster.nodes[node].cards, cluster.pods.values(), replay.settings):
+        pods_by_node = group_by_node(cluster.pods.values())
+        for device in node_usage(cluster.nodes[node].cards, pods_by_node.get(node, ()), replay.settings):
             card = device.card
             full = device.usedmem > card.devmem or device.usedcores > card.devcore or device.used > card.count
             if full and card.mode != "mig" and f"{card.id}," in shares:

@@ -9,10 +9,18 @@ from oracle.records import AllocatedDevice, CountedPod, RegisteredCard
 from oracle.settings import Settings
 
 
-def node_usage(name: str, cards: Iterable[RegisteredCard], pods: Iterable[CountedPod], settings: Settings) -> NodeUsage:
+def group_by_node(pods: Iterable[CountedPod]) -> dict[str, list[CountedPod]]:
+    """Return the counted pods of each node."""
+    grouped: dict[str, list[CountedPod]] = {}
+    for pod in pods:
+        grouped.setdefault(pod.node, []).append(pod)
+    return grouped
+
+
+def node_usage(cards: Iterable[RegisteredCard], pods: Iterable[CountedPod], settings: Settings) -> NodeUsage:
     """Return the snapshot of a node with the counted pods on it, in order of pod UID (4.3 steps 2 and 3)."""
     node = idle_usage(cards)
-    for pod in sorted((pod for pod in pods if pod.node == name), key=lambda pod: pod.pod.metadata.uid):
+    for pod in sorted(pods, key=lambda pod: pod.pod.metadata.uid):
         for device in usage_of(pod):
             _count(node, device, settings)
         entries = [device for container in pod.devices for device in container]

@@ -52,5 +52,6 @@ def build_app() -> App:
     )
     app.command("gpuloom.cli.snapshot:run_snapshot", name="snapshot", help="Print a live cluster as a recording.")
     app.command("gpuloom.cli.demo:run_demo", name="demo", help="Show a small cluster with simulated cards at work.")
+    app.command("gpuloom.cli.bench:run_bench", name="bench", help="Measure how fast gpuloom schedules (in a checkout).")
     app.command("gpuloom.cli.version:print_version", name="version", help="Print the version.")
     return app

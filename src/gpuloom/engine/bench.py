@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpuloom.engine.partitions import Partition
 from gpuloom.model.cards import Cards
 from gpuloom.wire.pairscores import PairScores
@@ -16,6 +18,11 @@ class Bench:
     uuids: Sequence[str]
     partitions: dict[int, Partition]
     pair_scores: PairScores
+
+    def frozen(self) -> "Bench":
+        """Return a bench that later changes of the table do not show in."""
+        every = np.arange(len(self.cards))
+        return Bench(self.cards.rows(every), self.uuids, self.partitions, self.pair_scores)
 
     def copy(self) -> "Bench":
         """Return a bench whose usage may change without touching this one."""

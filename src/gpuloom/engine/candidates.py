@@ -27,9 +27,11 @@ class Candidates:
 
 def look_up(table: CardTable, names: Sequence[str]) -> Candidates:
     """Find the positions of nodes."""
-    names = tuple(dict.fromkeys(names))
     positions = np.fromiter(map(table.positions.get, names, repeat(NOBODY)), np.int64, len(names))
-    if positions.all():
+    counts = np.bincount(positions, minlength=1)
+    if not counts[NOBODY] and counts.max(initial=0) <= 1:
         return Candidates(positions, ())
-    unknown = tuple(name for name, position in zip(names, positions.tolist(), strict=True) if position == NOBODY)
-    return Candidates(positions[positions != NOBODY], unknown)
+    # Rare: names that are repeated, or nodes without cards.
+    places = dict(zip(names, positions.tolist(), strict=True))
+    unknown = tuple(name for name, position in places.items() if position == NOBODY)
+    return Candidates(np.array([place for place in places.values() if place != NOBODY], np.int64), unknown)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gpuloom.engine.bench import Bench
 from gpuloom.engine.candidates import Candidates, look_up
 from gpuloom.engine.cluster import Cluster
 from gpuloom.engine.demand import Demand
@@ -20,7 +21,8 @@ from gpuloom.engine.policies import SPREAD
 from gpuloom.engine.ranking import UNFIT, Ranking
 from gpuloom.engine.rules import RuleOrder
 from gpuloom.engine.scores import Scores
-from gpuloom.engine.table import CardTable, NodeCards
+from gpuloom.engine.table import CardTable, NodeCards, Snapshot
+from gpuloom.engine.trials import Trials, kind_of
 from gpuloom.engine.verdicts import Shape, VerdictMemory, Verdicts
 from gpuloom.model.cards import UNDIVIDED, Flags, Ints
 from gpuloom.model.mig import MigAllocation
@@ -28,10 +30,8 @@ from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
 from gpuloom.model.request import Request
 from gpuloom.model.share import ContainerShares
-from gpuloom.model.want import Headroom, Want
+from gpuloom.model.want import UNBOUNDED, Headroom, Want
 from gpuloom.vendors.profile import Profile
-
-UNBOUNDED = Headroom()
 
 
 @dataclass(slots=True)
@@ -158,15 +158,17 @@ class _Query:
         scores = self.table.node_scores[candidates.known]
         ranks = np.where(refused, UNFIT, -scores if self._is_spread else scores)
         decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), {})
-        order = iter(decision.fitting.best_first())
-        for position in order:
-            placement = self._place(self.table, position)
-            if isinstance(placement, Placement):
-                self._settle(decision, position, placement)
+        trials = self._recall_trials()
+        while (best := decision.fitting.best()) is not None:
+            answer: Placement | Refusal | None = trials.answers.get(best)
+            if answer is None:
+                answer = self._place(self.table.bench(best))
+            if isinstance(answer, Placement):
+                self._settle(decision, best, answer)
+                decision.rest = self._try_others(decision, self.table.snapshot(), trials)
                 break
-            self._strike(decision, position, placement)
-        rest = list(order)
-        decision.rest = self._place_rest(decision, self.table.snapshot(), rest) if rest else None
+            trials.answers[best] = answer
+            self._strike(decision, best, answer)
         return decision
 
     def _explain(self, decision: Decision, candidates: Candidates, verdicts: Verdicts, refused: Flags) -> None:
@@ -195,12 +197,24 @@ class _Query:
         decision.refusals[self.table.names[position]] = refusal
         decision.fitting.strike(position)
 
-    def _place_rest(self, decision: Decision, table: CardTable, positions: Sequence[int]) -> Iterator[None]:
-        for position in positions:
-            placement = self._place(table, position)
-            if isinstance(placement, Refusal):
-                self._strike(decision, position, placement)
+    def _try_others(self, decision: Decision, snapshot: Snapshot, trials: Trials) -> Iterator[None]:
+        """Try the nodes that are not known to refuse: they are worse than the chosen one, but count."""
+        for position in decision.fitting.all():
+            if snapshot.has_changed(position):
+                answer = _refusal_of(self._place(snapshot.bench(position)))
+            else:
+                if position not in trials.answers:
+                    trials.answers[position] = _refusal_of(self._place(snapshot.bench(position)))
+                answer = trials.answers[position]
+            if answer is not None:
+                self._strike(decision, position, answer)
             yield
+
+    def _recall_trials(self) -> Trials:
+        if self.headroom != UNBOUNDED or self.demand.selection.names_uuids:
+            # What a quota leaves changes with every pod of its namespace, and cards are hardly named twice.
+            return Trials()
+        return self.memory.recall_trials(self.table, kind_of(self.demand))
 
     def _placed_first(self) -> Request:
         """The request that is placed before all others: for it the table as it stands is the whole truth."""
@@ -253,22 +267,21 @@ class _Query:
 
     def _place_plain(self, position: int, verdicts: Verdicts) -> Placement | Refusal:
         """Place the pod on a node of which the column tells that it fits."""
-        bench = self.table.bench(position)
-        if bench.partitions or self.demand.choice.card_policy.topology:
-            return self._place(self.table, position)
         rows = self.table.rows_of(position)
-        want = verdicts.want(rows)
-        containers = [Container(asked.phase, want if asked.request else None) for asked in self.demand.containers]
-        return self._make_placer().place_plain(bench, containers, verdicts.column[rows])
+        if self.demand.choice.card_policy.topology or self.table.has_divided(rows):
+            return self._place(self.table.bench(position))
+        cards, wants = self.table.cards_of(position), verdicts.wants(position, rows)
+        verdict = verdicts.column[rows].tolist()
+        shares = self._make_placer().place_plain(cards, self.table.uuids[rows], wants, verdict)
+        return Placement(tuple([shares if asked.request else () for asked in self.demand.containers]), ())
 
-    def _place(self, table: CardTable, position: int) -> Placement | Refusal:
+    def _place(self, bench: Bench) -> Placement | Refusal:
         """Try the pod on one node."""
-        rows = table.rows_of(position)
         containers = [
-            Container(asked.phase, self._ask(table, asked.request, rows) if asked.request else None)
+            Container(asked.phase, self._ask(bench, asked.request) if asked.request else None)
             for asked in self.demand.containers
         ]
-        return self._make_placer().place(table.bench(position), containers)
+        return self._make_placer().place(bench, containers)
 
     def _make_placer(self) -> Placer:
         return Placer(
@@ -279,13 +292,18 @@ class _Query:
             headroom=self.headroom,
         )
 
-    def _ask(self, table: CardTable, request: Request, rows: slice) -> Want:
+    def _ask(self, bench: Bench, request: Request) -> Want:
         return make_want(
-            table,
-            rows,
+            bench.cards,
+            bench.uuids,
+            self.table.kinds,
             request,
             self.demand.selection,
             mutex=self.demand.choice.card_policy.mutex,
             headroom=UNBOUNDED,
             score_slots=self.memory.score_slots,
         )
+
+
+def _refusal_of(answer: Placement | Refusal) -> Refusal | None:
+    return answer if isinstance(answer, Refusal) else None

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
+import msgspec
+
 from gpuloom.engine.options import Options
 from gpuloom.engine.policies import CardPolicy, Weights, read_card_policy, read_weights
 from gpuloom.model.mig import MIG_MODE
@@ -34,8 +36,7 @@ class ContainerDemand:
     request: Request | None
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True, gc=False):
     """The cards that a pod's own annotations accept, as written (scheduler 6.2).
 
     None where the pod does not care. A list that names nothing, such as ``","``, accepts nothing. The mode must contain

@@ -7,7 +7,7 @@ from gpuloom.engine.bench import Bench
 from gpuloom.engine.demand import Choice, Phase
 from gpuloom.engine.partitions import Taken
 from gpuloom.engine.rules import Positions, RuleOrder, combine, judge
-from gpuloom.engine.scores import order_cards
+from gpuloom.engine.scores import order_cards, order_few
 from gpuloom.engine.usage import NOTHING, Usage, collapse
 from gpuloom.engine.walk import Terms, Trail, walk
 from gpuloom.model.cards import Cards, Ints
@@ -56,15 +56,18 @@ class Placer:
     takes_instances: bool
     headroom: Headroom
 
-    def place_plain(self, bench: Bench, containers: Sequence[Container], verdict: Positions) -> Placement:
-        """Place the only container that wants cards, where the verdicts on the single cards say that it fits."""
-        placed: list[ContainerShares] = [()] * len(containers)
-        for position, container in enumerate(containers):
-            if container.want is not None:
-                rows = self._order(bench, container.want)
-                chosen = rows[verdict[rows] == 0][: container.want.cards].tolist()
-                placed[position] = tuple([self._share(bench, row, container.want) for row in chosen])
-        return Placement(tuple(placed), ())
+    def place_plain(
+        self, cards: Sequence[Cards], uuids: Sequence[str], wants: Sequence[Want], verdicts: Sequence[int]
+    ) -> ContainerShares:
+        """Choose among cards of plain numbers those that no verdict rejects; there are enough of them."""
+        free = [place for place, verdict in enumerate(verdicts) if not verdict]
+        order = order_few(cards, wants, self.choice.card_policy.order, self.choice.weights, free)
+        return tuple(
+            [
+                Share(uuids[place], self.vendor, int(wants[place].memory_mib), wants[place].cores)
+                for place in order[: wants[0].cards]
+            ]
+        )
 
     def place(self, bench: Bench, containers: Sequence[Container]) -> Placement | Refusal:
         """Place all containers, or say why the first that does not fit does not.

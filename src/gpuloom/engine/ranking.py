@@ -24,33 +24,32 @@ class Ranking:
         self._positions = positions
         self._ranks = ranks
         self._sign = -1 if spread else 1
-        self._struck: set[int] = set()
 
     def __len__(self) -> int:
-        return int(np.count_nonzero(self._ranks != UNFIT)) - len(self._struck)
+        return int(np.count_nonzero(self._ranks != UNFIT))
 
     def best(self) -> int | None:
         """Return the position of the best node, None when none fits."""
         if not len(self._ranks):
             return None
-        at = int(np.argmax(self._ranks))
+        at = int(self._ranks.argmax())
         return None if self._ranks[at] == UNFIT else int(self._positions[at])
 
-    def best_first(self) -> list[int]:
-        """Return the positions of the nodes that fit, best first."""
-        order: list[int] = self._positions[self._order()].tolist()
-        return order
+    def all(self) -> list[int]:
+        """Return the positions of the nodes that fit, in the order in which they were named."""
+        fitting: list[int] = self._positions[self._ranks != UNFIT].tolist()
+        return fitting
 
     def strike(self, position: int) -> None:
         """Take a node out: it does not fit after all."""
-        self._struck.add(position)
+        self._ranks[self._positions == position] = UNFIT
 
     def worst_first(self) -> list[tuple[str, float]]:
         """Return names and scores, best last."""
         order = self._order()[::-1]
         scores = (self._sign * self._ranks[order] + 0.0).tolist()
         found = zip(self._positions[order].tolist(), scores, strict=True)
-        return [(self._names[position], score) for position, score in found if position not in self._struck]
+        return [(self._names[position], score) for position, score in found]
 
     def _order(self) -> Ints:
         order = np.argsort(-self._ranks, kind="stable")

@@ -1,8 +1,8 @@
 """Every rule about cards: one function and one Reason each.
 
 A rule gets cards and what is wanted of them and says which cards it rejects. It uses arithmetic, comparison, ``&`` and
-``|`` only, so that it reads as the sentence it is and works on columns of any length. Which rules are asked, and in
-which order, stands in the vendor's profile. Source: scheduler 6.3.
+``|`` only, so that it reads as the sentence it is and works on columns as on the plain numbers of one card. Which rules
+are asked, and in which order, stands in the vendor's profile. Source: scheduler 6.3.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpuloom.model.cards import BY_GEOMETRY, BY_PROFILES, Cards, Flags
 from gpuloom.model.reasons import Reason
-from gpuloom.model.want import Want
+from gpuloom.model.want import UNBOUNDED, Want
 
 WHOLE_CARD = 100
 """Cores are per cent of a card."""
@@ -27,11 +27,13 @@ Positions = NDArray[np.uint8]
 class Rule:
     """A rule: which cards it rejects, and the word for it.
 
-    ``is_lasting`` says that the answer depends on registered facts and the pod's annotations alone, never on usage.
+    matters     tells of a want whether the rule can reject any card for it at all
+    is_lasting  whether the answer depends on registered facts and the pod's annotations alone, never on usage
     """
 
     reason: Reason
     rejects: Callable[[Cards, Want], Flags]
+    matters: Callable[[Want], bool] = lambda _want: True
     is_lasting: bool = False
 
 
@@ -65,9 +67,9 @@ def no_slot(cards: Cards, _want: Want) -> Flags:
     return cards.count <= cards.used_slots
 
 
-def not_alone(cards: Cards, want: Want) -> Flags:
-    """Reject a card in use when the pod wants to be alone."""
-    return (cards.used_slots > 0) & want.mutex
+def not_alone(cards: Cards, _want: Want) -> Flags:
+    """Reject a card in use; asked when the pod wants to be alone."""
+    return cards.used_slots > 0
 
 
 def over_quota(cards: Cards, want: Want) -> Flags:
@@ -85,14 +87,14 @@ def too_few_cores(cards: Cards, want: Want) -> Flags:
     return cards.total_cores - cards.used_cores < want.cores
 
 
-def not_exclusive(cards: Cards, want: Want) -> Flags:
-    """Reject a card in use when the whole of it is wanted."""
-    return (cards.total_cores == WHOLE_CARD) & (cards.used_slots > 0) & (want.cores == WHOLE_CARD)
+def not_exclusive(cards: Cards, _want: Want) -> Flags:
+    """Reject a card in use; asked when the whole of it is wanted."""
+    return (cards.total_cores == WHOLE_CARD) & (cards.used_slots > 0)
 
 
-def cores_used_up(cards: Cards, want: Want) -> Flags:
-    """Reject a card without a free core for a container that names no amount of cores."""
-    return (cards.total_cores != 0) & (cards.used_cores == cards.total_cores) & (want.cores == 0)
+def cores_used_up(cards: Cards, _want: Want) -> Flags:
+    """Reject a card without a free core; asked for a container that names no amount of cores."""
+    return (cards.total_cores != 0) & (cards.used_cores == cards.total_cores)
 
 
 def no_geometry(cards: Cards, want: Want) -> Flags:
@@ -110,15 +112,17 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "health": Rule(Reason.CARD_NOT_HEALTH, unhealthy),
         "cordon": Rule(Reason.CARD_CORDONED, cordoned, is_lasting=True),
         "kind": Rule(Reason.CARD_TYPE_MISMATCH, other_kind, is_lasting=True),
-        "numa": Rule(Reason.NUMA_NOT_FIT, never, is_lasting=True),
+        "numa": Rule(Reason.NUMA_NOT_FIT, never, lambda _want: False, is_lasting=True),
         "uuid": Rule(Reason.CARD_UUID_MISMATCH, other_uuid, is_lasting=True),
         "slots": Rule(Reason.CARD_TIME_SLICING_EXHAUSTED, no_slot),
-        "mutex": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, not_alone),
-        "quota": Rule(Reason.RESOURCE_QUOTA_NOT_FIT, over_quota),
+        "mutex": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, not_alone, lambda want: want.mutex),
+        "quota": Rule(Reason.RESOURCE_QUOTA_NOT_FIT, over_quota, lambda want: want.headroom != UNBOUNDED),
         "memory": Rule(Reason.CARD_INSUFFICIENT_MEMORY, too_little_memory),
         "cores": Rule(Reason.CARD_INSUFFICIENT_CORE, too_few_cores),
-        "exclusive": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, not_exclusive),
-        "full": Rule(Reason.CARD_COMPUTE_UNITS_EXHAUSTED, cores_used_up),
+        "exclusive": Rule(
+            Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, not_exclusive, lambda want: want.cores == WHOLE_CARD
+        ),
+        "full": Rule(Reason.CARD_COMPUTE_UNITS_EXHAUSTED, cores_used_up, lambda want: want.cores == 0),
         "geometry": Rule(Reason.CARD_NOT_FOUND_CUSTOM_FILTER_RULE, no_geometry),
         "placement": Rule(Reason.CARD_MIG_TOPOLOGY_INFEASIBLE, no_placement),
     }
@@ -172,15 +176,33 @@ def select_rules(checks: Sequence[str]) -> RuleOrder:
 def judge(cards: Cards, want: Want, rules: Sequence[PlacedRule]) -> Positions:
     """Return for every card the position of the first of these rules that rejects it, 0 where none does."""
     verdict = np.zeros(len(cards), np.uint8)
-    for position, rule in reversed(rules):
-        verdict[rule.rejects(cards, want)] = position
+    for position, rule in reversed(select_mattering(rules, want)):
+        np.putmask(verdict, rule.rejects(cards, want), position)
     return verdict
+
+
+def select_mattering(rules: Sequence[PlacedRule], want: Want) -> Sequence[PlacedRule]:
+    """Return those rules that can reject any card for a want."""
+    return [placed for placed in rules if placed[1].matters(want)]
+
+
+def judge_one(card: Cards, want: Want, rules: Sequence[PlacedRule]) -> int:
+    """Return the position of the first of these rules that rejects a card of plain numbers, 0 if none does."""
+    for position, rule in rules:
+        if rule.rejects(card, want):
+            return position
+    return 0
 
 
 def combine(one: Positions, other: Positions) -> Positions:
     """Return the earlier of two verdicts on each card."""
     # One less and unsigned, "no rule" is the largest number, so the smaller of both is the earlier.
     return np.minimum(one - _ONE, other - _ONE) + _ONE
+
+
+def combine_one(one: int, other: int) -> int:
+    """Return the earlier of two verdicts on one card."""
+    return min(one, other) or one or other
 
 
 _ONE = np.uint8(1)

@@ -4,7 +4,8 @@ Scores are computed in double precision and rounded to 32 bits before anything c
 which are equal on paper are equal here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,16 @@ Scores = NDArray[np.float32]
 Points = NDArray[np.float64]
 
 _SCALE = 10.0
+_ZERO = np.float32(0.0)
 
 
-def score_cards(cards: Cards, want: Want, weights: Weights) -> Scores:
-    """Score each card as full as it would be with the request: slots, cores and memory, 10 points each (5.2)."""
+def score_cards(cards: Cards, want: Want, weights: Weights) -> Any:
+    """Score each card as full as it would be with the request: slots, cores and memory, 10 points each (5.2).
+
+    Returns a column for columns and a number for a card of plain numbers.
+    """
     slots, cores, memory, usable = _terms(cards, want, weights)
-    return (_SCALE * (slots + cores + memory) * usable).astype(np.float32)
+    return np.float32(_SCALE * (slots + cores + memory) * usable)
 
 
 def part_cards(cards: Cards, want: Want, weights: Weights) -> tuple[Points, Points, Points]:
@@ -38,8 +43,8 @@ def score_node(used: Sequence[int], total: Sequence[int]) -> np.float32:
     used, total: slots, cores and memory, each summed over all cards of the node.
     """
     if not all(total):
-        return np.float32(0.0)
-    return np.float32(_SCALE * sum(int(have) / int(room) for have, room in zip(used, total, strict=True)))
+        return _ZERO
+    return np.float32(_SCALE * sum([have / room for have, room in zip(used, total, strict=True)]))
 
 
 def order_cards(cards: Cards, want: Want, order: tuple[SortKey, ...], weights: Weights) -> Ints:
@@ -47,24 +52,41 @@ def order_cards(cards: Cards, want: Want, order: tuple[SortKey, ...], weights: W
 
     Among equals the highest index comes first, then the card registered last.
     """
-    columns: dict[str, NDArray[Any]] = {
-        "numa": cards.numa,
-        "used": cards.used_slots,
-        "score": score_cards(cards, want, weights),
-    }
-    keys = [-columns[key[1:]] if key.startswith("-") else columns[key] for key in order]
+    keys = _sort_keys(cards, want, order, weights)
     return np.lexsort((-np.arange(len(cards)), -cards.index, *reversed(keys)))
+
+
+def order_few(
+    cards: Sequence[Cards], wants: Sequence[Want], order: tuple[SortKey, ...], weights: Weights, places: Iterable[int]
+) -> list[int]:
+    """Return some places among cards of plain numbers in the same order."""
+    keys = {place: (*_sort_keys(cards[place], wants[place], order, weights), -cards[place].index) for place in places}
+    return sorted(keys, key=lambda place: (*keys[place], -place))
+
+
+def _sort_keys(cards: Cards, want: Want, order: tuple[SortKey, ...], weights: Weights) -> list[Any]:
+    """Return what cards are tried by, smallest first: columns, or numbers for a card of plain numbers."""
+    return [_SORT_KEYS[key](cards, want, weights) for key in order]
+
+
+_SORT_KEYS: Mapping[SortKey, Callable[[Cards, Want, Weights], Any]] = MappingProxyType(
+    {
+        "numa": lambda cards, _want, _weights: cards.numa,
+        "-numa": lambda cards, _want, _weights: -cards.numa,
+        "used": lambda cards, _want, _weights: cards.used_slots,
+        "score": score_cards,
+        "-score": lambda cards, want, weights: -score_cards(cards, want, weights),
+    }
+)
 
 
 def _terms(cards: Cards, want: Want, weights: Weights) -> tuple[Points, Points, Points, Flags]:
     """Return ``weight x used / capacity`` of slots, cores and memory, and whether no capacity is zero."""
-    need = want.score
-    slots, cores, memory = (
-        weight * used / (capacity + (capacity == 0))
-        for weight, used, capacity in (
-            (weights.slot, cards.used_slots + need.slots, cards.count),
-            (weights.core, cards.used_cores + need.cores, cards.total_cores),
-            (weights.memory, cards.used_memory_mib + need.memory_mib, cards.total_memory_mib),
-        )
+    need, count, total_cores, total_mib = want.score, cards.count, cards.total_cores, cards.total_memory_mib
+    # Where a capacity is zero there is no score, so there it may be divided by anything.
+    return (
+        weights.slot * (cards.used_slots + need.slots) / (count + (count == 0)),
+        weights.core * (cards.used_cores + need.cores) / (total_cores + (total_cores == 0)),
+        weights.memory * (cards.used_memory_mib + need.memory_mib) / (total_mib + (total_mib == 0)),
+        (count != 0) & (total_cores != 0) & (total_mib != 0),
     )
-    return slots, cores, memory, (cards.count != 0) & (cards.total_cores != 0) & (cards.total_memory_mib != 0)

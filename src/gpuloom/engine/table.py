@@ -6,8 +6,9 @@ belong to no node from then on. So every change costs as much as one node has ca
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ from gpuloom.wire.pairscores import PairScores
 NOBODY = 0
 """The node of rows that belong to none."""
 _FIRST_CAPACITY = 64
+
+_MOST_PLAIN = 64
+"""So many nodes' cards are kept as plain numbers: decisions go to few nodes at a time."""
 
 _Number = TypeVar("_Number", np.int64, np.float32)
 
@@ -66,8 +70,10 @@ class CardTable:
         self._places: dict[str, int] = {}
         self._rows: dict[tuple[str, str], int] = {}
         self._registered: dict[str, NodeCards] = {}
+        self._plain: dict[int, list[Cards]] = {}
+        self._snapshots: WeakSet[Snapshot] = WeakSet()
         # Flags are columns of 0 and 1 here; the rules compare with 0, so they need no other type.
-        self._columns = {f.name: np.zeros(_FIRST_CAPACITY, np.int64) for f in fields(Cards)}
+        self._columns: Ints = np.zeros((len(Cards.__struct_fields__), _FIRST_CAPACITY), np.int64)
         self.cards = self._view()
 
     @property
@@ -90,6 +96,20 @@ class CardTable:
         """Return the row of a card, None when the table does not have it."""
         return self._rows.get((node, uuid))
 
+    def has_divided(self, rows: slice) -> bool:
+        """Tell whether any of some rows is a card divided in hardware."""
+        return bool(self.partitions) and any(row in self.partitions for row in range(rows.start, rows.stop))
+
+    def cards_of(self, position: int) -> list[Cards]:
+        """Return a node's cards one by one, with plain numbers in place of columns."""
+        cards = self._plain.get(position)
+        if cards is None:
+            if len(self._plain) >= _MOST_PLAIN:
+                self._plain.clear()
+            facts = self._columns[:, self.rows_of(position)].tolist()
+            cards = self._plain[position] = [Cards(*card) for card in zip(*facts, strict=True)]
+        return cards
+
     def bench(self, position: int) -> Bench:
         """Return a node's cards to try a pod on."""
         rows = self.rows_of(position)
@@ -98,21 +118,30 @@ class CardTable:
         scores = self._registered[self.names[position]].pair_scores
         return Bench(self.cards.rows(rows), self.uuids[rows], partitions, scores)
 
-    def snapshot(self) -> "CardTable":
-        """Return the table as it is now, for reading; later changes of this one do not show in it."""
-        frozen = copy.copy(self)
-        frozen._node_scores, frozen._unscored = self.node_scores.copy(), set()  # noqa: SLF001 - the same class
-        frozen.cards = self.cards.copy()
-        frozen.starts, frozen.ends = self.starts.copy(), self.ends.copy()
-        frozen.uuids, frozen.partitions = list(self.uuids), dict(self.partitions)
-        frozen._registered = dict(self._registered)  # noqa: SLF001 - the same class
-        return frozen
+    def copy(self) -> "CardTable":
+        """Return a table of its own that is as this one is now, for questions of the kind "what if"."""
+        twin = copy.copy(self)
+        twin._node_scores, twin._unscored = self.node_scores.copy(), set()  # noqa: SLF001 - the same class
+        twin._columns = self._columns.copy()  # noqa: SLF001
+        twin.cards = twin._view()  # noqa: SLF001
+        twin.starts, twin.ends = self.starts.copy(), self.ends.copy()
+        twin.uuids, twin.partitions = list(self.uuids), dict(self.partitions)
+        twin._registered = dict(self._registered)  # noqa: SLF001
+        twin._plain, twin._snapshots = {}, WeakSet()  # noqa: SLF001
+        return twin
+
+    def snapshot(self) -> "Snapshot":
+        """Return all nodes as they are now, for reading; later changes do not show in it."""
+        snapshot = Snapshot(self)
+        self._snapshots.add(snapshot)
+        return snapshot
 
     def register(self, node: str, registered: NodeCards) -> None:
         """Set the cards of a node; usage starts at nothing."""
         before = self._registered.get(node)
         self.registrations += 1
         position = self._claim_position(node)
+        self._prepare_change(position)
         if before is None or len(before.cards) != len(registered.cards):
             self._release_rows(position)
             self._claim_rows(position, len(registered.cards))
@@ -130,6 +159,7 @@ class CardTable:
         registered = self._registered.pop(node, None)
         if registered is None:
             return
+        self._prepare_change(self._places[node])
         del self.positions[node]
         self.registrations += 1
         for card in registered.cards:
@@ -139,18 +169,21 @@ class CardTable:
 
     def write_usage(self, node: str, usages: Mapping[str, Usage]) -> None:
         """Set what is used of some cards of a node; cards that the table does not have are ignored."""
+        if node not in self._registered:
+            return
+        self._prepare_change(self._places[node])
         for uuid, usage in usages.items():
             row = self._rows.get((node, uuid))
             if row is not None:
                 self.cards.used_slots[row] = usage.slots
                 self.cards.used_memory_mib[row] = usage.memory_mib
                 self.cards.used_cores[row] = usage.cores
-        if node in self._registered:
-            self._summarize(self._places[node])
+        self._summarize(self._places[node])
 
     def write_partitions(self, node: str, partitions: Mapping[str, Partition], faulty: set[str]) -> None:
         """Set the state of a node's divided cards, and which cards must not be used."""
         registered = self._registered[node]
+        self._prepare_change(self._places[node])
         for row, card in enumerate(registered.cards, int(self.starts[self._places[node]])):
             partition = partitions.get(card.id)
             self.cards.healthy[row] = card.healthy and card.id not in faulty
@@ -158,7 +191,7 @@ class CardTable:
                 self.partitions[row] = partition
                 self.cards.division[row] = BY_GEOMETRY if isinstance(partition, GeometryPartition) else BY_PROFILES
                 self.cards.free_instance_mib[row] = partition.largest_free_mib
-        self.journal.note(self._places[node])
+        self._note_change(self._places[node])
 
     def _write_card(self, row: int, card: Card, registered: NodeCards) -> None:
         self.uuids[row] = card.id
@@ -189,8 +222,8 @@ class CardTable:
 
     def _claim_rows(self, position: int, count: int) -> None:
         first = len(self.uuids)
-        while first + count > len(self._columns["node"]):
-            self._columns = {name: _double(column) for name, column in self._columns.items()}
+        while first + count > self._columns.shape[1]:
+            self._columns = _double(self._columns)
         self.uuids.extend([""] * count)
         self.starts[position], self.ends[position] = first, first + count
         self.cards = self._view()
@@ -205,22 +238,51 @@ class CardTable:
         self.starts[position] = self.ends[position] = 0
 
     def _view(self) -> Cards:
-        return Cards(**{name: column[: len(self.uuids)] for name, column in self._columns.items()})
+        return Cards(*self._columns[:, : len(self.uuids)])
 
     def _summarize(self, position: int) -> None:
         """Note that any of a node's cards changed. What follows for its score is worked out when somebody asks."""
         self._unscored.add(position)
-        self.journal.note(position)
+        self._note_change(position)
 
     def _score(self, position: int) -> np.float32:
-        rows, cards = self.rows_of(position), self.cards
-        used = (cards.used_slots, cards.used_cores, cards.used_memory_mib)
-        total = (cards.count, cards.total_cores, cards.total_memory_mib)
-        # Plain sums: a node has few cards, and NumPy costs more to call than they cost to add.
+        node: Any = Cards(*self._columns[:, self.rows_of(position)].sum(axis=1).tolist())
         return score_node(
-            [sum(column[rows].tolist()) for column in used], [sum(column[rows].tolist()) for column in total]
+            (node.used_slots, node.used_cores, node.used_memory_mib),
+            (node.count, node.total_cores, node.total_memory_mib),
         )
+
+    def _note_change(self, position: int) -> None:
+        self._plain.pop(position, None)
+        self.journal.note(position)
+
+    def _prepare_change(self, position: int) -> None:
+        """Let those who read the table as it was keep what is about to change."""
+        for snapshot in self._snapshots:
+            snapshot.keep(position)
+
+
+class Snapshot:
+    """The nodes of a table as they were at one moment. A node is copied only when it changes."""
+
+    def __init__(self, table: CardTable) -> None:
+        self._table = table
+        self._kept: dict[int, Bench] = {}
+
+    def bench(self, position: int) -> Bench:
+        """Return a node's cards as they were."""
+        kept = self._kept.get(position)
+        return self._table.bench(position) if kept is None else kept
+
+    def has_changed(self, position: int) -> bool:
+        """Tell whether a node is not any more as it was."""
+        return position in self._kept
+
+    def keep(self, position: int) -> None:
+        """Copy a node that is about to change, unless it was copied before; a new node has nothing to keep."""
+        if position not in self._kept and self._table.rows_of(position).stop:
+            self._kept[position] = self._table.bench(position).frozen()
 
 
 def _double(column: NDArray[_Number]) -> NDArray[_Number]:
-    return np.concatenate((column, np.zeros_like(column)))
+    return np.concatenate((column, np.zeros_like(column)), axis=-1)

@@ -1,7 +1,6 @@
 """The card table's columns: a row per card, a column per fact, the rows of a node beside each other."""
 
-from dataclasses import dataclass, fields, replace
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,9 +13,11 @@ BY_PROFILES = 2
 """How a card is divided in hardware, if it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cards:
-    """Many cards, as columns of equal length.
+class Cards(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """Many cards, as columns of equal length; or one card, with a plain number in place of each column.
+
+    The latter is for the few cards of one node, where numbers are several times as fast as short columns. Rules and
+    scores are arithmetic, so they take either.
 
     ``node`` and ``kind`` are positions in the table's lists; a kind is a model and a mode. ``cores`` are per cent of
     one card. ``division`` says whether the card is divided in hardware and ``free_instance_mib`` how large the largest
@@ -62,13 +63,9 @@ class Cards:
             self.free_instance_mib[which],
         )
 
-    def copy(self) -> "Cards":
-        """Return a copy of all columns."""
-        return Cards(**{field.name: getattr(self, field.name).copy() for field in fields(self)})
-
     def scratch(self) -> "Cards":
         """Return a copy whose usage may change without touching this table."""
-        return replace(
+        return msgspec.structs.replace(
             self,
             used_slots=self.used_slots.copy(),
             used_memory_mib=self.used_memory_mib.copy(),

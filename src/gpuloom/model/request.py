@@ -1,13 +1,12 @@
 """What a container asks for."""
 
-from dataclasses import dataclass
+import msgspec
 
 PERCENTAGE_NOT_SET = 101
 """HAMi's mark for "memory is not given as a percentage" (scheduler 1)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, gc=False):
     """What one container asks of one vendor, per card.
 
     ``memory_mib`` 0 means: by percentage; ``memory_percentage`` :data:`PERCENTAGE_NOT_SET` means: by amount.

@@ -1,7 +1,8 @@
 """What one container asks for, worked out for every row of a card table."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
+import msgspec
 import numpy as np
 
 from gpuloom.model.cards import Flags, Ints
@@ -10,8 +11,7 @@ UNLIMITED = 2**62
 """More than any amount."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreNeed:
+class ScoreNeed(msgspec.Struct, frozen=True, gc=False, eq=False):
     """What HAMi's device score adds to what is in use, which is not what the card must give (scheduler 5.2)."""
 
     slots: int
@@ -19,17 +19,18 @@ class ScoreNeed:
     memory_mib: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class Headroom:
+class Headroom(msgspec.Struct, frozen=True, gc=False):
     """What a namespace's quota still allows."""
 
     memory_mib: int = UNLIMITED
     cores: int = UNLIMITED
 
 
-@dataclass(frozen=True, slots=True)
-class Want:
-    """What each card would have to give: the need columns of a request, aligned with a card table.
+UNBOUNDED = Headroom()
+
+
+class Want(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """What each card would have to give: the need columns of a request, aligned with a card table; or of one card.
 
     ``refused_kind`` and ``refused_uuid`` mark the rows that the pod's own annotations exclude, ``mutex`` says that only
     cards which nobody uses will do.
@@ -56,6 +57,23 @@ class Want:
             self.headroom,
             ScoreNeed(self.score.slots, self.score.cores, self.score.memory_mib[which]),
         )
+
+    def one_by_one(self, rows: slice) -> Iterator["Want"]:
+        """Give the want of each of some rows, with plain numbers in place of columns."""
+        needs = self.memory_mib[rows].tolist()
+        kinds, uuids = self.refused_kind[rows].tolist(), self.refused_uuid[rows].tolist()
+        scores = self.score.memory_mib[rows].tolist()
+        for need, kind, uuid, score in zip(needs, kinds, uuids, scores, strict=True):
+            yield Want(
+                self.cards,
+                self.cores,
+                need,
+                kind,
+                uuid,
+                self.mutex,
+                self.headroom,
+                ScoreNeed(self.score.slots, self.score.cores, score),
+            )
 
 
 def percentage_of(total_mib: Ints, percentage: int) -> Ints:

@@ -70,8 +70,9 @@ def list_checks(decider: Decider) -> tuple[Check, ...]:
 def take_picture(decider: Decider, table: CardTable, demand: Demand, request: Request, headroom: Headroom) -> Picture:
     """Ask every rule about every card of a table, for one request."""
     want = make_want(
-        table,
-        slice(0, len(table.cards)),
+        table.cards,
+        table.uuids,
+        table.kinds,
         request,
         demand.selection,
         mutex=demand.choice.card_policy.mutex,
@@ -82,6 +83,8 @@ def take_picture(decider: Decider, table: CardTable, demand: Demand, request: Re
     verdict = np.zeros(len(table.cards), np.uint8)
     bits = np.zeros(len(table.cards), np.int64)
     for position, check in reversed(list(enumerate(checks, 1))):
+        if not check.rule.matters(want):
+            continue
         rejected = check.rule.rejects(table.cards, want)
         verdict[rejected] = position
         bits[rejected] |= check.bit
@@ -92,7 +95,7 @@ def take_picture(decider: Decider, table: CardTable, demand: Demand, request: Re
 
 def freeze(table: CardTable, changed: Sequence[ImaginedNode] = ()) -> CardTable:
     """Return the table as it is now, with some nodes as they are imagined."""
-    frozen = table.snapshot()
+    frozen = table.copy()
     cards = frozen.cards
     for node in changed:
         position, other = table.positions.get(node.name, NOBODY), node.cluster.table

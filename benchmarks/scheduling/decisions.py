@@ -1,0 +1,104 @@
+"""The decision alone: demand and candidates in, a decision, its reservation and the refit that it causes out."""
+
+import gc
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import msgspec
+
+from benchmarks.scheduling.generator import CARDS_PER_NODE, ClusterObjects, Json, Scale, make_cluster, make_pod
+from benchmarks.scheduling.report import summarize, tell
+from benchmarks.scheduling.subjects import Oracle, Subject, make_subject
+from gpuloom.engine.demand import Demand
+from gpuloom.wire.objects import Pod
+
+REPEATED = 3000
+NEW_SHAPES = 40
+HELD = 500
+"""Pods of the benchmark that are on the cluster at a time; the oldest leaves for each that comes."""
+ORACLE_CALLS = 3
+MAX_MEMORY_MIB = 90_000
+"""More than any card of the generator has."""
+
+PodMaker = Callable[[int], Json]
+
+
+def run_decisions(sizes: tuple[int, ...], *, with_oracle: bool) -> None:
+    """Print the cases for clusters of so many nodes, eight pods a node."""
+    for nodes in sizes:
+        objects = make_cluster(Scale(nodes, nodes * CARDS_PER_NODE))
+        subject = make_subject(objects)
+        # What is live now stays; as the scheduler does after its lists.
+        gc.collect()
+        gc.freeze()
+        oracle = Oracle(objects) if with_oracle else None
+        _run_size(subject, oracle, nodes, objects)
+
+
+def _run_size(subject: Subject, oracle: Oracle | None, nodes: int, objects: ClusterObjects) -> None:
+    size = {"nodes": nodes, "pods": len(objects.pods)}
+    shares = lambda number: make_pod(number, memory_mib=1000, cores=5)  # noqa: E731 - one line a case reads best
+    tell("decision, repeated shape", **size, **_repeat(subject, shares, oracle))
+    tell(
+        "decision, repeated shape, two containers",
+        **size,
+        **_repeat(subject, lambda number: make_pod(number, memory_mib=500, cores=1, containers=2), oracle),
+    )
+    tell("decision, new shape", **size, **_ask_anew(subject, containers=1))
+    tell("decision, new shape, three containers", **size, **_ask_anew(subject, containers=3))
+    too_large = lambda number: make_pod(number, memory_mib=MAX_MEMORY_MIB, cores=5)  # noqa: E731
+    tell("decision, nothing fits, every reason", **size, **_repeat(subject, too_large, oracle, times=200))
+
+
+def _repeat(subject: Subject, maker: PodMaker, oracle: Oracle | None, times: int = REPEATED) -> dict[str, object]:
+    candidates = subject.decider.look_up(subject.names)
+    held: deque[Demand] = deque()
+    numbers = _numbers()
+    subject.decide(warm := subject.read_demand(maker(next(numbers))), candidates)
+    subject.release(warm)
+    times_s, refits = [], subject.refits
+    for _ in range(times):
+        demand = subject.read_demand(maker(next(numbers)))
+        began_s = time.perf_counter()
+        subject.decide(demand, candidates)
+        times_s.append(time.perf_counter() - began_s)
+        held.append(demand)
+        if len(held) > HELD:
+            subject.release(held.popleft())
+    figures: dict[str, object] = summarize(times_s)
+    figures["nodes_refitted_per_decision"] = round((subject.refits - refits) / times, 2)
+    for demand in held:
+        subject.release(demand)
+    return figures | (_compare(oracle, maker(next(numbers)), figures) if oracle is not None else {})
+
+
+def _compare(oracle: Oracle, pod: Json, figures: dict[str, object]) -> dict[str, object]:
+    times_s = []
+    read = msgspec.convert(pod, Pod)
+    for _ in range(ORACLE_CALLS):
+        began_s = time.perf_counter()
+        oracle.decide(read)
+        times_s.append(time.perf_counter() - began_s)
+    p50_ms = summarize(times_s)["p50_ms"]
+    return {"oracle_p50_ms": p50_ms, "ratio": round(p50_ms / float(str(figures["p50_ms"])))}
+
+
+def _ask_anew(subject: Subject, *, containers: int) -> dict[str, object]:
+    """Decide for shapes that nobody has asked for before."""
+    candidates = subject.decider.look_up(subject.names)
+    times_s = []
+    for number, memory_mib in zip(_numbers(), range(501, 501 + NEW_SHAPES), strict=False):
+        memory = memory_mib + containers * NEW_SHAPES
+        demand = subject.read_demand(make_pod(number, memory_mib=memory, cores=3, containers=containers))
+        began_s = time.perf_counter()
+        subject.decide(demand, candidates)
+        times_s.append(time.perf_counter() - began_s)
+        subject.release(demand)
+    return dict(summarize(times_s))
+
+
+def _numbers() -> Iterator[int]:
+    """Numbers of pods that the cluster does not have."""
+    return count(10_000_000)
