@@ -16,10 +16,12 @@ class Candidates:
 
     known    positions of those that have cards
     unknown  names of those that have none
+    where    the same positions as a slice if they are neighbours in order, which is the quicker way to read columns
     """
 
     known: Ints
     unknown: tuple[str, ...]
+    where: Ints | slice
 
     def __len__(self) -> int:
         return len(self.known) + len(self.unknown)
@@ -30,8 +32,16 @@ def look_up(table: CardTable, names: Sequence[str]) -> Candidates:
     positions = np.fromiter(map(table.positions.get, names, repeat(NOBODY)), np.int64, len(names))
     counts = np.bincount(positions, minlength=1)
     if not counts[NOBODY] and counts.max(initial=0) <= 1:
-        return Candidates(positions, ())
+        return Candidates(positions, (), _where(positions))
     # Rare: names that are repeated, or nodes without cards.
     places = dict(zip(names, positions.tolist(), strict=True))
     unknown = tuple(name for name, position in places.items() if position == NOBODY)
-    return Candidates(np.array([place for place in places.values() if place != NOBODY], np.int64), unknown)
+    known = np.array([place for place in places.values() if place != NOBODY], np.int64)
+    return Candidates(known, unknown, known)
+
+
+def _where(positions: Ints) -> Ints | slice:
+    count = len(positions)
+    if count and positions[-1] - positions[0] == count - 1 and (np.diff(positions) == 1).all():
+        return slice(int(positions[0]), int(positions[-1]) + 1)
+    return positions

@@ -146,7 +146,9 @@ class _Query:
         return not (self.demand.choice.numa_bind or is_tight or self.table.partitions)
 
     def _choose_plain(self, candidates: Candidates, verdicts: Verdicts) -> Decision:
-        ranking = self._rank(candidates, verdicts.ranks[candidates.known])
+        ranks = verdicts.ranks[candidates.where]
+        # A slice is a view: the ranks as they are now must outlast later changes.
+        ranking = self._rank(candidates, ranks.copy() if ranks.base is not None else ranks)
         best = ranking.best()
         decision = Decision(None, (), (), len(candidates), ranking, {})
         if best is not None:

@@ -5,7 +5,7 @@ A rule gets cards and what is wanted of them and says which cards it rejects. It
 are asked, and in which order, stands in the vendor's profile. Source: scheduler 6.3.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -186,12 +186,18 @@ def select_mattering(rules: Sequence[PlacedRule], want: Want) -> Sequence[Placed
     return [placed for placed in rules if placed[1].matters(want)]
 
 
-def judge_one(card: Cards, want: Want, rules: Sequence[PlacedRule]) -> int:
-    """Return the position of the first of these rules that rejects a card of plain numbers, 0 if none does."""
-    for position, rule in rules:
-        if rule.rejects(card, want):
-            return position
-    return 0
+def judge_few(cards: Sequence[Cards], wants: Sequence[Want], rules: Sequence[PlacedRule]) -> list[int]:
+    """Return the same for cards of plain numbers, a want for each."""
+    asked = [(position, rule.rejects) for position, rule in rules]
+    verdicts = []
+    for card, want in zip(cards, wants, strict=True):
+        for position, rejects in asked:
+            if rejects(card, want):
+                verdicts.append(position)
+                break
+        else:
+            verdicts.append(0)
+    return verdicts
 
 
 def combine(one: Positions, other: Positions) -> Positions:
@@ -200,9 +206,9 @@ def combine(one: Positions, other: Positions) -> Positions:
     return np.minimum(one - _ONE, other - _ONE) + _ONE
 
 
-def combine_one(one: int, other: int) -> int:
-    """Return the earlier of two verdicts on one card."""
-    return min(one, other) or one or other
+def combine_few(ones: Iterable[int], others: Iterable[int]) -> list[int]:
+    """Return the same for plain numbers."""
+    return [min(one, other) or one or other for one, other in zip(ones, others, strict=True)]
 
 
 _ONE = np.uint8(1)

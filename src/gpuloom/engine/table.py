@@ -70,7 +70,7 @@ class CardTable:
         self._places: dict[str, int] = {}
         self._rows: dict[tuple[str, str], int] = {}
         self._registered: dict[str, NodeCards] = {}
-        self._plain: dict[int, list[Cards]] = {}
+        self._plain: dict[int, tuple[list[Cards], Cards]] = {}
         self._snapshots: WeakSet[Snapshot] = WeakSet()
         # Flags are columns of 0 and 1 here; the rules compare with 0, so they need no other type.
         self._columns: Ints = np.zeros((len(Cards.__struct_fields__), _FIRST_CAPACITY), np.int64)
@@ -102,13 +102,7 @@ class CardTable:
 
     def cards_of(self, position: int) -> list[Cards]:
         """Return a node's cards one by one, with plain numbers in place of columns."""
-        cards = self._plain.get(position)
-        if cards is None:
-            if len(self._plain) >= _MOST_PLAIN:
-                self._plain.clear()
-            facts = self._columns[:, self.rows_of(position)].tolist()
-            cards = self._plain[position] = [Cards(*card) for card in zip(*facts, strict=True)]
-        return cards
+        return self._read_plain(position)[0]
 
     def bench(self, position: int) -> Bench:
         """Return a node's cards to try a pod on."""
@@ -245,8 +239,20 @@ class CardTable:
         self._unscored.add(position)
         self._note_change(position)
 
+    def _read_plain(self, position: int) -> tuple[list[Cards], Cards]:
+        """Return a node's cards, and the sum of each of their columns, as plain numbers."""
+        known = self._plain.get(position)
+        if known is None:
+            if len(self._plain) >= _MOST_PLAIN:
+                self._plain.clear()
+            columns = self._columns[:, self.rows_of(position)].tolist()
+            cards = [Cards(*facts) for facts in zip(*columns, strict=True)]
+            totals: tuple[Any, ...] = tuple(map(sum, columns))
+            known = self._plain[position] = cards, Cards(*totals)
+        return known
+
     def _score(self, position: int) -> np.float32:
-        node: Any = Cards(*self._columns[:, self.rows_of(position)].sum(axis=1).tolist())
+        node: Any = self._read_plain(position)[1]
         return score_node(
             (node.used_slots, node.used_cores, node.used_memory_mib),
             (node.count, node.total_cores, node.total_memory_mib),

@@ -23,9 +23,9 @@ from gpuloom.engine.rules import (
     Positions,
     RuleOrder,
     combine,
-    combine_one,
+    combine_few,
     judge,
-    judge_one,
+    judge_few,
     select_mattering,
 )
 from gpuloom.engine.scores import Scores
@@ -143,8 +143,7 @@ class Verdicts:
     def _judge_node(self, table: CardTable, position: int) -> None:
         rows = table.rows_of(position)
         cards, wants = table.cards_of(position), self.wants(position, rows)
-        passing = [judge_one(card, want, self._asked) for card, want in zip(cards, wants, strict=True)]
-        column = [combine_one(*both) for both in zip(self._lasting[rows].tolist(), passing, strict=True)]
+        column = combine_few(self._lasting[rows].tolist(), judge_few(cards, wants, self._asked))
         self.column[rows] = column
         self.fitting[position] = fitting = column.count(0)
         score = -table.node_scores[position] if self.shape.spread else table.node_scores[position]
