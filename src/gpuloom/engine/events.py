@@ -19,12 +19,10 @@ NO_LIMIT_BYTES = 2**40
 
 def describe_success(decision: Decision, limit_bytes: int = MESSAGE_LIMIT_BYTES) -> str:
     """Say which node was chosen, and the scores of all that fit, best last; cut to what an event can hold."""
-    fitting = decision.fitting.worst_first()
-    head = (
-        f"find fit node({decision.node}), {decision.candidates - len(fitting)} nodes not fit, {len(fitting)} nodes fit"
-    )
-    items = [f"{node}:{score:.2f}" for node, score in fitting[: _most_items(limit_bytes)]]
-    return f"{head}({_join(items, len(fitting), limit_bytes - len(head) - 2)})"
+    total = len(decision.fitting)
+    head = f"find fit node({decision.node}), {decision.candidates - total} nodes not fit, {total} nodes fit"
+    items = [f"{node}:{score:.2f}" for node, score in decision.fitting.worst_first(_most_items(limit_bytes))]
+    return f"{head}({_join(items, total, limit_bytes - len(head) - 2)})"
 
 
 def describe_failure(

@@ -44,13 +44,19 @@ class Ranking:
         """Take a node out: it does not fit after all."""
         self._ranks[self._positions == position] = UNFIT
 
-    def worst_first(self) -> list[tuple[str, float]]:
-        """Return names and scores, best last."""
-        order = self._order()[::-1]
+    def worst_first(self, most: int | None = None) -> list[tuple[str, float]]:
+        """Return names and scores, best last; at most so many, the worst."""
+        order = self._order(most)[::-1]
         scores = (self._sign * self._ranks[order] + 0.0).tolist()
         found = zip(self._positions[order].tolist(), scores, strict=True)
         return [(self._names[position], score) for position, score in found]
 
-    def _order(self) -> Ints:
-        order = np.argsort(-self._ranks, kind="stable")
-        return order[: np.count_nonzero(self._ranks != UNFIT)]
+    def _order(self, most: int | None) -> Ints:
+        """Return places among the candidates, best first, of the ``most`` worst that fit."""
+        places = np.flatnonzero(self._ranks != UNFIT)
+        if most is not None and most < len(places):
+            # Those that are worse or equal to the last one asked for: few are left to be sorted.
+            limit = np.partition(self._ranks[places], most - 1)[most - 1]
+            places = places[self._ranks[places] <= limit]
+        order = places[np.argsort(-self._ranks[places], kind="stable")]
+        return order if most is None else order[max(len(order) - most, 0) :]

@@ -1,5 +1,6 @@
 """Filter: choose node and cards, reserve them, answer; nothing is written (scheduler 4, binding 1)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -12,6 +13,7 @@ from gpuloom.engine.policies import PolicyError
 from gpuloom.engine.table import NodeCards
 from gpuloom.kube import EventRecorder
 from gpuloom.model.reasons import Reason
+from gpuloom.scheduler.afterwards import Afterwards
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.nodes import read_cards
 from gpuloom.scheduler.podevents import record
@@ -30,6 +32,7 @@ class Filterer:
     state: SchedulerState
     recorder: EventRecorder
     clocks: Clocks
+    afterwards: Afterwards
     event_bytes: int = MESSAGE_LIMIT_BYTES
 
     def filter(self, args: FilterArgs) -> FilterResult:
@@ -107,16 +110,26 @@ class Filterer:
             return self._refuse(pod, decision)
         self.state.refused.pop(demand.uid, None)
         self._reserve(demand, decision, decision.node)
-        for _ in decision.complete():
-            pass
-        record(self.recorder, pod, "Normal", "FilteringSucceed", describe_success(decision, self.event_bytes))
+        self._say_later(self._tell_success(pod, decision))
         return FilterResult(node_names=[decision.node])
+
+    def _tell_success(self, pod: Pod, decision: Decision) -> Iterator[None]:
+        yield from decision.complete()
+        record(self.recorder, pod, "Normal", "FilteringSucceed", describe_success(decision, self.event_bytes))
 
     def _refuse(self, pod: Pod, decision: Decision) -> FilterResult:
         self.state.refuse(pod, self.clocks.monotonic())
+        self._say_later(self._tell_failure(pod, decision))
+        return FilterResult(failed_nodes=self._tell(decision))
+
+    def _tell_failure(self, pod: Pod, decision: Decision) -> Iterator[None]:
         for message in describe_failure(decision.refusals, decision.candidates, self.event_bytes):
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
-        return FilterResult(failed_nodes=self._tell(decision))
+        yield
+
+    def _say_later(self, telling: Iterator[None]) -> None:
+        if not self.afterwards.add(telling):
+            self.recorder.dropped += 1
 
     def _tell(self, decision: Decision) -> dict[str, str]:
         """Say why nodes were refused, in the reply's words (D-06)."""

@@ -10,6 +10,7 @@ from aiohttp import web
 from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
 from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.scheduler.admission import review_pod
+from gpuloom.scheduler.afterwards import Afterwards, AtOnce
 from gpuloom.scheduler.binding import Binder
 from gpuloom.scheduler.cardmetrics import CardMetrics
 from gpuloom.scheduler.charge import Charge
@@ -47,6 +48,7 @@ class Parts:
     clocks: Clocks
     state: SchedulerState
     recorder: EventRecorder
+    afterwards: Afterwards
     locks: NodeLocks
     binder: Binder
     labeller: Labeller
@@ -98,6 +100,7 @@ class Parts:
             self.upkeep.run(),
             self.labeller.run(),
             waker.run(),
+            self.afterwards.run(),
             *follow_lease,
         ]
 
@@ -109,11 +112,15 @@ def assemble(
     recorder: EventRecorder | None = None,
     listen: Callable[[SchedulerState], Listener] | None = None,
 ) -> Parts:
-    """Put a process together; without ``recorder`` its events go to the API server, cut to what that takes."""
+    """Put a process together; without ``recorder`` its events go to the API server, cut to what that takes.
+
+    To a ``recorder`` they go in full, and before the reply that they belong to.
+    """
     event_bytes = MESSAGE_LIMIT_BYTES if recorder is None else NO_LIMIT_BYTES
     state = SchedulerState(settings)
     listener = listen(state) if listen else None
     locks = NodeLocks(client.with_own_budget(), settings, clocks, Detective(client, state, clocks))
+    afterwards = Afterwards() if recorder is None else AtOnce()
     recorder = recorder or EventRecorder(client.with_own_budget(), settings.scheduler_name)
     labeller = Labeller(client, state, clocks)
     handshakes = Handshakes(client, state, clocks)
@@ -136,6 +143,7 @@ def assemble(
         clocks=clocks,
         state=state,
         recorder=recorder,
+        afterwards=afterwards,
         locks=locks,
         binder=Binder(client.with_own_budget(), state, locks, recorder, clocks, labeller),
         labeller=labeller,
@@ -143,7 +151,7 @@ def assemble(
         nodepass=nodepass,
         upkeep=Upkeep(client, state, locks, clocks, listener),
         watches=watches,
-        filter_verb=FilterVerb(Filterer(state, recorder, clocks, event_bytes), client, state, recorder),
+        filter_verb=FilterVerb(Filterer(state, recorder, clocks, afterwards, event_bytes), client, state, recorder),
         pods=pods,
         nodes=nodes,
         quotas=quotas,

@@ -1,0 +1,75 @@
+"""Pods of several containers: which nodes are tried, and what is told of the others after the answer."""
+
+from unittest.mock import patch
+
+from builders import Engine, card, container, pod
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuloom.engine.decision import Decision
+from gpuloom.engine.placement import Placer
+from gpuloom.wire.objects import Pod
+
+
+def two_halves(name: str = "p", memory_mib: int = 50) -> Pod:
+    return pod(*(container(n, gpu=1, gpumem=memory_mib, gpucores=1) for n in ("one", "two")), name=name)
+
+
+def a_cluster(free_mib: list[int]) -> Engine:
+    return Engine({f"n{number}": [card(f"GPU-{number}", memory_mib=free)] for number, free in enumerate(free_mib)})
+
+
+def finish(decision: Decision) -> Decision:
+    for _ in decision.complete():
+        pass
+    return decision
+
+
+def test_a_node_that_refused_is_not_tried_again_until_it_changes() -> None:
+    engine = a_cluster([60, 100, 100])
+    finish(engine.decide(two_halves("first")))
+    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
+        finish(engine.decide(two_halves("second")))
+    assert place.call_count == 1  # the chosen node itself
+
+
+def test_only_the_changed_node_is_tried_again_to_tell_of_the_others() -> None:
+    engine = a_cluster([100, 100, 100, 100])
+    finish(engine.place(two_halves("first")))
+    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
+        second = finish(engine.decide(two_halves("second")))
+    assert (second.node, place.call_count) == ("n1", 1)
+
+
+FREE = st.lists(st.integers(40, 260), min_size=1, max_size=6)
+
+
+@given(FREE, st.data())
+def test_what_is_told_after_the_answer_is_of_the_cluster_as_it_was(free_mib: list[int], data: st.DataObject) -> None:
+    at_once, later = a_cluster(free_mib), a_cluster(free_mib)
+    expected = finish(at_once.decide(two_halves()))
+    decision = later.decide(two_halves())
+    steps = decision.complete()
+    for number in range(data.draw(st.integers(0, 4))):
+        next(steps, None)
+        later.place(two_halves(f"other-{number}", data.draw(st.integers(10, 60))))
+        node = data.draw(st.integers(0, len(free_mib) - 1))
+        later.hold(f"n{node}", f"GPU-{node}", memory_mib=data.draw(st.integers(1, 40)), by=f"holder-{number}")
+    for _ in steps:
+        pass
+    assert decision.fitting.worst_first() == expected.fitting.worst_first()
+    assert {n: r.text for n, r in decision.refusals.items()} == {n: r.text for n, r in expected.refusals.items()}
+
+
+@given(FREE, st.lists(st.tuples(st.integers(0, 5), st.integers(1, 40)), max_size=6))
+def test_remembered_trials_answer_as_fresh_ones(free_mib: list[int], held: list[tuple[int, int]]) -> None:
+    engine = a_cluster(free_mib)
+    for step, (node, memory_mib) in enumerate(held):
+        finish(engine.place(two_halves(f"p{step}")))
+        engine.hold(f"n{node}", f"GPU-{node}", memory_mib=memory_mib, by=f"holder-{step}")
+        remembered = finish(engine.decide(two_halves("asked"), explain=True))
+        engine.decider.memory.forget_all()
+        fresh = finish(engine.decide(two_halves("asked"), explain=True))
+        assert (remembered.node, remembered.shares) == (fresh.node, fresh.shares)
+        assert remembered.fitting.worst_first() == fresh.fitting.worst_first()
+        assert {n: r.text for n, r in remembered.refusals.items()} == {n: r.text for n, r in fresh.refusals.items()}
