@@ -51,6 +51,17 @@ class Api:
             return False
         return True
 
+    def wait_for_answer(self, call: Callable[[], Any], *, timeout_s: float = 30) -> Any:
+        """Repeat a call until it succeeds; return its answer. Raise the last error after `timeout_s`."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                return call()
+            except ApiCallError:
+                if time.monotonic() > deadline_s:
+                    raise
+            time.sleep(POLL_S)
+
     def wait_for(self, path: str, condition: Callable[[Any], bool], *, timeout_s: float = 60) -> Any:
         """Poll `path` until `condition(object)`; return the object. Raise TimeoutError that shows the last one."""
         deadline_s = time.monotonic() + timeout_s

@@ -32,14 +32,25 @@ from gpuloom.kube.reflector import (
     ReflectorEvent,
     ReflectorTiming,
 )
-from gpuloom.kube.resources import EVENTS, LEASES, NODES, PODS, RESOURCE_QUOTAS, Resource
+from gpuloom.kube.resources import (
+    EVENTS,
+    LEASES,
+    MUTATING_WEBHOOKS,
+    NODES,
+    PODS,
+    RESOURCE_QUOTAS,
+    SECRETS,
+    Resource,
+)
 
 __all__ = [
     "EVENTS",
     "LEASES",
+    "MUTATING_WEBHOOKS",
     "NODES",
     "PODS",
     "RESOURCE_QUOTAS",
+    "SECRETS",
     "WRITE_DEADLINE_S",
     "AlreadyExistsError",
     "ApiError",

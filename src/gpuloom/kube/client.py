@@ -150,10 +150,13 @@ class KubeClient:
         subresource: str = "",
         resource_version: str = "",
         timeout_s: float | None = None,
+        lists_by_key: bool = False,
     ) -> T:
         """Merge ``body`` into an object (JSON merge patch) and return the result.
 
-        With ``resource_version`` only that version is changed, otherwise :class:`~gpuloom.kube.errors.ConflictError`.
+        A list replaces the one that is there; with ``lists_by_key`` Kubernetes merges it by its key, such as ``name``
+        (strategic merge patch). With ``resource_version`` only that version is changed, otherwise
+        :class:`~gpuloom.kube.errors.ConflictError`.
         """
         if resource_version:
             body = {**body, "metadata": {**(body.get("metadata") or {}), "resourceVersion": resource_version}}
@@ -163,7 +166,7 @@ class KubeClient:
             "PATCH",
             resource.path(namespace=namespace, name=name, subresource=subresource),
             body=msgspec.json.encode(body),
-            content_type="application/merge-patch+json",
+            content_type=f"application/{'strategic-merge' if lists_by_key else 'merge'}-patch+json",
         )
         return _decode(resource, await self._patiently(request, timeout_s), request)
 

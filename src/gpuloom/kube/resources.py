@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
-from gpuloom.wire.objects import Event, KubeObject, Lease, Node, Pod, ResourceQuota
+from gpuloom.wire.objects import (
+    Event,
+    KubeObject,
+    Lease,
+    Node,
+    Pod,
+    ResourceQuota,
+    Secret,
+    WebhookConfiguration,
+)
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -58,3 +67,12 @@ NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", ResourceQuota, namespaced=True)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", Lease, namespaced=True)
 EVENTS = Resource("", "v1", "events", "Event", Event, namespaced=True)
+SECRETS = Resource("", "v1", "secrets", "Secret", Secret, namespaced=True)
+MUTATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    WebhookConfiguration,
+    namespaced=False,
+)

@@ -57,20 +57,24 @@ def read_pem(source: Pem, what: str) -> bytes:
         raise CredentialsError(f"cannot read the {what} {source}: {error.strerror}; make it readable") from error
 
 
-def _present(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
-    texts = {"cert.pem": read_pem(certificate, "client certificate"), "key.pem": read_pem(key, "client key")}
+def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Let a context present a certificate; raises ssl.SSLError or ValueError when the two are no usable pair."""
     with tempfile.TemporaryDirectory(prefix="gpuloom-") as folder:
-        for name, text in texts.items():
+        for name, text in (("cert.pem", certificate), ("key.pem", key)):
             file = Path(folder, name)
             file.touch(mode=0o600)
             file.write_bytes(text)
-        try:
-            # An empty password instead of a prompt on the terminal for an encrypted key.
-            context.load_cert_chain(Path(folder, "cert.pem"), Path(folder, "key.pem"), password="")
-        except (ssl.SSLError, ValueError) as error:
-            raise CredentialsError(
-                f"{_place(certificate)} and {_place(key)} are no usable client certificate and key: {error}"
-            ) from error
+        # An empty password instead of a prompt on the terminal for an encrypted key.
+        context.load_cert_chain(Path(folder, "cert.pem"), Path(folder, "key.pem"), password="")
+
+
+def _present(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
+    try:
+        load_pair(context, read_pem(certificate, "client certificate"), read_pem(key, "client key"))
+    except (ssl.SSLError, ValueError) as error:
+        raise CredentialsError(
+            f"{_place(certificate)} and {_place(key)} are no usable client certificate and key: {error}"
+        ) from error
 
 
 def _place(source: Pem | None) -> str:

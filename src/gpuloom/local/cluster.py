@@ -10,18 +10,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from gpuloom.kube.authority import CertificateAuthority
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.credentials import load_kubeconfig
 from gpuloom.kube.recorder import EventRecorder
-from gpuloom.kube.resources import NODES, PODS
+from gpuloom.kube.resources import MUTATING_WEBHOOKS, NODES, PODS
 from gpuloom.local.apiserver import LocalApiServer
-from gpuloom.local.apiserver.certificates import CertificateAuthority
 from gpuloom.local.description import ClusterDescription, NodeDescription
 from gpuloom.local.kubelet import SimulatedKubelet
 from gpuloom.local.kubelet.statuses import describe_node
 from gpuloom.local.queue import Extender, PodQueue
 from gpuloom.local.waiting import Key, wait_until
-from gpuloom.local.webhooks import WEBHOOKS, describe_webhook
+from gpuloom.local.webhooks import describe_webhook
 from gpuloom.node.agent import NodeAgent
 from gpuloom.node.settings import NodeSettings
 from gpuloom.node.simulated import SimulatedMachine
@@ -81,7 +81,7 @@ class LocalCluster:
             self._client = await self._connect(stack)
             authority = CertificateAuthority.create("gpuloom local scheduler CA")
             url = await self._start_scheduler(stack, authority)
-            await self.client.create(WEBHOOKS, describe_webhook(f"{url}/webhook", authority.pem))
+            await self.client.create(MUTATING_WEBHOOKS, describe_webhook(f"{url}/webhook", authority.pem))
             for node in self.description.nodes:
                 await self._start_node(stack, node)
             await self._start_queues(stack, url, authority)

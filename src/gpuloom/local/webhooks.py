@@ -3,18 +3,6 @@
 import base64
 from typing import Any
 
-from gpuloom.kube.resources import Resource
-from gpuloom.wire.objects import KubeObject
-
-WEBHOOKS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "mutatingwebhookconfigurations",
-    "MutatingWebhookConfiguration",
-    KubeObject,
-    namespaced=False,
-)
-
 _NOT_IGNORED = {"matchExpressions": [{"key": "hami.io/webhook", "operator": "NotIn", "values": ["ignore"]}]}
 
 

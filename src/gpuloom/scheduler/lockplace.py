@@ -70,8 +70,8 @@ class LockPlace:
         return not self.waiting and self.holder is None
 
     def apply(self, node: Node) -> None:
-        """Take a node unless a later version of it is known, and wake who waits."""
-        if self.node is None or _version(node) >= _version(self.node):
+        """Take a node unless a later version of it is known, and wake who waits; without versions, the last counts."""
+        if self.node is None or node.version >= self.node.version:
             self.node = node
             self.wake()
 
@@ -87,10 +87,3 @@ class LockPlace:
     def is_ours(self, ticket: LockTicket) -> bool:
         """Whether the lock that is there was set here for this very pod."""
         return bool(self.value) and (self._our_uid, self._our_value) == (ticket.uid, self.value)
-
-
-def _version(node: Node) -> int:
-    # Versions are numbers of one sequence for all objects, and declared comparable from Kubernetes 1.35 on; without a
-    # number, whatever came last counts.
-    version = node.metadata.resource_version
-    return int(version) if version.isdecimal() else 0

@@ -12,7 +12,7 @@ from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.listening import Listener
 from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.parts import Parts, assemble
-from gpuloom.scheduler.serving import Urls, load_certificates, serve
+from gpuloom.scheduler.serving import Certificates, Urls, open_certificates, serve
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 
@@ -33,6 +33,7 @@ class SchedulerProcess:
     ) -> None:
         self.settings = settings
         self.urls = Urls()
+        self.certificates: Certificates | None = None
         self._clocks = clocks or Clocks()
         self._parts = assemble(settings, client, self._clocks, recorder, listen)
         self._tasks: list[asyncio.Task[None]] = []
@@ -65,14 +66,15 @@ class SchedulerProcess:
         """
         parts = self._parts
         async with AsyncExitStack() as stack:
-            certificates = load_certificates(self.settings)
+            certificates = self.certificates = await open_certificates(self.settings, parts.client, self._clocks)
+            presented = certificates.presented if certificates else None
             await stack.enter_async_context(parts.recorder)
             stack.push_async_callback(self._stop_tasks)
             stack.push_async_callback(parts.binder.close)
-            self.urls = await serve(stack, self.settings, parts.routes(), parts.scrape, certificates)
+            self.urls = await serve(stack, self.settings, parts.routes(), parts.scrape, presented)
             # The first thing to happen at the end: nobody who waits keeps the listeners from closing.
             stack.callback(parts.charge.stop)
-            flows = parts.flows() + ([certificates.run(self._clocks)] if certificates else [])
+            flows = parts.flows() + ([certificates.run()] if certificates else [])
             self._tasks = [asyncio.create_task(run) for run in flows]
             self._stack = stack.pop_all()
         _log.info("scheduler started", url=self.url, scheduler=self.settings.scheduler_name)

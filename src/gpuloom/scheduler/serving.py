@@ -6,11 +6,17 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from gpuloom.scheduler.certificates import CertificateError, Certificates
+from gpuloom.kube import KubeClient
+from gpuloom.scheduler.certificates.files import FileCertificates
+from gpuloom.scheduler.certificates.presented import CertificateError, Presented
+from gpuloom.scheduler.certificates.selfmanaged import SelfManagedCertificates
+from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.connections import Handler
 from gpuloom.scheduler.routes import Routes
 from gpuloom.scheduler.server import ServerError, listen, split_address
 from gpuloom.scheduler.settings import SchedulerSettings
+
+Certificates = FileCertificates | SelfManagedCertificates
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +28,37 @@ class Urls:
     metrics: str = ""
 
 
-def load_certificates(settings: SchedulerSettings) -> Certificates | None:
-    """Load certificate and key, None when neither is configured.
+async def open_certificates(settings: SchedulerSettings, client: KubeClient, clocks: Clocks) -> Certificates | None:
+    """Get the server's certificate, None when none is configured.
 
-    Raises ServerError when only one is, or when they cannot be used.
+    Raises ServerError when it cannot be used.
     """
-    if not settings.cert_file and not settings.key_file:
-        return None
-    if not settings.cert_file or not settings.key_file:
-        raise ServerError("HTTPS needs both --cert_file and --key_file: give both or neither")
     try:
-        return Certificates(settings.cert_file, settings.key_file)
+        if settings.tls_self_manage:
+            return await _open_self_managed(settings, client, clocks)
+        if not settings.cert_file and not settings.key_file:
+            return None
+        if not settings.cert_file or not settings.key_file:
+            raise ServerError("HTTPS needs both --cert_file and --key_file: give both or neither")
+        return FileCertificates(settings.cert_file, settings.key_file, clocks)
     except CertificateError as error:
         raise ServerError(str(error)) from error
+
+
+async def _open_self_managed(
+    settings: SchedulerSettings, client: KubeClient, clocks: Clocks
+) -> SelfManagedCertificates:
+    namespace, name = settings.tls_secret
+    certificates = SelfManagedCertificates(
+        client,
+        clocks,
+        namespace=namespace,
+        name=name,
+        hosts=settings.tls_host_names,
+        webhook=settings.tls_webhook,
+    )
+    await certificates.open()
+    return certificates
 
 
 async def serve(
@@ -42,13 +66,13 @@ async def serve(
     settings: SchedulerSettings,
     routes: Routes,
     scrape: Handler,
-    certificates: Certificates | None,
+    presented: Presented | None,
 ) -> Urls:
     """Open all listeners until the stack closes.
 
     Raises ServerError when an address cannot be used.
     """
-    tls = certificates.context if certificates else None
+    tls = presented.context if presented else None
     metrics = ""
     if settings.metrics_bind_address:
         address = split_address("--metrics-bind-address", settings.metrics_bind_address)
@@ -69,7 +93,7 @@ async def _serve_calls(
     address = split_address("--extender-bind", settings.extender_bind)
     if tls is None and not address.is_loopback:
         raise ServerError(
-            f"--extender-bind {settings.extender_bind} can be reached from outside: give --cert_file and --key_file, "
+            f"--extender-bind {settings.extender_bind} can be reached from outside: give it a certificate, "
             "or listen on 127.0.0.1"
         )
     # Whoever is on this side of the loopback interface shares our pod, and needs no certificate.

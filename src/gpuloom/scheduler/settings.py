@@ -37,6 +37,7 @@ class SchedulerSettings(SchedulerFlags):
         Raises SettingsError.
         """
         _ = self.node_labels
+        _ = self.tls_secret
         if self.leader_elect and not (self.leader_elect_resource_name and self.leader_elect_resource_namespace):
             raise SettingsError(
                 "--leader-elect needs --leader-elect-resource-name and --leader-elect-resource-namespace"
@@ -54,6 +55,31 @@ class SchedulerSettings(SchedulerFlags):
         if any(not separator or not key.strip() for key, separator, _ in pairs):
             raise SettingsError(f"--node-label-selector {self.node_label_selector!r} is not of the form k=v,k2=v2")
         return {key.strip(): value.strip() for key, _, value in pairs}
+
+    @property
+    def tls_secret(self) -> tuple[str, str]:
+        """Namespace and name of the Secret of ``tls_self_manage``; both empty without one.
+
+        Raises SettingsError when the flags about it do not go together.
+        """
+        if not self.tls_self_manage:
+            if self.tls_hosts or self.tls_webhook:
+                raise SettingsError("--tls-hosts and --tls-webhook belong to --tls-self-manage")
+            return "", ""
+        namespace, _, name = self.tls_self_manage.rpartition("/")
+        namespace = namespace or self.pod_namespace
+        if not namespace or not name:
+            raise SettingsError(f"--tls-self-manage {self.tls_self_manage}: say in which namespace, namespace/name")
+        if self.cert_file or self.key_file:
+            raise SettingsError("give either --tls-self-manage or --cert_file and --key_file")
+        if not self.tls_host_names:
+            raise SettingsError("--tls-self-manage needs --tls-hosts, such as gpuloom-scheduler.kube-system.svc")
+        return namespace, name
+
+    @property
+    def tls_host_names(self) -> frozenset[str]:
+        """The hosts of ``tls_hosts``."""
+        return frozenset(host.strip() for host in self.tls_hosts.split(",") if host.strip())
 
     @property
     def options(self) -> Options:

@@ -59,6 +59,15 @@ class KubeObject(KubeStruct, frozen=True):
         return self.metadata.namespace
 
     @property
+    def version(self) -> int:
+        """``metadata.resourceVersion`` as a number, 0 without one.
+
+        Versions are numbers of one sequence for all objects, and declared comparable from Kubernetes 1.35 on.
+        """
+        text = self.metadata.resource_version
+        return int(text) if text.isdecimal() else 0
+
+    @property
     def annotations(self) -> Mapping[str, str]:
         """``metadata.annotations``, never null."""
         return self.metadata.annotations or NO_ANNOTATIONS
@@ -263,6 +272,34 @@ class Lease(KubeObject, frozen=True):
     """A lease."""
 
     spec: LeaseSpec = LeaseSpec()
+
+
+class Secret(KubeObject, frozen=True):
+    """A secret; values are base64. Its text form keeps them to itself."""
+
+    data: dict[str, str] | None = None
+
+    def __repr__(self) -> str:
+        return f"Secret({self.metadata.namespace}/{self.metadata.name})"
+
+
+class WebhookClient(KubeStruct, frozen=True):
+    """``clientConfig`` of a webhook: how the API server recognizes who answers. ``caBundle`` is base64."""
+
+    ca_bundle: str = ""
+
+
+class Webhook(KubeStruct, frozen=True):
+    """One webhook of a configuration."""
+
+    name: str = ""
+    client_config: WebhookClient = WebhookClient()
+
+
+class WebhookConfiguration(KubeObject, frozen=True):
+    """Webhooks that the API server asks."""
+
+    webhooks: list[Webhook] | None = None
 
 
 class ObjectReference(KubeStruct, frozen=True):

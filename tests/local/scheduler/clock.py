@@ -2,8 +2,9 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from gpuloom.scheduler.clocks import Clocks
 
@@ -15,7 +16,8 @@ START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 class ManualClock:
     """Both clocks of a process, and everybody who sleeps by them."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: datetime = START) -> None:
+        self.start = start
         self.elapsed_s = 0.0
         self._numbers = itertools.count()
         self._sleepers: dict[int, tuple[float, asyncio.Event]] = {}
@@ -28,7 +30,7 @@ class ManualClock:
         return 1000.0 + self.elapsed_s
 
     def now(self) -> datetime:
-        return START + timedelta(seconds=self.elapsed_s)
+        return self.start + timedelta(seconds=self.elapsed_s)
 
     async def sleep(self, seconds: float) -> None:
         number, woken = next(self._numbers), asyncio.Event()
@@ -72,6 +74,13 @@ async def poll(condition: Callable[[], bool]) -> None:
     """Wait until something is so without letting time pass; TimeoutError when it never is."""
     async with asyncio.timeout(DEADLINE_S):
         while not condition():  # noqa: ASYNC110 - what is waited for happens in another process's code
+            await asyncio.sleep(POLL_S)
+
+
+async def poll_answer(ask: Callable[[], Coroutine[Any, Any, bool]]) -> None:
+    """Wait as :func:`poll` does for something that is to be asked for."""
+    async with asyncio.timeout(DEADLINE_S):
+        while not await ask():  # noqa: ASYNC110 - as above
             await asyncio.sleep(POLL_S)
 
 

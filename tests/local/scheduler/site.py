@@ -221,9 +221,9 @@ class Site:
 
 
 @asynccontextmanager
-async def open_site(directory: Path) -> AsyncIterator[Site]:
+async def open_site(directory: Path, clock: ManualClock | None = None) -> AsyncIterator[Site]:
     """An API server and a client; the scheduler is for the test to start."""
-    clock = ManualClock()
+    clock = clock or ManualClock()
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(LocalApiServer(tls=False, clock=clock.now))
         server.write_kubeconfig(directory / "kubeconfig")

@@ -227,20 +227,9 @@ def webhook(people: People, tmp_path_factory: pytest.TempPathFactory, plane: Con
         configuration = webhook_configuration(f"{url}/webhook", ca_pem=authority.cert_pem.bytes())
         configuration["webhooks"][0]["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": "copies"}}
         people.admin.create("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", configuration)
-        _wait_until_stripped(people.admin)
+        probe = make_pod("probe", annotations={ALLOCATED: "x"})
+        people.admin.wait_for_answer(lambda: people.admin.create(f"{COPIES}?dryRun=All", probe))
         yield
-
-
-def _wait_until_stripped(api: Api) -> None:
-    deadline_s = time.monotonic() + 30
-    while time.monotonic() < deadline_s:
-        try:
-            api.create(f"{COPIES}?dryRun=All", make_pod("probe", annotations={ALLOCATED: "x"}))
-        except ApiCallError:
-            time.sleep(0.2)
-        else:
-            return
-    raise TimeoutError("the webhook is not asked")
 
 
 def deployment(name: str, **labels: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ the same tests run against both. It is the only place in gpuloom that keeps whol
 about accelerators.
 """
 
-from gpuloom.local.apiserver.certificates import CertificateAuthority
+from gpuloom.kube.authority import CertificateAuthority
 from gpuloom.local.apiserver.faults import Fault
 from gpuloom.local.apiserver.server import LocalApiServer
 

@@ -25,6 +25,7 @@ MERGE_KEYS = MappingProxyType(
         "taints": "key",
         "volumeMounts": "mountPath",
         "volumes": "name",
+        "webhooks": "name",
     }
 )
 """Lists that a strategic patch merges by a key."""

@@ -17,9 +17,9 @@ from typing import Self
 import structlog
 from aiohttp import web
 
+from gpuloom.kube.authority import CertificateAuthority
 from gpuloom.local.apiserver.accounts import ACCESS_REVIEWS, TOKEN_REVIEWS, Accounts, check_right
 from gpuloom.local.apiserver.admission import Admission
-from gpuloom.local.apiserver.certificates import CertificateAuthority
 from gpuloom.local.apiserver.faults import Fault, Faults
 from gpuloom.local.apiserver.handlers import Api, respond_error
 from gpuloom.local.apiserver.kinds import KINDS, NAMESPACES

@@ -75,6 +75,7 @@ class ReplayClient(KubeClient):
         subresource: str = "",  # noqa: ARG002 - the client's signature
         resource_version: str = "",  # noqa: ARG002 - nobody else writes here
         timeout_s: float | None = None,  # noqa: ARG002 - nothing takes time here
+        lists_by_key: bool = False,  # noqa: ARG002 - nothing that a replay writes has lists
     ) -> T:
         """Collect the patch and return what would come of it."""
         self.deeds.patches.append(

@@ -65,6 +65,7 @@ class TappedClient(KubeClient):
         subresource: str = "",
         resource_version: str = "",
         timeout_s: float | None = None,
+        lists_by_key: bool = False,
     ) -> T:
         """Merge ``body`` into an object."""
         if call := current_call.get():
@@ -81,6 +82,7 @@ class TappedClient(KubeClient):
                 subresource=subresource,
                 resource_version=resource_version,
                 timeout_s=timeout_s,
+                lists_by_key=lists_by_key,
             )
         except ApiError as error:
             _note_failure(call, resource.kind, namespace, name, error)

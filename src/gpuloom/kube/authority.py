@@ -1,7 +1,4 @@
-"""A certificate authority in memory, for the servers of the local cluster.
-
-Keys live as long as the process: nothing here writes a file.
-"""
+"""A certificate authority in memory that issues server certificates. Nothing here writes a file."""
 
 import datetime as dt
 import ipaddress
@@ -16,6 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 LIFETIME = dt.timedelta(days=365)
 CLOCK_SKEW = dt.timedelta(minutes=5)
+_COMMON_NAME_CHARS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +24,14 @@ class CertificateAuthority:
     key: ec.EllipticCurvePrivateKey
 
     @classmethod
-    def create(cls, common_name: str = "gpuloom local CA") -> Self:
-        """Make an authority with a key of its own, valid for a year."""
+    def create(
+        cls, common_name: str = "gpuloom local CA", *, now: dt.datetime | None = None, lifetime: dt.timedelta = LIFETIME
+    ) -> Self:
+        """Make an authority with a key of its own; ``now`` is the present if not given."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(common_name)
-        builder = _builder(name, name, key.public_key())
+        start = now or dt.datetime.now(dt.UTC)
+        builder = _builder(name, name, key.public_key(), start - CLOCK_SKEW, start + lifetime)
         certificate = (
             builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(for_authority=True), critical=True)
@@ -45,11 +46,16 @@ class CertificateAuthority:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def issue(self, hosts: Iterable[str]) -> tuple[bytes, bytes]:
-        """Make a server certificate for DNS names and IP addresses; return (certificate PEM, key PEM)."""
+        """Make a server certificate for DNS names and IP addresses; return (certificate PEM, key PEM).
+
+        It is valid as long as the authority.
+        """
         names = list(hosts)
         key = ec.generate_private_key(ec.SECP256R1())
+        own = self.certificate
+        subject = _name(names[0][:_COMMON_NAME_CHARS])
         certificate = (
-            _builder(_name(names[0]), self.certificate.subject, key.public_key())
+            _builder(subject, own.subject, key.public_key(), own.not_valid_before_utc, own.not_valid_after_utc)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(for_authority=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -71,16 +77,17 @@ def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now = dt.datetime.now(dt.UTC)
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey, start: dt.datetime, end: dt.datetime
+) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(public)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - CLOCK_SKEW)
-        .not_valid_after(now + LIFETIME)
+        .not_valid_before(start)
+        .not_valid_after(end)
     )
 
 

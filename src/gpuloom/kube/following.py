@@ -1,0 +1,32 @@
+"""Following a single object: what a watch of everything is too much for."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from gpuloom.kube.client import KubeClient
+from gpuloom.kube.reflector import Applied, Deleted, InitialListBegins, InitialListComplete, InitialObject, Reflector
+from gpuloom.kube.resources import Resource, T
+
+
+async def follow_object(
+    client: KubeClient, resource: Resource[T], name: str, *, namespace: str = ""
+) -> AsyncGenerator[T | None, None]:
+    """Give one object whenever it is known anew, None when there is none; for ever, to be closed with ``aclosing``.
+
+    An account needs no more than the right to list and watch this one name.
+    """
+    reflector = Reflector(client, resource, namespace=namespace, field_selector=f"metadata.name={name}")
+    listed: T | None = None
+    async with aclosing(reflector.events()) as events:
+        async for event in events:
+            match event:
+                case InitialListBegins():
+                    listed = None
+                case InitialObject(object=found):
+                    listed = found
+                case InitialListComplete():
+                    yield listed
+                case Applied(object=found):
+                    yield found
+                case Deleted():
+                    yield None

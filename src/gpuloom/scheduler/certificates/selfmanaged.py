@@ -1,0 +1,191 @@
+"""Certificates without anybody's help: a Secret that replicas share, made and renewed by whichever comes first.
+
+Creating it meets a conflict when another replica was faster, changing it when another did so first: either way what the
+other wrote is taken. The webhook configuration is watched and told whom to trust (binding 6).
+"""
+
+import asyncio
+from contextlib import aclosing
+
+import structlog
+
+from gpuloom.kube import (
+    MUTATING_WEBHOOKS,
+    SECRETS,
+    WRITE_DEADLINE_S,
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    KubeClient,
+    NotFoundError,
+)
+from gpuloom.kube.backoff import Backoff
+from gpuloom.kube.following import follow_object
+from gpuloom.scheduler.certificates.lifecycle import Stock, plan
+from gpuloom.scheduler.certificates.presented import CertificateError, Presented
+from gpuloom.scheduler.certificates.publication import Publication
+from gpuloom.scheduler.certificates.secret import LABEL, is_foreign, read_stock, write_stock
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.wire.objects import Secret
+
+PERIOD_S = 15.0
+"""How often time alone is looked at; news are looked at when they come."""
+
+_log = structlog.get_logger(__name__)
+
+
+class SelfManagedCertificates:
+    """A certificate for ``hosts`` from a Secret; ``webhook`` names the configuration that is told whom to trust."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        clocks: Clocks,
+        *,
+        namespace: str,
+        name: str,
+        hosts: frozenset[str],
+        webhook: str,
+    ) -> None:
+        self.presented: Presented
+        self._client = client
+        self._clocks = clocks
+        self._namespace = namespace
+        self._name = name
+        self._hosts = hosts
+        self._webhook = webhook
+        self._publication = Publication(client, clocks, is_wanted=bool(webhook))
+        self._secret: Secret | None = None
+        self._stock = Stock()
+        self._news = asyncio.Event()
+        self._complaint = ""
+
+    @property
+    def _place(self) -> str:
+        return f"Secret {self._namespace}/{self._name}"
+
+    async def open(self) -> None:
+        """Get the first certificate, however long the API server cannot be reached.
+
+        Raises CertificateError when it refuses, or the Secret is somebody else's.
+        """
+        backoff = Backoff()
+        while True:
+            try:
+                self._secret = await self._find()
+                await self._keep_secret()
+                if self._stock.served is not None:
+                    self.presented = Presented(self._stock.served, self._place)
+                    return
+            except (ForbiddenError, InvalidError) as error:
+                raise CertificateError(f"--tls-self-manage: {error}") from error
+            except ApiError as error:
+                _log.warning("no certificate yet", place=self._place, cause=str(error))
+                await self._clocks.sleep(backoff.delay_s())
+
+    async def run(self) -> None:
+        """Keep Secret, certificate and webhook configuration right until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow_secret())
+            if self._webhook:
+                tasks.create_task(self._follow_configuration())
+            tasks.create_task(self._tend())
+
+    async def _tend(self) -> None:
+        backoff = Backoff()
+        while True:
+            self._news.clear()
+            delay_s = PERIOD_S
+            try:
+                await self._check()
+            except ConflictError:
+                # Somebody else was faster; the watch brings what they wrote.
+                delay_s = 1.0
+            except (ApiError, CertificateError) as error:
+                self._complain(str(error))
+                delay_s = backoff.delay_s()
+            else:
+                self._complaint = ""
+                backoff.reset()
+            await self._clocks.wait(self._news, delay_s)
+
+    async def _check(self) -> None:
+        await self._keep_secret()
+        served = self._stock.served
+        if served is not None and served != self.presented.pair:
+            self.presented.use(served, self._place)
+            _log.info("new certificate in use", place=self._place, expires=self.presented.expires.isoformat())
+        await self._publication.publish(self._stock.bundle)
+
+    async def _keep_secret(self) -> None:
+        """Make the Secret what it should be now."""
+        secret = self._secret
+        if secret is not None and is_foreign(secret):
+            raise CertificateError(f"{self._place} holds something else: give --tls-self-manage another name")
+        # A Secret that somebody deleted is made again as it was: callers trust its authorities.
+        stock = read_stock(secret) if secret is not None else self._stock
+        published = self._publication.has_settled(stock.bundle)
+        planned = plan(stock, self._hosts, self._clocks.now(), published=published)
+        if secret is None:
+            secret = await self._create(planned)
+            planned = read_stock(secret)
+        elif planned != stock:
+            secret = await self._change(secret, planned)
+        self._take_secret(secret)
+        self._stock = planned
+
+    async def _find(self) -> Secret | None:
+        try:
+            return await self._client.get(SECRETS, self._name, namespace=self._namespace)
+        except NotFoundError:
+            return None
+
+    async def _create(self, stock: Stock) -> Secret:
+        data = {key: value for key, value in write_stock(stock).items() if value is not None}
+        body = {"metadata": {"name": self._name, "labels": {LABEL: "tls"}}, "type": "kubernetes.io/tls", "data": data}
+        try:
+            created = await self._client.create(SECRETS, body, namespace=self._namespace, timeout_s=WRITE_DEADLINE_S)
+        except AlreadyExistsError:
+            return await self._client.get(SECRETS, self._name, namespace=self._namespace)
+        _log.info("certificate made", place=self._place)
+        return created
+
+    async def _change(self, secret: Secret, stock: Stock) -> Secret:
+        changed = await self._client.patch(
+            SECRETS,
+            self._name,
+            {"metadata": {"labels": {LABEL: "tls"}}, "data": write_stock(stock)},
+            namespace=self._namespace,
+            resource_version=secret.metadata.resource_version,
+            timeout_s=WRITE_DEADLINE_S,
+        )
+        _log.info("certificate changed", place=self._place, waits_for_publication=stock.next is not None)
+        return changed
+
+    async def _follow_secret(self) -> None:
+        following = follow_object(self._client, SECRETS, self._name, namespace=self._namespace)
+        async with aclosing(following) as secrets:
+            async for secret in secrets:
+                if secret is None:
+                    self._secret = None
+                else:
+                    self._take_secret(secret)
+                self._news.set()
+
+    async def _follow_configuration(self) -> None:
+        async with aclosing(follow_object(self._client, MUTATING_WEBHOOKS, self._webhook)) as configurations:
+            async for configuration in configurations:
+                self._publication.observe(configuration)
+                self._news.set()
+
+    def _take_secret(self, secret: Secret) -> None:
+        """Take the Secret unless a later version of it is known."""
+        if self._secret is None or secret.version >= self._secret.version:
+            self._secret = secret
+
+    def _complain(self, cause: str) -> None:
+        if cause != self._complaint:
+            _log.error("certificates not kept, tried again", place=self._place, cause=cause)
+        self._complaint = cause

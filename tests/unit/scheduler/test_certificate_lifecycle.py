@@ -1,0 +1,124 @@
+"""When a certificate is made, renewed, served and forgotten: each step from the stock before it (binding 6)."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+
+from gpuloom.scheduler.certificates.lifecycle import LIFETIME, RENEWAL, Stock, plan
+from gpuloom.scheduler.certificates.presented import Pair
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+DUE = START + LIFETIME - RENEWAL + timedelta(minutes=1)
+HOSTS = ("gpuloom.kube-system.svc", "10.0.0.7")
+
+
+def first() -> Stock:
+    return plan(Stock(), HOSTS, START, published=False)
+
+
+def renewed() -> Stock:
+    return plan(first(), HOSTS, DUE, published=True)
+
+
+def names_of(pair: Pair | None) -> set[str]:
+    assert pair is not None
+    certificate = x509.load_pem_x509_certificate(pair.certificate)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return {str(name.value) for name in names}
+
+
+def test_the_first_certificate_is_served_at_once() -> None:
+    stock = first()
+    assert (names_of(stock.served), stock.next, len(stock.authorities)) == (set(HOSTS), None, 1)
+
+
+def test_an_authority_issues_one_certificate_and_its_key_is_kept_nowhere() -> None:
+    assert b"PRIVATE" not in first().bundle
+
+
+def test_a_good_certificate_stays() -> None:
+    stock = first()
+    assert plan(stock, HOSTS, DUE - timedelta(minutes=2), published=True) == stock
+
+
+def test_a_certificate_is_renewed_in_time_and_the_old_one_still_served() -> None:
+    stock = renewed()
+    assert stock.served is not None
+    assert stock.next is not None
+    assert stock.served != stock.next
+    assert len(stock.authorities) == 2
+
+
+def test_the_new_certificate_is_not_served_before_its_authority_is_published() -> None:
+    stock = renewed()
+    assert plan(stock, HOSTS, DUE, published=False) == stock
+
+
+def test_the_new_certificate_is_served_when_its_authority_is_published() -> None:
+    stock = renewed()
+    assert plan(stock, HOSTS, DUE, published=True) == Stock(stock.next, None, stock.authorities)
+
+
+def test_the_old_authority_is_trusted_until_it_has_expired() -> None:
+    stock = plan(renewed(), HOSTS, DUE, published=True)
+    before = plan(stock, HOSTS, START + LIFETIME - timedelta(minutes=1), published=True)
+    after = plan(stock, HOSTS, START + LIFETIME + timedelta(minutes=1), published=True)
+    assert (len(before.authorities), after.authorities) == (2, stock.authorities[1:])
+
+
+def test_an_expired_certificate_is_replaced_without_waiting() -> None:
+    stock = plan(first(), HOSTS, START + LIFETIME + timedelta(days=1), published=False)
+    assert (stock.next, len(stock.authorities)) == (None, 1)
+    assert stock.served != first().served
+
+
+def test_an_expired_certificate_is_replaced_by_the_one_that_waits() -> None:
+    stock = renewed()
+    later = plan(stock, HOSTS, START + LIFETIME + timedelta(days=1), published=False)
+    assert later == Stock(stock.next, None, stock.authorities[1:])
+
+
+OTHER = first()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda pair: Pair(pair.certificate, b"nonsense"),
+        lambda pair: Pair(b"nonsense", pair.key),
+        lambda pair: Pair(pair.certificate, OTHER.served.key if OTHER.served else b""),
+        lambda _: OTHER.served,
+    ],
+    ids=["key", "certificate", "another's key", "another authority's"],
+)
+def test_a_broken_certificate_is_replaced_and_known_authorities_stay_trusted(broken: object) -> None:
+    stock = first()
+    mended = plan(replace(stock, served=broken(stock.served)), HOSTS, START, published=False)  # type: ignore[operator]
+    assert mended.authorities[:1] == stock.authorities
+    assert len(mended.authorities) == 2
+
+
+def test_a_broken_certificate_that_waits_is_dropped() -> None:
+    stock = first()
+    assert plan(replace(stock, next=Pair(b"x", b"y")), HOSTS, START, published=False) == stock
+
+
+def test_authorities_that_cannot_be_read_are_dropped() -> None:
+    stock = first()
+    assert plan(replace(stock, authorities=(b"x", *stock.authorities)), HOSTS, START, published=True) == stock
+
+
+def test_another_host_is_added_and_the_old_ones_kept_for_replicas_that_want_them() -> None:
+    stock = plan(first(), ["new.svc"], START, published=False)
+    assert names_of(stock.next) == {*HOSTS, "new.svc"}
+
+
+def test_a_host_that_is_no_longer_wanted_changes_nothing() -> None:
+    stock = first()
+    assert plan(stock, HOSTS[:1], START, published=True) == stock
+
+
+def test_keys_show_in_no_text() -> None:
+    assert "PRIVATE" not in repr(first())
