@@ -22,7 +22,6 @@ from gpuloom.scheduler.process import SchedulerProcess
 from gpuloom.scheduler.recording.live import run_recorded
 from gpuloom.scheduler.recording.taps import TappedClient
 from gpuloom.scheduler.server import ServerError
-from gpuloom.scheduler.serving import load_certificates
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.vendors.profile import ProfileError
 from gpuloom.web import WebPart, WebSettings
@@ -51,7 +50,7 @@ def run_scheduler(
         Device configuration (device-config.yaml); without it the values of HAMi's chart.
     web_bind:
         Address of the pages and of their API, host:port, empty for none. Beyond the loopback interface it needs
-        --cert_file and --key_file.
+        a certificate.
 
     """
     configure_logs(log_format, level=logging.DEBUG if flags.debug else logging.INFO)
@@ -83,7 +82,8 @@ async def _serve(settings: SchedulerSettings, kubeconfig: str, record: Path | No
             running = run_recorded(settings, client, record) if record else SchedulerProcess(settings, client)
             process = await stack.enter_async_context(running)
             if web_bind:
-                part = WebPart(WebSettings(web_bind=web_bind), process.parts, client, load_certificates(settings))
+                presented = process.certificates.presented if process.certificates else None
+                part = WebPart(WebSettings(web_bind=web_bind), process.parts, client, presented)
                 await stack.enter_async_context(part)
             # Whoever started us learns the port that was free.
             sys.stdout.write(f"{process.url}\n")

@@ -1,6 +1,5 @@
 """The listener of the pages and their API, beside a scheduler process (binding 6)."""
 
-import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Self
@@ -8,8 +7,7 @@ from typing import Self
 import structlog
 
 from gpuloom.kube import KubeClient
-from gpuloom.scheduler.certificates import Certificates
-from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.certificates.presented import Presented
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.server import ServerError, listen, split_address
 from gpuloom.web.api import Api
@@ -32,17 +30,18 @@ class WebSettings:
 class WebPart:
     """The pages of one scheduler; an async context manager. ``url`` says where they are.
 
-    ``client`` asks the API server about people. Without certificates only the loopback interface will do.
+    ``client`` asks the API server about people. ``presented`` is the scheduler's certificate, which it keeps fresh;
+    without one only the loopback interface will do.
     """
 
     def __init__(
-        self, settings: WebSettings, parts: Parts, client: KubeClient, certificates: Certificates | None = None
+        self, settings: WebSettings, parts: Parts, client: KubeClient, presented: Presented | None = None
     ) -> None:
         self.url = ""
         self._settings = settings
         self._source = Source(parts)
         self._rights = Rights(client)
-        self._certificates = certificates
+        self._presented = presented
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -51,18 +50,15 @@ class WebPart:
         Raises WebError when the address cannot be used.
         """
         address = split_address("--web-bind", self._settings.web_bind)
-        if self._certificates is None and not address.is_loopback:
+        if self._presented is None and not address.is_loopback:
             raise WebError(
                 f"--web-bind {self._settings.web_bind} can be reached from outside and people send their tokens "
-                "there: give --cert_file and --key_file, or listen on 127.0.0.1"
+                "there: give the scheduler a certificate, or listen on 127.0.0.1"
             )
-        tls = self._certificates.context if self._certificates else None
+        tls = self._presented.context if self._presented else None
         async with AsyncExitStack() as stack:
             api = Api(self._source, self._rights)
             self.url = await listen(stack, address, api.routes(), tls)
-            if self._certificates is not None:
-                task = asyncio.create_task(self._certificates.run(Clocks()), name="web certificates")
-                stack.callback(task.cancel)
             self._stack = stack.pop_all()
         _log.info("pages served", url=self.url)
         return self
