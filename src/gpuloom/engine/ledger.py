@@ -72,9 +72,13 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
         """Give every share, container by container, and whether it is still held: those of init containers end."""
         for containers in self.shares.values():
             for position, shares in enumerate(containers):
-                phase = self.phases[position] if position < len(self.phases) else Phase.REGULAR
                 for share in shares:
-                    yield share, not (self.init_over and phase is Phase.INIT)
+                    yield share, self.still_holds(position)
+
+    def still_holds(self, position: int) -> bool:
+        """Tell whether the container at this position holds its shares still."""
+        phase = self.phases[position] if position < len(self.phases) else Phase.REGULAR
+        return not (self.init_over and phase is Phase.INIT)
 
     def usage_by_vendor(self) -> dict[str, dict[str, Usage]]:
         """Sum what the pod holds, by vendor and by the id in its shares (a part of a divided card has its own)."""

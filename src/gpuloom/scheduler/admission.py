@@ -22,6 +22,10 @@ from gpuloom.wire.words import INT32_MAX, INT32_MIN
 DEFAULT_SCHEDULER = "default-scheduler"
 
 
+IGNORED_LABEL = ("hami.io/webhook", "ignore")
+"""Pods with this label are none of the webhook's business; the API server does not even ask (wire protocol 3.6)."""
+
+
 class DeniedError(Exception):
     """The user's pod cannot be served as it is; the message says what is wrong with it."""
 
@@ -47,6 +51,20 @@ def review_pod(
         return Verdict(allowed=False, code=403, reason="Forbidden", message=str(error))
     except WireError as error:
         return Verdict(allowed=False, code=500, message=str(error))
+
+
+def needs_completion(pod: Pod, settings: SchedulerSettings) -> bool:
+    """Tell whether the webhook would still change a pod that exists, as it does when nobody asked it.
+
+    Environment variables do not count: they are added however often it is asked.
+    """
+    if pod.labels.get(IGNORED_LABEL[0]) == IGNORED_LABEL[1]:
+        return False
+    try:
+        verdict = _complete(pod, pod.namespace, settings, _unlimited)
+    except (DeniedError, WireError):
+        return False
+    return any("env" not in operation["path"].split("/") for operation in verdict.patch)
 
 
 def _complete(pod: Pod, namespace: str, settings: SchedulerSettings, headroom: Callable[[str], Headroom]) -> Verdict:

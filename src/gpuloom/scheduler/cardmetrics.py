@@ -58,36 +58,42 @@ _CARD_SERIES: tuple[tuple[str, str, str, tuple[str, ...], Callable[[_Card], floa
     (
         "hami_gpu_memory_limit_bytes",
         "GPUDeviceMemoryLimit",
-        "Memory of a card",
+        "Memory of a card in bytes",
         _CARD,
         lambda card: card.total_memory * _MIB,
     ),
     (
         "hami_gpu_core_limit_ratio",
         "GPUDeviceCoreLimit",
-        "Cores of a card in per cent",
+        "Cores of a card in per cent of a card",
         _CARD,
         lambda card: card.total_cores,
     ),
     (
         "hami_gpu_memory_allocated_bytes",
         "GPUDeviceMemoryAllocated",
-        "Memory of a card that is given away",
+        "Memory of a card that is given away, in bytes",
         _CARD_CORES,
         lambda card: card.used_memory * _MIB,
     ),
-    ("hami_gpu_shared_count", "GPUDeviceSharedNum", "Containers on a card", _CARD, lambda card: card.used_slots),
+    (
+        "hami_gpu_shared_count",
+        "GPUDeviceSharedNum",
+        "Containers that share a card now",
+        _CARD,
+        lambda card: card.used_slots,
+    ),
     (
         "hami_gpu_core_allocated_ratio",
         "GPUDeviceCoreAllocated",
-        "Cores of a card that are given away, in per cent",
+        "Cores of a card that are given away, in per cent of a card",
         _CARD,
         lambda card: card.used_cores,
     ),
     (
         "hami_node_gpu_overview",
         "nodeGPUOverview",
-        "Memory of a card that is given away, with all that is known of the card",
+        "Memory of a card that is given away, in bytes, with what is known of the card; its limit is in MiB",
         _OVERVIEW,
         lambda card: card.used_memory * _MIB,
     ),
@@ -110,28 +116,60 @@ class CardMetrics:
     def _new(self) -> Iterator[Series]:
         for name, _, text, labels, value in _CARD_SERIES:
             yield self._cards(name, text, labels, labels, value)
-        ratio = "Part of a card's memory that is given away"
+        ratio = "Part of a card's memory that is given away, 0 to 1"
         yield Series("hami_node_gpu_memory_allocated_ratio", ratio, _CARD, lambda: self._ratios(_CARD))
-        yield Series("hami_node_gpu_mig_instance_info", "MIG instances in use", _INSTANCE, self._instances)
+        yield Series("hami_node_gpu_mig_instance_info", "1 for each MIG instance in use", _INSTANCE, self._instances)
         quota = ("namespace", "quota_name")
-        yield Series("hami_resource_quota_used", "Used of a quota", (*quota, "limit"), self._quota_used)
-        yield Series("hami_resource_quota_limit", "Limit of a quota", quota, self._quota_limits)
-        yield Series("hami_vgpu_memory_allocated_bytes", "Memory of a share", _SHARE, self._memory_shares)
-        yield Series("hami_vgpu_core_allocated_ratio", "Cores of a share in per cent", _SHARE, self._core_shares)
+        yield Series(
+            "hami_resource_quota_used",
+            "What pods of a namespace hold of a resource; limit is 0 without a quota",
+            (*quota, "limit"),
+            self._quota_used,
+        )
+        yield Series(
+            "hami_resource_quota_limit",
+            "Smallest limit of the quotas of a namespace for a resource",
+            quota,
+            self._quota_limits,
+        )
+        yield Series(
+            "hami_vgpu_memory_allocated_bytes",
+            "Memory that a container holds on a card, in bytes",
+            _SHARE,
+            self._memory_shares,
+        )
+        yield Series(
+            "hami_vgpu_core_allocated_ratio",
+            "Cores that a container holds on a card, in per cent of a card",
+            _SHARE,
+            self._core_shares,
+        )
 
     def _old(self) -> Iterator[Series]:
         for _, name, text, labels, value in _CARD_SERIES:
             yield self._cards(name, text, labels, tuple(_OLD_NAMES[label] for label in labels), value)
-        ratio = "Part of a card's memory that is given away"
+        ratio = "Part of a card's memory that is given away, 0 to 1"
         three = _CARD[:3]
         yield Series(
             "nodeGPUMemoryPercentage", ratio, tuple(_OLD_NAMES[label] for label in three), lambda: self._ratios(three)
         )
         labels = ("nodeid", "deviceuuid", "deviceidx", "migname")
-        yield Series("nodeGPUMigInstance", "MIG instances in use", labels, self._old_instances)
-        yield Series("QuotaUsed", "Used of a quota", ("quotanamespace", "quotaName", "limit"), self._quota_used)
-        yield Series("vGPUMemoryAllocated", "Memory of a share", _OLD_SHARE, self._memory_shares)
-        yield Series("vGPUCoreAllocated", "Cores of a share in per cent", _OLD_SHARE, self._core_shares)
+        yield Series("nodeGPUMigInstance", "1 for each MIG instance in use", labels, self._old_instances)
+        yield Series(
+            "QuotaUsed",
+            "What pods of a namespace hold of a resource; limit is 0 without a quota",
+            ("quotanamespace", "quotaName", "limit"),
+            self._quota_used,
+        )
+        yield Series(
+            "vGPUMemoryAllocated", "Memory that a container holds on a card, in bytes", _OLD_SHARE, self._memory_shares
+        )
+        yield Series(
+            "vGPUCoreAllocated",
+            "Cores that a container holds on a card, in per cent of a card",
+            _OLD_SHARE,
+            self._core_shares,
+        )
 
     def _cards(
         self,
@@ -229,7 +267,7 @@ class CardMetrics:
             sums: dict[tuple[str, ...], tuple[int, int]] = {}
             for containers in reservation.shares.values():
                 for position, shares in enumerate(containers):
-                    for share in shares:
+                    for share in shares if reservation.still_holds(position) else ():
                         key = (
                             reservation.namespace,
                             reservation.node,

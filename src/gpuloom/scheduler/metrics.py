@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 
 ZONE = "vGPU"
 _BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
@@ -43,6 +43,7 @@ class Latencies:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self._histogram = Histogram(
             "gpuloom_request_duration_seconds",
             "Time from the headers of a call to its answer",
@@ -61,4 +62,9 @@ def build_info() -> Series:
     values = (version("gpuloom"), "", "", f"python{platform.python_version()}", platform.python_implementation())
     labels = ("version", "revision", "build_date", "go_version", "compiler", "platform")
     place = f"{sys.platform}/{platform.machine()}"
-    return Series("hami_build_info", "What runs", labels, lambda: [((*values, place), 1.0)])
+    return Series(
+        "hami_build_info",
+        "1 for the version that runs; go_version names Python's",
+        labels,
+        lambda: [((*values, place), 1.0)],
+    )

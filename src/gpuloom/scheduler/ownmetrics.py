@@ -4,14 +4,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from gpuloom.kube import EventRecorder
+from gpuloom.scheduler.certificates.presented import Presented
 from gpuloom.scheduler.labelling import Labeller
 from gpuloom.scheduler.locks import NodeLocks
+from gpuloom.scheduler.lookout import Lookout
 from gpuloom.scheduler.metrics import Samples, Series
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.upkeep import Upkeep
-from gpuloom.scheduler.watching import Watches
+from gpuloom.scheduler.watching import Watched, Watches
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,29 +27,67 @@ class OwnMetrics:
     recorder: EventRecorder
     labeller: Labeller
     upkeep: Upkeep
+    lookout: Lookout
 
-    def series(self) -> Iterator[Series]:
-        """All series."""
+    def series(self, presented: Presented | None) -> Iterator[Series]:
+        """All series; ``presented`` is the server's certificate, if it has one."""
         state, cards = self.state, self.state.cluster.table
         yield _one("gpuloom_in_charge", "1 while this replica decides and writes", lambda: state.is_in_charge)
         yield _one("gpuloom_table_nodes", "Nodes with cards", lambda: len(cards.positions))
         yield _one("gpuloom_table_rows", "Rows of the card table, free ones too", lambda: len(cards.uuids))
-        yield Series("gpuloom_reservations", "Pods that hold cards", ("standing",), self._reservations)
+        yield Series(
+            "gpuloom_reservations",
+            "Pods that hold cards: assumed since their Filter, or confirmed by the watch",
+            ("standing",),
+            self._reservations,
+        )
         yield _one("gpuloom_binds_open", "Bindings sent and not settled", lambda: len(state.binding))
         yield _one("gpuloom_pods_refused", "Pods that wait for room", lambda: len(state.refused))
         yield _one("gpuloom_lock_waiters", "Binds that wait for a node lock", lambda: self.locks.waiting)
-        yield Series("gpuloom_watch_age_seconds", "Since the API server was heard", ("resource",), self._ages)
-        yield Series("gpuloom_watch_relists", "Lists after the first", ("resource",), self._lists, "counter")
-        yield Series("gpuloom_watch_failures", "Watches that had to wait", ("resource",), self._failures, "counter")
-        yield Series("gpuloom_watch_bad_objects", "Unreadable objects", ("resource",), self._bad_objects, "counter")
-        yield _one("gpuloom_events_dropped", "Events not tried", lambda: self.recorder.dropped, "counter")
-        yield _one("gpuloom_events_failed", "Events not taken", lambda: self.recorder.failed, "counter")
-        yield _one("gpuloom_labels_dropped", "Pods without node label", lambda: self.labeller.dropped, "counter")
-        yield _one("gpuloom_reservations_expired", "No Bind came", lambda: self.upkeep.expired, "counter")
+        yield from self._about_watches()
+        yield _one(
+            "gpuloom_events_dropped", "Events not tried: too many at once", lambda: self.recorder.dropped, _COUNT
+        )
+        yield _one("gpuloom_events_failed", "Events the API server did not take", lambda: self.recorder.failed, _COUNT)
+        yield _one("gpuloom_labels_dropped", "Pods left without node label", lambda: self.labeller.dropped, _COUNT)
+        yield _one(
+            "gpuloom_reservations_expired",
+            "Reservations ended after 15 minutes without Bind",
+            lambda: self.upkeep.expired,
+            _COUNT,
+        )
+        yield _one(
+            "gpuloom_foreign_bindings",
+            "Pods that another scheduler has given cards: above 0 is wrong, only one may decide",
+            lambda: self.lookout.foreign_bindings,
+            _COUNT,
+        )
+        yield _one(
+            "gpuloom_pods_unmutated",
+            "Pods with cards that came without the webhook's changes: above 0, it is not asked",
+            lambda: self.lookout.unmutated,
+            _COUNT,
+        )
+        yield Series(
+            "gpuloom_certificate_not_after_seconds",
+            "When the certificate of the main port expires, in seconds since 1970",
+            (),
+            lambda: [((), presented.expires.timestamp())] if presented else [],
+        )
+
+    def _about_watches(self) -> Iterator[Series]:
+        labels = ("resource",)
+        yield Series("gpuloom_watch_synced", "1 once the first list is complete", labels, self._synced)
+        yield Series("gpuloom_watch_age_seconds", "Since the API server was heard last", labels, self._ages)
+        for name, text, value in _OF_WATCHES:
+            yield Series(name, text, labels, partial(self._of_watches, value), _COUNT)
 
     def _reservations(self) -> Samples:
         counts = Counter(reservation.standing.value for reservation in self.state.cluster.ledger)
         return [((standing,), counts[standing]) for standing in ("assumed", "confirmed")]
+
+    def _synced(self) -> Samples:
+        return self._of_watches(lambda watched: watched.reflector.synced)
 
     def _ages(self) -> Samples:
         now_s = time.monotonic()
@@ -54,14 +95,17 @@ class OwnMetrics:
             if watched.reflector.last_event_s is not None:
                 yield (plural,), now_s - watched.reflector.last_event_s
 
-    def _lists(self) -> Samples:
-        return [((plural,), watched.lists) for plural, watched in self.watches.watched.items()]
+    def _of_watches(self, value: Callable[[Watched], float]) -> Samples:
+        return [((plural,), float(value(watched))) for plural, watched in self.watches.watched.items()]
 
-    def _failures(self) -> Samples:
-        return [((plural,), watched.failures) for plural, watched in self.watches.watched.items()]
 
-    def _bad_objects(self) -> Samples:
-        return [((plural,), watched.bad_objects) for plural, watched in self.watches.watched.items()]
+_COUNT = "counter"
+_OF_WATCHES: tuple[tuple[str, str, Callable[[Watched], float]], ...] = (
+    ("gpuloom_watch_relists", "Lists after the first", lambda watched: watched.lists),
+    ("gpuloom_watch_reconnects", "Watches after the first", lambda watched: watched.reconnects),
+    ("gpuloom_watch_failures", "Lists and watches that failed and had to wait", lambda watched: watched.failures),
+    ("gpuloom_watch_bad_objects", "Objects skipped because they cannot be read", lambda watched: watched.bad_objects),
+)
 
 
 def _one(name: str, text: str, value: Callable[[], float], kind: str = "gauge") -> Series:

@@ -1,8 +1,7 @@
 """The parts of a scheduler process and how they know each other. Nothing runs here: the process starts them."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from aiohttp import web
@@ -13,8 +12,10 @@ from gpuloom.scheduler.admission import review_pod
 from gpuloom.scheduler.afterwards import Afterwards, AtOnce
 from gpuloom.scheduler.binding import Binder
 from gpuloom.scheduler.cardmetrics import CardMetrics
+from gpuloom.scheduler.certificates.presented import Presented
 from gpuloom.scheduler.charge import Charge
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.connections import Handler
 from gpuloom.scheduler.exposition import answer_metrics
 from gpuloom.scheduler.filtering import Filterer
 from gpuloom.scheduler.filterverb import FilterVerb
@@ -22,7 +23,7 @@ from gpuloom.scheduler.handshakes import Handshakes
 from gpuloom.scheduler.labelling import Labeller
 from gpuloom.scheduler.listening import Listener
 from gpuloom.scheduler.locks import NodeLocks
-from gpuloom.scheduler.metrics import Latencies, build_info
+from gpuloom.scheduler.metrics import Latencies, Series, build_info
 from gpuloom.scheduler.nodepass import NodePass
 from gpuloom.scheduler.nodes import NodeBook
 from gpuloom.scheduler.ownmetrics import OwnMetrics
@@ -82,12 +83,23 @@ class Parts:
         """Answer the webhook."""
         return review_pod(review, self.state.settings, self.state.headroom)
 
-    async def scrape(self, request: web.Request) -> web.StreamResponse:
-        """Answer Prometheus."""
-        cards = self.cards.series(legacy=self.state.settings.legacy_metrics)
-        own = OwnMetrics(self.state, self.watches, self.locks, self.recorder, self.labeller, self.upkeep)
-        series = chain((one.with_zone() for one in cards), [build_info()], own.series())
-        return await answer_metrics(request, series, self.latencies.registry)
+    def series(self, presented: Presented | None = None) -> Iterator[Series]:
+        """Give all metrics but those of the registry; ``presented`` is the server's certificate."""
+        for one in self.cards.series(legacy=self.state.settings.legacy_metrics):
+            yield one.with_zone()
+        yield build_info()
+        own = OwnMetrics(
+            self.state, self.watches, self.locks, self.recorder, self.labeller, self.upkeep, self.pods.lookout
+        )
+        yield from own.series(presented)
+
+    def scraper(self, presented: Presented | None) -> Handler:
+        """Make what answers Prometheus."""
+
+        async def scrape(request: web.Request) -> web.StreamResponse:
+            return await answer_metrics(request, self.series(presented), self.latencies.registry)
+
+        return scrape
 
     def flows(self) -> list[Coroutine[Any, Any, None]]:
         """Return what runs as long as the process does; none of them ends by itself."""

@@ -13,6 +13,7 @@ from gpuloom.engine.annotations import read_decided_at, read_instances, read_sha
 from gpuloom.engine.demand import read_phases
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.model.share import PodShares
+from gpuloom.scheduler.lookout import Lookout
 from gpuloom.scheduler.slimming import Slimmer
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
@@ -34,6 +35,7 @@ class PodBook:
         self._unreadable: set[str] = set()
         self._unlisted: set[str] = set()
         self._slimmer = Slimmer(state.settings.profile)
+        self.lookout = Lookout(state)
 
     def begin_list(self) -> None:
         """Take that a complete list begins: pods known until now that do not stand in it are gone.
@@ -77,6 +79,7 @@ class PodBook:
             self._follow_binding(pod)
 
     def _remember(self, pod: Pod) -> None:
+        self.lookout.see(pod)
         self._state.pods[pod.metadata.uid] = self._slimmer.slim(pod) if pod.spec.node_name else pod
 
     def _concerns_us(self, pod: Pod) -> bool:

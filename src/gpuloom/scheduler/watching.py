@@ -38,6 +38,7 @@ class Watched:
     lists_before: int = 0
     failures_before: int = 0
     bad_objects_before: int = 0
+    reconnects_before: int = 0
 
     @property
     def lists(self) -> int:
@@ -54,9 +55,14 @@ class Watched:
         """How many objects were skipped because they cannot be read."""
         return self.bad_objects_before + self.reflector.bad_objects
 
+    @property
+    def reconnects(self) -> int:
+        """How many watches there were after the first."""
+        return self.reconnects_before + self.reflector.reconnects
+
     def begin_anew(self, reflector: Reflector[Any]) -> "Watched":
         """Go on counting with another reflector."""
-        return Watched(reflector, self.lists + 1, self.failures, self.bad_objects)
+        return Watched(reflector, self.lists + 1, self.failures, self.bad_objects, self.reconnects + 1)
 
 
 class _Listing(Protocol[_Taken_contra]):

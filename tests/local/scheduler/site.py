@@ -98,6 +98,11 @@ class Site:
         node = await self.client.patch(NODES, name, {"status": offer(count)}, subresource="status")
         await self.wait_for_node(node)
 
+    async def wait_bound(self, pod: Pod) -> None:
+        """Wait until the scheduler's watch shows a pod bound."""
+        uid = pod.metadata.uid
+        await poll(lambda: uid in self.process.state.pods and bool(self.process.state.pods[uid].spec.node_name))
+
     async def wait_for_node(self, node: Node) -> None:
         version = int(node.metadata.resource_version)
         await poll(lambda: int(self.process.state.nodes[node.name].metadata.resource_version) >= version)

@@ -1,13 +1,15 @@
 """What Prometheus reads: HAMi's names and labels, old names on demand, and gpuloom's own (scheduler 8.5)."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 from local.scheduler.clock import poll
-from local.scheduler.site import DEFAULTS, Site, card
+from local.scheduler.site import DEFAULTS, Site, card, share_of
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpuloom.kube import RESOURCE_QUOTAS
+from gpuloom.kube import PODS, RESOURCE_QUOTAS
+from gpuloom.kube.authority import CertificateAuthority
 
 SETTINGS = dataclasses.replace(DEFAULTS, metrics_bind_address="127.0.0.1:0")
 CARD = {"node": "n1", "device_uuid": "GPU-n1-0", "device_index": "0", "device_type": "NVIDIA A40", "zone": "vGPU"}
@@ -38,7 +40,7 @@ async def occupy(site: Site) -> None:
     pod = await site.submit(memory_mib=2500, cores=30)
     await site.choose(pod)
     await site.bind(pod)
-    await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].spec.node_name))
+    await site.wait_bound(pod)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ async def test_old_names_on_demand(empty: Site, name: str, labels: set[str]) -> 
 async def test_no_old_names_without_demand(empty: Site) -> None:
     await start(empty)
     await occupy(empty)
-    assert not [name for name in await scrape(empty) if not name.startswith(("hami_", "gpuloom_"))]
+    assert not [name for name in await scrape(empty) if not name.startswith(("hami_", "gpuloom_", "process_"))]
 
 
 async def test_quotas(empty: Site) -> None:
@@ -116,7 +118,7 @@ async def test_mig_instances_with_their_run_time_ids(empty: Site) -> None:
     pod = await empty.submit()
     shares = {"hami.io/vgpu-node": "n1", "hami.io/vgpu-devices-allocated": "GPU-n1-0,NVIDIA,5120,14:;"}
     await empty.bind_by_another(pod, "n1", shares | {"hami.io/vgpu-mig-allocations": allocation})
-    await poll(lambda: bool(empty.process.state.pods[pod.metadata.uid].spec.node_name))
+    await empty.wait_bound(pod)
     assert (await scrape(empty))["hami_node_gpu_mig_instance_info"] == [
         (
             {
@@ -144,6 +146,21 @@ async def test_containers_are_told_apart(empty: Site) -> None:
     await empty.choose(pod)
     found = (await scrape(empty))["hami_vgpu_memory_allocated_bytes"]
     assert [labels["container_index"] for labels, _ in found] == ["0", "1"]
+
+
+async def test_an_init_container_that_ended_holds_nothing(empty: Site) -> None:
+    await start(empty)
+    resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}}
+    init, regular = ({"name": name, "image": "i", "resources": resources} for name in ("init", "main"))
+    pod = await empty.submit(spec={"initContainers": [init], "containers": [regular]})
+    await empty.choose(pod)
+    await empty.bind(pod)
+    await empty.wait_bound(pod)
+    ended = [{"name": "init", "state": {"terminated": {"exitCode": 0}}}]
+    shown = await empty.change_pod("p", {"status": {"initContainerStatuses": ended}}, subresource="status")
+    await empty.wait_for_pod(shown)
+    found = (await scrape(empty))["hami_vgpu_memory_allocated_bytes"]
+    assert [labels["container_index"] for labels, _ in found] == ["1"]
 
 
 async def test_many_cards_are_written_in_pages_under_one_heading(empty: Site) -> None:
@@ -194,3 +211,85 @@ async def test_build_info_has_no_zone(empty: Site) -> None:
 
 async def test_without_an_address_there_are_no_metrics(site: Site) -> None:
     assert site.process.urls.metrics == ""
+
+
+async def value_of(site: Site, name: str) -> float:
+    ((_, value),) = (await scrape(site))[name]
+    return value
+
+
+FOREIGN, UNMUTATED = "gpuloom_foreign_bindings_total", "gpuloom_pods_unmutated_total"
+
+
+async def test_a_binding_of_another_scheduler_is_counted_once(empty: Site) -> None:
+    await start(empty)
+    pod = await empty.submit()
+    await empty.bind_by_another(pod, "n1", share_of())
+    await empty.wait_bound(pod)
+    shown = await empty.change_pod("p", {"metadata": {"annotations": {"a": "b"}}})
+    await empty.wait_for_pod(shown)
+    assert await value_of(empty, FOREIGN) == 1
+
+
+async def test_our_own_bindings_are_not_foreign(empty: Site) -> None:
+    await start(empty)
+    await occupy(empty)
+    assert await value_of(empty, FOREIGN) == 0
+
+
+async def test_what_was_bound_before_the_start_is_not_foreign(empty: Site) -> None:
+    await start(empty)
+    pod = await empty.submit()
+    await empty.bind_by_another(pod, "n1", share_of())
+    await empty.restart(SETTINGS)
+    await empty.wait_bound(pod)
+    assert await value_of(empty, FOREIGN) == 0
+
+
+async def test_a_binding_without_our_annotations_is_not_foreign(empty: Site) -> None:
+    await start(empty)
+    pod = await empty.submit()
+    await empty.bind_by_another(pod, "n1", {})
+    await empty.wait_bound(pod)
+    assert await value_of(empty, FOREIGN) == 0
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "limits", "labels", "count"),
+    [
+        ("default-scheduler", {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "100"}, {}, 1),
+        ("hami-scheduler", {"nvidia.com/gpu": "1"}, {}, 1),
+        ("hami-scheduler", {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "100", "nvidia.com/priority": "1"}, {}, 0),
+        ("another-scheduler", {"nvidia.com/gpu": "1"}, {}, 0),
+        ("default-scheduler", {"nvidia.com/gpu": "1"}, {"hami.io/webhook": "ignore"}, 0),
+    ],
+    ids=["not ours yet", "cores missing", "complete", "of another scheduler", "not to be asked about"],
+)
+async def test_pods_that_no_webhook_has_completed_are_counted(
+    empty: Site, scheduler: str, limits: dict[str, str], labels: dict[str, str], count: int
+) -> None:
+    await start(empty)
+    containers = [{"name": "c", "image": "i", "resources": {"limits": limits}}]
+    manifest = {
+        "metadata": {"name": "p", "labels": labels},
+        "spec": {"schedulerName": scheduler, "containers": containers},
+    }
+    pod = await empty.client.create(PODS, manifest, namespace="default")
+    await poll(lambda: pod.metadata.uid in empty.process.state.pods)
+    assert await value_of(empty, UNMUTATED) == count
+
+
+async def test_the_end_of_the_certificate_is_told(empty: Site, tmp_path: Path) -> None:
+    authority = CertificateAuthority.create()
+    files = {"cert_file": tmp_path / "tls.crt", "key_file": tmp_path / "tls.key"}
+    for file, content in zip(files.values(), authority.issue(["127.0.0.1"]), strict=True):
+        file.write_bytes(content)
+    names = {field: str(file) for field, file in files.items()}
+    await empty.start(dataclasses.replace(SETTINGS, **names))  # type: ignore[arg-type]
+    end = authority.certificate.not_valid_after_utc
+    assert await value_of(empty, "gpuloom_certificate_not_after_seconds") == end.timestamp()
+
+
+async def test_a_watch_says_that_its_first_list_is_complete(empty: Site) -> None:
+    await start(empty)
+    assert [value for _, value in (await scrape(empty))["gpuloom_watch_synced"]] == [1, 1, 1]
