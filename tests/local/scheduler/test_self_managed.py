@@ -52,9 +52,9 @@ async def put(site: Site, stock: Stock) -> None:
         await site.client.create(SECRETS, body, namespace=NAMESPACE)
 
 
-async def configure(site: Site, ca_pem: bytes = b"") -> None:
+async def configure(site: Site, url: str = "https://127.0.0.1:1") -> None:
     """Create the webhook configuration as the chart does."""
-    await site.client.create(MUTATING_WEBHOOKS, describe_webhook(f"{site.process.url}/webhook", ca_pem))
+    await site.client.create(MUTATING_WEBHOOKS, describe_webhook(f"{url}/webhook", b""))
 
 
 async def configuration_of(site: Site) -> WebhookConfiguration:
@@ -133,7 +133,7 @@ async def test_a_replica_that_comes_second_takes_the_firsts(empty: Site) -> None
 
 async def test_the_webhook_configuration_is_told_whom_to_trust(empty: Site) -> None:
     await empty.start(SETTINGS)
-    await configure(empty)
+    await configure(empty, empty.process.url)
     await wait_for_bundle(empty, (await stock_of(empty)).bundle)
     created = await empty.client.create(PODS, pod_manifest("p", memory_mib=100), namespace="default")
     assert created.spec.scheduler_name == "hami-scheduler"
@@ -162,7 +162,7 @@ async def test_a_configuration_that_is_made_again_is_told_again(empty: Site) -> 
 
 async def test_nothing_else_of_the_configuration_changes(empty: Site) -> None:
     await empty.start(SETTINGS)
-    described = describe_webhook(f"{empty.process.url}/webhook", b"")
+    described = describe_webhook("https://127.0.0.1:1/webhook", b"")
     await configure(empty)
     await wait_for_bundle(empty, (await stock_of(empty)).bundle)
     async with empty.session.get(
@@ -190,8 +190,8 @@ async def wait_for_renewal(site: Site) -> Stock:
 async def test_a_renewal_publishes_both_authorities_before_anything_new_is_served(empty: Site) -> None:
     old = due()
     await put(empty, old)
-    await empty.start(SETTINGS)
     await configure(empty)
+    await empty.start(SETTINGS)
     stock = await wait_for_renewal(empty)
     await wait_for_bundle(empty, stock.bundle)
     await empty.clock.advance(29)
@@ -202,8 +202,8 @@ async def test_a_renewal_publishes_both_authorities_before_anything_new_is_serve
 
 async def test_a_renewed_certificate_is_served_once_its_authority_is_known_everywhere(empty: Site) -> None:
     await put(empty, due())
-    await empty.start(SETTINGS)
     await configure(empty)
+    await empty.start(SETTINGS)
     stock = await wait_for_renewal(empty)
     await wait_for_bundle(empty, stock.bundle)
     await empty.clock.run_until(lambda: is_presented(empty, stock.next))
@@ -260,6 +260,7 @@ async def test_a_secret_that_somebody_breaks_is_mended(empty: Site) -> None:
 
 async def test_a_conflict_while_changing_the_secret_is_no_harm(empty: Site) -> None:
     await put(empty, due())
+    await configure(empty)
     conflict = empty.fail("PATCH", f"/secrets/{NAME}$", status=409)
     started = asyncio.create_task(empty.start(SETTINGS))
     await empty.clock.run_until(started.done)
@@ -294,8 +295,8 @@ async def test_an_api_server_that_is_down_is_waited_for(empty: Site) -> None:
 async def test_a_key_is_never_logged(empty: Site) -> None:
     await put(empty, due())
     with structlog.testing.capture_logs() as logs:
-        await empty.start(SETTINGS)
         await configure(empty)
+        await empty.start(SETTINGS)
         await wait_for_bundle(empty, (await wait_for_renewal(empty)).bundle)
     assert logs
     assert "PRIVATE" not in str(logs)
