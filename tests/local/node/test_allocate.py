@@ -199,3 +199,23 @@ async def test_an_api_server_that_does_not_answer_changes_nothing(scene, local_s
     with pytest.raises(AllocationError, match="cannot find the pod to allocate for on node n1"):
         await scene.allocator.allocate([ID])
     assert (await scene.phase(), await scene.present_lock()) == ("allocating", OWN_LOCK)
+
+
+async def test_an_allocation_costs_five_calls_of_the_api_server(scene, monkeypatch):
+    calls = []
+
+    def count(verb):
+        method = getattr(scene.client, verb)
+
+        async def counted(resource, *args, **options):
+            calls.append(f"{verb} {resource.plural}")
+            return await method(resource, *args, **options)
+
+        monkeypatch.setattr(scene.client, verb, counted)
+
+    await scene.lock(OWN_LOCK)
+    await scene.add_pod()
+    for verb in ("get", "list_all", "patch"):
+        count(verb)
+    await scene.allocator.allocate([ID])
+    assert calls == ["get nodes", "get pods", "patch pods", "get nodes", "patch nodes"]
