@@ -12,7 +12,15 @@ from cyclopts import Parameter
 
 from gpuloom.node.errors import ConfigurationError
 from gpuloom.node.health import DEFAULT_RECOVERY_S, parse_health
-from gpuloom.node.settings import DriverPart, IdStrategy, InjectionSettings, LimitOrder, ListStrategy, NodeSettings
+from gpuloom.node.settings import (
+    DriverPart,
+    IdStrategy,
+    InjectionSettings,
+    LimitOrder,
+    ListStrategy,
+    MigStrategy,
+    NodeSettings,
+)
 from gpuloom.wire.register import RegisterForm
 
 _DEFAULT = NodeSettings(node_name="")
@@ -59,8 +67,10 @@ class CardFlags:
     """After so many seconds without a new error a sick card is tried again; 0 is never."""
     fail_on_init_error: Annotated[bool, Parameter(env_var="FAIL_ON_INIT_ERROR")] = True
     """Whether to end without an NVIDIA driver; otherwise the process waits for one."""
-    mig_strategy: Annotated[Literal["none"], Parameter(env_var="MIG_STRATEGY")] = "none"
-    """Instances that the administrator made are not offered; see operatingmode mig of the node configuration."""
+    mig_strategy: Annotated[MigStrategy, Parameter(env_var="MIG_STRATEGY")] = _DEFAULT.mig_strategy
+    """What becomes of MIG instances that an administrator made: none is offered, all are the node's cards (single), or
+    each profile is a resource of its own (mixed). For instances that are made as pods need them see operatingmode mig
+    of the node configuration."""
     device_discovery_strategy: Annotated[Literal["auto", "nvml"], Parameter(env_var="DEVICE_DISCOVERY_STRATEGY")] = (
         "auto"
     )
@@ -152,6 +162,7 @@ def make_settings(node_name: str, flags: DevicePluginFlags, environment: Mapping
         disable_core_limit=card.disable_core_limit,
         lib_cuda_log_level=card.lib_cuda_log_level,
         fail_on_init_error=card.fail_on_init_error,
+        mig_strategy=card.mig_strategy,
         register_format=pod.register_format,
         report_handshake=pod.report_handshake,
         report_topology=environment.get("ENABLE_TOPOLOGY_SCORE") == "true",

@@ -63,7 +63,7 @@ class ProfilePartition:
     def _find_room(self, profile: MigProfile) -> Placement | None:
         downwards = profile.name.startswith(_FROM_THE_TOP)
         for placement in sorted(profile.placements, key=lambda p: p.start, reverse=downwards):
-            if not any(_overlap(placement, other) for other in self.occupied):
+            if not any(placement.overlaps(other) for other in self.occupied):
                 return placement
         return None
 
@@ -109,7 +109,3 @@ class GeometryPartition:
 
 
 Partition = ProfilePartition | GeometryPartition
-
-
-def _overlap(one: Placement, other: Placement) -> bool:
-    return one.start < other.start + other.size and other.start < one.start + one.size

@@ -14,6 +14,10 @@ class Placement:
     start: int
     size: int
 
+    def overlaps(self, other: "Placement") -> bool:
+        """Tell whether both hold the same slice."""
+        return self.start < other.start + other.size and other.start < self.start + self.size
+
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:

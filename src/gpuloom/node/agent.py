@@ -5,7 +5,8 @@ It does not know about signals or configuration files; whoever enters it does.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -64,7 +65,12 @@ class NodeAgent:
         self._watch = HealthWatch(nvml, self._inventory, book, settings.health, sleep=sleep, now=now)
         self._mig = MigKeeper(settings, client, nvml, sleep=sleep) if settings.mode == "mig" else None
         self._allocator = Allocator(
-            settings, client, read_gpus=lambda: self._inventory.gpus, mig=self._mig, sleep=sleep
+            settings,
+            client,
+            read_gpus=lambda: self._inventory.gpus,
+            read_ids=self._inventory.find_ids,
+            mig=self._mig,
+            sleep=sleep,
         )
         self._events = EventRecorder(client, COMPONENT)
         self._check = AllocationCheck(settings, self._events, sleep=sleep)
@@ -107,29 +113,35 @@ class NodeAgent:
                 except (KubeletError, CardReadError) as error:
                     self._give_up_without_driver(error)
                     _log.warning("device plugin did not start", error=str(error), retry_s=RETRY_S)
-                    await self._wait_for_kubelet(kubelet, limit_s=RETRY_S)
+                    await self._wait_for_kubelet(kubelet)
                     continue
                 if crash:
                     crashes.add(self._now(), crash)
-                _log.info("starting again", node=self._settings.node_name, because=crash or "there is a new kubelet")
+                _log.info("starting again", node=self._settings.node_name)
 
     def _give_up_without_driver(self, error: Exception) -> None:
         if isinstance(error, DriverMissingError) and self._settings.fail_on_init_error:
             raise error
 
     async def _serve_kubelet(self, kubelet: SocketIdentity | None) -> str:
-        """Serve one kubelet until there is another one; tells what else ended it, empty for nothing."""
+        """Serve one kubelet until there is another one or other resources; tells what else ended it, or nothing."""
         settings = self._settings
         remove_stale(settings.mig_lock)
         if self._mig:
             self._inventory.offer_parts(await self._mig.prepare(await self._inventory.read_gpus()))
         await self._inventory.refresh()
         await write_specs(settings)
-        service = DevicePluginService(settings, self._inventory, self._allocator, self._check.begin)
-        async with serve(service, settings.plugin_socket):
-            own = _identify(settings.plugin_socket)
-            await register(settings)
-            _log.info("device plugin is registered", node=settings.node_name, resource=settings.resource_name)
+        resources = frozenset(self._inventory.resources)
+        async with AsyncExitStack() as stack:
+            for resource in self._inventory.resources:
+                service = DevicePluginService(
+                    settings, self._inventory, self._allocator, self._check.begin, resource=resource
+                )
+                await stack.enter_async_context(serve(service, settings.find_socket(resource)))
+            own = self._identify_sockets(resources)
+            for resource in self._inventory.resources:
+                await register(settings, resource)
+                _log.info("device plugin is registered", node=settings.node_name, resource=resource)
             async with asyncio.TaskGroup() as group:
                 helpers = [
                     group.create_task(self._watch.run()),
@@ -137,29 +149,40 @@ class NodeAgent:
                 ]
                 if self._mig:
                     helpers.append(group.create_task(self._mig.keep()))
-                is_lost = await self._wait_for_kubelet(kubelet, own=own)
+                end = await self._wait_for_end(kubelet, resources, own)
                 for helper in helpers:
                     helper.cancel()
-            return f"its socket {settings.plugin_socket} was removed or replaced" if is_lost else ""
+            return end
 
-    async def _wait_for_kubelet(
-        self, known: SocketIdentity | None, *, own: SocketIdentity | None = None, limit_s: float | None = None
-    ) -> bool:
-        """Return when kubelet.sock is another than the known one, or after `limit_s`.
+    async def _wait_for_end(
+        self, kubelet: SocketIdentity | None, resources: AbstractSet[str], own: Mapping[Path, SocketIdentity | None]
+    ) -> str:
+        """Wait until the plugin must start again; tells a cause that counts as a crash, empty for a good one."""
+        while True:
+            await self._sleep(POLL_S)
+            present = _identify(self._settings.kubelet_socket)
+            if present not in {kubelet, None}:
+                _log.info("there is a new kubelet", node=self._settings.node_name)
+                return ""
+            if frozenset(self._inventory.resources) != resources:
+                _log.info("there are instances of other profiles", resources=sorted(self._inventory.resources))
+                return ""
+            # A kubelet that starts removes all sockets, its own first.
+            lost = [path for path, identity in own.items() if _identify(path) != identity]
+            if present == kubelet and lost:
+                return f"its socket {lost[0]} was removed or replaced"
 
-        Returns True when the plugin's own socket is lost although the kubelet is the same.
-        """
+    async def _wait_for_kubelet(self, known: SocketIdentity | None) -> None:
+        """Return when kubelet.sock is another than the known one, or after 30 s."""
         waited_s = 0.0
-        while limit_s is None or waited_s < limit_s:
+        while waited_s < RETRY_S:
             await self._sleep(POLL_S)
             waited_s += POLL_S
-            present = _identify(self._settings.kubelet_socket)
-            if present not in {known, None}:
-                return False
-            # A kubelet that starts removes all sockets, its own first.
-            if own is not None and present == known and _identify(self._settings.plugin_socket) != own:
-                return True
-        return False
+            if _identify(self._settings.kubelet_socket) not in {known, None}:
+                return
+
+    def _identify_sockets(self, resources: Iterable[str]) -> Mapping[Path, SocketIdentity | None]:
+        return {path: _identify(path) for path in map(self._settings.find_socket, resources)}
 
 
 def _identify(path: Path) -> SocketIdentity | None:

@@ -23,8 +23,9 @@ from gpuloom.node.hostfiles import look_up, prepare_directories
 from gpuloom.node.mig.claims import InstanceKey, enter_runtimes
 from gpuloom.node.mig.keeper import MigKeeper
 from gpuloom.node.nvml import Gpu
-from gpuloom.node.plan import AllocatePlan, Grant, Surroundings, plan_allocation
+from gpuloom.node.plan import AllocatePlan, Grant, Surroundings, plan_allocation, show_instances
 from gpuloom.node.preference import PreferenceRequest, prefer
+from gpuloom.node.response import Injection
 from gpuloom.node.settings import NodeSettings
 from gpuloom.node.writes import patch_pod_annotations, read_lock, release_lock, rewrite_pod_annotation
 from gpuloom.wire import keys
@@ -33,6 +34,7 @@ from gpuloom.wire.lock import NodeLock
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import decode_shares
 
+_NOTHING_ASKED = "the kubelet asked for no device at all: an empty request cannot be served"
 _log = structlog.get_logger(__name__)
 
 
@@ -41,6 +43,11 @@ def _make_id() -> str:
 
 
 def _no_gpus() -> Sequence[Gpu]:
+    return ()
+
+
+def _no_ids(resource: str) -> Sequence[str]:
+    del resource
     return ()
 
 
@@ -61,6 +68,7 @@ class Allocator:
         client: KubeClient,
         *,
         read_gpus: Callable[[], Sequence[Gpu]] = _no_gpus,
+        read_ids: Callable[[str], Sequence[str]] = _no_ids,
         mig: MigKeeper | None = None,
         make_id: Callable[[], str] = _make_id,
         sleep: Sleep = asyncio.sleep,
@@ -68,6 +76,7 @@ class Allocator:
         self._settings = settings
         self._client = client
         self._read_gpus = read_gpus
+        self._read_ids = read_ids
         self._mig = mig
         self._make_id = make_id
         self._sleep = sleep
@@ -79,7 +88,7 @@ class Allocator:
         Raises AllocationError. Once the pod is known it is then marked as failed and its node lock is released.
         """
         if not requests or not all(requests):
-            raise AllocationError("the kubelet asked for no device at all: an empty request cannot be served")
+            raise AllocationError(_NOTHING_ASKED)
         async with self._turn:
             pod = await self._find_pod([len(ids) for ids in requests])
             try:
@@ -96,6 +105,16 @@ class Allocator:
                 complete=plan.is_complete,
             )
             return Served(pod, plan.grants)
+
+    def show_instances(self, resource: str, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...]:
+        """Show containers the instances that the kubelet chose from a resource of which the scheduler knows nothing.
+
+        No pod is looked for and none is changed. Raises AllocationError.
+        """
+        if not requests or not all(requests):
+            raise AllocationError(_NOTHING_ASKED)
+        around = self._look_around(resource, None)
+        return tuple(show_instances(ids, resource, around) for ids in requests)
 
     async def prefer(self, requests: Sequence[PreferenceRequest]) -> tuple[tuple[str, ...], ...]:
         """Say which of the kubelet's free ids lie on the cards that the scheduler chose; empty where that is unknown.
@@ -159,12 +178,15 @@ class Allocator:
     def _prepare(
         self, pod: Pod, requests: Sequence[Sequence[str]], instances: Mapping[InstanceKey, MigRuntime] | None
     ) -> AllocatePlan:
-        gpus = {gpu.uuid: gpu for gpu in self._read_gpus()}
-        around = Surroundings(self._settings, gpus, look_up(self._settings), self._make_id, instances)
-        plan = plan_allocation(pod, requests, around)
+        plan = plan_allocation(pod, requests, self._look_around(self._settings.resource_name, instances))
         if directories := [grant.cache_dir for grant in plan.grants if grant.cache_dir]:
             prepare_directories(directories, self._settings)
         return plan
+
+    def _look_around(self, resource: str, instances: Mapping[InstanceKey, MigRuntime] | None) -> Surroundings:
+        gpus = {gpu.uuid: gpu for gpu in self._read_gpus()}
+        host = look_up(self._settings)
+        return Surroundings(self._settings, gpus, host, self._make_id, instances, self._read_ids(resource))
 
     async def _write_back(self, pod: Pod, plan: AllocatePlan) -> None:
         annotations = {keys.DEVICES_TO_ALLOCATE: plan.to_allocate}

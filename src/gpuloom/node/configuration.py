@@ -8,16 +8,17 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
-import msgspec
 import structlog
 
 from gpuloom.node.errors import ConfigurationError
-from gpuloom.node.settings import NodeSettings, OperatingMode
+from gpuloom.node.settings import MigStrategy, NodeSettings, OperatingMode, TimeSlicing
+from gpuloom.node.sharing import read_time_slicing
 from gpuloom.wire.device_config import NvidiaConfig, decode_device_config
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.node_config import NodeConfig, decode_node_config
 
 MODES: tuple[OperatingMode, ...] = get_args(OperatingMode)
+STRATEGIES: tuple[MigStrategy, ...] = get_args(MigStrategy)
 _LOG_LEVELS = ("0", "1", "3", "4")
 _CHART = {one.name: one.default for one in fields(NodeSettings)}
 _log = structlog.get_logger(__name__)
@@ -54,7 +55,8 @@ def configure(flags: NodeSettings, device_config: Path | None, node_config: Path
     """
     settings = flags
     if device_config is not None:
-        settings = apply_device_config(settings, _read_device_config(device_config))
+        config, time_slicing = _read_device_config(device_config)
+        settings = replace(apply_device_config(settings, config), time_slicing=time_slicing)
     if node_config is not None and (entry := _read_node_config(node_config, flags.node_name)):
         settings = apply_node_config(settings, entry)
     _check(settings)
@@ -86,14 +88,15 @@ def apply_node_config(settings: NodeSettings, entry: NodeConfig) -> NodeSettings
         raise ConfigurationError(
             f"operatingmode {entry.operating_mode!r} of node {entry.name} is not supported, only {', '.join(MODES)}"
         )
-    if entry.mig_strategy not in {"", "none"}:
+    if entry.mig_strategy and entry.mig_strategy not in STRATEGIES:
         raise ConfigurationError(
-            f"migstrategy {entry.mig_strategy!r} of node {entry.name} is not supported: instances that "
-            "the administrator made are not offered; operatingmode mig makes them as pods need them"
+            f"migstrategy {entry.mig_strategy!r} of node {entry.name} is not supported, only {', '.join(STRATEGIES)}"
         )
     changes: dict[str, Any] = {name: value for name, key in _NODE_CONFIG_KEYS.items() if (value := getattr(entry, key))}
     if entry.operating_mode:
         changes["mode"] = entry.operating_mode
+    if entry.mig_strategy:
+        changes["mig_strategy"] = entry.mig_strategy
     return replace(
         settings,
         **changes,
@@ -102,7 +105,7 @@ def apply_node_config(settings: NodeSettings, entry: NodeConfig) -> NodeSettings
     )
 
 
-def _read_device_config(path: Path) -> NvidiaConfig:
+def _read_device_config(path: Path) -> tuple[NvidiaConfig, TimeSlicing]:
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -111,18 +114,7 @@ def _read_device_config(path: Path) -> NvidiaConfig:
         config = decode_device_config(text)
     except WireError as error:
         raise ConfigurationError(f"device configuration {path}: {error}") from error
-    _check_sharing(path, text)
-    return config
-
-
-def _check_sharing(path: Path, text: bytes) -> None:
-    """Refuse ways of sharing that NVIDIA's own plugin knows and this one does not."""
-    sharing = msgspec.yaml.decode(text, type=dict[str, Any]).get("sharing") or {}
-    for way in ("mps", "timeSlicing"):
-        if isinstance(sharing, dict) and sharing.get(way):
-            raise ConfigurationError(
-                f"device configuration {path}: sharing.{way} is not supported, cards are shared by deviceSplitCount"
-            )
+    return config, read_time_slicing(text, source=str(path))
 
 
 def _read_node_config(path: Path, node_name: str) -> NodeConfig | None:
@@ -142,6 +134,8 @@ def _read_node_config(path: Path, node_name: str) -> NodeConfig | None:
 def _check(settings: NodeSettings) -> None:
     if settings.mode == "mig":
         _check_mig(settings)
+    if settings.mode == "mig" or settings.mig_strategy != "none":
+        _check_instances(settings)
     if settings.device_split_count < 1:
         raise ConfigurationError(f"deviceSplitCount is {settings.device_split_count}, but a card needs at least 1")
     for key in ("device_memory_scaling", "device_core_scaling"):
@@ -159,9 +153,26 @@ def _check_mig(settings: NodeSettings) -> None:
             "operatingmode mig needs migProfileAllowlist in the device configuration: which profiles of which models "
             "(or knownMigGeometries, with schedulers of HAMi up to 2.9)"
         )
+    if settings.mig_strategy != "none":
+        raise ConfigurationError(
+            f"operatingmode mig divides cards as pods need it, and migstrategy {settings.mig_strategy} offers what an "
+            "administrator divided: choose one of them"
+        )
+    if settings.time_slicing.slices:
+        raise ConfigurationError(
+            "operatingmode mig gives each container its own instance: leave sharing.timeSlicing out"
+        )
+
+
+def _check_instances(settings: NodeSettings) -> None:
     injection = settings.injection
     if injection.id_strategy != "uuid" or injection.device_specs:
         raise ConfigurationError(
-            "operatingmode mig names instances by their UUID: it goes neither with device-id-strategy index nor with "
-            "pass-device-specs"
+            "MIG instances are named by their UUID: operatingmode mig and migstrategy go neither with "
+            "device-id-strategy index nor with pass-device-specs"
+        )
+    if settings.mig_strategy == "single" and settings.resource_name in settings.time_slicing.slices:
+        raise ConfigurationError(
+            f"migstrategy single and sharing.timeSlicing of {settings.resource_name} would let containers share an "
+            "instance without limits: use migstrategy mixed, or leave the slicing out"
         )

@@ -1,9 +1,10 @@
 """From the driver's cards to the cards that a node registers (device plugin 6). Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gpuloom.model.card import Card
+from gpuloom.node.mig import standing
 from gpuloom.node.mig.offers import MigOffer
 from gpuloom.node.nvml import Gpu
 from gpuloom.node.settings import NodeSettings
@@ -24,6 +25,27 @@ def build_cards(
     return tuple(sorted((card for card in cards if card is not None), key=lambda card: (card.index, card.id)))
 
 
+def build_resources(
+    gpus: Iterable[Gpu], settings: NodeSettings, offers: Mapping[str, MigOffer] = _NO_OFFERS
+) -> Mapping[str, tuple[Card, ...]]:
+    """Give what is offered to the kubelet, by resource; the node's own, which is registered, is always among them."""
+    present = sorted((gpu for gpu in gpus if is_offered(gpu, settings)), key=lambda gpu: (gpu.index, gpu.uuid))
+    return {
+        settings.resource_name: build_cards(present, settings, offers),
+        **standing.build_resources(present, settings),
+    }
+
+
+def explain_omissions(gpus: Iterable[Gpu], settings: NodeSettings) -> Iterator[tuple[str, str]]:
+    """Name the cards that are not filtered and still left out, by UUID, and why."""
+    present = [gpu for gpu in gpus if is_offered(gpu, settings)]
+    for gpu in present:
+        if not (gpu.memory_mib or settings.preconfigured_memory_mib):
+            yield gpu.uuid, "it cannot tell its memory: set preConfiguredDeviceMemory to offer it"
+    if settings.mode != "mig":
+        yield from standing.explain_omissions(present, settings)
+
+
 def is_offered(gpu: Gpu, settings: NodeSettings) -> bool:
     """Whether a card is not filtered, by UUID or by index (device plugin 6.3)."""
     return gpu.uuid not in settings.filter_uuids and gpu.index not in settings.filter_indexes
@@ -36,7 +58,7 @@ def _build_card(gpu: Gpu, settings: NodeSettings, offers: Mapping[str, MigOffer]
     card = Card(
         id=gpu.uuid,
         index=gpu.index,
-        count=settings.device_split_count,
+        count=settings.time_slicing.slices.get(settings.resource_name, settings.device_split_count),
         memory_mib=int(memory_mib * settings.device_memory_scaling),
         cores=int(settings.device_core_scaling * 100),
         model=_name_model(gpu.name, settings),

@@ -56,6 +56,21 @@ def parse_health(disabled: str, enabled: str, *, recovery_s: float = DEFAULT_REC
 
 
 @dataclass(frozen=True, slots=True)
+class HealthTarget:
+    """What is well or sick by itself: a card, or an instance on one, by the ids that the driver names it with."""
+
+    uuid: str
+    card_uuid: str
+    instance: tuple[int, int] | None = None
+
+    def is_hit_by(self, event: XidEvent) -> bool:
+        """Tell whether an error is about this; one of a whole card is about everything on it."""
+        return event.uuid in {self.card_uuid, None} and (
+            self.instance is None or event.instance is None or self.instance == event.instance
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Sickness:
     """Why a card is sick, and the time of the last sign of it, in seconds of any clock."""
 
@@ -75,14 +90,14 @@ class HealthBook:
         """The sick cards."""
         return self._sick
 
-    def note_event(self, event: XidEvent, uuids: Iterable[str], now_s: float) -> None:
-        """Take a critical error down; `uuids` are the cards of the node. One of an unknown card is nothing."""
+    def note_event(self, event: XidEvent, targets: Iterable[HealthTarget], now_s: float) -> None:
+        """Take a critical error down; `targets` are the node's. One of an unknown card is nothing."""
         if not self._settings.is_fatal(event.xid):
             _log.info("error of an application, card stays healthy", uuid=event.uuid, xid=event.xid)
             return
-        for uuid in uuids:
-            if event.uuid in {uuid, None}:
-                self.note(uuid, f"Xid {event.xid}", now_s)
+        for target in targets:
+            if target.is_hit_by(event):
+                self.note(target.uuid, f"Xid {event.xid}", now_s)
 
     def note_coverage(self, coverage: Mapping[str, Coverage], now_s: float) -> None:
         """Take down which cards cannot be watched."""

@@ -62,15 +62,15 @@ class HealthWatch:
             self._book.note_coverage(await self._nvml.watch_events(), self._now())
             self._must_open = False
         if event := await self._nvml.wait_for_event():
-            self._book.note_event(event, self._inventory.uuids, self._now())
+            self._book.note_event(event, self._inventory.targets, self._now())
 
     def _take_error(self, error: CardReadError) -> None:
         """Without a driver that tells, no card can be called healthy."""
         self._errors += 1
         self._must_open = self._must_open or self._errors >= _ERRORS_BEFORE_NEW_WATCH
         _log.warning("the driver does not report errors, all cards are unhealthy", error=str(error), retry_s=PERIOD_S)
-        for uuid in self._inventory.uuids:
-            self._book.note(uuid, str(error), self._now())
+        for target in self._inventory.targets:
+            self._book.note(target.uuid, str(error), self._now())
 
     async def _recover(self) -> None:
         due = self._book.find_due(self._now())

@@ -10,8 +10,8 @@ from dataclasses import replace
 import structlog
 
 from gpuloom.model.card import Card
-from gpuloom.node.discovery import build_cards, is_offered
-from gpuloom.node.health import HealthBook
+from gpuloom.node.discovery import build_resources, explain_omissions, is_offered
+from gpuloom.node.health import HealthBook, HealthTarget
 from gpuloom.node.mig.offers import MigOffer
 from gpuloom.node.nvml import Gpu, Nvml
 from gpuloom.node.settings import NodeSettings
@@ -27,25 +27,35 @@ class CardInventory:
         self._settings = settings
         self._book = book
         self._gpus: tuple[Gpu, ...] = ()
-        self._cards: tuple[Card, ...] = ()
+        self._resources: Mapping[str, tuple[Card, ...]] = {settings.resource_name: ()}
         self._offers: Mapping[str, MigOffer] = {}
         self._changed = asyncio.Condition()
 
     @property
     def cards(self) -> tuple[Card, ...]:
-        """The cards as last read."""
-        return self._cards
+        """The cards that are registered, as last read."""
+        return self._resources[self._settings.resource_name]
+
+    @property
+    def resources(self) -> Mapping[str, tuple[Card, ...]]:
+        """What is offered to the kubelet, by resource; the registered cards are one of them."""
+        return self._resources
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
         """What the driver said about the cards that are offered, in the order of their indexes."""
-        offered = {card.id for card in self._cards}
+        offered = {card.id for card in self.cards}
         return tuple(sorted((gpu for gpu in self._gpus if gpu.uuid in offered), key=lambda gpu: (gpu.index, gpu.uuid)))
 
     @property
-    def uuids(self) -> tuple[str, ...]:
-        """The cards by UUID, as last read."""
-        return tuple(card.id for card in self._cards)
+    def targets(self) -> tuple[HealthTarget, ...]:
+        """What may fall sick: the cards that are not filtered, or their instances where these are offered."""
+        present = (gpu for gpu in self._gpus if is_offered(gpu, self._settings))
+        return tuple(target for gpu in present for target in _read_target(gpu, self._settings))
+
+    def find_ids(self, resource: str) -> tuple[str, ...]:
+        """Give the ids of a resource's cards or instances, none for an unknown resource."""
+        return tuple(card.id for card in self._resources.get(resource, ()))
 
     def offer_parts(self, offers: Mapping[str, MigOffer]) -> None:
         """Take over what each card can be divided into, by UUID; it shows with the next reading."""
@@ -67,46 +77,52 @@ class CardInventory:
         self._report_mute(gpus)
         self._gpus = gpus
         await self.apply_health()
-        return self._cards
+        return self.cards
 
     async def apply_health(self) -> None:
         """Let the cards say what is known about sick ones now."""
-        sick = self._book.sick
-        gpus = (replace(gpu, healthy=gpu.healthy and gpu.uuid not in sick) for gpu in self._gpus)
-        cards = build_cards(gpus, self._settings, self._offers)
-        if cards == self._cards:
+        resources = build_resources(map(self._judge, self._gpus), self._settings, self._offers)
+        if resources == self._resources:
             return
-        _log.info("cards", offered=len(cards), found=len(self._gpus), unhealthy=sum(not card.healthy for card in cards))
+        for resource, cards in resources.items():
+            unhealthy = sum(not card.healthy for card in cards)
+            _log.info("cards", resource=resource, offered=len(cards), found=len(self._gpus), unhealthy=unhealthy)
         async with self._changed:
-            self._cards = cards
+            self._resources = resources
             self._changed.notify_all()
 
-    async def changes(self) -> AsyncGenerator[tuple[Card, ...], None]:
-        """Give the cards now, and again whenever they are others; a slow reader skips to the latest."""
+    async def changes(self, resource: str) -> AsyncGenerator[tuple[Card, ...], None]:
+        """Give a resource's cards now, and again whenever they are others; a slow reader skips to the latest."""
         known: tuple[Card, ...] | None = None
         while True:
-            known = await self.wait_for_change(known)
+            known = await self.wait_for_change(resource, known)
             yield known
 
-    async def wait_for_change(self, known: tuple[Card, ...] | None) -> tuple[Card, ...]:
-        """Return the cards once they are others than `known`."""
+    async def wait_for_change(self, resource: str, known: tuple[Card, ...] | None) -> tuple[Card, ...]:
+        """Return a resource's cards once they are others than `known`."""
         async with self._changed:
-            while self._cards == known:
+            while self._resources.get(resource, ()) == known:
                 await self._changed.wait()
-        return self._cards
+        return self._resources.get(resource, ())
+
+    def _judge(self, gpu: Gpu) -> Gpu:
+        """Say of a card what is known about its health, and about that of its instances."""
+        sick = self._book.sick
+        devices = tuple(replace(device, healthy=device.uuid not in sick) for device in gpu.devices)
+        return replace(gpu, healthy=gpu.healthy and gpu.uuid not in sick, devices=devices)
 
     def _report_mute(self, gpus: tuple[Gpu, ...]) -> None:
         """Name cards that must be left out, once per change."""
-        if gpus == self._gpus:
-            return
-        for gpu in gpus:
-            if not is_offered(gpu, self._settings):
-                continue
-            if not (gpu.memory_mib or self._settings.preconfigured_memory_mib):
-                _log.error("card cannot tell its memory: set preConfiguredDeviceMemory to offer it", uuid=gpu.uuid)
-            if gpu.can_be_divided and self._settings.mode != "mig":
-                _log.error(
-                    "card is not offered because MIG is switched on: switch it off (nvidia-smi -mig 0), or set "
-                    "operatingmode mig for this node",
-                    uuid=gpu.uuid,
-                )
+        if gpus != self._gpus:
+            for uuid, reason in explain_omissions(gpus, self._settings):
+                _log.error("card is not offered", uuid=uuid, reason=reason)
+
+
+def _read_target(gpu: Gpu, settings: NodeSettings) -> tuple[HealthTarget, ...]:
+    """Give what of a card is well or sick by itself: its instances where they are offered, otherwise all of it."""
+    if settings.mig_strategy == "none" or not gpu.devices:
+        return (HealthTarget(gpu.uuid, gpu.uuid),)
+    return tuple(
+        HealthTarget(device.uuid, gpu.uuid, (device.gpu_instance_id, device.compute_instance_id))
+        for device in gpu.devices
+    )

@@ -14,12 +14,24 @@ from gpuloom.model.mig import MigRuntime, Placement
 
 
 @dataclass(frozen=True, slots=True)
+class MigDevice:
+    """An instance on a divided card as programs use it, whoever made it; ``profile`` such as ``1c.3g.20gb``."""
+
+    uuid: str
+    profile: str
+    memory_mib: int
+    gpu_instance_id: int
+    compute_instance_id: int
+    healthy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Gpu:
     """One physical card as the driver describes it.
 
     ``memory_mib`` is None when the card cannot tell (unified memory). ``name`` is the driver's product name, ``minor``
     the N of ``/dev/nvidiaN``. ``healthy`` is False for a card that was there and does not answer any more,
-    ``can_be_divided`` says that MIG is switched on.
+    ``can_be_divided`` says that MIG is switched on, ``devices`` are the instances that are there then.
     """
 
     uuid: str
@@ -31,14 +43,19 @@ class Gpu:
     healthy: bool = True
     minor: int | None = None
     can_be_divided: bool = False
+    devices: tuple[MigDevice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class XidEvent:
-    """A critical error that the driver reports; ``uuid`` is None when it cannot tell which card it is about."""
+    """A critical error that the driver reports; ``uuid`` is None when it cannot tell which card it is about.
+
+    ``instance`` are the ids of the GPU instance and the compute instance that it is about, None for the whole card.
+    """
 
     uuid: str | None
     xid: int
+    instance: tuple[int, int] | None = None
 
 
 class Coverage(Enum):
@@ -151,7 +168,7 @@ class Nvml(Protocol):
         """Wait for the next critical error, a few seconds at most; None means: nothing fatal, read the cards again."""
 
     async def probe(self, uuid: str) -> None:
-        """Ask one card for its name and its memory.
+        """Ask one card, or one instance of a card, for its name and its memory.
 
         Raises CardReadError when it does not tell them.
         """

@@ -1,6 +1,6 @@
 """What an Allocate call means for a pod: who gets which shares, and what is left (device plugin 10.2). Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -10,8 +10,9 @@ from gpuloom.model.mig import MigRuntime
 from gpuloom.model.share import ContainerShares
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.mig.claims import InstanceKey
+from gpuloom.node.mig.standing import check_ids, check_number
 from gpuloom.node.nvml import Gpu
-from gpuloom.node.replicas import physical_id
+from gpuloom.node.replicas import is_instance, physical_id
 from gpuloom.node.response import HostFacts, Injection, build_limiter, name_cache_dir
 from gpuloom.node.settings import NodeSettings
 from gpuloom.node.visibility import show_cards
@@ -47,6 +48,7 @@ class Surroundings:
     """What a plan needs to know beside the pod: the settings, the node's cards by UUID, its files, and fresh ids.
 
     ``instances`` are the MIG instances that were made for the containers, None where cards are not divided.
+    ``offered`` are the ids of what the kubelet chooses from, as far as these are instances that others made.
     """
 
     settings: NodeSettings
@@ -54,6 +56,7 @@ class Surroundings:
     host: HostFacts
     make_id: Callable[[], str]
     instances: Mapping[InstanceKey, MigRuntime] | None = None
+    offered: Collection[str] = ()
 
 
 def plan_allocation(pod: Pod, requests: Sequence[Sequence[str]], around: Surroundings) -> AllocatePlan:
@@ -74,14 +77,28 @@ def plan_allocation(pod: Pod, requests: Sequence[Sequence[str]], around: Surroun
                     f"the kubelet asks for {len(ids)}"
                 )
             container = _find_container(pod, containers, position)
-            if around.instances is None:
-                grants.append(_grant(pod, container, _settle_cards(pod, shares, ids, around), around))
-            else:
+            check_number(ids, around.settings.resource_name, around.settings)
+            if around.instances is not None:
                 uuids = [around.instances[position, place].mig_uuid for place in range(len(shares))]
                 grants.append(Grant(container.name, shares, _show(uuids, around), cache_dir=None))
+            elif is_instance(ids[0]):
+                # The kubelet's choice counts: it gives every instance to one container only.
+                injection = show_instances(ids, around.settings.resource_name, around)
+                grants.append(Grant(container.name, shares, injection, cache_dir=None))
+            else:
+                grants.append(_grant(pod, container, _settle_cards(pod, shares, ids, around), around))
         return AllocatePlan(tuple(grants), text, is_complete=not has_shares(text))
     except WireError as error:
         raise AllocationError(f"{error} (pod {pod.full_name}, {keys.DEVICES_TO_ALLOCATE})") from error
+
+
+def show_instances(ids: Sequence[str], resource: str, around: Surroundings) -> Injection:
+    """Show a container the instances that the kubelet chose for it from a resource of instances that others made.
+
+    Raises AllocationError for ids that are not offered.
+    """
+    check_ids(ids, resource, around.offered, around.settings)
+    return _show([physical_id(each) for each in ids], around)
 
 
 def _settle_cards(pod: Pod, shares: ContainerShares, ids: Sequence[str], around: Surroundings) -> ContainerShares:

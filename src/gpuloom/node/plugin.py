@@ -24,15 +24,15 @@ UNHEALTHY = "Unhealthy"
 _log = structlog.get_logger(__name__)
 
 
-def plugin_options(settings: NodeSettings) -> api.DevicePluginOptions:
-    """Tell what the plugin says about itself, in Register and when asked: one source (device plugin P-07)."""
-    return api.DevicePluginOptions(
-        pre_start_required=False, get_preferred_allocation_available=settings.enable_preferred_allocation
-    )
+def plugin_options(settings: NodeSettings, resource: str) -> api.DevicePluginOptions:
+    """Tell what a resource's plugin says about itself, in Register and when asked: one source (device plugin P-07)."""
+    has_preference = settings.enable_preferred_allocation and resource == settings.resource_name
+    return api.DevicePluginOptions(pre_start_required=False, get_preferred_allocation_available=has_preference)
 
 
-def list_devices(cards: Sequence[Card], settings: NodeSettings) -> list[api.Device]:
-    """List the replicas of all cards, with NUMA nodes only where ``enable_numa_topology`` is set."""
+def list_devices(cards: Sequence[Card], settings: NodeSettings, resource: str) -> list[api.Device]:
+    """List the replicas of a resource's cards, with NUMA nodes only where ``enable_numa_topology`` is set."""
+    are_slices = resource in settings.time_slicing.slices
     return [
         api.Device(
             ID=replica,
@@ -40,12 +40,12 @@ def list_devices(cards: Sequence[Card], settings: NodeSettings) -> list[api.Devi
             topology=api.TopologyInfo(nodes=[api.NUMANode(ID=card.numa)]) if settings.enable_numa_topology else None,
         )
         for card in cards
-        for replica in replica_ids(card)
+        for replica in replica_ids(card, are_slices=are_slices)
     ]
 
 
 class DevicePluginService:
-    """Serves ``v1beta1.DevicePlugin`` on one server. Method names are the protocol's.
+    """Serves ``v1beta1.DevicePlugin`` for one resource on one server. Method names are the protocol's.
 
     ``on_served`` hears of every pod that was served, with the device ids that the kubelet chose; it must not block.
     """
@@ -56,7 +56,10 @@ class DevicePluginService:
         inventory: CardInventory,
         allocator: Allocator,
         on_served: Callable[[Pod, Sequence[str]], None],
+        *,
+        resource: str | None = None,
     ) -> None:
+        self._resource = resource or settings.resource_name
         self._on_served = on_served
         self._settings = settings
         self._inventory = inventory
@@ -81,7 +84,7 @@ class DevicePluginService:
     ) -> api.DevicePluginOptions:
         """Say exactly what Register said."""
         del request, context
-        return plugin_options(self._settings)
+        return plugin_options(self._settings, self._resource)
 
     async def ListAndWatch(  # noqa: N802 - gRPC's name
         self, request: api.Empty, context: grpc.aio.ServicerContext
@@ -90,8 +93,8 @@ class DevicePluginService:
         del request, context
         with _tracked(self._streams):
             try:
-                async for cards in self._inventory.changes():
-                    yield api.ListAndWatchResponse(devices=list_devices(cards, self._settings))
+                async for cards in self._inventory.changes(self._resource):
+                    yield api.ListAndWatchResponse(devices=list_devices(cards, self._settings, self._resource))
             except asyncio.CancelledError:
                 # gRPC leaves a call open whose handler was cancelled, so a stream that is ended returns instead.
                 if not self._is_closing:
@@ -113,13 +116,11 @@ class DevicePluginService:
         """Grant devices to the containers of the pod that the node lock names."""
         requests = [tuple(container.devices_ids) for container in request.container_requests]
         try:
-            served = await self._allocate(requests)
+            injections = await self._answer(requests)
         except AllocationError as error:
             _log.warning("allocation refused", node=self._settings.node_name, error=str(error))
             await context.abort(grpc.StatusCode.UNKNOWN, str(error))
-        ids = [each for request in requests for each in request]
-        self._on_served(served.pod, ids)
-        return api.AllocateResponse(container_responses=[_to_response(grant.injection) for grant in served.grants])
+        return api.AllocateResponse(container_responses=[_to_response(injection) for injection in injections])
 
     async def PreStartContainer(  # noqa: N802 - gRPC's name
         self, request: api.PreStartContainerRequest, context: grpc.aio.ServicerContext
@@ -127,6 +128,13 @@ class DevicePluginService:
         """Nothing to do; never required."""
         del request, context
         return api.PreStartContainerResponse()
+
+    async def _answer(self, requests: Sequence[Sequence[str]]) -> Sequence[Injection]:
+        if self._resource != self._settings.resource_name:
+            return self._allocator.show_instances(self._resource, requests)
+        served = await self._allocate(requests)
+        self._on_served(served.pod, [each for request in requests for each in request])
+        return [grant.injection for grant in served.grants]
 
     async def _allocate(self, requests: Sequence[Sequence[str]]) -> Served:
         # A kubelet that hangs up must not leave a pod half served: what has begun is finished.

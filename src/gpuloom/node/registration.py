@@ -81,7 +81,7 @@ class Registration:
                 period_s = RETRY_S
                 _log.warning("registration failed", node=self._settings.node_name, error=str(error), retry_s=RETRY_S)
             known = self._inventory.cards
-            await finish_first(sleep(period_s), self._inventory.wait_for_change(known))
+            await finish_first(sleep(period_s), self._inventory.wait_for_change(self._settings.resource_name, known))
 
     async def _describe(self) -> dict[str, str]:
         cards = await self._inventory.refresh()

@@ -2,20 +2,37 @@
 
 from gpuloom.model.card import Card
 
+SLICE_MARK = "::"
+INSTANCE_RESOURCE = "nvidia.com/mig-"
 _REAL_UUID_DASHES = 5
 
 
-def replica_ids(card: Card) -> tuple[str, ...]:
-    """Give ``<UUID>-<i>`` for i below the card's count; an id that names a MIG instance stands once, as it is."""
-    if "MIG" in card.id:
+def is_instance(card_id: str) -> bool:
+    """Tell whether an id names a MIG instance that an administrator made, rather than a card."""
+    return "MIG" in card_id
+
+
+def is_instance_resource(resource: str) -> bool:
+    """Tell whether a resource consists of such instances of one profile."""
+    return resource.startswith(INSTANCE_RESOURCE)
+
+
+def replica_ids(card: Card, *, are_slices: bool = False) -> tuple[str, ...]:
+    """Give ``<UUID>-<i>`` for i below the card's count; an id that names a MIG instance stands once, as it is.
+
+    Slices in time are ``<UUID>::<i>`` for cards and instances alike.
+    """
+    if are_slices:
+        return tuple(f"{card.id}{SLICE_MARK}{position}" for position in range(card.count))
+    if is_instance(card.id):
         return (card.id,)
     return tuple(f"{card.id}-{position}" for position in range(card.count))
 
 
 def physical_id(replica_id: str) -> str:
     """Tell the card behind a replica's id (device plugin 4); an id of another form is its own card."""
-    if "::" in replica_id:
-        return replica_id.partition("::")[0]
+    if SLICE_MARK in replica_id:
+        return replica_id.partition(SLICE_MARK)[0]
     head, _, last = replica_id.rpartition("-")
     if replica_id.count("-") == _REAL_UUID_DASHES + 1 and last.isascii() and last.isdigit():
         return head

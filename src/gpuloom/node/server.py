@@ -63,23 +63,23 @@ async def serve(service: DevicePluginService, path: Path) -> AsyncIterator[None]
         _remove(path)
 
 
-async def register(settings: NodeSettings) -> None:
-    """Tell the kubelet about the plugin.
+async def register(settings: NodeSettings, resource: str) -> None:
+    """Tell the kubelet about a resource's plugin.
 
     Raises KubeletError.
     """
     request = api.RegisterRequest(
         version=API_VERSION,
-        endpoint=settings.plugin_socket.name,
-        resource_name=settings.resource_name,
-        options=plugin_options(settings),
+        endpoint=settings.find_socket(resource).name,
+        resource_name=resource,
+        options=plugin_options(settings, resource),
     )
     try:
         async with dial(settings.kubelet_socket) as channel:
             await RegistrationStub(channel).Register(request, timeout=_DIAL_TIMEOUT_S)
     except grpc.aio.AioRpcError as error:
         raise KubeletError(
-            f"kubelet at {settings.kubelet_socket} did not register {settings.resource_name}: {error.details()}"
+            f"kubelet at {settings.kubelet_socket} did not register {resource}: {error.details()}"
         ) from error
 
 

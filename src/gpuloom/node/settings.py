@@ -1,6 +1,7 @@
 """The settings of one node's device plugin. Where they come from (flags, files) is not known here."""
 
 import os
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ IdStrategy = Literal["uuid", "index"]
 LimitOrder = Literal["annotation", "index"]
 DriverPart = Literal["gdrcopy", "gds", "mofed"]
 OperatingMode = Literal["hami-core", "mig"]
+MigStrategy = Literal["none", "single", "mixed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +51,26 @@ class InjectionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeSlicing:
+    """How often each device of a resource is offered in NVIDIA's own way of sharing, by resource name.
+
+    ``refuses_many`` lets a container have one of them only, because several may be the same card.
+    """
+
+    slices: Mapping[str, int] = field(default_factory=dict)
+    refuses_many: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSettings:
     """Everything that one device plugin process is told; defaults are the chart's (device plugin 5).
 
     ``hook_path`` and ``lock_dir`` are paths of the host as containers get them mounted; this process finds them below
     ``host_root``. ``preconfigured_memory_mib`` is used only for cards that cannot tell their memory, 0 means unknown.
     ``mode`` says how cards are shared: by HAMi-core's limits, or divided (MIG) into what ``mig_allowlist``
-    allows, or without that, as HAMi up to 2.9 does, in the ways of ``mig_geometries``.
+    allows, or without that, as HAMi up to 2.9 does, in the ways of ``mig_geometries``. ``mig_strategy`` says what
+    becomes of the instances that an administrator made: nothing, or they are the node's cards (``single``), or each
+    profile is a resource of its own beside the undivided cards (``mixed``).
     ``limit_order`` says whether limits are numbered as in the pod's annotation or by the cards' indexes.
     """
 
@@ -68,6 +83,8 @@ class NodeSettings:
     mode: OperatingMode = "hami-core"
     mig_allowlist: tuple[MigAllowlist, ...] = ()
     mig_geometries: tuple[MigGeometries, ...] = ()
+    mig_strategy: MigStrategy = "none"
+    time_slicing: TimeSlicing = field(default_factory=TimeSlicing)
     register_format: RegisterForm = "json"
     report_handshake: bool = False
     report_topology: bool = False
@@ -110,13 +127,17 @@ class NodeSettings:
 
     @property
     def plugin_socket(self) -> Path:
-        """Where this plugin is served: ``nvidia-<part of the resource name after the slash>.sock``."""
-        return self.plugins_dir / f"nvidia-{self.resource_name.rpartition('/')[2]}.sock"
+        """Where the plugin of the node's cards is served."""
+        return self.find_socket(self.resource_name)
 
     @property
     def mig_lock(self) -> Path:
         """The file that tells the monitor to keep its hands off the driver while a card is being divided."""
         return self.on_this_side("/tmp/hami/hami-mig-apply.lock")  # noqa: S108 - where HAMi's monitor looks
+
+    def find_socket(self, resource: str) -> Path:
+        """Where a resource's plugin is served: ``nvidia-<part of the resource's name after the slash>.sock``."""
+        return self.plugins_dir / f"nvidia-{resource.rpartition('/')[2]}.sock"
 
     def on_this_side(self, host_path: str | Path) -> Path:
         """Where this process sees a path of the host."""

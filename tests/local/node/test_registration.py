@@ -132,7 +132,7 @@ async def test_pair_scores_are_written_where_they_are_wanted(make_registration, 
     await make_registration(report_topology=True).tick()
     scores = decode_pair_scores((await annotations(local_client))["hami.io/node-nvidia-score"])
     one, other, third, _ = (gpu.uuid for gpu in machine.gpus)
-    assert (scores[one][other], scores[one][third], one in scores[one]) == (1220, 10, False)
+    assert (scores[one][other], scores[one][third], one in scores[one]) == (1230, 10, False)
 
 
 async def test_the_handshake_is_answered_where_it_is_wanted(make_registration, local_client):

@@ -44,7 +44,7 @@ def test_without_flags_the_settings_are_the_defaults():
         ("--resource-name=acme.com/gpu", "resource_name", "acme.com/gpu"),
         ("--limit-order=index", "limit_order", "index"),
         ("--report-handshake", "report_handshake", True),
-        ("--mig-strategy=none", "resource_name", "nvidia.com/gpu"),
+        ("--mig-strategy=mixed", "mig_strategy", "mixed"),
     ],
 )
 def test_flags_are_read_as_the_chart_writes_them(token, name, expected):

@@ -133,7 +133,15 @@ class FakeMigNvml(FakeNvml):
         if place >= len(complete):
             raise NVMLError(self.NVML_ERROR_NOT_FOUND)
         found = complete[place]
-        return SimpleNamespace(uuid=f"MIG-{found.id}", errors={}, instance=found)
+        (profile,) = (info for info in PROFILES.values() if info.id == found.profile)
+        kind = profile.name.decode() if isinstance(profile.name, bytes) else profile.name
+        return SimpleNamespace(
+            uuid=f"MIG-{found.id}",
+            name=f"{card.name} {kind}",
+            memory=profile.memorySizeMB * 2**20,
+            errors={},
+            instance=found,
+        )
 
     def nvmlDeviceGetGpuInstanceId(self, device: Any) -> int:  # noqa: N802
         return int(device.instance.id)

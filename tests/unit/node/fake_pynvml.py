@@ -108,6 +108,10 @@ class FakeNvml:
             raise NVMLError(self.NVML_ERROR_NOT_SUPPORTED)
         return [card.mig_mode, card.mig_mode]
 
+    def nvmlDeviceGetMaxMigDeviceCount(self, card: FakeCard) -> int:  # noqa: N802
+        assert card
+        return 0
+
     def nvmlDeviceGetTopologyCommonAncestor(self, card: FakeCard, other: FakeCard) -> int:  # noqa: N802
         return card.ancestors[other.uuid]
 
@@ -147,5 +151,12 @@ class FakeNvml:
         self._check("nvmlEventSetWait")
         if not self.events:
             raise NVMLError(self.NVML_ERROR_TIMEOUT)
-        card, kind, data = self.events.pop(0)
-        return SimpleNamespace(device=card, eventType=kind, eventData=data)
+        card, kind, data, *instance = self.events.pop(0)
+        gpu_instance, compute_instance = instance or (0xFFFFFFFF, 0xFFFFFFFF)
+        return SimpleNamespace(
+            device=card,
+            eventType=kind,
+            eventData=data,
+            gpuInstanceId=gpu_instance,
+            computeInstanceId=compute_instance,
+        )

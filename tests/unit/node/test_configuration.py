@@ -158,10 +158,43 @@ def test_a_value_that_cannot_be_is_refused(load, flags, text):
         load(**flags)
 
 
-@pytest.mark.parametrize("way", ["mps", "timeSlicing"])
-def test_other_ways_of_sharing_are_refused(load, way):
-    with pytest.raises(ConfigurationError, match=rf"sharing\.{way} is not supported"):
-        load(f"{COMPLETE}sharing:\n  {way}:\n    resources: [a]\n")
+def slice_in_time(**more):
+    resources = [{"name": "nvidia.com/gpu", "replicas": 4, **more.pop("resource", {})}]
+    sharing = {"timeSlicing": {"resources": resources, **more}}
+    return f"{COMPLETE}sharing: {json.dumps(sharing)}\n"
+
+
+def test_mps_is_refused(load):
+    with pytest.raises(ConfigurationError, match=r"sharing\.mps is not supported"):
+        load(f"{COMPLETE}sharing:\n  mps:\n    resources: [a]\n")
+
+
+def test_slices_in_time_are_taken_over(load):
+    slicing = load(slice_in_time(failRequestsGreaterThanOne=True)).time_slicing
+    assert (slicing.slices, slicing.refuses_many) == ({"nvidia.com/gpu": 4}, True)
+
+
+@pytest.mark.parametrize("more", [{"renameByDefault": True}, {"resource": {"rename": "acme.com/gpu"}}])
+def test_resources_keep_their_names(load, more):
+    with capture_logs() as logs:
+        settings = load(slice_in_time(**more))
+    warned = [log["log_level"] for log in logs if "rename" in log["event"]]
+    assert (settings.resource_name, warned) == ("nvidia.com/gpu", ["warning"])
+
+
+@pytest.mark.parametrize(
+    ("sharing", "text"),
+    [
+        ("{timeSlicing: {resources: [{name: a, replicas: 1}]}}", "replicas is 1, but must be at least 2"),
+        ("{timeSlicing: {resources: [{name: a, replicas: 2, devices: [0]}]}}", "devices must be all"),
+        ("{timeSlicing: {resources: [{name: a}]}}", "replicas"),
+        ("{timeSlicing: [a]}", "sharing"),
+        ("[a]", "sharing"),
+    ],
+)
+def test_slices_that_cannot_be_are_named(load, sharing, text):
+    with pytest.raises(ConfigurationError, match=text):
+        load(f"{COMPLETE}sharing: {sharing}\n")
 
 
 @pytest.mark.parametrize("mode", ["mps", "magic"])
@@ -189,7 +222,7 @@ def test_mode_mig_without_allowed_profiles_is_refused(load):
 
 @pytest.mark.parametrize("change", [{"id_strategy": "index"}, {"device_specs": True}])
 def test_mode_mig_names_instances_by_uuid_alone(load, change):
-    with pytest.raises(ConfigurationError, match="operatingmode mig names instances by their UUID"):
+    with pytest.raises(ConfigurationError, match="MIG instances are named by their UUID"):
         load(MIG, [{"name": "n1", "operatingmode": "mig"}], injection=InjectionSettings(**change))
 
 
@@ -199,7 +232,33 @@ def test_geometries_divide_cards_in_the_older_way(load):
     assert settings.mig_geometries[0].allowed_geometries[0][0].name == "1g.6gb"
 
 
-@pytest.mark.parametrize("strategy", ["single", "mixed"])
-def test_instances_made_by_the_administrator_are_refused(load, strategy):
-    with pytest.raises(ConfigurationError, match=f"migstrategy '{strategy}' of node n1 is not supported"):
-        load(COMPLETE, [{"name": "n1", "migstrategy": strategy}])
+@pytest.mark.parametrize("strategy", ["none", "single", "mixed"])
+def test_a_node_says_what_becomes_of_an_administrators_instances(load, strategy):
+    flags = {"mig_strategy": "mixed" if strategy == "none" else "none"}
+    assert load(COMPLETE, [{"name": "n1", "migstrategy": strategy}], **flags).mig_strategy == strategy
+
+
+def test_an_unknown_strategy_is_refused(load):
+    with pytest.raises(ConfigurationError, match="migstrategy 'all' of node n1 is not supported, only none, single"):
+        load(COMPLETE, [{"name": "n1", "migstrategy": "all"}])
+
+
+@pytest.mark.parametrize("change", [{"id_strategy": "index"}, {"device_specs": True}])
+def test_an_administrators_instances_are_named_by_uuid_alone(load, change):
+    with pytest.raises(ConfigurationError, match="MIG instances are named by their UUID"):
+        load(COMPLETE, mig_strategy="mixed", injection=InjectionSettings(**change))
+
+
+def test_cards_are_divided_by_pods_or_by_an_administrator(load):
+    with pytest.raises(ConfigurationError, match="choose one of them"):
+        load(MIG, [{"name": "n1", "operatingmode": "mig", "migstrategy": "single"}])
+
+
+def test_instances_for_single_containers_are_not_sliced(load):
+    with pytest.raises(ConfigurationError, match=r"leave sharing\.timeSlicing out"):
+        load(MIG + slice_in_time().removeprefix(COMPLETE), [{"name": "n1", "operatingmode": "mig"}])
+
+
+def test_instances_that_are_the_nodes_cards_are_not_shared_without_limits(load):
+    with pytest.raises(ConfigurationError, match="would let containers share an instance without limits"):
+        load(slice_in_time(), mig_strategy="single")

@@ -164,6 +164,13 @@ async def test_only_a_critical_error_is_an_event(driver, library, kind, event):
     assert await driver.wait_for_event() == event
 
 
+@pytest.mark.parametrize(("ids", "instance"), [((2, 0), (2, 0)), ((2, 0xFFFFFFFF), None), ((0xFFFFFFFF, 0), None)])
+async def test_an_event_names_its_instance_by_both_ids(driver, library, ids, instance):
+    await driver.watch_events()
+    library.events.append((library.cards[0], 8, 79, *ids))
+    assert await driver.wait_for_event() == XidEvent("GPU-a", 79, instance)
+
+
 async def test_a_wait_without_an_event_is_no_event(driver):
     await driver.watch_events()
     assert await driver.wait_for_event() is None

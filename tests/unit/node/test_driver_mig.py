@@ -7,7 +7,7 @@ from unit.node.fake_mig import FakeMigNvml
 from gpuloom.model.mig import MigRuntime, Placement
 from gpuloom.node.errors import CardReadError
 from gpuloom.node.nvidia import DriverNvml
-from gpuloom.node.nvml import Part, PartProfile
+from gpuloom.node.nvml import MigDevice, Part, PartProfile
 
 
 @pytest.fixture
@@ -29,6 +29,13 @@ def test_every_function_of_the_fake_is_one_of_the_real_library():
 async def test_a_card_that_is_switched_on_can_be_divided(library, tmp_path):
     async with DriverNvml(library, sysfs=tmp_path) as driver:
         assert [gpu.can_be_divided for gpu in await driver.read_gpus()] == [True]
+
+
+async def test_a_divided_card_has_the_instances_that_the_driver_shows(library, mig, tmp_path):
+    await mig.create_part("GPU-a", "3g.20gb", Placement(4, 4))
+    async with DriverNvml(library, sysfs=tmp_path) as driver:
+        (gpu,) = await driver.read_gpus()
+    assert gpu.devices == (MigDevice("MIG-1", "3g.20gb", 20096, 1, 0),)
 
 
 async def test_profiles_are_what_the_driver_tells_without_its_prefix(mig):

@@ -3,15 +3,17 @@
 import pytest
 from structlog.testing import capture_logs
 
-from gpuloom.node.health import APPLICATION_XIDS, HealthBook, HealthSettings, parse_health
+from gpuloom.node.health import APPLICATION_XIDS, HealthBook, HealthSettings, HealthTarget, parse_health
 from gpuloom.node.nvml import Coverage, XidEvent
 
 CARDS = ("GPU-a", "GPU-b")
+TARGETS = tuple(HealthTarget(uuid, uuid) for uuid in CARDS)
+INSTANCES = (HealthTarget("MIG-1", "GPU-a", (1, 0)), HealthTarget("MIG-2", "GPU-a", (2, 0)), TARGETS[1])
 
 
-def sick_after(event, settings=HealthSettings()):  # noqa: B008 - frozen
-    book = HealthBook(settings)
-    book.note_event(event, CARDS, 0)
+def sick_after(event, targets=TARGETS):
+    book = HealthBook(HealthSettings())
+    book.note_event(event, targets, 0)
     return tuple(book.sick)
 
 
@@ -26,6 +28,21 @@ def test_an_error_of_an_application_makes_no_card_sick(xid):
 
 def test_an_error_of_a_card_that_cannot_be_told_makes_all_sick():
     assert sick_after(XidEvent(None, 79)) == CARDS
+
+
+@pytest.mark.parametrize(
+    ("event", "sick"),
+    [
+        (XidEvent("GPU-a", 79, (2, 0)), ("MIG-2",)),
+        (XidEvent("GPU-a", 79, (2, 1)), ()),
+        (XidEvent("GPU-a", 79), ("MIG-1", "MIG-2")),
+        (XidEvent("GPU-b", 79, (2, 0)), ("GPU-b",)),
+        (XidEvent(None, 79), ("MIG-1", "MIG-2", "GPU-b")),
+    ],
+    ids=["its ids", "other ids", "the whole card", "an undivided card", "no card told"],
+)
+def test_an_error_of_an_instance_makes_sick_what_has_its_ids(event, sick):
+    assert sick_after(event, INSTANCES) == sick
 
 
 def test_an_error_of_an_unknown_card_is_nothing():
@@ -88,14 +105,14 @@ def test_a_sick_card_is_tried_after_its_time():
 def test_a_new_error_begins_the_time_anew():
     book = HealthBook(HealthSettings(recovery_s=300))
     book.note("GPU-a", "Xid 79", 0)
-    book.note_event(XidEvent("GPU-a", 79), CARDS, 200)
+    book.note_event(XidEvent("GPU-a", 79), TARGETS, 200)
     assert book.find_due(400) == ()
 
 
 def test_an_error_that_does_not_count_does_not_begin_it_anew():
     book = HealthBook(HealthSettings(recovery_s=300))
     book.note("GPU-a", "Xid 79", 0)
-    book.note_event(XidEvent("GPU-a", 13), CARDS, 200)
+    book.note_event(XidEvent("GPU-a", 13), TARGETS, 200)
     assert book.find_due(400) == ("GPU-a",)
 
 

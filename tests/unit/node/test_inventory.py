@@ -45,7 +45,7 @@ async def test_cards_that_cannot_be_read_stay_as_they_were(make_inventory):
     await inventory.refresh()
     with pytest.raises(CardReadError):
         await inventory.refresh()
-    assert inventory.uuids == ("GPU-a",)
+    assert inventory.find_ids("nvidia.com/gpu") == ("GPU-a",)
 
 
 async def test_a_card_without_memory_is_named_in_the_log(make_inventory):
@@ -79,7 +79,7 @@ async def test_a_filtered_card_is_not_complained_about(make_inventory):
 
 
 async def test_a_node_without_cards_has_an_empty_list_to_tell(make_inventory):
-    async with aclosing(make_inventory(()).changes()) as changes:
+    async with aclosing(make_inventory(()).changes("nvidia.com/gpu")) as changes:
         assert await anext(changes) == ()
 
 

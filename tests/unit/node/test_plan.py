@@ -9,6 +9,7 @@ from gpuloom.node.errors import AllocationError
 from gpuloom.node.nvml import Gpu
 from gpuloom.node.plan import AllocatePlan, Surroundings, plan_allocation
 from gpuloom.node.response import HostFacts, Mount
+from gpuloom.node.settings import TimeSlicing
 
 SEED = "GPU-1afede84-4e70-2174-49af-f07ebb94d1ae"
 A, B = "GPU-a,NVIDIA,1000,10:;", "GPU-b,NVIDIA,2000,20:;"
@@ -22,13 +23,14 @@ def plan(settings, make_pod):
     """Plan for containers with these device ids; a number stands for so many ids of cards that nobody chose."""
 
     def make(
-        to_allocate: str, *requests, has_license=False, library=LIBRARY, gpus=(), change=None, **pod
+        to_allocate: str, *requests, has_license=False, library=LIBRARY, gpus=(), offered=(), change=None, **pod
     ) -> AllocatePlan:
         around = Surroundings(
             settings=replace(settings, **(change or {})),
             gpus={gpu.uuid: gpu for gpu in gpus},
             host=HostFacts(library, has_license=has_license),
             make_id=lambda: "cache",
+            offered=offered,
         )
         ids = [["GPU-other"] * each if isinstance(each, int) else each for each in requests]
         return plan_allocation(make_pod(to_allocate, **pod), ids, around)
@@ -191,6 +193,37 @@ def test_the_same_cards_in_another_order_are_no_warning(plan):
 def test_a_versioned_library_is_mounted_where_containers_look_for_it(plan):
     mounts = plan(A, 1, library="/usr/local/vgpu/libvgpu.so.2.10.0").grants[0].injection.mounts
     assert mounts[1] == Mount(LIBRARY, "/usr/local/vgpu/libvgpu.so.2.10.0", read_only=True)
+
+
+ONE_OF_TWO = {"offered": ("MIG-1", "MIG-2")}
+
+
+def test_the_kubelets_choice_of_an_administrators_instance_counts(plan):
+    result = plan("MIG-1,NVIDIA,4864,0:;", ["MIG-2"], **ONE_OF_TWO)
+    assert result.grants[0].injection.environment == {"NVIDIA_VISIBLE_DEVICES": "MIG-2"}
+
+
+def test_p_06_an_administrators_instance_finishes_its_entry(plan):
+    result = plan("MIG-1,NVIDIA,4864,0:;", ["MIG-2"], **ONE_OF_TWO)
+    assert (result.to_allocate, result.is_complete, result.grants[0].cache_dir) == (";", True, None)
+
+
+def test_an_instance_that_is_not_offered_is_refused_in_nvidias_words(plan):
+    with pytest.raises(
+        AllocationError, match=r"invalid allocation request for 'nvidia\.com/gpu': unknown device: MIG-9"
+    ):
+        plan("MIG-1,NVIDIA,4864,0:;", ["MIG-9"], **ONE_OF_TWO)
+
+
+def test_several_slices_for_one_container_are_refused_in_nvidias_words(plan):
+    slicing = {"time_slicing": TimeSlicing({"nvidia.com/gpu": 2}, refuses_many=True)}
+    with pytest.raises(AllocationError, match=r"request for 'nvidia\.com/gpu: 2' too large: maximum request size"):
+        plan(BOTH, ["GPU-a::0", "GPU-a::1"], change=slicing)
+
+
+def test_a_slice_of_a_card_is_limited_to_its_share(plan):
+    result = plan(A, ["GPU-b::1"], change={"time_slicing": TimeSlicing({"nvidia.com/gpu": 2}, refuses_many=True)})
+    assert limits(result) == ("GPU-a", "1000m")
 
 
 @pytest.mark.parametrize("memory_mib", [0, -1])

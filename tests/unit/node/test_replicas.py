@@ -14,6 +14,11 @@ def test_a_mig_instance_is_offered_once():
     assert replica_ids(Card(id="MIG-3", count=10)) == ("MIG-3",)
 
 
+@pytest.mark.parametrize("card_id", [UUID, "MIG-3"])
+def test_a_slice_in_time_is_numbered_behind_two_colons(card_id):
+    assert replica_ids(Card(id=card_id, count=2), are_slices=True) == (f"{card_id}::0", f"{card_id}::1")
+
+
 def test_every_replica_leads_back_to_its_card():
     assert {physical_id(replica) for replica in replica_ids(Card(id=UUID, count=12))} == {UUID}
 

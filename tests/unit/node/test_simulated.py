@@ -15,6 +15,9 @@ from gpuloom.node.simulated import (
     parse_machine,
     shipped_machines,
 )
+from gpuloom.node.simulated.description import Slot
+from gpuloom.node.simulated.machine import find_ancestor
+from gpuloom.node.topology import score_pairs
 
 TWO_CARDS = b'[[cards]]\nmodel = "Tesla T4"\nmemory_mib = 15360\ncount = 2\n'
 
@@ -169,11 +172,80 @@ def replace_file(path: Path, text: bytes) -> None:
     os.utime(path, ns=(0, 0))
 
 
-async def test_cards_of_one_socket_have_that_in_common():
-    machine = SimulatedMachine("n1", load_machine("eight-a100-40gb"))
-    uuids = [gpu.uuid for gpu in machine.gpus]
-    ancestors = (await machine.read_interconnect(uuids)).ancestors
-    assert (ancestors[uuids[0], uuids[1]], ancestors[uuids[0], uuids[4]]) == (Ancestor.NODE, Ancestor.SYSTEM)
+@pytest.mark.parametrize(
+    ("one", "other", "ancestor"),
+    [
+        (Slot(0, "0/0"), Slot(1, "0/0"), Ancestor.SYSTEM),
+        (Slot(0, "0/0"), Slot(0, "1/0"), Ancestor.NODE),
+        (Slot(0), Slot(0), Ancestor.NODE),
+        (Slot(0, "0/0"), Slot(0), Ancestor.NODE),
+        (Slot(0, "0"), Slot(0, "0"), Ancestor.HOSTBRIDGE),
+        (Slot(0, "0/0"), Slot(0, "0/1"), Ancestor.HOSTBRIDGE),
+        (Slot(0, "0/0/1"), Slot(0, "0/0/2"), Ancestor.MULTIPLE),
+        (Slot(0, "0/0"), Slot(0, "0/0"), Ancestor.SINGLE),
+    ],
+)
+def test_the_ways_to_two_slots_say_what_their_cards_have_in_common(one, other, ancestor):
+    assert find_ancestor(one, other) is ancestor
+
+
+@pytest.mark.parametrize(
+    ("name", "cards", "pairs"),
+    [
+        ("eight-a100-40gb", 8, {1250, 1220, 1210}),
+        ("eight-h100-80gb", 8, {1850, 1820, 1810}),
+        ("four-l4", 4, {20, 10}),
+        ("two-t4", 2, {30}),
+        ("mixed", 4, {1230, 20, 10}),
+    ],
+)
+async def test_a_shipped_machine_is_linked_as_it_says(name, cards, pairs):
+    machine = SimulatedMachine("n1", load_machine(name))
+    scores, _ = score_pairs(machine.gpus, await machine.read_interconnect([gpu.uuid for gpu in machine.gpus]))
+    assert (len(scores), {score for peers in scores.values() for score in peers.values()}) == (cards, pairs)
+
+
+@pytest.mark.parametrize(
+    ("name", "divisible", "most"), [("eight-a100-40gb", 8, 7), ("eight-h100-80gb", 8, 7), ("mixed", 2, 7)]
+)
+async def test_a_shipped_machine_can_be_divided_into_as_many_instances_as_the_real_one(name, divisible, most):
+    machine = SimulatedMachine("n1", load_machine(name))
+    profiles = [await machine.mig.read_profiles(gpu.uuid) for gpu in machine.gpus]
+    assert [max(one.most for one in found) for found in profiles if found] == [most] * divisible
+
+
+INSTANCES = (
+    '[[cards]]\nmodel = "NVIDIA A100-SXM4-40GB"\nmemory_mib = 40960\ninstances = [{names}]\n'
+    '[[cards.mig_profiles]]\nname = "3g.20gb"\nmemory_mib = 20096\nmultiprocessors = 42\nsize = 4\nstarts = [0, 4]\n'
+)
+
+
+def divide(*names):
+    return parse_machine(INSTANCES.format(names=", ".join(f'"{name}"' for name in names)).encode(), source="m.toml")
+
+
+async def test_a_card_that_an_administrator_divided_has_its_instances():
+    (gpu,) = SimulatedMachine("n1", divide("3g.20gb", "3g.20gb")).gpus
+    found = [(device.profile, device.memory_mib, device.gpu_instance_id) for device in gpu.devices]
+    assert (gpu.can_be_divided, found) == (True, [("3g.20gb", 20096, 1), ("3g.20gb", 20096, 2)])
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [(["3g.20gb"] * 3, "no room for an instance 3g.20gb"), (["9g.1gb"], "no profile 9g.1gb in mig_profiles")],
+)
+def test_instances_that_a_card_cannot_have_are_named(names, text):
+    with pytest.raises(MachineError, match=rf"m\.toml: cards\[0\]\.instances: {text}"):
+        divide(*names)
+
+
+async def test_an_instance_is_probed_as_its_card_is():
+    machine = SimulatedMachine("n1", divide("3g.20gb"))
+    instance = machine.gpus[0].devices[0].uuid
+    await machine.probe(instance)
+    machine.set_faults([Fault(kind="lost", card=0)])
+    with pytest.raises(CardReadError):
+        await machine.probe(instance)
 
 
 async def test_a_bridge_joins_the_cards_of_its_group():

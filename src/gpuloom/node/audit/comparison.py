@@ -81,7 +81,7 @@ def _find_not_given(truths: Truths) -> Iterator[Finding]:
     promises = {promise.uid: promise for promise in truths.promises if promise.is_readable}
     for uid, uuid in sorted({(one.pod_uid, one.card_uuid) for one in truths.occupants or ()}):
         promise = promises.get(uid)
-        if promise is not None and uuid not in promise.cards:
+        if promise is not None and not promise.has_instances and uuid not in promise.cards:
             given = ", ".join(sorted(promise.cards)) or "no card"
             yield _about_pod(
                 Kind.NOT_GIVEN,

@@ -10,6 +10,7 @@ from gpuloom.engine.demand import read_phases
 from gpuloom.engine.usage import Usage, collapse
 from gpuloom.model.card import Card
 from gpuloom.model.share import ContainerShares
+from gpuloom.node.replicas import is_instance, is_instance_resource
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import DEVICES_ALLOCATED
 from gpuloom.wire.mig import decode_mig_instance
@@ -27,7 +28,7 @@ class Promise:
     """What a pod of the node was promised; ``cards`` by UUID, ``counts`` is how many devices by container name.
 
     ``is_readable`` is False when its annotation cannot be read: then nothing is known. A pod that ``has_ended`` has no
-    promise any more.
+    promise any more. One that ``has_instances`` which an administrator made computes on a card that nobody names.
     """
 
     uid: str
@@ -37,6 +38,7 @@ class Promise:
     counts: Mapping[str, int]
     is_readable: bool = True
     has_ended: bool = False
+    has_instances: bool = False
 
     @property
     def full_name(self) -> str:
@@ -83,7 +85,12 @@ def read_promise(pod: Pod) -> Promise:
     counts = {
         container.name: len(shares) for container, shares in zip(pod.all_containers, containers, strict=False) if shares
     }
-    return Promise(meta.uid, meta.namespace, meta.name, cards, counts, has_ended=pod.is_over)
+    has_instances = any(is_instance(card) for card in cards) or any(
+        is_instance_resource(name) for container in pod.all_containers for name in container.limits
+    )
+    return Promise(
+        meta.uid, meta.namespace, meta.name, cards, counts, has_ended=pod.is_over, has_instances=has_instances
+    )
 
 
 def _keep_ours(shares: ContainerShares) -> ContainerShares:

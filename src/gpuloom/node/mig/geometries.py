@@ -65,12 +65,8 @@ def _place(wanted: Sequence[Sequence[Placement]], taken: tuple[Placement, ...]) 
     if not wanted:
         return taken
     for place in wanted[0]:
-        if not any(_overlap(place, other) for other in taken):
+        if not any(place.overlaps(other) for other in taken):
             found = _place(wanted[1:], (*taken, place))
             if found:
                 return found
     return ()
-
-
-def _overlap(one: Placement, other: Placement) -> bool:
-    return one.start < other.start + other.size and other.start < one.start + one.size

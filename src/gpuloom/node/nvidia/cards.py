@@ -1,11 +1,12 @@
 """Reading cards through NVIDIA's library. Everything here blocks and belongs on a worker thread."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gpuloom.node.errors import CardReadError
-from gpuloom.node.nvml import Gpu, normalize_bus_id
+from gpuloom.node.nvml import Gpu, MigDevice, normalize_bus_id
 
 BYTES_PER_MIB = 2**20
 
@@ -61,6 +62,23 @@ def read_mig_mode(library: Any, handle: Any) -> bool:
     return bool(present == library.NVML_DEVICE_MIG_ENABLE)
 
 
+def list_mig_devices(library: Any, handle: Any) -> Iterator[Any]:
+    """Give the handles of the instances on a card, none where MIG is switched off.
+
+    Raises the library's NVMLError.
+    """
+    if not read_mig_mode(library, handle):
+        return
+    for place in range(library.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        try:
+            device = library.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)
+        except library.NVMLError as error:
+            if error.value != library.NVML_ERROR_NOT_FOUND:
+                raise
+        else:
+            yield device
+
+
 def decode_text(text: Any) -> str:
     """Read a text of the library, which some of its versions give as bytes."""
     return text.decode() if isinstance(text, bytes) else str(text)
@@ -78,6 +96,18 @@ def _read_gpu(library: Any, sysfs: Path, index: int) -> Gpu:
         numa=_read_numa(sysfs, bus_id),
         minor=_read_minor(library, handle),
         can_be_divided=read_mig_mode(library, handle),
+        devices=tuple(_read_mig_device(library, device) for device in list_mig_devices(library, handle)),
+    )
+
+
+def _read_mig_device(library: Any, device: Any) -> MigDevice:
+    return MigDevice(
+        uuid=decode_text(library.nvmlDeviceGetUUID(device)),
+        # The name is the card's with the instance's behind it: NVIDIA A100-SXM4-40GB MIG 1g.5gb.
+        profile=decode_text(library.nvmlDeviceGetName(device)).rpartition(" ")[2],
+        memory_mib=int(library.nvmlDeviceGetMemoryInfo(device).total) // BYTES_PER_MIB,
+        gpu_instance_id=int(library.nvmlDeviceGetGpuInstanceId(device)),
+        compute_instance_id=int(library.nvmlDeviceGetComputeInstanceId(device)),
     )
 
 

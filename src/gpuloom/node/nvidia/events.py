@@ -8,6 +8,7 @@ from gpuloom.node.nvidia.cards import decode_text, find_handle
 from gpuloom.node.nvml import Coverage, Gpu, XidEvent
 
 WAIT_MS = 5000
+_WHOLE = 0xFFFFFFFF
 
 
 class EventSet:
@@ -48,7 +49,7 @@ class EventSet:
             raise
         if data.eventType != library.nvmlEventTypeXidCriticalError:
             return None
-        return XidEvent(self._read_uuid(data.device), int(data.eventData))
+        return XidEvent(self._read_uuid(data.device), int(data.eventData), _read_instance(data))
 
     def _register(self, gpu: Gpu) -> Coverage:
         library = self._library
@@ -73,3 +74,9 @@ class EventSet:
             return decode_text(self._library.nvmlDeviceGetUUID(handle))
         except self._library.NVMLError:
             return None
+
+
+def _read_instance(data: Any) -> tuple[int, int] | None:
+    """Tell which instance of a card an error is about; one of the two unknown means the whole card."""
+    ids = int(data.gpuInstanceId), int(data.computeInstanceId)
+    return None if _WHOLE in ids else ids

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from gpuloom.model.mig import MigRuntime, Placement
 from gpuloom.node.errors import CardReadError
-from gpuloom.node.nvidia.cards import decode_text, find_handle, read_mig_mode
+from gpuloom.node.nvidia.cards import decode_text, find_handle, list_mig_devices, read_mig_mode
 from gpuloom.node.nvml import Part, PartProfile
 
 _T = TypeVar("_T")
@@ -117,7 +117,7 @@ class _Calls:
     def is_busy(self, uuid: str) -> bool:
         library = self._library
         card = find_handle(library, uuid)
-        handles = [card, *self._list_devices(card)]
+        handles = [card, *list_mig_devices(library, card)]
         return any(library.nvmlDeviceGetComputeRunningProcesses(handle) for handle in handles)
 
     def _complete(self, card: Any, instance: Any, slices: int) -> MigRuntime:
@@ -180,24 +180,11 @@ class _Calls:
             for place in range(count.value):
                 yield _name(info), array[place]
 
-    def _list_devices(self, card: Any) -> Iterator[Any]:
-        library = self._library
-        if not read_mig_mode(library, card):
-            return
-        for place in range(library.nvmlDeviceGetMaxMigDeviceCount(card)):
-            try:
-                device = library.nvmlDeviceGetMigDeviceHandleByIndex(card, place)
-            except library.NVMLError as error:
-                if error.value != library.NVML_ERROR_NOT_FOUND:
-                    raise
-            else:
-                yield device
-
     def _read_runtimes(self, card: Any) -> dict[int, MigRuntime]:
         """Name the whole instances by the id of their GPU instance."""
         library = self._library
         runtimes = {}
-        for device in self._list_devices(card):
+        for device in list_mig_devices(library, card):
             gpu_instance = int(library.nvmlDeviceGetGpuInstanceId(device))
             compute_instance = int(library.nvmlDeviceGetComputeInstanceId(device))
             uuid = decode_text(library.nvmlDeviceGetUUID(device))

@@ -23,6 +23,7 @@ from gpuloom.node.simulated.description import (
     Fault,
     MachineDescription,
     SimulatedProfile,
+    Slot,
     load_machine,
 )
 from gpuloom.node.simulated.mig import SimulatedMig
@@ -46,13 +47,14 @@ class SimulatedMachine:
         self._source = source
         self._read_at = _modified(source)
         self._tick_s = tick_s
-        self._groups = _spread(description)
-        self._gpus = _make_gpus(node_name, self._groups)
+        self._groups: tuple[CardGroup, ...] = ()
+        self._slots: tuple[Slot, ...] = ()
+        self._gpus: tuple[Gpu, ...] = ()
         self._faults: tuple[Fault, ...] = ()
         self._events: deque[XidEvent] = deque(maxlen=_MOST_EVENTS)
         self._stirred = asyncio.Event()
         self._mig = SimulatedMig(self._find_profiles, self._obey)
-        self._put_faults(description.faults)
+        self._take(description)
 
     @classmethod
     def load(cls, node_name: str, name_or_path: str) -> Self:
@@ -71,7 +73,15 @@ class SimulatedMachine:
     @property
     def gpus(self) -> tuple[Gpu, ...]:
         """The cards as they are now, in the order of their indexes."""
-        return tuple(replace(gpu, healthy=gpu.healthy and not self._has("lost", gpu.index)) for gpu in self._gpus)
+        return tuple(
+            replace(
+                gpu,
+                healthy=gpu.healthy and not self._has("lost", gpu.index),
+                can_be_divided=self._mig.is_on(gpu.uuid),
+                devices=self._mig.list_devices(gpu.uuid),
+            )
+            for gpu in self._gpus
+        )
 
     async def read_gpus(self) -> tuple[Gpu, ...]:
         """See :class:`~gpuloom.node.nvml.Nvml`."""
@@ -96,17 +106,18 @@ class SimulatedMachine:
 
     async def probe(self, uuid: str) -> None:
         """See :class:`~gpuloom.node.nvml.Nvml`."""
-        gpu = self._find(uuid)
+        card = next((gpu.uuid for gpu in self.gpus if any(device.uuid == uuid for device in gpu.devices)), uuid)
+        gpu = self._find(card)
         await self._obey(gpu.index)
         if not gpu.healthy:
             raise CardReadError(f"simulated card {uuid} is lost")
 
     async def read_interconnect(self, uuids: Sequence[str]) -> Interconnect:
-        """See :class:`~gpuloom.node.nvml.Nvml`; cards of one NUMA node have that in common, others nothing."""
+        """See :class:`~gpuloom.node.nvml.Nvml`; what cards have in common follows from their slots."""
         await self._obey(None)
         gpus = [self._find(uuid) for uuid in uuids]
         ancestors = {
-            (one.uuid, other.uuid): Ancestor.NODE if one.numa == other.numa else Ancestor.SYSTEM
+            (one.uuid, other.uuid): find_ancestor(self._slots[one.index], self._slots[other.index])
             for one, other in permutations(gpus, 2)
         }
         return Interconnect(ancestors, {gpu.uuid: self._links(gpu) for gpu in gpus})
@@ -120,14 +131,22 @@ class SimulatedMachine:
         self._gpus = tuple(replace(gpu, healthy=healthy) if gpu.uuid == card_uuid else gpu for gpu in self._gpus)
         self._stirred.set()
 
-    def raise_xid(self, card_uuid: str | None, xid: int) -> None:
-        """Report a critical error of a card, or of one that cannot be told (None)."""
-        self._events.append(XidEvent(card_uuid, xid))
+    def raise_xid(self, card_uuid: str | None, xid: int, instance: tuple[int, int] | None = None) -> None:
+        """Report a critical error of a card, of an `instance` on it, or of one that cannot be told (None)."""
+        self._events.append(XidEvent(card_uuid, xid, instance))
         self._stirred.set()
 
     def set_faults(self, faults: Iterable[Fault]) -> None:
         """Let these faults, and no others, be in force from now on."""
         self._put_faults(tuple(faults))
+
+    def _take(self, description: MachineDescription) -> None:
+        """Be what is described; instances that were made or destroyed meanwhile stay so on the cards that stay."""
+        self._groups = _spread(description)
+        self._slots = tuple(slot for group in description.cards for slot in group.places)
+        self._gpus = _make_gpus(self._node_name, self._groups, self._slots)
+        self._mig.divide({gpu.uuid: group.instances for gpu, group in zip(self._gpus, self._groups, strict=True)})
+        self._put_faults(description.faults)
 
     def _put_faults(self, faults: tuple[Fault, ...]) -> None:
         for fault in faults:
@@ -146,9 +165,7 @@ class SimulatedMachine:
         except MachineError as error:
             _log.error("machine description cannot be used, keeping the last one", error=str(error))
             return
-        self._groups = _spread(description)
-        self._gpus = _make_gpus(self._node_name, self._groups)
-        self._put_faults(description.faults)
+        self._take(description)
         _log.info("machine description has changed", source=str(self._source), cards=len(self._gpus))
 
     async def _obey(self, card: int | None) -> None:
@@ -173,8 +190,10 @@ class SimulatedMachine:
         raise MachineError(f"the simulated machine has no card {card_uuid}")
 
     def _find_profiles(self, card_uuid: str) -> tuple[Gpu, Sequence[SimulatedProfile]]:
-        gpu = self._find(card_uuid)
-        return gpu, self._groups[gpu.index].mig_profiles
+        for gpu, group in zip(self._gpus, self._groups, strict=True):
+            if gpu.uuid == card_uuid:
+                return gpu, group.mig_profiles
+        raise MachineError(f"the simulated machine has no card {card_uuid}")
 
     def _links(self, gpu: Gpu) -> tuple[NvLink, ...]:
         group = self._groups[gpu.index]
@@ -189,10 +208,22 @@ class SimulatedMachine:
 
 def _spread(description: MachineDescription) -> tuple[CardGroup, ...]:
     """Give the group of every card, by index."""
-    return tuple(group for group in description.cards for _ in range(group.count))
+    return tuple(group for group in description.cards for _ in group.places)
 
 
-def _make_gpus(node_name: str, groups: Sequence[CardGroup]) -> tuple[Gpu, ...]:
+def find_ancestor(one: Slot, other: Slot) -> Ancestor:
+    """Tell what two cards have in common by the ways to their slots."""
+    if one.numa != other.numa:
+        return Ancestor.SYSTEM
+    ways = one.pci.split("/"), other.pci.split("/")
+    if "" in {one.pci, other.pci} or ways[0][0] != ways[1][0]:
+        return Ancestor.NODE
+    if ways[0][:2] != ways[1][:2] or len(ways[0]) == 1:
+        return Ancestor.HOSTBRIDGE
+    return Ancestor.SINGLE if ways[0] == ways[1] else Ancestor.MULTIPLE
+
+
+def _make_gpus(node_name: str, groups: Sequence[CardGroup], slots: Sequence[Slot]) -> tuple[Gpu, ...]:
     return tuple(
         Gpu(
             uuid=f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{index}.{node_name}')}",
@@ -200,11 +231,11 @@ def _make_gpus(node_name: str, groups: Sequence[CardGroup]) -> tuple[Gpu, ...]:
             name=group.model,
             memory_mib=group.memory_mib,
             pci_bus_id=f"{index // 16:08x}:{index % 16 + 1:02x}:00.0".upper(),
-            numa=group.numa,
+            numa=slot.numa,
             healthy=group.healthy,
             minor=index,
         )
-        for index, group in enumerate(groups)
+        for index, (group, slot) in enumerate(zip(groups, slots, strict=True))
     )
 
 

@@ -1,12 +1,12 @@
 """Dividing simulated cards: which instances exist, and whether another one fits."""
 
 import uuid as uuids
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from gpuloom.model.mig import MigRuntime, Placement
 from gpuloom.node.errors import CardReadError
-from gpuloom.node.nvml import Gpu, Part, PartProfile
-from gpuloom.node.simulated.description import SimulatedProfile
+from gpuloom.node.nvml import Gpu, MigDevice, Part, PartProfile
+from gpuloom.node.simulated.description import SimulatedProfile, place_instances
 
 Obey = Callable[[int | None], Awaitable[None]]
 """Suffers the faults of one card."""
@@ -23,6 +23,41 @@ class SimulatedMig:
         self._find = find
         self._obey = obey
         self._parts: dict[str, list[Part]] = {}
+        self._on: set[str] = set()
+        self._divided: dict[str, Sequence[str]] = {}
+
+    def divide(self, instances: Mapping[str, Sequence[str]]) -> None:
+        """Divide cards as an administrator would, into instances of these profiles by card; each way only once."""
+        for uuid, names in instances.items():
+            if self._divided.get(uuid, ()) == names:
+                continue
+            self._divided[uuid] = names
+            self._parts[uuid] = []
+            self._on.discard(uuid)
+            if names:
+                self._on.add(uuid)
+            for name, place in zip(names, place_instances(self._find(uuid)[1], names), strict=True):
+                self._put(uuid, name, place)
+
+    def is_on(self, uuid: str) -> bool:
+        """Whether a card may be divided now."""
+        return uuid in self._on
+
+    def list_devices(self, uuid: str) -> tuple[MigDevice, ...]:
+        """Give the instances on a card as programs see them."""
+        _, known = self._find(uuid)
+        memory_mib = {profile.name: profile.memory_mib for profile in known}
+        return tuple(
+            MigDevice(
+                part.runtime.mig_uuid,
+                part.profile,
+                memory_mib[part.profile],
+                part.gpu_instance_id,
+                part.runtime.compute_instance_id,
+            )
+            for part in self._parts.get(uuid, ())
+            if part.runtime
+        )
 
     async def read_profiles(self, uuid: str) -> tuple[PartProfile, ...]:
         """See :class:`~gpuloom.node.nvml.MigNvml`."""
@@ -41,6 +76,7 @@ class SimulatedMig:
         """See :class:`~gpuloom.node.nvml.MigNvml`."""
         if not await self._ask(uuid):
             raise CardReadError(f"simulated card {uuid} cannot be divided")
+        self._on.add(uuid)
 
     async def list_parts(self, uuid: str) -> tuple[Part, ...]:
         """See :class:`~gpuloom.node.nvml.MigNvml`."""
@@ -54,9 +90,12 @@ class SimulatedMig:
         }
         if (profile, placement) not in places:
             raise CardReadError(f"simulated card {uuid} has no place {placement.start} for {profile}")
-        parts = self._parts.setdefault(uuid, [])
-        if any(_overlap(part.placement, placement) for part in parts):
+        if any(part.placement.overlaps(placement) for part in self._parts.get(uuid, ())):
             raise CardReadError(f"simulated card {uuid} has no room for {profile} at {placement.start}")
+        return self._put(uuid, profile, placement)
+
+    def _put(self, uuid: str, profile: str, placement: Placement) -> MigRuntime:
+        parts = self._parts.setdefault(uuid, [])
         number = max((part.gpu_instance_id for part in parts), default=0) + 1
         runtime = MigRuntime(f"MIG-{uuids.uuid5(uuids.NAMESPACE_DNS, f'{placement.start}.{uuid}')}", number, 0)
         parts.append(Part(number, profile, placement, runtime))
@@ -76,7 +115,3 @@ class SimulatedMig:
         gpu, profiles = self._find(uuid)
         await self._obey(gpu.index)
         return profiles
-
-
-def _overlap(one: Placement, other: Placement) -> bool:
-    return one.start < other.start + other.size and other.start < one.start + one.size

@@ -14,7 +14,7 @@ MIB = 2**20
 OFFER = {"GPU-a": Card("GPU-a", count=2, memory_mib=1000, cores=100)}
 
 
-def make_pod(allocated, *, uid="u1", name="p", containers=("c",), init=(), phase="Running"):
+def make_pod(allocated, *, uid="u1", name="p", containers=("c",), init=(), phase="Running", limits=None):
     body = {
         "metadata": {
             "uid": uid,
@@ -23,7 +23,7 @@ def make_pod(allocated, *, uid="u1", name="p", containers=("c",), init=(), phase
             "annotations": {"hami.io/vgpu-devices-allocated": allocated},
         },
         "spec": {
-            "containers": [{"name": each} for each in containers],
+            "containers": [{"name": each, "resources": {"limits": limits or {}}} for each in containers],
             "initContainers": [{"name": each} for each in init],
         },
         "status": {"phase": phase},
@@ -106,6 +106,15 @@ def test_a_pod_with_no_card_that_computes_is_found():
 def test_an_instance_of_a_card_is_that_card():
     divided = promise("GPU-a[1-0],NVIDIA,500,50:;")
     assert find(divided, occupants=[Occupant("GPU-a", 1, 1, "u1")]) == []
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [promise("MIG-1,NVIDIA,4864,0:;"), promise("", limits={"nvidia.com/mig-1g.5gb": "1"})],
+    ids=["single", "mixed"],
+)
+def test_a_pod_on_an_administrators_instance_computes_on_a_card_that_nobody_names(pod):
+    assert find(pod, occupants=[Occupant("GPU-a", 1, 1, "u1")]) == []
 
 
 @pytest.mark.parametrize("uid", ["", "u9"])
