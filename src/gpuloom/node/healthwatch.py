@@ -43,16 +43,20 @@ class HealthWatch:
         self._must_open = True
 
     async def run(self) -> None:
-        """Wait for errors, let cards recover, read the cards again; and so on."""
+        """Look after the cards again and again."""
         while True:
-            try:
-                await self._wait()
-                self._errors = 0
-            except CardReadError as error:
-                self._take_error(error)
-                await self._sleep(PERIOD_S)
-            await self._recover()
-            await self._refresh()
+            await self.look()
+
+    async def look(self) -> None:
+        """Wait for an error, a few seconds at most, let cards recover, and read the cards again."""
+        try:
+            await self._wait()
+            self._errors = 0
+        except CardReadError as error:
+            self._take_error(error)
+            await self._sleep(PERIOD_S)
+        await self._recover()
+        await self._refresh()
 
     async def _wait(self) -> None:
         if not self._settings.is_watched:

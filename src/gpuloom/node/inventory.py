@@ -27,9 +27,15 @@ class CardInventory:
         self._settings = settings
         self._book = book
         self._gpus: tuple[Gpu, ...] = ()
+        self._is_read = False
         self._resources: Mapping[str, tuple[Card, ...]] = {settings.resource_name: ()}
         self._offers: Mapping[str, MigOffer] = {}
         self._changed = asyncio.Condition()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the driver ever told its cards."""
+        return self._is_read
 
     @property
     def cards(self) -> tuple[Card, ...]:
@@ -75,7 +81,7 @@ class CardInventory:
         """
         gpus = await self._nvml.read_gpus()
         self._report_mute(gpus)
-        self._gpus = gpus
+        self._gpus, self._is_read = gpus, True
         await self.apply_health()
         return self.cards
 

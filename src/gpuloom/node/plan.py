@@ -131,6 +131,11 @@ def _find_container(pod: Pod, containers: Sequence[Container], position: int) ->
 def _grant(pod: Pod, container: Container, shares: ContainerShares, around: Surroundings) -> Grant:
     settings = around.settings
     for share in shares:
+        if share.uuid not in around.gpus:
+            raise AllocationError(
+                f"container {container.name} of pod {pod.full_name} was scheduled to card {share.uuid}, which this "
+                "node does not offer"
+            )
         # The limiter takes 0 for no limit at all.
         if share.memory_mib <= 0:
             raise AllocationError(

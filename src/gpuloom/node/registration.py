@@ -1,7 +1,7 @@
 """The annotation loop: the node object always says which cards the node has (device plugin 8 and 9)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import structlog
@@ -52,9 +52,19 @@ class Registration:
     async def tick(self) -> bool:
         """Read cards and node, patch what is missing or differs; True if anything was patched.
 
-        Raises CardReadError and ApiError.
+        Raises CardReadError, after what is known of the cards was written nevertheless, and ApiError.
         """
-        wanted = await self._describe()
+        try:
+            await self._inventory.refresh()
+            is_patched = await self._write(await self._describe())
+        except CardReadError:
+            # The kubelet is told that cards are sick while their driver fails, and the scheduler is told the same.
+            if self._inventory.is_read:
+                await self._write(self._describe_cards())
+            raise
+        return is_patched
+
+    async def _write(self, wanted: Mapping[str, str]) -> bool:
         node = await self._client.get(NODES, self._settings.node_name)
         changes = {key: value for key, value in wanted.items() if node.annotations.get(key) != value}
         self._report_asymmetries(node)
@@ -84,13 +94,15 @@ class Registration:
             await finish_first(sleep(period_s), self._inventory.wait_for_change(self._settings.resource_name, known))
 
     async def _describe(self) -> dict[str, str]:
-        cards = await self._inventory.refresh()
-        wanted = {keys.NODE_REGISTER: encode_register(cards, self._settings.register_format)}
+        wanted = self._describe_cards()
         if self._settings.report_topology:
             wanted[keys.NODE_PAIR_SCORES] = encode_pair_scores(await self._score_pairs())
         if self._settings.report_handshake:
             wanted[keys.NODE_HANDSHAKE] = encode_reported(self._now())
         return wanted
+
+    def _describe_cards(self) -> dict[str, str]:
+        return {keys.NODE_REGISTER: encode_register(self._inventory.cards, self._settings.register_format)}
 
     async def _score_pairs(self) -> PairScores:
         gpus = self._inventory.gpus

@@ -8,6 +8,7 @@ from gpuloom.kube.resources import NODES, PODS
 from gpuloom.local.apiserver import Fault
 from gpuloom.node.allocate import Allocator
 from gpuloom.node.errors import AllocationError
+from gpuloom.node.nvml import Gpu
 
 LOCK = "hami.io/mutex.lock"
 OWN_LOCK = "2026-01-01T00:00:00Z,default,p"
@@ -15,6 +16,7 @@ PHASE = "hami.io/bind-phase"
 TO_ALLOCATE = "hami.io/vgpu-devices-to-allocate"
 ONE = "GPU-a,NVIDIA,1000,10:;"
 ID = ("GPU-a-0",)
+CARD = Gpu(uuid="GPU-a", index=0, name="NVIDIA A40", memory_mib=46068, pci_bus_id="")
 
 
 async def do_not_wait(seconds):
@@ -25,7 +27,7 @@ async def do_not_wait(seconds):
 class Scene:
     def __init__(self, client, settings):
         self.client = client
-        self.allocator = Allocator(settings, client, sleep=do_not_wait)
+        self.allocator = Allocator(settings, client, read_gpus=lambda: [CARD], sleep=do_not_wait)
 
     async def lock(self, text):
         await self.client.patch(NODES, "n1", {"metadata": {"annotations": {LOCK: text}}})

@@ -36,9 +36,9 @@ def machine():
 async def make_registration(local_client, settings, machine):
     await local_client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
 
-    def make(**change):
+    def make(inventory=None, **change):
         changed = replace(settings, **change)
-        inventory = CardInventory(machine, changed, HealthBook(changed.health))
+        inventory = inventory or CardInventory(machine, changed, HealthBook(changed.health))
         events = EventRecorder(local_client, "test")
         moment = datetime(2024, 1, 23, 4, 30, 4, 434037, tzinfo=UTC)
         return Registration(changed, local_client, inventory, machine, events, now=lambda: moment)
@@ -47,8 +47,18 @@ async def make_registration(local_client, settings, machine):
 
 
 @pytest.fixture
-def registration(make_registration):
-    return make_registration()
+def book(settings):
+    return HealthBook(settings.health)
+
+
+@pytest.fixture
+def inventory(settings, machine, book):
+    return CardInventory(machine, settings, book)
+
+
+@pytest.fixture
+def registration(make_registration, inventory):
+    return make_registration(inventory=inventory)
 
 
 async def annotations(client):
@@ -62,6 +72,41 @@ async def test_the_first_tick_writes(registration):
 async def test_an_unchanged_annotation_is_not_written_again(registration):
     await registration.tick()
     assert not await registration.tick()
+
+
+async def test_an_hour_without_a_change_costs_one_write(registration, local_client, monkeypatch):
+    passed_s, writes, patch = 0.0, [], local_client.patch
+
+    async def pass_time(seconds):
+        nonlocal passed_s
+        passed_s += seconds
+        if passed_s > 3600:
+            raise EnoughError
+
+    async def count(*args, **options):
+        writes.append(args)
+        return await patch(*args, **options)
+
+    monkeypatch.setattr(local_client, "patch", count)
+    with pytest.raises(EnoughError):
+        await registration.keep(sleep=pass_time)
+    assert len(writes) == 1
+
+
+@pytest.mark.parametrize("text", [None, "[]"])
+async def test_what_others_do_to_the_annotation_is_repaired_within_30_seconds(registration, local_client, text):
+    waits, before = [], []
+
+    async def meddle_once(seconds):
+        waits.append(seconds)
+        if len(waits) == 2:
+            raise EnoughError
+        before.append((await annotations(local_client))[REGISTER])
+        await local_client.patch(NODES, "n1", {"metadata": {"annotations": {REGISTER: text}}})
+
+    with pytest.raises(EnoughError):
+        await registration.keep(sleep=meddle_once)
+    assert (waits[0] <= 30, (await annotations(local_client))[REGISTER]) == (True, before[0])
 
 
 async def test_an_annotation_changed_by_others_is_written_again(registration, local_client):
@@ -121,6 +166,26 @@ async def test_p_04_a_driver_that_fails_leaves_the_last_annotation(registration,
     with pytest.raises(CardReadError):
         await registration.tick()
     assert await annotations(local_client) == before
+
+
+async def test_cards_that_are_known_to_be_sick_are_told_although_the_driver_fails(
+    registration, inventory, book, machine, local_client
+):
+    await registration.tick()
+    machine.set_faults([CardFault(kind="failing")])
+    book.note(machine.gpus[0].uuid, "the simulated driver fails", 0)
+    await inventory.apply_health()
+    with pytest.raises(CardReadError):
+        await registration.tick()
+    cards = decode_register((await annotations(local_client))[REGISTER])
+    assert [card.healthy for card in cards] == [False, True, True, True]
+
+
+async def test_a_driver_that_never_told_its_cards_registers_none(registration, machine, local_client):
+    machine.set_faults([CardFault(kind="failing")])
+    with pytest.raises(CardReadError):
+        await registration.tick()
+    assert REGISTER not in await annotations(local_client)
 
 
 async def test_neither_scores_nor_handshake_are_written_unasked(registration, local_client):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gpuloom.node.simulated import SimulatedMachine, load_machine
 from harness.controlplane import ControlPlane
 from harness.node import RealNode
 from harness.objects import PODS, make_pod
@@ -16,7 +17,8 @@ NODE_PATH = f"/api/v1/nodes/{NODE}"
 LOCK = "hami.io/mutex.lock"
 REGISTER = "hami.io/node-nvidia-register"
 DEVICES = "hami.io/vgpu-devices-to-allocate"
-SHARE = "GPU-1afede84-4e70-2174-49af-f07ebb94d1ae,NVIDIA,20000,30:;"
+CARD = SimulatedMachine(NODE, load_machine("two-t4")).gpus[0].uuid
+SHARE = f"{CARD},NVIDIA,20000,30:;"
 MAKE_LIMITER = "mkdir -p /usr/local/vgpu && cd /usr/local/vgpu && touch libvgpu.so ld.so.preload"
 LOOK_AROUND = "env; ls -l /usr/local/vgpu/libvgpu.so; ls -ld /tmp/vgpulock; grep -c ld.so.preload /proc/mounts"
 
@@ -70,7 +72,7 @@ def container_log(node: RealNode, control_plane: ControlPlane) -> str:
 @pytest.mark.parametrize(
     "line",
     [
-        "NVIDIA_VISIBLE_DEVICES=GPU-1afede84-4e70-2174-49af-f07ebb94d1ae",
+        f"NVIDIA_VISIBLE_DEVICES={CARD}",
         "CUDA_DEVICE_MEMORY_LIMIT_0=20000m",
         "CUDA_DEVICE_SM_LIMIT=30",
         "LIBCUDA_LOG_LEVEL=1",

@@ -1,5 +1,6 @@
 """The worked examples of Allocate (device plugin 10.6), and what is refused."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -18,6 +19,15 @@ A, B = "GPU-a,NVIDIA,1000,10:;", "GPU-b,NVIDIA,2000,20:;"
 LIBRARY = "/usr/local/vgpu/libvgpu.so"
 
 
+def make_gpu(uuid, index):
+    return Gpu(uuid=uuid, index=index, name="NVIDIA A40", memory_mib=46068, pci_bus_id="")
+
+
+def find_gpus(to_allocate):
+    """The cards that a device list names."""
+    return [make_gpu(uuid, index) for index, uuid in enumerate(re.findall(r"([^;:,]+),NVIDIA", to_allocate))]
+
+
 @pytest.fixture
 def plan(settings, make_pod):
     """Plan for containers with these device ids; a number stands for so many ids of cards that nobody chose."""
@@ -27,7 +37,7 @@ def plan(settings, make_pod):
     ) -> AllocatePlan:
         around = Surroundings(
             settings=replace(settings, **(change or {})),
-            gpus={gpu.uuid: gpu for gpu in gpus},
+            gpus={gpu.uuid: gpu for gpu in gpus or find_gpus(to_allocate)},
             host=HostFacts(library, has_license=has_license),
             make_id=lambda: "cache",
             offered=offered,
@@ -148,10 +158,6 @@ def test_devices_for_a_container_that_the_pod_does_not_have_are_refused(plan):
         plan(";" + B, 1)
 
 
-def make_gpu(uuid, index):
-    return Gpu(uuid=uuid, index=index, name="NVIDIA A40", memory_mib=46068, pci_bus_id="")
-
-
 def limits(result):
     environment = result.grants[0].injection.environment
     return environment["NVIDIA_VISIBLE_DEVICES"], environment["CUDA_DEVICE_MEMORY_LIMIT_0"]
@@ -170,16 +176,17 @@ def test_limits_are_numbered_by_index_where_that_is_wanted(plan):
 
 
 X, Y = "GPU-00000000-0000-0000-0000-00000000000a", "GPU-00000000-0000-0000-0000-00000000000b"
+X_AND_Y = (make_gpu(X, 0), make_gpu(Y, 1))
 
 
 def test_with_preferred_allocation_the_kubelets_cards_count(plan):
-    result = plan(f"{X},NVIDIA,1000,10:;", [f"{Y}-3"], change={"enable_preferred_allocation": True})
+    result = plan(f"{X},NVIDIA,1000,10:;", [f"{Y}-3"], gpus=X_AND_Y, change={"enable_preferred_allocation": True})
     assert limits(result) == (Y, "1000m")
 
 
 def test_cards_of_the_kubelet_other_than_the_schedulers_are_a_warning(plan):
     with capture_logs() as logs:
-        plan(f"{X},NVIDIA,1000,10:;", [f"{Y}-3"], change={"enable_preferred_allocation": True})
+        plan(f"{X},NVIDIA,1000,10:;", [f"{Y}-3"], gpus=X_AND_Y, change={"enable_preferred_allocation": True})
     assert [(entry["kubelet"], entry["scheduler"]) for entry in logs] == [([Y], [X])]
 
 
@@ -193,6 +200,11 @@ def test_the_same_cards_in_another_order_are_no_warning(plan):
 def test_a_versioned_library_is_mounted_where_containers_look_for_it(plan):
     mounts = plan(A, 1, library="/usr/local/vgpu/libvgpu.so.2.10.0").grants[0].injection.mounts
     assert mounts[1] == Mount(LIBRARY, "/usr/local/vgpu/libvgpu.so.2.10.0", read_only=True)
+
+
+def test_a_card_that_the_node_does_not_offer_any_more_is_refused(plan):
+    with pytest.raises(AllocationError, match="container c of pod ns/p was scheduled to card GPU-a, which this node"):
+        plan(A, 1, gpus=[make_gpu("GPU-b", 0)])
 
 
 ONE_OF_TWO = {"offered": ("MIG-1", "MIG-2")}

@@ -115,6 +115,14 @@ async def test_a_lost_card_answers_no_question():
         await machine.probe(machine.gpus[0].uuid)
 
 
+async def test_a_card_that_left_the_machine_answers_no_question():
+    machine = SimulatedMachine("n1", describe())
+    gone = machine.gpus[1].uuid
+    machine.describe(parse_machine(TWO_CARDS.replace(b"count = 2", b""), source="one.toml"))
+    with pytest.raises(CardReadError, match=f"no card {gone} any more"):
+        await machine.probe(gone)
+
+
 async def test_a_failing_driver_does_not_list_cards():
     with pytest.raises(CardReadError):
         await faulty(Fault(kind="failing")).read_gpus()

@@ -54,7 +54,7 @@ class SimulatedMachine:
         self._events: deque[XidEvent] = deque(maxlen=_MOST_EVENTS)
         self._stirred = asyncio.Event()
         self._mig = SimulatedMig(self._find_profiles, self._obey)
-        self._take(description)
+        self.describe(description)
 
     @classmethod
     def load(cls, node_name: str, name_or_path: str) -> Self:
@@ -127,7 +127,8 @@ class SimulatedMachine:
 
         Raises MachineError when the machine has no such card.
         """
-        self._find(card_uuid)
+        if all(gpu.uuid != card_uuid for gpu in self._gpus):
+            raise MachineError(f"the simulated machine has no card {card_uuid}")
         self._gpus = tuple(replace(gpu, healthy=healthy) if gpu.uuid == card_uuid else gpu for gpu in self._gpus)
         self._stirred.set()
 
@@ -140,7 +141,7 @@ class SimulatedMachine:
         """Let these faults, and no others, be in force from now on."""
         self._put_faults(tuple(faults))
 
-    def _take(self, description: MachineDescription) -> None:
+    def describe(self, description: MachineDescription) -> None:
         """Be what is described; instances that were made or destroyed meanwhile stay so on the cards that stay."""
         self._groups = _spread(description)
         self._slots = tuple(slot for group in description.cards for slot in group.places)
@@ -165,7 +166,7 @@ class SimulatedMachine:
         except MachineError as error:
             _log.error("machine description cannot be used, keeping the last one", error=str(error))
             return
-        self._take(description)
+        self.describe(description)
         _log.info("machine description has changed", source=str(self._source), cards=len(self._gpus))
 
     async def _obey(self, card: int | None) -> None:
@@ -187,13 +188,13 @@ class SimulatedMachine:
         for gpu in self.gpus:
             if gpu.uuid == card_uuid:
                 return gpu
-        raise MachineError(f"the simulated machine has no card {card_uuid}")
+        raise CardReadError(f"the simulated machine has no card {card_uuid} any more")
 
     def _find_profiles(self, card_uuid: str) -> tuple[Gpu, Sequence[SimulatedProfile]]:
         for gpu, group in zip(self._gpus, self._groups, strict=True):
             if gpu.uuid == card_uuid:
                 return gpu, group.mig_profiles
-        raise MachineError(f"the simulated machine has no card {card_uuid}")
+        raise CardReadError(f"the simulated machine has no card {card_uuid} any more")
 
     def _links(self, gpu: Gpu) -> tuple[NvLink, ...]:
         group = self._groups[gpu.index]
