@@ -74,7 +74,7 @@ async def check_registered(world: World) -> None:
     """The scheduler is told the cards that the kubelet is told, as often and as well."""
     advertised = await world.advertised(world.resource)
     registered = await world.registered()
-    expected = {}
+    expected: dict[str, str] = {}
     for card in registered:
         ids = [device for device in advertised if physical_id(device) == card.id]
         assert len(ids) == card.count, (card, ids)
