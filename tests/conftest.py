@@ -10,10 +10,11 @@ from harness import binaries, node
 from harness.availability import require
 from harness.cluster import Cluster
 from harness.controlplane import ControlPlane
+from harness.helm import Helm
 from harness.leftovers import no_task_left_behind
 
-REAL_MARKERS = ("control_plane", "real_node")
-BUILD_FAILURE = pytest.StashKey[str]()
+PROGRAMS = {"control_plane": binaries.KUBERNETES, "real_node": binaries.KUBERNETES, "chart": binaries.HELM}
+BUILD_FAILURES = pytest.StashKey[dict[str, str]]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,22 +33,38 @@ async def watched_tasks() -> AsyncIterator[None]:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build what the selected tests run now, because a build takes longer than any test's time limit."""
-    wanted = any(item.get_closest_marker(marker) for item in session.items for marker in REAL_MARKERS)
-    if not wanted or session.config.option.collectonly or binaries.describe_obstacle():
+    failures = session.config.stash.setdefault(BUILD_FAILURES, {})
+    if session.config.option.collectonly:
         return
     capture = session.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        try:
-            binaries.ensure_all()
-        except binaries.BuildError as error:
-            session.config.stash[BUILD_FAILURE] = str(error)
+    for marker, module in PROGRAMS.items():
+        wanted = any(item.get_closest_marker(marker) for item in session.items)
+        if not wanted or module.name in failures or binaries.describe_obstacle(module):
+            continue
+        with capture.global_and_fixture_disabled():
+            try:
+                binaries.ensure_all(module)
+            except binaries.BuildError as error:
+                failures[module.name] = str(error)
+
+
+def require_programs(config: pytest.Config, module: binaries.Module) -> None:
+    """Skip, or fail in CI, where a module's programs can be neither found nor built."""
+    obstacle = config.stash[BUILD_FAILURES].get(module.name) or binaries.describe_obstacle(module)
+    require(obstacle is None, f"no real {module.name}: {obstacle}")
 
 
 @pytest.fixture(scope="session")
 def control_plane_binaries(pytestconfig: pytest.Config) -> None:
     """Skip, or fail in CI, where the real Kubernetes can be neither found nor built."""
-    obstacle = pytestconfig.stash.get(BUILD_FAILURE, None) or binaries.describe_obstacle()
-    require(obstacle is None, f"no real Kubernetes: {obstacle}")
+    require_programs(pytestconfig, binaries.KUBERNETES)
+
+
+@pytest.fixture(scope="session")
+def helm(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """Return helm without a cluster; skip, or fail in CI, where it can be neither found nor built."""
+    require_programs(pytestconfig, binaries.HELM)
+    return Helm(tmp_path_factory.mktemp("helm"))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
-"""Builds the Kubernetes programs that tests run, once per version, into a cache directory of the user.
+"""Builds Kubernetes' programs and helm for the tests, once per version, into a cache directory of the user.
 
-The versions are pinned by tools/controlplane/kubernetes/go.mod. `python -m harness.binaries` builds what is missing.
+The versions are pinned by go.mod in tools/controlplane/kubernetes and tools/controlplane/helm.
+`python -m harness.binaries` builds what is missing.
 """
 
 import fcntl
@@ -9,20 +10,46 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-MODULE = Path(__file__).resolve().parents[2] / "tools" / "controlplane" / "kubernetes"
-PACKAGES = {
-    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
-    "kubelet": "k8s.io/kubernetes/cmd/kubelet",
-    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
-    "etcd": "go.etcd.io/etcd/server/v3",
-}
-CLIENT_PARSED_VERSION = "k8s.io/component-base/version.gitVersion"
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A Go module that pins programs: `packages` by program, and `version_variable`, set to the version of `source`."""
+
+    name: str
+    directory: Path
+    packages: Mapping[str, str]
+    source: str
+    version_variable: str
+
+
+_MODULES = Path(__file__).resolve().parents[2] / "tools" / "controlplane"
+# A program of Kubernetes that does not know its own version cannot be parsed by clients.
+KUBERNETES = Module(
+    name="Kubernetes",
+    directory=_MODULES / "kubernetes",
+    packages={
+        "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+        "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+        "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+        "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+        "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+        "etcd": "go.etcd.io/etcd/server/v3",
+    },
+    source="k8s.io/kubernetes",
+    version_variable="k8s.io/component-base/version.gitVersion",
+)
+HELM = Module(
+    name="helm",
+    directory=_MODULES / "helm",
+    packages={"helm": "helm.sh/helm/v3/cmd/helm"},
+    source="helm.sh/helm/v3",
+    version_variable="helm.sh/helm/v3/internal/version.version",
+)
 
 
 class BuildError(Exception):
@@ -31,35 +58,50 @@ class BuildError(Exception):
 
 def find(name: str) -> Path:
     """Return the program `name`, building it first where it is missing (minutes). Raise BuildError."""
-    program = _cache_directory() / name
+    module = next(module for module in (KUBERNETES, HELM) if name in module.packages)
+    program = _cache_directory(module) / name
     if not program.exists():
         with _lock(program.parent):
             if not program.exists():
-                _build(name, program)
+                _build(module, name, program)
     return program
 
 
-def ensure_all() -> None:
-    """Build every program that is missing. Raise BuildError."""
-    for name in PACKAGES:
+def ensure_all(module: Module) -> None:
+    """Build every program of a module that is missing. Raise BuildError."""
+    for name in module.packages:
         find(name)
 
 
-def describe_obstacle() -> str | None:
-    """Say why the programs can neither be found nor built, or not be run here; None where they can."""
+def read_version(module: Module) -> str:
+    """Return the pinned version, such as v1.34.4. Raise BuildError if the module pins none."""
+    for line in (module.directory / "go.mod").read_text().splitlines():
+        match line.removeprefix("require").split():
+            case [module.source, version, *_]:
+                return version
+    raise BuildError(f"{module.directory / 'go.mod'} does not require {module.source}")
+
+
+def describe_obstacle(module: Module) -> str | None:
+    """Say why a module's programs can neither be found nor built, or not be run here; None where they can."""
     if not shutil.which("setpriv"):
         return "setpriv (Linux, package util-linux) is not installed, and it ties the programs to the test run"
-    missing = [name for name in PACKAGES if not (_cache_directory() / name).exists()]
+    missing = [name for name in module.packages if not (_cache_directory(module) / name).exists()]
     if not missing or shutil.which("go"):
         return None
     return f"Go is not installed, and it has to build {', '.join(missing)} once"
 
 
-def _cache_directory() -> Path:
+def _cache_directory(module: Module) -> Path:
     """Return the directory of the programs at the pinned versions."""
-    pins = hashlib.sha256((MODULE / "go.sum").read_bytes() + (MODULE / "go.mod").read_bytes())
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "gpuloom" / "controlplane" / pins.hexdigest()[:16]
+    directory = module.directory
+    pins = hashlib.sha256((directory / "go.sum").read_bytes() + (directory / "go.mod").read_bytes())
+    return find_cache() / "controlplane" / pins.hexdigest()[:16]
+
+
+def find_cache() -> Path:
+    """Return the user's directory for what tests build once."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuloom"
 
 
 @contextmanager
@@ -71,18 +113,17 @@ def _lock(directory: Path) -> Iterator[None]:
         yield
 
 
-def _build(name: str, program: Path) -> None:
+def _build(module: Module, name: str, program: Path) -> None:
     """Compile one program and put it in place in one step, so that a half-written one is never found."""
     print(f"building {name} (once; minutes) ...", flush=True)
     began_s = time.monotonic()
     unfinished = program.with_suffix(".unfinished")
-    version = _kubernetes_version()
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
-    linking = f"-s -w -X {CLIENT_PARSED_VERSION}={version}"
+    linking = f"-s -w -X {module.version_variable}={read_version(module)}"
     try:
         build = subprocess.run(
-            ["go", "build", "-ldflags", linking, "-o", str(unfinished), PACKAGES[name]],
-            cwd=MODULE,
+            ["go", "build", "-ldflags", linking, "-o", str(unfinished), module.packages[name]],
+            cwd=module.directory,
             env=environment,
             capture_output=True,
             text=True,
@@ -91,19 +132,11 @@ def _build(name: str, program: Path) -> None:
     except FileNotFoundError:
         raise BuildError(f"cannot build {name}: Go is not installed; install it or run without these tests") from None
     if build.returncode != 0:
-        raise BuildError(f"cannot build {name} in {MODULE}; the Go compiler says:\n{build.stderr[-4000:]}")
+        raise BuildError(f"cannot build {name} in {module.directory}; the Go compiler says:\n{build.stderr[-4000:]}")
     unfinished.replace(program)
     print(f"built {name} in {time.monotonic() - began_s:.0f} s: {program}", flush=True)
 
 
-def _kubernetes_version() -> str:
-    """Read the pinned version; a program that does not know its own cannot be parsed by clients."""
-    for line in (MODULE / "go.mod").read_text().splitlines():
-        match line.split():
-            case ["k8s.io/kubernetes", version]:
-                return version
-    raise BuildError(f"{MODULE / 'go.mod'} does not require k8s.io/kubernetes")
-
-
 if __name__ == "__main__":
-    ensure_all()
+    for each in (KUBERNETES, HELM):
+        ensure_all(each)

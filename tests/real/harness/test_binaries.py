@@ -44,6 +44,12 @@ def test_kubernetes_is_told_its_pinned_version(tools: Path, tmp_path: Path) -> N
     assert "-X k8s.io/component-base/version.gitVersion=v1." in (tmp_path / "log").read_text()
 
 
+def test_helm_is_built_from_a_module_of_its_own(tools: Path, tmp_path: Path) -> None:
+    _install(tools, "go", COMPILE.format(log=tmp_path / "log"))
+    assert binaries.find("helm").parent != binaries.find("kubectl").parent
+    assert "-X helm.sh/helm/v3/internal/version.version=v3." in (tmp_path / "log").read_text()
+
+
 def test_failed_build_is_reported_and_leaves_no_program(tools: Path) -> None:
     _install(tools, "go", "echo no such package >&2; exit 1")
     with pytest.raises(binaries.BuildError, match=r"cannot build etcd in .*\nno such package"):
@@ -54,7 +60,7 @@ def test_failed_build_is_reported_and_leaves_no_program(tools: Path) -> None:
 
 def test_missing_go_is_named_as_obstacle(tools: Path) -> None:
     _install(tools, "setpriv")
-    assert binaries.describe_obstacle() == (
+    assert binaries.describe_obstacle(binaries.KUBERNETES) == (
         "Go is not installed, and it has to build "
         "kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl, etcd once"
     )
@@ -64,4 +70,4 @@ def test_installed_go_is_no_obstacle(tools: Path) -> None:
     _install(tools, "setpriv")
     _install(tools, "go")
     assert shutil.which("go")
-    assert binaries.describe_obstacle() is None
+    assert binaries.describe_obstacle(binaries.KUBERNETES) is None

@@ -1,0 +1,81 @@
+"""helm, as an administrator runs it on gpuloom's chart."""
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness import binaries
+from harness.processes import clean_environment
+
+CHART = Path(__file__).resolve().parents[2] / "charts" / "gpuloom"
+NAMESPACE = "gpu-system"
+RELEASE = "gpuloom"
+
+
+class HelmError(Exception):
+    """helm refused; the message is its own."""
+
+
+class Helm:
+    """helm with a home of its own in `directory`; `kubeconfig` names the cluster, without it there is none."""
+
+    def __init__(self, directory: Path, *, kubeconfig: Path | None = None):
+        self._program = binaries.find("helm")
+        self._environment = clean_environment() | {"HOME": str(directory)}
+        if kubeconfig is not None:
+            self._environment["KUBECONFIG"] = str(kubeconfig)
+
+    def lint(self, values: Mapping[str, Any]) -> str:
+        """Return what helm has to say about the chart. Raise HelmError if it finds an error."""
+        return self._run(["lint", CHART, "--strict", f"--kube-version={kube_version()}"], values)
+
+    def template(
+        self, values: Mapping[str, Any] | None = None, *, version: str = "", show_only: Iterable[str] = ()
+    ) -> list[Any]:
+        """Return the objects that the chart makes of `values` for a cluster of this version. Raise HelmError."""
+        only = [f"--show-only=templates/{name}" for name in show_only]
+        flags = [f"--namespace={NAMESPACE}", f"--kube-version={version or kube_version()}", *only]
+        text = self._run(["template", RELEASE, CHART, *flags], values or {})
+        return [found for found in yaml.load_all(text, Loader=yaml.CSafeLoader) if found]
+
+    def install(self, values: Mapping[str, Any], *, timeout_s: int = 120) -> str:
+        """Install the chart and wait until everything is ready; return the notes. Raise HelmError."""
+        return self._change("install", values, timeout_s, "--create-namespace")
+
+    def upgrade(self, values: Mapping[str, Any], *, timeout_s: int = 120) -> str:
+        """Upgrade the release and wait until everything is ready. Raise HelmError."""
+        return self._change("upgrade", values, timeout_s)
+
+    def uninstall(self) -> str:
+        """Take the release away and wait until it is gone. Raise HelmError."""
+        return self._run(["uninstall", RELEASE, f"--namespace={NAMESPACE}", "--wait"])
+
+    def _change(self, verb: str, values: Mapping[str, Any], timeout_s: int, *flags: str) -> str:
+        wait = ("--wait", f"--timeout={timeout_s}s")
+        return self._run([verb, RELEASE, CHART, f"--namespace={NAMESPACE}", *wait, *flags], values)
+
+    def _run(self, arguments: list[str | Path], values: Mapping[str, Any] | None = None) -> str:
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(values or {}, file)
+            file.flush()
+            named = [] if values is None else [f"--values={file.name}"]
+            done = subprocess.run(
+                [self._program, *arguments, *named],
+                capture_output=True,
+                text=True,
+                env=self._environment,
+                check=False,
+            )
+        if done.returncode != 0:
+            raise HelmError(f"{done.stderr}{done.stdout}")
+        return done.stdout
+
+
+def kube_version() -> str:
+    """Return the version of the Kubernetes that tests run."""
+    return binaries.read_version(binaries.KUBERNETES)
