@@ -1,6 +1,7 @@
-"""A real Kubernetes control plane on loopback: etcd and kube-apiserver, and the controllers and scheduler on demand.
+"""A real Kubernetes control plane: etcd and kube-apiserver, and the controllers and scheduler on demand.
 
-It keeps everything below one directory. Logs stay there afterwards, for whoever looks into a failure; data does not.
+It is on the machine's loopback, or in the network of a node's pods, which reach it there as pods of a cluster do. It
+keeps everything below one directory. Logs stay there afterwards, for whoever looks into a failure; data does not.
 """
 
 import json
@@ -13,21 +14,38 @@ from typing import Any, Self
 from harness import binaries
 from harness.api import Api
 from harness.credentials import SERVICE_ADDRESS, Keys, User, write_kubeconfig
+from harness.podnetwork import API_PORT, PodNetwork
 from harness.processes import ChildProcess
 
-STOP_ORDER = ("kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd")
+STOP_ORDER = (
+    "scheduler relay",
+    "kube-scheduler",
+    "kube-controller-manager",
+    "api relay",
+    "kube-apiserver",
+    "etcd",
+)
+AUDIT_EVERYTHING = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}],
+}
 
 
 class ControlPlane:
     """A control plane as a context manager.
 
-    Attributes: `url`, `ca_file`, `admin_token` (group system:masters), `kubeconfig` (of the admin), `directory`, and
-    `api`, a client for the harness's own calls as admin.
+    Attributes: `url`, `ca_file`, `admin_token` (group system:masters), `kubeconfig` (of the admin), `inner_kubeconfig`
+    (the same for processes in the network of the control plane), `directory`, and `api`, a client for the harness's own
+    calls as admin. In a network of pods, `audit_log` holds every request.
     """
 
-    def __init__(self, directory: Path, *, users: Iterable[User] = ()):
-        """Prepare a control plane in `directory` that knows `users` beside its admin."""
+    def __init__(self, directory: Path, *, users: Iterable[User] = (), network: PodNetwork | None = None):
+        """Prepare a control plane in `directory` that knows `users` beside its admin, in a network of pods if given."""
         self.directory = directory
+        self.audit_log = directory / "audit.log"
+        self._network = network
         self._admin = User("admin", ("system:masters",))
         self._users = (self._admin, *users)
         self._etcd_port, self._etcd_peer_port, self._port = find_free_ports(3)
@@ -36,12 +54,17 @@ class ControlPlane:
         self.admin_token = self._admin.token
         self.ca_file = directory / "keys" / "ca.pem"
         self.kubeconfig = directory / "admin.kubeconfig"
+        self.inner_kubeconfig = directory / "inner.kubeconfig" if network else self.kubeconfig
 
     def __enter__(self) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._keys = Keys(self.directory / "keys")
         self._keys.write_tokens(self._users)
         self.write_kubeconfig(self.kubeconfig, self.admin_token)
+        if self._network is not None:
+            inside = f"https://{SERVICE_ADDRESS}:{API_PORT}"
+            write_kubeconfig(self.inner_kubeconfig, url=inside, ca_file=self.ca_file, token=self.admin_token)
+            self._open_relay("api relay", self._port, API_PORT)
         self.api = self.connect(self.admin_token)
         try:
             self._start_etcd()
@@ -86,10 +109,8 @@ class ControlPlane:
         server = self._start(
             "kube-apiserver",
             f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
-            "--bind-address=127.0.0.1",
             f"--advertise-address={SERVICE_ADDRESS}",
-            "--endpoint-reconciler-type=none",
-            f"--secure-port={self._port}",
+            *(self._flags_on_loopback() if self._network is None else self._flags_among_pods()),
             *self._serving_flags(),
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={keys.account_public_file}",
@@ -97,17 +118,37 @@ class ControlPlane:
             f"--token-auth-file={keys.token_file}",
             "--authorization-mode=RBAC,Node",
             "--service-cluster-ip-range=10.0.0.0/24",
-            "--disable-admission-plugins=ServiceAccount",
             "--allow-privileged",
         )
         server.wait_until(lambda: self.api.answers("/readyz"))
 
+    def _flags_on_loopback(self) -> Iterable[str]:
+        """Return the flags of an API server that no pod reaches, so that pods need no account."""
+        return (
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self._port}",
+            "--endpoint-reconciler-type=none",
+            "--disable-admission-plugins=ServiceAccount",
+        )
+
+    def _flags_among_pods(self) -> Iterable[str]:
+        """Return the flags of an API server that pods reach by its service, and that calls webhooks in pods."""
+        policy = self.directory / "audit-policy.json"
+        policy.write_text(json.dumps(AUDIT_EVERYTHING))
+        return (
+            "--bind-address=0.0.0.0",
+            f"--secure-port={API_PORT}",
+            "--enable-aggregator-routing=true",
+            f"--audit-policy-file={policy}",
+            f"--audit-log-path={self.audit_log}",
+        )
+
     def start_controller_manager(self) -> None:
-        """Start the controllers (Deployments, garbage collection, nodes ...) and wait until they are healthy."""
+        """Start the controllers (Deployments, garbage collection, nodes ...) and wait for the first thing they make."""
         (port,) = find_free_ports(1)
         manager = self._start(
             "kube-controller-manager",
-            f"--kubeconfig={self.kubeconfig}",
+            f"--kubeconfig={self.inner_kubeconfig}",
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
             *self._serving_flags(),
@@ -116,15 +157,14 @@ class ControlPlane:
             "--leader-elect=false",
             "--controllers=*,-node-ipam-controller,-node-route-controller,-cloud-node-lifecycle-controller",
         )
-        health = Api(port=port, ca_file=self.ca_file, token=self.admin_token)
-        manager.wait_until(lambda: health.answers("/healthz"))
+        manager.wait_until(lambda: self.api.answers("/api/v1/namespaces/default/serviceaccounts/default"))
 
     def start_scheduler(self, config: Mapping[str, Any]) -> None:
         """Start kube-scheduler with a KubeSchedulerConfiguration; the way to the API server is added to it."""
         (port,) = find_free_ports(1)
         file = self.directory / "kube-scheduler.config"
         connection = {
-            "clientConnection": {"kubeconfig": str(self.kubeconfig)},
+            "clientConnection": {"kubeconfig": str(self.inner_kubeconfig)},
             "leaderElection": {"leaderElect": False},
         }
         file.write_text(json.dumps({**config, **connection}))
@@ -135,12 +175,22 @@ class ControlPlane:
             f"--secure-port={port}",
             *self._serving_flags(),
         )
+        if self._network is not None:
+            inner_port, (port,) = port, find_free_ports(1)
+            self._open_relay("scheduler relay", port, inner_port)
         health = Api(port=port, ca_file=self.ca_file, token=self.admin_token)
         scheduler.wait_until(lambda: health.answers("/healthz"))
 
     def stop_scheduler(self) -> None:
         """Take kube-scheduler away."""
+        self._stop("scheduler relay")
         self._stop("kube-scheduler")
+
+    def _open_relay(self, name: str, port: int, far_port: int) -> None:
+        """Let the machine's loopback reach a port in the network of pods."""
+        if self._network is not None:
+            log = self.directory / f"{name}.log"
+            self._processes[name] = self._network.open_relay(port, far_port, log=log)
 
     def _start_etcd(self) -> None:
         clients = f"http://127.0.0.1:{self._etcd_port}"
@@ -155,7 +205,9 @@ class ControlPlane:
             f"--initial-advertise-peer-urls={peers}",
             f"--initial-cluster=default={peers}",
         )
-        etcd.wait_until(lambda: _accepts(self._etcd_port))
+        # In the network of pods nobody out here can connect; the API server waits for it by itself.
+        if self._network is None:
+            etcd.wait_until(lambda: _accepts(self._etcd_port))
 
     def _serving_flags(self) -> tuple[str, str]:
         file = self._keys.serving_file
@@ -164,7 +216,9 @@ class ControlPlane:
     def _start(self, name: str, *flags: str) -> ChildProcess:
         if name in self._processes:
             raise RuntimeError(f"{name} of {self.directory} already runs; stop it first")
-        process = ChildProcess(name, [binaries.find(name), *flags], log=self.directory / f"{name}.log")
+        command: list[str | Path] = [binaries.find(name), *flags]
+        wrapped = command if self._network is None else self._network.enter(command)
+        process = ChildProcess(name, wrapped, log=self.directory / f"{name}.log")
         self._processes[name] = process
         return process
 

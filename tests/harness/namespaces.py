@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from harness.credentials import SERVICE_ADDRESS
 from harness.processes import ChildProcess, ProcessError, clean_environment
 
 # The kubelet sets these for the whole machine; it leaves alone what has the wanted value already.
@@ -25,7 +26,7 @@ KERNEL_SETTINGS = {
 
 SET_UP = r"""
 set -e
-directory=$1; shift
+directory=$1; service_address=$2; shift 2
 mount -t tmpfs -o mode=755 node /run
 mkdir /run/shared && mount --bind "$directory" /run/shared
 for place in /var /usr/local /tmp; do
@@ -41,6 +42,7 @@ for setting in "$@"; do
     mount --bind "$file" "/proc/sys/${setting%%=*}"
 done
 ip link set lo up
+ip address add "$service_address/32" dev lo
 touch "$directory/namespaces-ready"
 exec env --ignore-signal=CHLD sleep infinity
 """
@@ -64,7 +66,7 @@ class Namespaces:
 
     def __enter__(self) -> Self:
         settings = [f"{name}={value}" for name, value in KERNEL_SETTINGS.items() if Path("/proc/sys", name).exists()]
-        command: list[str | Path] = [*ISOLATE, "sh", "-c", SET_UP, "node", self._directory, *settings]
+        command: list[str | Path] = [*ISOLATE, "sh", "-c", SET_UP, "node", self._directory, SERVICE_ADDRESS, *settings]
         ready = self._directory / "namespaces-ready"
         ready.unlink(missing_ok=True)
         self._keeper = ChildProcess("namespaces", command, log=self._directory / "namespaces.log")
@@ -78,9 +80,14 @@ class Namespaces:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Killing the first process of the namespaces kills the others; it is gone only when all of them are.
-        os.kill(self.pid, signal.SIGKILL)
-        self._keeper.wait(timeout_s=10)
+        self.end()
+
+    def end(self) -> None:
+        """End everything inside; ending twice does nothing."""
+        if self._keeper.exit_status is None:
+            # Killing the first process of the namespaces kills the others; it is gone only when all of them are.
+            os.kill(self.pid, signal.SIGKILL)
+            self._keeper.wait(timeout_s=10)
 
     def popen(
         self, name: str, command: Sequence[str | Path], *, env: Mapping[str, str] | None = None, network: bool = False

@@ -16,6 +16,7 @@ from harness import binaries, cgroups, namespaces
 from harness.controlplane import ControlPlane, find_free_ports
 from harness.images import write_busybox_image
 from harness.objects import BUSYBOX_IMAGE
+from harness.podnetwork import PodNetwork
 from harness.processes import ChildProcess
 
 TOOLS = ("containerd", "ctr", "runc", "busybox", "ip", "nsenter", "unshare", "setpriv")
@@ -46,8 +47,17 @@ class RealNode:
     which its pods are.
     """
 
-    def __init__(self, control_plane: ControlPlane, directory: Path, *, name: str = "node-1"):
+    def __init__(
+        self,
+        control_plane: ControlPlane,
+        directory: Path,
+        *,
+        name: str = "node-1",
+        network: PodNetwork | None = None,
+    ):
+        """Prepare a node. With `network`, which is below `directory` too, its kubelet is in the network of the pods."""
         self.name = name
+        self._network = network
         self.directory = directory
         self.cgroup = f"gpuloom-test-{uuid4().hex[:8]}"
         self._control_plane = control_plane
@@ -58,7 +68,12 @@ class RealNode:
         with ExitStack() as stack:
             stack.callback(self._remove_data)
             stack.enter_context(cgroups.CgroupBranch(self.cgroup))
-            self._namespaces = stack.enter_context(namespaces.Namespaces(self.directory))
+            if self._network is not None:
+                self._namespaces = self._network.namespaces
+                # The node's own end, because its processes must be gone before its cgroups can be.
+                stack.callback(self._namespaces.end)
+            else:
+                self._namespaces = stack.enter_context(namespaces.Namespaces(self.directory))
             self._start_containerd(stack)
             self._start_kubelet(stack)
             self._stack = stack.pop_all()
@@ -84,7 +99,7 @@ class RealNode:
 
     def import_image(self, archive: Path) -> None:
         """Give the node a container image from an archive below `directory`."""
-        self.run(["ctr", "-n", "k8s.io", "images", "import", "--snapshotter", "native", archive])
+        self.run(["ctr", "-n", "k8s.io", "images", "import", "--snapshotter", "native", archive], timeout_s=180)
 
     def container_log(self, pod_name: str, *, namespace: str = "default", container: str = "main") -> str:
         """Return what the first run of a container wrote so far. Raise FileNotFoundError before it started."""
@@ -115,9 +130,10 @@ class RealNode:
             [
                 binaries.find("kubelet"),
                 f"--config={config}",
-                f"--kubeconfig={self._control_plane.kubeconfig}",
+                f"--kubeconfig={self._control_plane.inner_kubeconfig}",
                 f"--hostname-override={self.name}",
             ],
+            network=self._network is not None,
         )
         stack.enter_context(kubelet)
         kubelet.wait_until(self._is_ready, what="a ready node")
@@ -171,7 +187,7 @@ conf_dir = "{directory}/cni"
 def _pod_network(directory: Path) -> dict[str, Any]:
     """Return a network of pods that leads nowhere: its bridge lives in the node's own network namespace."""
     addresses = {"type": "host-local", "ranges": [[{"subnet": "10.22.0.0/16"}]], "dataDir": f"{directory}/cni-data"}
-    bridge = {"type": "bridge", "bridge": "pods", "isGateway": True, "ipam": addresses}
+    bridge = {"type": "bridge", "bridge": "pods", "isDefaultGateway": True, "ipam": addresses}
     return {"cniVersion": "0.4.0", "name": "pods", "plugins": [bridge]}
 
 
