@@ -1,12 +1,14 @@
-"""The container image of tests, made from the machine's own busybox: no registry is asked."""
+"""Container images of one layer, made of files of the machine: no registry is asked."""
 
 import hashlib
 import io
 import json
 import shutil
 import tarfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from harness import binaries
 from harness.objects import BUSYBOX_IMAGE
 
 COMMANDS = ("sh", "sleep", "env", "cat", "ls")
@@ -17,28 +19,42 @@ def write_busybox_image(archive: Path) -> None:
     busybox = shutil.which("busybox")
     if busybox is None:
         raise FileNotFoundError("busybox is not installed; install Debian's busybox-static")
-    layer = _pack_layer(Path(busybox))
+    links = [f"bin/{command}" for command in COMMANDS]
+    _write_image(archive, BUSYBOX_IMAGE, {"bin/busybox": Path(busybox)}, links, ["sleep", "2147483647"])
+
+
+def write_kube_scheduler_image(archive: Path, name: str) -> None:
+    """Write the kube-scheduler of the tests as an image, as an archive that containerd imports."""
+    _write_image(archive, name, {"bin/kube-scheduler": binaries.find("kube-scheduler")}, [], ["kube-scheduler"])
+
+
+def _write_image(
+    archive: Path, name: str, programs: Mapping[str, Path], links: Iterable[str], command: list[str]
+) -> None:
+    layer = _pack_layer(programs, links)
     config = {
         "architecture": "amd64",
         "os": "linux",
-        "config": {"Env": ["PATH=/bin"], "Cmd": ["sleep", "2147483647"]},
+        "config": {"Env": ["PATH=/bin"], "Cmd": command},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
     }
-    manifest = [{"Config": "config.json", "RepoTags": [BUSYBOX_IMAGE], "Layers": ["layer.tar"]}]
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
     with tarfile.open(archive, "w") as image:
         _add_file(image, "layer.tar", layer)
         _add_file(image, "config.json", json.dumps(config).encode())
         _add_file(image, "manifest.json", json.dumps(manifest).encode())
 
 
-def _pack_layer(busybox: Path) -> bytes:
+def _pack_layer(programs: Mapping[str, Path], links: Iterable[str]) -> bytes:
+    """Return a layer of programs, and of links to the first one."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as layer:
-        _add_file(layer, "bin/busybox", busybox.read_bytes(), mode=0o755)
-        for command in COMMANDS:
-            link = tarfile.TarInfo(f"bin/{command}")
+        for place, program in programs.items():
+            _add_file(layer, place, program.read_bytes(), mode=0o755)
+        for place in links:
+            link = tarfile.TarInfo(place)
             link.type = tarfile.SYMTYPE
-            link.linkname = "busybox"
+            link.linkname = next(iter(programs)).rpartition("/")[2]
             layer.addfile(link)
     return content.getvalue()
 
