@@ -1,0 +1,19 @@
+set -eu
+if [ ! -e "$SOURCE/libvgpu.so" ]; then
+    if [ -e "$TARGET/libvgpu.so" ]; then
+        echo "the image has no libvgpu.so in $SOURCE; the node's own in $TARGET is used"
+        exit 0
+    fi
+    echo "there is no libvgpu.so, neither in $SOURCE of this image nor in $TARGET of the node: name an image that has" \
+        "HAMi-core's library in devicePlugin.library.image and its folder in devicePlugin.library.path" >&2
+    exit 1
+fi
+# Renamed into place: programs that run keep the file that they have.
+for file in "$SOURCE"/*; do
+    name=${file##*/}
+    [ "$name" = ld.so.preload ] && continue
+    cp "$file" "$TARGET/.$name.new"
+    mv -f "$TARGET/.$name.new" "$TARGET/$name"
+done
+echo "$TARGET/libvgpu.so" > "$TARGET/.ld.so.preload.new"
+mv -f "$TARGET/.ld.so.preload.new" "$TARGET/ld.so.preload"

@@ -1,0 +1,118 @@
+{{/* Names, labels and images, each defined once. */}}
+
+{{- define "gpuloom.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "gpuloom.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains (include "gpuloom.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "gpuloom.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpuloom.scheduler" -}}{{ include "gpuloom.fullname" . }}-scheduler{{- end -}}
+{{- define "gpuloom.devicePlugin" -}}{{ include "gpuloom.fullname" . }}-device-plugin{{- end -}}
+{{- define "gpuloom.monitor" -}}{{ include "gpuloom.fullname" . }}-monitor{{- end -}}
+{{- define "gpuloom.webhook" -}}{{ include "gpuloom.fullname" . }}-webhook{{- end -}}
+{{- define "gpuloom.tlsSecret" -}}{{ include "gpuloom.scheduler" . }}-tls{{- end -}}
+
+{{/* What finds the pods of one component: called with a list of root and component. The schedulers' component has the
+name by which they find each other, which is HAMi's. */}}
+{{- define "gpuloom.selector" -}}
+app.kubernetes.io/name: {{ include "gpuloom.name" (index . 0) }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{- define "gpuloom.labels" -}}
+{{- $root := index . 0 -}}
+{{ include "gpuloom.selector" . }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version }}
+{{- with $root.Values.global.labels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The metadata of an object: called with a list of root, component and name; a namespaced object adds its own. */}}
+{{- define "gpuloom.metadata" -}}
+{{- $root := index . 0 -}}
+name: {{ index . 2 }}
+labels:
+  {{- include "gpuloom.labels" (list $root (index . 1)) | nindent 2 }}
+{{- with $root.Values.global.annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* An image of gpuloom: called with a list of root and image value. */}}
+{{- define "gpuloom.image" -}}
+{{- $root := index . 0 -}}
+{{- $image := index . 1 -}}
+{{- $registry := default $root.Values.global.imageRegistry $image.registry -}}
+{{- $tag := default (default $root.Chart.AppVersion $root.Values.global.imageTag) $image.tag -}}
+{{- with $registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $tag }}
+{{- end -}}
+
+{{/* The image of kube-scheduler: as configured, or the one that the cluster's own kube-scheduler runs. */}}
+{{- define "gpuloom.kubeSchedulerImage" -}}
+{{- $image := .Values.scheduler.kubeScheduler.image -}}
+{{- $registry := default .Values.global.imageRegistry $image.registry -}}
+{{- $tag := default (regexFind "^v[0-9]+\\.[0-9]+\\.[0-9]+" .Capabilities.KubeVersion.Version) $image.tag -}}
+{{- if $registry -}}
+{{ $registry }}/{{ $image.repository }}:{{ $tag }}
+{{- else -}}
+{{- $found := "" -}}
+{{- range (lookup "v1" "Pod" "kube-system" "").items -}}
+{{- if and (not $found) (eq (dig "metadata" "labels" "component" "" .) "kube-scheduler") -}}
+{{- $found = (index .spec.containers 0).image -}}
+{{- end -}}
+{{- end -}}
+{{- if not $found -}}
+{{- fail "scheduler.kubeScheduler.image.registry is empty, and this cluster shows no kube-scheduler in kube-system to take the image from: say which registry has kube-scheduler (docs/installation.md, Images)" -}}
+{{- end -}}
+{{- $found -}}
+{{- end -}}
+{{- end -}}
+
+{{/* References to pull secrets: called with a list of root and image values. */}}
+{{- define "gpuloom.pullSecrets" -}}
+{{- $secrets := (index . 0).Values.global.imagePullSecrets -}}
+{{- range rest . -}}
+{{- $secrets = concat $secrets .pullSecrets -}}
+{{- end -}}
+{{- with $secrets | uniq }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The annotations of a pod template: called with a list of root and the component's own. */}}
+{{- define "gpuloom.podAnnotations" -}}
+{{- with merge (dict) (index . 1) (index . 0).Values.global.annotations }}
+{{- toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* A truth that HAMi's chart writes as text. */}}
+{{- define "gpuloom.truth" -}}{{ eq (toString .) "true" }}{{- end -}}
+
+{{/* The port of an address host:port. */}}
+{{- define "gpuloom.port" -}}{{ regexFind "[0-9]+$" . }}{{- end -}}
+
+{{- define "gpuloom.metricsPort" -}}
+{{- with .Values.scheduler.metricsBindAddress }}{{ include "gpuloom.port" . }}{{ end -}}
+{{- end -}}
+
+{{/* Only one replica can decide without a lease. */}}
+{{- define "gpuloom.replicas" -}}
+{{- if .Values.scheduler.leaderElect }}{{ .Values.scheduler.replicas }}{{ else }}1{{ end -}}
+{{- end -}}

@@ -1,0 +1,97 @@
+{{/* Where the kubelet's sockets of pod resources are: beside its folder of device plugins. */}}
+{{- define "gpuloom.podResources" -}}{{ dir .Values.devicePlugin.pluginPath }}/pod-resources{{- end -}}
+
+{{/* HAMi-core's folder on a node: one folder under one path, on the host and in every container. */}}
+{{- define "gpuloom.hookFolder" -}}
+{{- $folder := printf "%s/vgpu" (trimSuffix "/" .Values.global.gpuHookPath) -}}
+{{- if ne .Values.devicePlugin.libPath $folder -}}
+{{- fail (printf "devicePlugin.libPath is %s, but must be global.gpuHookPath with /vgpu behind it, %s: both name the same folder" .Values.devicePlugin.libPath $folder) -}}
+{{- end -}}
+{{ $folder }}
+{{- end -}}
+
+{{/* Whether the node's processes work with MIG instances, for which the driver wants more rights. */}}
+{{- define "gpuloom.usesMig" -}}
+{{- if or .Values.devicePlugin.divideCards (ne .Values.devicePlugin.migStrategy "none") }}true{{ end -}}
+{{- end -}}
+
+{{- define "gpuloom.nodeSecurity" -}}
+{{- $root := index . 0 -}}
+{{- if include "gpuloom.usesMig" $root -}}
+privileged: true
+readOnlyRootFilesystem: true
+{{- else -}}
+{{ toYaml (index . 1) }}
+{{- end -}}
+{{- end -}}
+
+{{/* The flag that simulates cards. */}}
+{{- define "gpuloom.cardsArgument" -}}
+{{- with .Values.devicePlugin.simulatedCards -}}
+- --cards={{ if contains "\n" . }}/cards/cards.toml{{ else }}{{ . }}{{ end }}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpuloom.cardsMount" -}}
+{{- if contains "\n" .Values.devicePlugin.simulatedCards -}}
+- name: cards
+  mountPath: /cards
+  readOnly: true
+{{- end -}}
+{{- end -}}
+
+{{- define "gpuloom.cardsVolume" -}}
+{{- if contains "\n" .Values.devicePlugin.simulatedCards -}}
+- name: cards
+  configMap:
+    name: {{ include "gpuloom.devicePlugin" . }}-cards
+{{- end -}}
+{{- end -}}
+
+{{/* Environment of both processes of a node: called with a list of root and further variables. */}}
+{{- define "gpuloom.nodeEnvironment" -}}
+{{- $root := index . 0 -}}
+- name: NODE_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: spec.nodeName
+- name: NVIDIA_VISIBLE_DEVICES
+  value: all
+- name: NVIDIA_DRIVER_CAPABILITIES
+  value: utility
+{{- if include "gpuloom.usesMig" $root }}
+- name: NVIDIA_MIG_MONITOR_DEVICES
+  value: all
+- name: NVIDIA_MIG_CONFIG_DEVICES
+  value: all
+{{- end }}
+{{- range $name, $value := index . 1 }}
+- name: {{ $name }}
+  value: {{ $value | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* On which nodes the processes of a node run. */}}
+{{- define "gpuloom.nodePlacement" -}}
+{{- with .Values.devicePlugin.runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- with .Values.devicePlugin.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.devicePlugin.nvidiaNodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.devicePlugin.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The monitor's image is the device plugin's unless it has its own. */}}
+{{- define "gpuloom.nodeImage" -}}
+{{- $root := index . 0 -}}
+{{- $own := index . 1 -}}
+{{- include "gpuloom.image" (list $root (ternary $own $root.Values.devicePlugin.image (ne $own.repository ""))) -}}
+{{- end -}}

@@ -1,0 +1,65 @@
+{{/* What a container that needs nothing of its node may do. */}}
+{{- define "gpuloom.closed" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{/* The scheduler's flags, one a line. */}}
+{{- define "gpuloom.schedulerArgs" -}}
+{{- $scheduler := .Values.scheduler -}}
+- --http_bind=:9443
+- --extender-bind=127.0.0.1:9398
+- --metrics-bind-address={{ $scheduler.metricsBindAddress }}
+- --legacy-metrics={{ .Values.legacyMetrics }}
+{{- if $scheduler.certManager.enabled }}
+- --cert_file=/tls/tls.crt
+- --key_file=/tls/tls.key
+{{- else }}
+- --tls-self-manage={{ include "gpuloom.tlsSecret" . }}
+- --tls-hosts={{ include "gpuloom.tlsHosts" . }}
+{{- if $scheduler.admissionWebhook.enabled }}
+- --tls-webhook={{ include "gpuloom.webhook" . }}
+{{- end }}
+{{- end }}
+{{- if $scheduler.dashboard.enabled }}
+- --web-bind=:9396
+{{- end }}
+{{- with $scheduler.kubeQPS }}
+- --kube-qps={{ . }}
+{{- end }}
+{{- with $scheduler.kubeBurst }}
+- --kube-burst={{ . }}
+{{- end }}
+{{- with $scheduler.kubeTimeout }}
+- --kube-timeout={{ . }}
+{{- end }}
+- --scheduler-name={{ .Values.schedulerName }}
+- --device-config-file=/device-config/device-config.yaml
+- --node-scheduler-policy={{ $scheduler.defaultSchedulerPolicy.nodeSchedulerPolicy }}
+- --gpu-scheduler-policy={{ $scheduler.defaultSchedulerPolicy.gpuSchedulerPolicy }}
+- --force-overwrite-default-scheduler={{ $scheduler.forceOverwriteDefaultScheduler }}
+- --node-lock-timeout={{ $scheduler.nodeLockExpire }}
+- --node-lock-retry-timeout={{ $scheduler.nodeLockRetryTimeout }}
+{{- with $scheduler.nodeLabelSelector }}
+{{- $pairs := list }}
+{{- range $key, $value := . }}{{ $pairs = append $pairs (printf "%s=%s" $key $value) }}{{ end }}
+- --node-label-selector={{ join "," $pairs }}
+{{- end }}
+{{- if $scheduler.leaderElect }}
+- --leader-elect=true
+- --leader-elect-resource-name={{ .Values.schedulerName }}
+- --leader-elect-resource-namespace={{ .Release.Namespace }}
+{{- end }}
+{{- end -}}
+
+{{/* The names by which callers reach the scheduler, with commas. */}}
+{{- define "gpuloom.tlsHosts" -}}
+{{- $service := printf "%s.%s.svc" (include "gpuloom.scheduler" .) .Release.Namespace -}}
+{{- $hosts := list $service (printf "%s.cluster.local" $service) -}}
+{{- with .Values.scheduler.admissionWebhook.customURL -}}
+{{- if .enabled }}{{ $hosts = append $hosts .host }}{{ end -}}
+{{- end -}}
+{{ join "," $hosts }}
+{{- end -}}

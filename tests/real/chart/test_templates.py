@@ -1,0 +1,294 @@
+"""What the chart makes of values: it agrees with itself, and with what gpuloom's commands accept."""
+
+import json
+from typing import Any
+
+import pytest
+from real.chart.objects import (
+    find,
+    find_container,
+    list_containers,
+    list_managed,
+    list_pod_specs,
+    read_data,
+    with_values,
+)
+
+from gpuloom.cli.commands import build_app
+from gpuloom.vendors.device_config import apply_device_config
+from gpuloom.vendors.profile import load_nvidia
+from harness.helm import NAMESPACE, Helm
+
+pytestmark = pytest.mark.chart
+
+ONE_REPLICA: dict[str, Any] = {"scheduler": {"leaderElect": False}}
+OTHER_NAMES: dict[str, Any] = {"resourceName": "corp.example/gpu", "resourcePriority": ""}
+CERT_MANAGER: dict[str, Any] = {"scheduler": {"certManager": {"enabled": True}}}
+NO_NODES: dict[str, Any] = {"devicePlugin": {"enabled": False}}
+TRY_OUT: dict[str, Any] = {"devicePlugin": {"simulatedCards": "four-l4"}}
+DIVIDED: dict[str, Any] = {"devicePlugin": {"divideCards": True, "deviceListStrategy": "cdi-cri"}}
+MONITORED: dict[str, Any] = {"prometheus": {"enabled": True, "dashboard": {"enabled": True}}}
+FROM_HAMI: dict[str, Any] = {
+    "global": {"labels": {"team": "ml"}, "imagePullSecrets": ["key"]},
+    "scheduler": {
+        "overwriteEnv": "false",
+        "nodeLabelSelector": {"gpu": "on"},
+        "podAnnotations": {"a": "b"},
+        "service": {"type": "NodePort"},
+        "admissionWebhook": {"whitelistNamespaces": ["istio-system"]},
+    },
+    "devicePlugin": {
+        "disablecorelimit": "true",
+        "deviceSplitCount": 4,
+        "runtimeClassName": "nvidia",
+        "createRuntimeClass": True,
+        "nodeConfiguration": {"config": '{"nodeconfig": []}'},
+        "service": {"type": "NodePort"},
+    },
+}
+POLICY_KINDS = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+ALL = {
+    "defaults": {},
+    "one-replica": ONE_REPLICA,
+    "other-names": OTHER_NAMES,
+    "cert-manager": CERT_MANAGER,
+    "no-nodes": NO_NODES,
+    "try-out": TRY_OUT,
+    "divided": DIVIDED,
+    "monitored": MONITORED,
+    "from-hami": FROM_HAMI,
+}
+
+
+@pytest.fixture(params=list(ALL.values()), ids=list(ALL))
+def objects(request: pytest.FixtureRequest, helm: Helm) -> list[Any]:
+    """The chart's objects for one of several value sets."""
+    return helm.template(with_values(request.param))
+
+
+def test_every_namespaced_object_is_in_the_release_or_kube_system(objects: list[Any]) -> None:
+    without = {"ClusterRole", "ClusterRoleBinding", "MutatingWebhookConfiguration", "RuntimeClass", *POLICY_KINDS}
+    places = {one["metadata"].get("namespace") for one in objects if one["kind"] not in without}
+    assert places <= {NAMESPACE, "kube-system"}
+
+
+def test_every_argument_is_one_that_the_command_takes(objects: list[Any]) -> None:
+    commands = [one for one in list_containers(objects) if one["name"] in {"extender", "device-plugin", "monitor"}]
+    assert commands
+    for container in commands:
+        name, *flags = container["args"]
+        from_environment = ["--node-name=n"] if "NODE_NAME" in {one["name"] for one in container["env"]} else []
+        build_app().parse_args([name, *from_environment, *flags], exit_on_error=False)
+
+
+def test_selectors_find_the_pods_of_their_own_component_alone(objects: list[Any]) -> None:
+    templates = [one["spec"]["template"]["metadata"]["labels"] for one in objects if "template" in one.get("spec", {})]
+    for one in objects:
+        selector = one.get("spec", {}).get("selector")
+        if not selector or one["kind"] == "ServiceMonitor":
+            continue
+        wanted = selector.get("matchLabels", selector).items()
+        assert len([labels for labels in templates if wanted <= labels.items()]) == 1, one["metadata"]["name"]
+
+
+def test_no_pod_of_gpuloom_goes_through_its_own_webhook(objects: list[Any]) -> None:
+    for one in objects:
+        if one["kind"] in {"Deployment", "DaemonSet"}:
+            assert one["spec"]["template"]["metadata"]["labels"]["hami.io/webhook"] == "ignore"
+
+
+def test_containers_cannot_gain_rights_or_write_to_their_image(objects: list[Any]) -> None:
+    for container in list_containers(objects):
+        security = container["securityContext"]
+        assert security["readOnlyRootFilesystem"] is True
+        if not security.get("privileged"):
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["capabilities"]["drop"] == ["ALL"]
+
+
+def test_nothing_uses_the_network_of_its_node(objects: list[Any]) -> None:
+    assert [spec for spec in list_pod_specs(objects) if spec.get("hostNetwork")] == []
+
+
+def test_every_volume_is_mounted_and_every_mount_has_a_volume(objects: list[Any]) -> None:
+    for spec in list_pod_specs(objects):
+        containers = (*spec.get("initContainers", []), *spec["containers"])
+        mounted = {mount["name"] for one in containers for mount in one["volumeMounts"]}
+        assert mounted == {volume["name"] for volume in spec["volumes"] or [] if volume}
+
+
+def test_roles_name_what_they_allow(objects: list[Any]) -> None:
+    for one in objects:
+        for rule in one.get("rules", []) if one["kind"] in {"Role", "ClusterRole"} else []:
+            assert not {"*"} & {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+
+
+def test_kube_scheduler_leaves_to_the_extender_what_the_device_configuration_names(objects: list[Any]) -> None:
+    text = find(objects, "ConfigMap", "-device")["data"]["device-config.yaml"].encode()
+    assert list_managed(objects) == list(apply_device_config(load_nvidia(), text, "device-config.yaml").resources.all)
+
+
+def test_the_extender_is_reached_in_the_pod_only(helm: Helm) -> None:
+    objects = helm.template(with_values({}))
+    (extender,) = read_data(objects, "-scheduler", "config.yaml")["extenders"]
+    assert extender["urlPrefix"] == "http://127.0.0.1:9398"
+    assert "--extender-bind=127.0.0.1:9398" in find_container(objects, "extender")["args"]
+    for kind in ("Service", "NetworkPolicy"):
+        assert "9398" not in json.dumps(find(objects, kind, "-scheduler"))
+
+
+def test_two_replicas_follow_the_lease_of_kube_scheduler(helm: Helm) -> None:
+    objects = helm.template(with_values({}))
+    lease = read_data(objects, "-scheduler", "config.yaml")["leaderElection"]
+    assert lease == {"leaderElect": True, "resourceName": "hami-scheduler", "resourceNamespace": NAMESPACE}
+    arguments = find_container(objects, "extender")["args"]
+    assert f"--leader-elect-resource-name={lease['resourceName']}" in arguments
+    assert f"--leader-elect-resource-namespace={lease['resourceNamespace']}" in arguments
+    rules = find(objects, "Role", "-scheduler")["rules"]
+    (named,) = (one for one in rules if one["resources"] == ["leases"] and "resourceNames" in one)
+    assert named["resourceNames"] == [lease["resourceName"]]
+    assert find(objects, "Deployment")["spec"]["replicas"] == 2
+    assert find(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == 1
+
+
+def test_without_a_lease_there_is_one_replica_and_no_budget_that_would_keep_its_node(helm: Helm) -> None:
+    objects = helm.template(with_values(ONE_REPLICA))
+    assert find(objects, "Deployment")["spec"]["replicas"] == 1
+    assert "PodDisruptionBudget" not in {one["kind"] for one in objects}
+    assert "leader-elect" not in json.dumps(find_container(objects, "extender")["args"])
+
+
+@pytest.mark.parametrize(
+    ("version", "api"),
+    [
+        ("v1.24.17", "kubescheduler.config.k8s.io/v1beta2"),
+        ("v1.25.0", "kubescheduler.config.k8s.io/v1"),
+        ("v1.34.4-gke.100", "kubescheduler.config.k8s.io/v1"),
+    ],
+)
+def test_kube_scheduler_is_configured_in_the_words_of_the_clusters_version(helm: Helm, version: str, api: str) -> None:
+    objects = helm.template(with_values({}), version=version)
+    assert read_data(objects, "-scheduler", "config.yaml")["apiVersion"] == api
+    image = find_container(objects, "kube-scheduler")["image"]
+    assert image == f"images.example/kube-scheduler:{version.partition('-')[0]}"
+
+
+def test_the_webhook_is_told_its_authority_by_whoever_serves_the_certificate(helm: Helm) -> None:
+    objects = helm.template(with_values({}))
+    configuration = find(objects, "MutatingWebhookConfiguration")
+    (webhook,) = configuration["webhooks"]
+    service = find(objects, "Service", "-scheduler")
+    assert webhook["clientConfig"] == {
+        "service": {"name": service["metadata"]["name"], "namespace": NAMESPACE, "path": "/webhook", "port": 443}
+    }
+    assert 443 in [port["port"] for port in service["spec"]["ports"]]
+
+
+def test_the_webhook_leaves_alone_what_it_is_told_to(helm: Helm) -> None:
+    (webhook,) = find(helm.template(with_values(FROM_HAMI)), "MutatingWebhookConfiguration")["webhooks"]
+    unless_ignored = {"key": "hami.io/webhook", "operator": "NotIn", "values": ["ignore"]}
+    elsewhere = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["istio-system"]}
+    assert webhook["namespaceSelector"] == {"matchExpressions": [unless_ignored, elsewhere]}
+    assert webhook["objectSelector"] == {"matchExpressions": [unless_ignored]}
+
+
+def test_the_scheduler_makes_a_certificate_for_its_service_and_tells_the_webhook(helm: Helm) -> None:
+    objects = helm.template(with_values({}))
+    arguments = find_container(objects, "extender")["args"]
+    service, secret = find(objects, "Service", "-scheduler"), find(objects, "Secret")
+    webhook = find(objects, "MutatingWebhookConfiguration")
+    host = f"{service['metadata']['name']}.{NAMESPACE}.svc"
+    assert f"--tls-hosts={host},{host}.cluster.local" in arguments
+    assert f"--tls-self-manage={secret['metadata']['name']}" in arguments
+    assert f"--tls-webhook={webhook['metadata']['name']}" in arguments
+    assert "data" not in secret
+    assert "caBundle" not in webhook["webhooks"][0]["clientConfig"]
+
+
+def test_a_webhook_at_an_address_has_a_certificate_for_it(helm: Helm) -> None:
+    address: dict[str, Any] = {"scheduler": {"admissionWebhook": {"customURL": {"enabled": True, "host": "192.0.2.1"}}}}
+    objects = helm.template(with_values(address))
+    (webhook,) = find(objects, "MutatingWebhookConfiguration")["webhooks"]
+    assert webhook["clientConfig"] == {"url": "https://192.0.2.1:31998/webhook"}
+    assert any(one.endswith(",192.0.2.1") for one in find_container(objects, "extender")["args"])
+    certificate = find(helm.template(with_values(CERT_MANAGER, with_values(address))), "Certificate")
+    assert certificate["spec"]["ipAddresses"] == ["192.0.2.1"]
+
+
+def test_cert_manager_writes_the_secret_that_the_scheduler_reads(helm: Helm) -> None:
+    objects = helm.template(with_values(CERT_MANAGER))
+    certificate = find(objects, "Certificate")
+    volumes = find(objects, "Deployment")["spec"]["template"]["spec"]["volumes"]
+    (volume,) = (one for one in volumes if one["name"] == "tls")
+    assert volume["secret"]["secretName"] == certificate["spec"]["secretName"]
+    annotations = find(objects, "MutatingWebhookConfiguration")["metadata"]["annotations"]
+    assert annotations["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/{certificate['metadata']['name']}"
+    service = find(objects, "Service", "-scheduler")["metadata"]["name"]
+    assert f"{service}.{NAMESPACE}.svc" in certificate["spec"]["dnsNames"]
+
+
+def test_values_of_hami_keep_their_meaning(helm: Helm) -> None:
+    objects = helm.template(with_values(FROM_HAMI))
+    section = read_data(objects, "-device", "device-config.yaml")["nvidia"]
+    assert (section["deviceSplitCount"], section["disableCoreLimit"], section["overwriteEnv"]) == (4, True, False)
+    assert section["runtimeClassName"] == find(objects, "RuntimeClass")["metadata"]["name"] == "nvidia"
+    assert "--node-label-selector=gpu=on" in find_container(objects, "extender")["args"]
+    template = find(objects, "Deployment")["spec"]["template"]
+    assert template["metadata"]["annotations"]["a"] == "b"
+    assert template["spec"]["imagePullSecrets"] == [{"name": "key"}]
+    assert {one["metadata"]["labels"]["team"] for one in objects} == {"ml"}
+    ports = {port["name"]: port.get("nodePort") for port in find(objects, "Service", "-scheduler")["spec"]["ports"]}
+    assert ports == {"https": 31998, "metrics": 31993, "web": None}
+    assert find(objects, "ConfigMap", "-device-plugin")["data"]["config.json"].strip() == '{"nodeconfig": []}'
+
+
+def test_only_dividing_cards_takes_a_privileged_plugin(helm: Helm) -> None:
+    for values, privileged in (({}, False), (DIVIDED, True)):
+        objects = helm.template(with_values(values))
+        security = find_container(objects, "device-plugin")["securityContext"]
+        assert security.get("privileged", False) is privileged
+
+
+def test_a_machine_description_is_simulated_by_plugin_and_monitor(helm: Helm) -> None:
+    machine = '[[cards]]\nmodel = "NVIDIA L4"\nmemory_mib = 23034\n'
+    objects = helm.template(with_values({"devicePlugin": {"simulatedCards": machine}}))
+    assert find(objects, "ConfigMap", "-cards")["data"]["cards.toml"] == machine
+    for name in ("device-plugin", "monitor"):
+        assert "--cards=/cards/cards.toml" in find_container(objects, name)["args"]
+
+
+def test_prometheus_finds_every_service_with_metrics(helm: Helm) -> None:
+    objects = helm.template(with_values(MONITORED))
+    services = [one for one in objects if one["kind"] == "Service"]
+    for monitor in (one for one in objects if one["kind"] == "ServiceMonitor"):
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        (service,) = (one for one in services if wanted <= one["metadata"]["labels"].items())
+        assert monitor["spec"]["endpoints"][0]["port"] in [port["name"] for port in service["spec"]["ports"]]
+    assert json.loads(find(objects, "ConfigMap", "-dashboard")["data"]["gpuloom.json"])["title"] == "gpuloom"
+
+
+def test_those_who_write_on_pods_may_by_the_policy_and_whoever_is_named(helm: Helm) -> None:
+    own = {"scheduler": {"admissionPolicy": {"accounts": ["system:serviceaccount:vendor:plugin"]}}}
+    objects = helm.template(with_values(own))
+    named = find(objects, "ConfigMap", "-owned-keys")
+    writers = {f"system:serviceaccount:{NAMESPACE}:{name}" for name in list_accounts_that_patch_pods(objects)}
+    assert set(named["data"]["accounts"].split()) == writers | {"system:serviceaccount:vendor:plugin"}
+    parameters = find(objects, "ValidatingAdmissionPolicyBinding")["spec"]["paramRef"]
+    assert (parameters["name"], parameters["namespace"]) == (named["metadata"]["name"], NAMESPACE)
+
+
+def list_accounts_that_patch_pods(objects: list[Any]) -> set[str]:
+    roles = {
+        one["metadata"]["name"]
+        for one in objects
+        if one["kind"] == "ClusterRole"
+        and any("pods" in rule["resources"] and "patch" in rule["verbs"] for rule in one["rules"])
+    }
+    bindings = (one for one in objects if one["kind"] == "ClusterRoleBinding" and one["roleRef"]["name"] in roles)
+    return {subject["name"] for one in bindings for subject in one["subjects"]}
+
+
+@pytest.mark.parametrize(("version", "present"), [("v1.29.4", set()), ("v1.30.0", POLICY_KINDS)])
+def test_the_policy_is_there_where_the_cluster_knows_policies(helm: Helm, version: str, present: set[str]) -> None:
+    objects = helm.template(with_values({}), version=version)
+    assert POLICY_KINDS & {one["kind"] for one in objects} == present

@@ -1,0 +1,95 @@
+"""Values that nobody could mean are refused with their place; every value has its row in the docs."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from real.chart.objects import with_values
+
+from harness.helm import CHART, Helm, HelmError
+
+DOCS = Path(__file__).parents[3] / "docs/installation.md"
+ROW = re.compile(r"^\| `([\w.-]+)` \| (.*?) \| ", re.MULTILINE)
+
+
+def list_leaves(values: Any, schema: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Give the values that a table names: whatever has no properties of its own, an image as a whole."""
+    if schema.get("$ref") == "#/definitions/image" or not isinstance(values, dict) or "properties" not in schema:
+        yield path, values
+        return
+    for key, value in values.items():
+        yield from list_leaves(value, schema["properties"][key], f"{path}.{key}" if path else key)
+
+
+def read_schema() -> Any:
+    return json.loads((CHART / "values.schema.json").read_text())
+
+
+def read_values() -> Any:
+    return yaml.safe_load((CHART / "values.yaml").read_text())
+
+
+def list_properties(schema: Any, path: str = "") -> Iterator[str]:
+    if "properties" not in schema:
+        yield path
+        return
+    for key, below in schema["properties"].items():
+        yield from list_properties(below, f"{path}.{key}" if path else key)
+
+
+@pytest.mark.chart
+def test_lint_finds_nothing(helm: Helm) -> None:
+    assert "0 chart(s) failed" in helm.lint(with_values({}))
+
+
+@pytest.mark.chart
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"scheduler": {"replica": 3}}, "at '/scheduler': additional properties 'replica' not allowed"),
+        ({"scheduler": {"replicas": 0}}, "at '/scheduler/replicas': minimum: got 0, want 1"),
+        ({"scheduler": {"nodeLockExpire": "five"}}, "at '/scheduler/nodeLockExpire': 'five' does not match pattern"),
+        ({"scheduler": {"defaultSchedulerPolicy": {"nodeSchedulerPolicy": "pack"}}}, "one of 'binpack', 'spread'"),
+        ({"resourceName": "gpu"}, "at '/resourceName': 'gpu' does not match pattern"),
+        ({"devicePlugin": {"deviceMemoryScaling": 0}}, "at '/devicePlugin/deviceMemoryScaling'"),
+        ({"devicePlugin": {"deviceListStrategy": "env"}}, "at '/devicePlugin/deviceListStrategy'"),
+        ({"devicePlugin": {"nvidiaDriverRoot": "auto"}}, "at '/devicePlugin/nvidiaDriverRoot': 'auto'"),
+        ({"mockDevicePlugin": {"enabled": True}}, "additional properties 'mockDevicePlugin' not allowed"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, values: Any, complaint: str) -> None:
+    with pytest.raises(HelmError, match=re.escape(complaint)):
+        helm.template(with_values(values))
+
+
+@pytest.mark.chart
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"device-config": {"content": "nvidia: ["}}, "device-config.content is not YAML"),
+        ({"device-config": {"content": "nvidia: {defaultCores: 5}"}}, "the device configuration names no resource"),
+        ({"devicePlugin": {"libPath": "/opt/vgpu"}}, "must be global.gpuHookPath with /vgpu behind it"),
+        ({"scheduler": {"kubeScheduler": {"image": {"registry": ""}}}}, "say which registry has kube-scheduler"),
+    ],
+)
+def test_values_that_do_not_go_together_are_refused_with_what_to_do(helm: Helm, values: Any, complaint: str) -> None:
+    with pytest.raises(HelmError, match=re.escape(complaint)):
+        helm.template(with_values(values))
+
+
+def test_schema_and_defaults_name_the_same_values() -> None:
+    leaves = {path for path, _ in list_leaves(read_values(), read_schema())}
+    assert set(list_properties(read_schema())) == leaves
+
+
+def test_the_docs_name_every_value_with_its_default() -> None:
+    expected = {
+        path: "image" if isinstance(value, dict) and "pullPolicy" in value else f"`{json.dumps(value)}`"
+        for path, value in list_leaves(read_values(), read_schema())
+    }
+    expected["devices.nvidia.migProfileAllowlist"] = "nine groups"
+    assert dict(ROW.findall(DOCS.read_text())) == expected
