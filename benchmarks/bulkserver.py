@@ -166,6 +166,11 @@ class BulkServer:
         self._templates = {shared: write(make_pod(shares_card=shared)) for shared in (False, True)}
         self.writes = 0
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many objects of each kind there are."""
+        return {"pods": self._pods, "nodes": len(self._nodes)}
+
     def pod(self, number: int) -> str:
         """Write one pod; shares go round the cards of all nodes."""
         shared = number * self._shared_percent % 100 < self._shared_percent
@@ -192,7 +197,7 @@ class BulkServer:
         """Write a page of a list."""
         key = (plural, first, limit)
         if key not in self.pages:
-            total = {"nodes": len(self._nodes), "pods": self._pods}.get(plural, 0)
+            total = self.counts.get(plural, 0)
             end = min(first + limit, total)
             write = self._nodes.__getitem__ if plural == "nodes" else self.pod
             items = ",".join(write(number) for number in range(first, end))
@@ -212,19 +217,21 @@ class BulkServer:
         if request.query.get("watch") == "true":
             stream = web.StreamResponse()
             await stream.prepare(request)
-            await asyncio.sleep(3600)
+            await self.watch(plural, stream)
             return stream
         first, limit = int(request.query.get("continue") or 0), int(request.query.get("limit") or 10**9)
         return web.Response(body=self.page(plural, first, limit), content_type="application/json")
 
+    async def watch(self, plural: str, stream: web.StreamResponse) -> None:  # noqa: ARG002 - for servers that do
+        """Say nothing."""
+        await asyncio.sleep(3600)
 
-async def serve(nodes: int, pods: int, shared_percent: int, with_managed_fields: int, kubeconfig: Path) -> None:
-    """Serve until the end."""
-    server = BulkServer(nodes, pods, shared_percent, with_managed_fields=bool(with_managed_fields))
-    for first in range(0, pods, 500):
-        server.page("pods", first, 500)
-    for first in range(0, nodes, 500):
-        server.page("nodes", first, 500)
+
+async def serve(server: BulkServer, kubeconfig: Path) -> None:
+    """Serve until the end; says how many bytes its lists have when it does."""
+    for plural, count in server.counts.items():
+        for first in range(0, count, 500):
+            server.page(plural, first, 500)
     authority = trustme.CA()
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
@@ -241,4 +248,6 @@ async def serve(nodes: int, pods: int, shared_percent: int, with_managed_fields:
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(*map(int, sys.argv[1:5]), Path(sys.argv[5])))
+    node_count, pod_count, percent, fields = map(int, sys.argv[1:5])
+    bulk = BulkServer(node_count, pod_count, percent, with_managed_fields=bool(fields))
+    uvloop.run(serve(bulk, Path(sys.argv[5])))

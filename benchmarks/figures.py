@@ -1,13 +1,15 @@
 """What all benchmarks print: one JSON object a case, on one line."""
 
 import json
+import statistics
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 
 def print_case(case: str, **figures: object) -> None:
     """Print the figures of one case; floats are cut to what a reader can use."""
-    shown = {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}
+    shown = {name: round(value, 4) if isinstance(value, float) else value for name, value in figures.items()}
     sys.stdout.write(json.dumps({"case": case, **shown}) + "\n")
     sys.stdout.flush()
 
@@ -25,3 +27,10 @@ def memory_mib(pid: int, field: str = "VmRSS") -> float:
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) / 1024
     raise ValueError(f"no {field} of process {pid}")
+
+
+def summarize(times_s: Sequence[float]) -> dict[str, float]:
+    """Return p50 and p99 in milliseconds, and how many there were."""
+    ordered = sorted(times_s)
+    worst = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+    return {"p50_ms": statistics.median(ordered) * 1e3, "p99_ms": worst * 1e3, "count": len(ordered)}

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
+from benchmarks.scheduling.calls import run_calls
 from benchmarks.scheduling.decisions import run_decisions
+from benchmarks.scheduling.memory import run_memory
 
-PARTS: dict[str, Callable[..., None]] = {"decisions": run_decisions}
+PARTS: dict[str, Callable[..., None]] = {"decisions": run_decisions, "calls": run_calls, "memory": run_memory}
 
 
 def run(parts: Sequence[str], nodes: tuple[int, ...], *, with_oracle: bool) -> None:

@@ -8,8 +8,8 @@ from itertools import count
 
 import msgspec
 
+from benchmarks.figures import print_case, summarize
 from benchmarks.scheduling.generator import CARDS_PER_NODE, ClusterObjects, Json, Scale, make_cluster, make_pod
-from benchmarks.scheduling.report import summarize, tell
 from benchmarks.scheduling.subjects import Oracle, Subject, make_subject
 from gpuloom.engine.demand import Demand
 from gpuloom.wire.objects import Pod
@@ -40,16 +40,16 @@ def run_decisions(sizes: tuple[int, ...], *, with_oracle: bool) -> None:
 def _run_size(subject: Subject, oracle: Oracle | None, nodes: int, objects: ClusterObjects) -> None:
     size = {"nodes": nodes, "pods": len(objects.pods)}
     shares = lambda number: make_pod(number, memory_mib=1000, cores=5)  # noqa: E731 - one line a case reads best
-    tell("decision, repeated shape", **size, **_repeat(subject, shares, oracle))
-    tell(
+    print_case("decision, repeated shape", **size, **_repeat(subject, shares, oracle))
+    print_case(
         "decision, repeated shape, two containers",
         **size,
         **_repeat(subject, lambda number: make_pod(number, memory_mib=500, cores=1, containers=2), oracle),
     )
-    tell("decision, new shape", **size, **_ask_anew(subject, containers=1))
-    tell("decision, new shape, three containers", **size, **_ask_anew(subject, containers=3))
+    print_case("decision, new shape", **size, **_ask_anew(subject, containers=1))
+    print_case("decision, new shape, three containers", **size, **_ask_anew(subject, containers=3))
     too_large = lambda number: make_pod(number, memory_mib=MAX_MEMORY_MIB, cores=5)  # noqa: E731
-    tell("decision, nothing fits, every reason", **size, **_repeat(subject, too_large, oracle, times=200))
+    print_case("decision, nothing fits, every reason", **size, **_repeat(subject, too_large, oracle, times=200))
 
 
 def _repeat(subject: Subject, maker: PodMaker, oracle: Oracle | None, times: int = REPEATED) -> dict[str, object]:
@@ -67,7 +67,7 @@ def _repeat(subject: Subject, maker: PodMaker, oracle: Oracle | None, times: int
         held.append(demand)
         if len(held) > HELD:
             subject.release(held.popleft())
-    figures: dict[str, object] = summarize(times_s)
+    figures: dict[str, object] = {**summarize(times_s)}
     figures["nodes_refitted_per_decision"] = round((subject.refits - refits) / times, 2)
     for demand in held:
         subject.release(demand)

@@ -12,7 +12,7 @@ import gpuloom
 from gpuloom.cli.logs import configure_logs
 from gpuloom.cli.outcomes import CommandError
 
-Part = Literal["decisions"]
+Part = Literal["decisions", "calls", "memory"]
 
 
 def run_bench(

@@ -6,8 +6,14 @@ from itertools import repeat
 
 import numpy as np
 
+from gpuloom.engine.ranking import UNFIT
+from gpuloom.engine.scores import Scores
 from gpuloom.engine.table import NOBODY, CardTable
 from gpuloom.model.cards import Ints
+from gpuloom.wire.nodenames import NodeNames
+
+MOST_SEARCHES = 8
+"""Reading 5,000 names takes about as long as so many searches among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,29 @@ def look_up(table: CardTable, names: Sequence[str]) -> Candidates:
     unknown = tuple(name for name, position in places.items() if position == NOBODY)
     known = np.array([place for place in places.values() if place != NOBODY], np.int64)
     return Candidates(known, unknown, known)
+
+
+def find_best(names: NodeNames, known: Sequence[str], ranks: Scores) -> int | None:
+    """Return the position of the best node that a searchable list names, the first named among equals.
+
+    None when that would take more searches than are worth it, or no node has a rank.
+
+    known   names by position
+    ranks   by position, the better the larger, UNFIT for nodes that do not fit
+    """
+    left, searches = ranks.copy(), 0
+    left[NOBODY] = UNFIT
+    while searches < MOST_SEARCHES:
+        rank = left.max(initial=UNFIT)
+        equals = np.flatnonzero(left == rank).tolist()
+        searches += len(equals)
+        if rank == UNFIT or searches > MOST_SEARCHES:
+            return None
+        found = [(where, position) for position in equals if (where := names.find(known[position])) >= 0]
+        if found:
+            return min(found)[1]
+        left[equals] = UNFIT
+    return None
 
 
 def _where(positions: Ints) -> Ints | slice:

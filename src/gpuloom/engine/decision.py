@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpuloom.engine.bench import Bench
-from gpuloom.engine.candidates import Candidates, look_up
+from gpuloom.engine.candidates import Candidates, find_best, look_up
 from gpuloom.engine.cluster import Cluster
 from gpuloom.engine.demand import Demand
 from gpuloom.engine.need import make_want
@@ -32,6 +32,7 @@ from gpuloom.model.request import Request
 from gpuloom.model.share import ContainerShares
 from gpuloom.model.want import UNBOUNDED, Headroom, Want
 from gpuloom.vendors.profile import Profile
+from gpuloom.wire.nodenames import NodeNames
 
 
 @dataclass(slots=True)
@@ -95,6 +96,15 @@ class Decider:
         headroom = self._headroom(demand) if headroom is None else headroom
         return _Query(self, self.cluster.table, self.memory, demand, headroom).answer(candidates, explain=explain)
 
+    def decide_among(self, demand: Demand, names: NodeNames) -> Decision:
+        """Choose as :meth:`decide` does, among nodes as a call names them; large lists are not read before the answer.
+
+        Raises ValueError when the demand asks for no card.
+        """
+        query = _Query(self, self.cluster.table, self.memory, demand, self._headroom(demand))
+        decision = query.search(names) if names.is_searchable else None
+        return query.answer(self.look_up(names.all()), explain=False) if decision is None else decision
+
     def simulate(self, demand: Demand, nodes: Mapping[str, NodeCards]) -> Decision:
         """Decide as if these were the nodes and nothing on them were used; quotas count as they are (4.8)."""
         imagined = Cluster(self.profile.geometries)
@@ -136,6 +146,30 @@ class _Query:
         if refused is not None and (decision.node is None or explain):
             self._explain(decision, candidates, verdicts, refused)
         return decision
+
+    def search(self, names: NodeNames) -> Decision | None:
+        """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
+        request = self._placed_first()
+        is_tight = self._is_tight(request)
+        if not self._is_plain(request, is_tight=is_tight):
+            return None
+        verdicts = self._recall(request, is_tight=is_tight)
+        best = find_best(names, self.table.names, verdicts.ranks)
+        if best is None:
+            return None
+        nobody = Candidates(self.table.starts[:0], (), slice(0, 0))
+        decision = Decision(None, (), (), len(names), self._rank(nobody, verdicts.ranks[:0]), {})
+        self._settle(decision, best, self._place_plain(best, verdicts))
+        decision.rest = self._rank_later(decision, names, verdicts.ranks.copy())
+        return decision
+
+    def _rank_later(self, decision: Decision, names: NodeNames, ranks: Scores) -> Iterator[None]:
+        candidates = look_up(self.table, names.all())
+        # A node that came after the decision has no rank in it.
+        known = candidates.known[candidates.known < len(ranks)]
+        decision.candidates = len(candidates)
+        decision.fitting = Ranking(self.table.names, known, ranks[known], spread=self._is_spread)
+        yield
 
     def _is_plain(self, request: Request, *, is_tight: bool) -> bool:
         """Whether the column alone tells which nodes fit: one request, and nothing that depends on several cards."""

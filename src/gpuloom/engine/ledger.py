@@ -15,6 +15,7 @@ their node. What a card holds is always summed from its entries, never counted u
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from itertools import chain, count
 
 import msgspec
@@ -23,10 +24,13 @@ from msgspec.structs import replace
 from gpuloom.engine.demand import Phase
 from gpuloom.engine.usage import NOTHING, Usage, collapse
 from gpuloom.model.mig import MigAllocation
-from gpuloom.model.share import PodShares, Share
+from gpuloom.model.share import PodShares, Share, compact_shares
 
 CardKey = tuple[str, str]
 """Node name and card id."""
+
+
+_REMEMBERED_USAGES = 1024
 
 
 class Standing(Enum):
@@ -88,13 +92,23 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
         }
 
 
+class _Entry(msgspec.Struct, frozen=True, gc=False):
+    """What one pod holds of one card."""
+
+    uid: str
+    usage: Usage
+
+
 @dataclass(slots=True)
 class Ledger:
-    """All reservations. Every change returns the cards it touched."""
+    """All reservations. Every change returns the cards it touched.
+
+    _entries  by node and card: lists, for a card has few pods, and there may be very many cards
+    """
 
     _reservations: dict[str, Reservation] = field(default_factory=dict)
-    _entries: dict[CardKey, dict[str, Usage]] = field(default_factory=dict)
-    _on_node: dict[str, set[str]] = field(default_factory=dict)
+    _entries: dict[str, dict[str, list[_Entry]]] = field(default_factory=dict)
+    _on_node: dict[str, list[str]] = field(default_factory=dict)
     _in_namespace: dict[tuple[str, str], Usage] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -123,8 +137,9 @@ class Ledger:
 
     def usage(self, key: CardKey) -> Usage:
         """Sum what is held of one card."""
-        entries = self._entries.get(key)
-        return sum(entries.values(), NOTHING) if entries else NOTHING
+        node, uuid = key
+        entries = self._entries[node].get(uuid, ()) if node in self._entries else ()
+        return sum([entry.usage for entry in entries], NOTHING)
 
     def namespace_usage(self, namespace: str, vendor: str) -> Usage:
         """Sum what a namespace's pods hold of a vendor's cards."""
@@ -133,7 +148,7 @@ class Ledger:
     def assume(self, reservation: Reservation) -> tuple[Reservation, set[CardKey]]:
         """Enter a reservation under a new number; one that the pod had is superseded."""
         touched = self.forget(reservation.uid)
-        entered = replace(reservation, number=next(self._numbers))
+        entered = replace(reservation, number=next(self._numbers), shares=compact_shares(reservation.shares))
         return entered, touched.union(self._enter(entered))
 
     def confirm(self, uid: str) -> None:
@@ -157,27 +172,40 @@ class Ledger:
         by_vendor = reservation.usage_by_vendor()
         touched = set(sum_by_card(reservation, by_vendor))
         for key in touched:
-            del self._entries[key][uid]
-            if not self._entries[key]:
-                del self._entries[key]
+            self._take_out(key, uid)
         for vendor, usages in by_vendor.items():
             self._in_namespace[reservation.namespace, vendor] -= sum(usages.values(), NOTHING)
-        self._on_node[reservation.node].discard(uid)
+        self._on_node[reservation.node].remove(uid)
         return touched
+
+    def _take_out(self, key: CardKey, uid: str) -> None:
+        node, uuid = key
+        left = [entry for entry in self._entries[node][uuid] if entry.uid != uid]
+        if left:
+            self._entries[node][uuid] = left
+        else:
+            del self._entries[node][uuid]
 
     def _enter(self, reservation: Reservation) -> Iterable[CardKey]:
         uid, node = reservation.uid, reservation.node
         self._reservations[uid] = reservation
-        self._on_node.setdefault(node, set()).add(uid)
+        self._on_node.setdefault(node, []).append(uid)
         by_vendor = reservation.usage_by_vendor()
         by_card = sum_by_card(reservation, by_vendor)
-        for key, usage in by_card.items():
-            self._entries.setdefault(key, {})[uid] = usage
+        entries = self._entries.setdefault(node, {})
+        for (_, uuid), usage in by_card.items():
+            entries.setdefault(uuid, []).append(_Entry(uid, _one_of(usage)))
         for vendor, usages in by_vendor.items():
             # A namespace may have very many pods, and every decision under a quota asks, so this one sum is kept.
             place = (reservation.namespace, vendor)
             self._in_namespace[place] = sum(usages.values(), self._in_namespace.get(place, NOTHING))
         return by_card
+
+
+@lru_cache(_REMEMBERED_USAGES)
+def _one_of(usage: Usage) -> Usage:
+    """Return one value for all that are equal: pods come in few sizes."""
+    return usage
 
 
 def card_id(uuid: str) -> str:

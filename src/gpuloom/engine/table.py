@@ -68,7 +68,6 @@ class CardTable:
         self._kind_numbers: dict[tuple[str, str], int] = {}
         self.positions: dict[str, int] = {}
         self._places: dict[str, int] = {}
-        self._rows: dict[tuple[str, str], int] = {}
         self._registered: dict[str, NodeCards] = {}
         self._plain: dict[int, tuple[list[Cards], Cards]] = {}
         self._snapshots: WeakSet[Snapshot] = WeakSet()
@@ -94,7 +93,8 @@ class CardTable:
 
     def row(self, node: str, uuid: str) -> int | None:
         """Return the row of a card, None when the table does not have it."""
-        return self._rows.get((node, uuid))
+        position = self.positions.get(node)
+        return None if position is None else self._find_row(position, uuid)
 
     def has_divided(self, rows: slice) -> bool:
         """Tell whether any of some rows is a card divided in hardware."""
@@ -139,12 +139,9 @@ class CardTable:
         if before is None or len(before.cards) != len(registered.cards):
             self._release_rows(position)
             self._claim_rows(position, len(registered.cards))
-        for card in before.cards if before else ():
-            self._rows.pop((node, card.id), None)
         self._registered[node] = registered
         self.positions[node] = position
         for row, card in enumerate(registered.cards, int(self.starts[position])):
-            self._rows[node, card.id] = row
             self._write_card(row, card, registered)
         self._summarize(position)
 
@@ -156,8 +153,6 @@ class CardTable:
         self._prepare_change(self._places[node])
         del self.positions[node]
         self.registrations += 1
-        for card in registered.cards:
-            self._rows.pop((node, card.id), None)
         self._release_rows(self._places[node])
         self._summarize(self._places[node])
 
@@ -167,7 +162,7 @@ class CardTable:
             return
         self._prepare_change(self._places[node])
         for uuid, usage in usages.items():
-            row = self._rows.get((node, uuid))
+            row = self._find_row(self._places[node], uuid)
             if row is not None:
                 self.cards.used_slots[row] = usage.slots
                 self.cards.used_memory_mib[row] = usage.memory_mib
@@ -186,6 +181,11 @@ class CardTable:
                 self.cards.division[row] = BY_GEOMETRY if isinstance(partition, GeometryPartition) else BY_PROFILES
                 self.cards.free_instance_mib[row] = partition.largest_free_mib
         self._note_change(self._places[node])
+
+    def _find_row(self, position: int, uuid: str) -> int | None:
+        """Look through a node's few rows, which takes less memory than an index; of equal ids the last one counts."""
+        rows = self.rows_of(position)
+        return next((row for row in range(rows.stop - 1, rows.start - 1, -1) if self.uuids[row] == uuid), None)
 
     def _write_card(self, row: int, card: Card, registered: NodeCards) -> None:
         self.uuids[row] = card.id
@@ -291,4 +291,7 @@ class Snapshot:
 
 
 def _double(column: NDArray[_Number]) -> NDArray[_Number]:
-    return np.concatenate((column, np.zeros_like(column)), axis=-1)
+    doubled = np.zeros((*column.shape[:-1], 2 * column.shape[-1]), column.dtype)
+    # Memory that is not written to is not taken from the system.
+    doubled[..., : column.shape[-1]] = column
+    return doubled

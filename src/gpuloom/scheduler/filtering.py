@@ -20,6 +20,7 @@ from gpuloom.scheduler.podevents import record
 from gpuloom.scheduler.state import NOT_LISTED, SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import FilterArgs, FilterResult, decode_node_list, encode_node_list
+from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Node, Pod
 
 UNFIT_NODE = "NodeUnfitPod"
@@ -47,7 +48,7 @@ class Filterer:
         if not self.state.asks_for_cards(pod):
             if self.state.settings.no_request_event:
                 record(self.recorder, pod, "Warning", "FilteringFailed", NO_REQUEST)
-            return FilterResult(node_names=args.nodenames)
+            return FilterResult(node_names=_all(args))
         # What an earlier try holds is free for this one, and for others if it ends up elsewhere.
         self.state.release(pod.metadata.uid)
         try:
@@ -56,12 +57,12 @@ class Filterer:
             message = f"calcScore failed {error} for pod {pod.name}"
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
             return FilterResult(error=message)
-        return self._decide(pod, demand, args.nodenames or [])
+        return self._decide(pod, demand, args.nodenames or NodeNames(b"[]"))
 
     def _simulate(self, pod: Pod, args: FilterArgs, nodes: msgspec.Raw) -> FilterResult:
         """Answer an autoscaler that sends whole nodes: as if nothing on them were used; nothing changes here (4.8)."""
         if not self.state.asks_for_cards(pod):
-            return FilterResult(nodes=nodes, node_names=args.nodenames)
+            return FilterResult(nodes=nodes, node_names=_all(args))
         try:
             received = {item.node.name: item for item in decode_node_list(nodes)}
             demand = self.state.read_demand(pod)
@@ -103,8 +104,8 @@ class Filterer:
             return f"pod {pod.full_name} is bound to node {held.node} already"
         return ""
 
-    def _decide(self, pod: Pod, demand: Demand, names: list[str]) -> FilterResult:
-        decision = self.state.decider.decide(demand, self.state.decider.look_up(names))
+    def _decide(self, pod: Pod, demand: Demand, names: NodeNames) -> FilterResult:
+        decision = self.state.decider.decide_among(demand, names)
         self.state.decisions.note(self.clocks.now(), pod, decision)
         if decision.node is None:
             return self._refuse(pod, decision)
@@ -154,3 +155,7 @@ class Filterer:
                 decided_at=self.clocks.unix,
             )
         )
+
+
+def _all(args: FilterArgs) -> list[str] | None:
+    return None if args.nodenames is None else args.nodenames.all()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gpuloom.wire.gojson import decode_fields, decode_json
+from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Node, Pod
 
 
@@ -17,13 +18,13 @@ class FilterArgs(msgspec.Struct, frozen=True, gc=False):
     """What kube-scheduler asks: which of these nodes can take the pod."""
 
     pod: Pod | None = None
-    nodenames: list[str] | None = None
+    nodenames: NodeNames | None = None
     nodes: msgspec.Raw | None = None
 
 
 class _FilterBody(msgspec.Struct, frozen=True, gc=False):
     pod: Pod | None = None
-    nodenames: list[str] | None = None
+    nodenames: msgspec.Raw = msgspec.Raw(b"null")
     # Not optional: a decoder cannot tell "undecoded or null" from null.
     nodes: msgspec.Raw = msgspec.Raw(b"")
 
@@ -54,12 +55,13 @@ class BindResult(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
 
 
 def decode_filter_args(body: bytes) -> FilterArgs:
-    """Read the body of a filter call; ``nodes`` stays undecoded, null is None.
+    """Read the body of a filter call; ``nodes`` stays undecoded, as may ``nodenames``; null is None.
 
     Raises WireError with the decoder's text.
     """
     read = decode_fields(body, _FilterBody)
-    return FilterArgs(read.pod, read.nodenames, read.nodes if bytes(read.nodes) else None)
+    names, nodes = bytes(read.nodenames), read.nodes if bytes(read.nodes) else None
+    return FilterArgs(read.pod, None if names == b"null" else NodeNames(names), nodes)
 
 
 def decode_bind_args(body: bytes) -> BindArgs:

@@ -17,7 +17,8 @@ def write_filter_args(args: FilterArgs, projection: Projection) -> dict[str, Any
         except WireError:
             nodes = {"items": []}
     pod = None if args.pod is None else projection.project(args.pod)
-    return {"Pod": pod, "Nodes": nodes, "NodeNames": args.nodenames}
+    names = None if args.nodenames is None else args.nodenames.all()
+    return {"Pod": pod, "Nodes": nodes, "NodeNames": names}
 
 
 def write_bind_args(args: BindArgs) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Explainer:
         except PolicyError:
             return None
         decider = self._state.decider
-        decision = decider.decide(demand, decider.look_up(args.nodenames or []), explain=True)
+        decision = decider.decide(demand, decider.look_up(args.nodenames.all() if args.nodenames else []), explain=True)
         for _ in decision.complete():
             pass
         return decision

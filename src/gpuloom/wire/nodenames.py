@@ -1,0 +1,55 @@
+"""The node names of a filter call. In large clusters reading them all costs more than deciding among them.
+
+kube-scheduler writes them as ``["a","b"]``. In a text of exactly this form a name stands where it stands in quotes, so
+the best nodes can be looked for in the text; anything else is read as JSON at once.
+"""
+
+from gpuloom.wire.gojson import decode_json
+
+_LARGE_BYTES = 4096
+"""Shorter texts are read at once: that costs less than looking at their form."""
+_SEPARATOR = b'","'
+
+
+class NodeNames:
+    """Names in the order in which they were given, read when somebody wants them all."""
+
+    __slots__ = ("_count", "_names", "_text")
+
+    def __init__(self, text: bytes) -> None:
+        """Take the JSON text of a list of names.
+
+        Raises WireError with the decoder's text when it is none.
+        """
+        self._text = text
+        self._names: list[str] | None = None
+        self._count = _count_names(text) if len(text) >= _LARGE_BYTES else 0
+        if not self._count:
+            self._names = decode_json(text, list[str])
+
+    def __len__(self) -> int:
+        return self._count if self._names is None else len(self._names)
+
+    @property
+    def is_searchable(self) -> bool:
+        """Whether names can be looked for without reading all."""
+        return self._names is None
+
+    def find(self, name: str) -> int:
+        """Return where a name stands in the text, the smaller the earlier, -1 if it does not; only if searchable."""
+        return self._text.find(f'"{name}"'.encode())
+
+    def all(self) -> list[str]:
+        """Return all names."""
+        if self._names is None:
+            self._names = decode_json(self._text, list[str])
+        return self._names
+
+
+def _count_names(text: bytes) -> int:
+    """Count the names of a text of the form ``["a","b"]``, 0 for any other form."""
+    if not (text.startswith(b'["') and text.endswith(b'"]') and text.isascii()) or b"\\" in text:
+        return 0
+    # All quotes are the first, the last, or part of a separator: then nothing but plain names stands between them.
+    separators = text.count(_SEPARATOR)
+    return separators + 1 if text.count(b'"') == 2 * separators + 2 else 0

@@ -1,0 +1,39 @@
+"""``gpuloom bench``: every part runs on a small cluster and prints what it is there to print."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gpuloom.cli.commands import run
+from gpuloom.cli.outcomes import ExitCode
+
+
+def bench(capsys: pytest.CaptureFixture[str], *words: str, nodes: int = 12) -> dict[str, dict[str, Any]]:
+    assert run(["bench", *words, "--nodes", str(nodes)]) is ExitCode.YES
+    return {case["case"]: case for case in map(json.loads, capsys.readouterr().out.splitlines())}
+
+
+def test_a_repeated_shape_looks_at_the_node_that_changed_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    cases = bench(capsys, "decisions", "--no-oracle", nodes=60)
+    assert cases["decision, repeated shape"]["nodes_refitted_per_decision"] < 2.1
+
+
+def test_decisions_are_compared_with_the_oracle_in_the_same_run(capsys: pytest.CaptureFixture[str]) -> None:
+    case = bench(capsys, "decisions")["decision, nothing fits, every reason"]
+    assert case["ratio"] == pytest.approx(case["oracle_p50_ms"] / case["p50_ms"], rel=0.1, abs=1)
+
+
+def test_memory_of_the_state_is_that_of_a_process_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 20 < bench(capsys, "memory")["memory of the state"]["rss_mib"] < 80
+
+
+@pytest.mark.long
+def test_whole_calls_are_measured_with_and_without_events(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "calls", "--nodes", "12", "--no-oracle"]) is ExitCode.YES
+    cases = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {case["events_per_s"] for case in cases if case["case"] == "/filter, fits, all names"} == {0, 500}
+
+
+def test_an_unknown_part_is_wrong_usage() -> None:
+    assert run(["bench", "everything"]) is ExitCode.USAGE

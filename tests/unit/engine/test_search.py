@@ -1,0 +1,62 @@
+"""Choosing by looking for the best nodes among the names gives what reading all names gives."""
+
+import json
+
+from builders import NVIDIA, Engine, card, pod
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuloom.engine.candidates import MOST_SEARCHES
+from gpuloom.engine.decision import Decision
+from gpuloom.engine.demand import read_demand
+from gpuloom.engine.table import NodeCards
+from gpuloom.wire.nodenames import NodeNames
+
+PADDING = [f"elsewhere-{number:05d}" for number in range(300)]
+"""Makes the list long enough to be searched; these nodes have no cards."""
+
+
+def written(names: list[str]) -> NodeNames:
+    return NodeNames(json.dumps(names, separators=(",", ":")).encode())
+
+
+def search(engine: Engine, names: NodeNames, gpumem: int = 0) -> Decision:
+    return engine.decider.decide_among(read_demand(pod(gpu=1, gpumem=gpumem), NVIDIA, engine.options), names)
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=MOST_SEARCHES + 4),
+    st.randoms(use_true_random=False),
+    st.sampled_from(["binpack", "spread"]),
+    st.integers(0, 10),
+)
+def test_a_search_chooses_and_tells_as_reading_all_names_does(held: list[int], random, policy: str, left: int) -> None:
+    nodes = [f"n{number}" for number in range(len(held))]
+    engine = Engine({node: [card(f"GPU-{node}", memory_mib=100)] for node in nodes}, node_policy=policy)
+    for node, share in zip(nodes, held, strict=True):
+        if share:
+            engine.hold(node, f"GPU-{node}", memory_mib=30 * share, cores=10 * share)
+    random.shuffle(nodes)
+    names = [*PADDING, *nodes[left:]]
+    found, read = search(engine, written(names), gpumem=20), engine.decide(pod(gpu=1, gpumem=20), *names)
+    assert (found.node, found.shares) == (read.node, read.shares)
+    for _ in found.complete():
+        pass
+    assert (found.candidates, found.fitting.worst_first()) == (read.candidates, read.fitting.worst_first())
+    assert {n: r.text for n, r in found.refusals.items()} == {n: r.text for n, r in read.refusals.items()}
+
+
+def test_names_are_not_read_before_the_answer() -> None:
+    engine = Engine({"n1": [card("A")], "n2": [card("B")]})
+    engine.hold("n2", "B", cores=5)
+    names = written([*PADDING, "n1", "n2"])
+    assert (search(engine, names).node, names.is_searchable) == ("n2", True)
+
+
+def test_a_node_that_comes_after_the_answer_is_not_among_those_that_fit() -> None:
+    engine = Engine({"n1": [card("A")]})
+    decision = search(engine, written([*PADDING, "n1", "new"]))
+    engine.cluster.register("new", NodeCards((card("N"),)))
+    for _ in decision.complete():
+        pass
+    assert [name for name, _ in decision.fitting.worst_first()] == ["n1"]

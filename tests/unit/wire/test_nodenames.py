@@ -1,0 +1,52 @@
+"""Node names of a filter call: looking for one in the text says what reading them all says."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.nodenames import NodeNames
+
+MANY = [f"node-{number:05d}" for number in range(600)]
+NAMES = st.text(st.sampled_from('ab1.-,: \\"[]{}é'), max_size=6)
+
+
+def compact(names: object) -> bytes:
+    return json.dumps(names, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def test_a_large_list_as_kube_scheduler_writes_it_is_not_read() -> None:
+    assert NodeNames(compact(MANY)).is_searchable
+
+
+def test_names_that_are_not_read_are_counted() -> None:
+    assert len(NodeNames(compact(MANY))) == len(MANY)
+
+
+@pytest.mark.parametrize("text", [json.dumps(MANY).encode(), compact([*MANY, "b\\"]), compact(["short"])])
+def test_any_other_form_is_read_at_once(text: bytes) -> None:
+    assert not NodeNames(text).is_searchable
+
+
+@pytest.mark.parametrize("odd", [5, None, {"node-1": "x"}, ["node-1"]])
+def test_a_large_list_of_other_things_is_refused(odd: object) -> None:
+    with pytest.raises(WireError):
+        NodeNames(compact([*MANY, odd, "node-1"]))
+
+
+def test_an_object_in_place_of_a_list_is_refused() -> None:
+    with pytest.raises(WireError):
+        NodeNames(compact(dict.fromkeys(MANY, "x")))
+
+
+@given(st.lists(NAMES, max_size=8), NAMES)
+def test_a_name_is_found_where_it_stands_among_the_others(odd: list[str], wanted: str) -> None:
+    given_names = [*MANY[:300], *odd, *MANY[300:]]
+    names = NodeNames(compact(given_names))
+    if names.is_searchable and "," not in wanted and '"' not in wanted and "\\" not in wanted:
+        places = {name: names.find(name) for name in (wanted, "node-00000", "node-00599")}
+        assert (places[wanted] >= 0) == (wanted in given_names)
+        assert 0 <= places["node-00000"] < places["node-00599"]
+    assert names.all() == given_names
