@@ -50,6 +50,7 @@ def build_app() -> App:
         name="monitor",
         help="Tell Prometheus who uses this node's cards; keep priorities and promises.",
     )
+    app.command("gpuloom.cli.doctor:run_doctor", name="doctor", help="Find what makes an installation fail.")
     app.command("gpuloom.cli.snapshot:run_snapshot", name="snapshot", help="Print a live cluster as a recording.")
     app.command("gpuloom.cli.demo:run_demo", name="demo", help="Show a small cluster with simulated cards at work.")
     app.command("gpuloom.cli.bench:run_bench", name="bench", help="Measure how fast gpuloom schedules (in a checkout).")

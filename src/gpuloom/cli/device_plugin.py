@@ -58,7 +58,7 @@ def run_device_plugin_command(
 
 async def _serve(node_name: str, flags: DevicePluginFlags, cards: str, kubeconfig: str) -> None:
     load = partial(_load, node_name, flags)
-    async with _open_cards(node_name, cards) as nvml:
+    async with open_cards(node_name, cards) as nvml:
         settings = load()
         async with connect(kubeconfig) as client:
             await _check_node(client, node_name)
@@ -80,7 +80,11 @@ def _load(node_name: str, flags: DevicePluginFlags) -> NodeSettings:
 
 
 @asynccontextmanager
-async def _open_cards(node_name: str, cards: str) -> AsyncIterator[Nvml]:
+async def open_cards(node_name: str, cards: str) -> AsyncIterator[Nvml]:
+    """Open the driver of this machine, or the simulated machine that ``cards`` names.
+
+    Raises MachineError.
+    """
     if cards:
         yield SimulatedMachine.load(node_name, cards)
         return

@@ -1,0 +1,56 @@
+"""How the doctor's findings look: a table for people, bad things first, or JSON for programs."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpuloom.doctor.checks import sort_findings
+from gpuloom.doctor.findings import Finding, Severity
+
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.SKIPPED: "dim", Severity.OK: "green"}
+_PLAIN_WIDTH = 120
+
+
+def print_report(findings: Iterable[Finding], *, as_json: bool) -> None:
+    """Print findings to stdout."""
+    ordered = sort_findings(findings)
+    if as_json:
+        value = {"items": ordered, "summary": _count(ordered)}
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    else:
+        _print_table(ordered)
+
+
+def _print_table(findings: Sequence[Finding]) -> None:
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False)
+    shown = [finding for finding in findings if finding.severity is not Severity.OK]
+    if shown:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("SEVERITY", no_wrap=True)
+        table.add_column("CHECK", no_wrap=True)
+        table.add_column("WHAT IS WRONG, AND WHAT TO DO", overflow="fold")
+        for finding in shown:
+            severity = Text(finding.severity.value, style=_STYLES[finding.severity])
+            table.add_row(severity, finding.check, _describe(finding))
+        console.print(table)
+    fine = list(dict.fromkeys(finding.check for finding in findings if finding.severity is Severity.OK))
+    if fine:
+        console.print(Text("ok: ", style=_STYLES[Severity.OK]) + Text(", ".join(fine)))
+    console.print(Text(", ".join(f"{number} {word}" for word, number in _count(findings).items())))
+
+
+def _describe(finding: Finding) -> Text:
+    text = Text.assemble((finding.object, "bold"), ": ", finding.text)
+    if finding.remedy:
+        text.append(f"\n-> {finding.fault}: {finding.remedy}", style="")
+    return text
+
+
+def _count(findings: Iterable[Finding]) -> dict[str, int]:
+    counted = Counter(finding.severity for finding in findings)
+    return {severity.value: counted[severity] for severity in Severity}

@@ -1,0 +1,135 @@
+"""Reads the files of a machine that say something about cards. Nothing is written, nothing is judged."""
+
+import json
+import re
+import shutil
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpuloom.doctor.checks import Unseen
+from gpuloom.doctor.machine.facts import CdiFacts, CdiSpec, Library, PluginProcess
+from gpuloom.node.hostfiles import find_library
+from gpuloom.node.settings import NodeSettings
+from gpuloom.node.visibility import CDI_VENDOR
+
+_VERSION = re.compile(r"Kernel Module.*?(\d+\.\d+(?:\.\d+)?)")
+_CHECKPOINT = "kubelet_internal_checkpoint"
+_LARGEST_FILE_BYTES = 16 * 2**20
+_MACHINES = {62: "x86_64", 183: "aarch64"}
+_SHARED_OBJECT = 3
+_HEADER_BYTES = 20
+_FOREIGN_PLUGINS = {"nvidia-device-plugin", "k8s-device-plugin"}
+_COMMAND_CHARS = 120
+
+
+def read_kernel_driver(root: Path) -> str:
+    """Return the version of NVIDIA's driver in the kernel, nothing when none is loaded."""
+    try:
+        found = _VERSION.search((root / "proc/driver/nvidia/version").read_text(errors="replace"))
+    except OSError:
+        return ""
+    return found.group(1) if found else ""
+
+
+def read_device_files(root: Path, dev_root: str) -> frozenset[str]:
+    """Return the device files of NVIDIA's driver, as ``/dev/...``."""
+    folder = root / dev_root.strip("/") / "dev"
+    return frozenset(f"/dev/{path.name}" for path in folder.glob("nvidia*"))
+
+
+def read_library(settings: NodeSettings) -> Library | Unseen:
+    """Look at the limiter's library and its preload list."""
+    name = find_library(settings)
+    path = settings.on_this_side(name)
+    preload = settings.on_this_side(f"{settings.hook_dir}/ld.so.preload")
+    try:
+        return Library(
+            name,
+            exists=path.is_file(),
+            kind=_read_kind(path) if path.is_file() else "",
+            preload=tuple(preload.read_text(errors="replace").split()) if preload.is_file() else None,
+        )
+    except OSError as error:
+        return Unseen(f"{error.filename}: {error.strerror}: run the doctor as root")
+
+
+def read_mode(path: Path) -> int | None:
+    """Return a folder's permissions, None when it is not there."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None
+
+
+def read_registered(settings: NodeSettings) -> Mapping[str, Sequence[str]] | Unseen:
+    """Read from the kubelet's own notes which ids it was offered for each resource."""
+    path = settings.plugins_dir / _CHECKPOINT
+    try:
+        if path.stat().st_size > _LARGEST_FILE_BYTES:
+            return Unseen(f"the kubelet's notes {path} are larger than {_LARGEST_FILE_BYTES} bytes")
+        found = json.loads(path.read_bytes())["Data"]["RegisteredDevices"] or {}
+        return {str(name): tuple(map(str, ids or ())) for name, ids in found.items()}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        return Unseen(f"{path}: {error.strerror}: run the doctor as root")
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return Unseen(f"the kubelet's notes {path} have a form that is not known here")
+
+
+def read_plugins(root: Path) -> tuple[PluginProcess, ...]:
+    """Find the device plugins for NVIDIA cards that run where this process can see them."""
+    return tuple(_find_plugins(root / "proc"))
+
+
+def read_cdi(settings: NodeSettings) -> CdiFacts:
+    """Look at what container runtimes find of CDI."""
+    injection = settings.injection
+    files = sorted(settings.on_this_side(injection.cdi_dir).glob(f"{CDI_VENDOR}-*.json"))
+    return CdiFacts(
+        specs=tuple(_read_spec(file, f"{injection.cdi_dir}/{file.name}") for file in files),
+        has_tool=shutil.which("nvidia-ctk") is not None,
+        has_hook=settings.on_this_side(injection.cdi_hook_path).exists(),
+    )
+
+
+def _read_kind(path: Path) -> str:
+    """Tell for which machine a shared library is made, nothing for any other file."""
+    with path.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+    if len(header) < _HEADER_BYTES or header[:4] != b"\x7fELF":
+        return ""
+    order = "big" if header[5] == 2 else "little"
+    if int.from_bytes(header[16:18], order) != _SHARED_OBJECT:  # type: ignore[arg-type]  # one of two literals
+        return ""
+    number = int.from_bytes(header[18:20], order)  # type: ignore[arg-type]
+    return _MACHINES.get(number, f"machine type {number}")
+
+
+def _find_plugins(proc: Path) -> Iterator[PluginProcess]:
+    for folder in sorted(proc.glob("[0-9]*"), key=lambda path: int(path.name) if path.name.isdecimal() else 0):
+        try:
+            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if _is_plugin(words):
+            yield PluginProcess(int(folder.name), " ".join(words).strip()[:_COMMAND_CHARS])
+
+
+def _is_plugin(words: Sequence[str]) -> bool:
+    names = [Path(word).name for word in words[:2]]
+    is_ours = any(name == "gpuloom" and words[at + 1 : at + 2] == ["device-plugin"] for at, name in enumerate(names))
+    return is_ours or names[0] in _FOREIGN_PLUGINS
+
+
+def _read_spec(file: Path, name: str) -> CdiSpec:
+    try:
+        found: dict[str, Any] = json.loads(file.read_bytes())
+        devices = frozenset(str(device["name"]) for device in found.get("devices") or ())
+        return CdiSpec(name, str(found.get("kind", "")), devices)
+    except OSError as error:
+        return CdiSpec(name, error=error.strerror or "unknown failure")
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        return CdiSpec(name, error=f"{type(error).__name__}: {error}")
