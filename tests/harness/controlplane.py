@@ -5,9 +5,11 @@ keeps everything below one directory. Logs stay there afterwards, for whoever lo
 """
 
 import json
+import random
 import shutil
 import socket
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +19,7 @@ from harness.credentials import SERVICE_ADDRESS, Keys, User, write_kubeconfig
 from harness.podnetwork import API_PORT, PodNetwork
 from harness.processes import ChildProcess
 
+QUIET_PORTS = (10_000, 32_000)
 STOP_ORDER = (
     "scheduler relay",
     "kube-scheduler",
@@ -164,7 +167,7 @@ class ControlPlane:
         (port,) = find_free_ports(1)
         file = self.directory / "kube-scheduler.config"
         connection = {
-            "clientConnection": {"kubeconfig": str(self.inner_kubeconfig)},
+            "clientConnection": {**config.get("clientConnection", {}), "kubeconfig": str(self.inner_kubeconfig)},
             "leaderElection": {"leaderElect": False},
         }
         file.write_text(json.dumps({**config, **connection}))
@@ -228,13 +231,18 @@ class ControlPlane:
 
 
 def find_free_ports(count: int) -> list[int]:
-    """Return loopback ports that nobody listens on now; all are held until the last one is found, so they differ."""
-    holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [int(holder.getsockname()[1]) for holder in holders]
-    finally:
-        for holder in holders:
-            holder.close()
+    """Return loopback ports that nobody listens on now; all are held until the last one is found, so they differ.
+
+    They lie below the range from which the kernel takes ports for connections: none is lost while a server restarts.
+    """
+    with ExitStack() as holders:
+        found: list[int] = []
+        while len(found) < count:
+            with suppress(OSError):
+                port = random.randrange(*QUIET_PORTS)
+                holders.enter_context(socket.create_server(("127.0.0.1", port), reuse_port=False))
+                found.append(port)
+        return found
 
 
 def _accepts(port: int) -> bool:

@@ -75,6 +75,11 @@ class ChildProcess:
         self._signal_group(signal.SIGKILL)
         self._process.wait()
 
+    def kill(self) -> None:
+        """End it and its group at once, as a crash does."""
+        self._signal_group(signal.SIGKILL)
+        self._process.wait()
+
     def _signal_group(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, number)

@@ -1,0 +1,118 @@
+"""How many pods a second are bound through the real kube-scheduler, against an extender that only posts the binding.
+
+``PYTHONPATH=tests .venv/bin/python benchmarks/bindrate.py`` runs the two in turn on one control plane: 1,000 nodes that
+are objects only, 2,000 pods that exist before kube-scheduler starts, device plugins played by this process with two
+writes a pod (phase, lock; beside the other extender two writes of the same kind), kube-scheduler's limits on calls
+raised to 5,000 a second. A run's rate is that of its middle: from the pod that is bound tenth part in, to nine tenths.
+"""
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import structlog
+from figures import cpu_seconds, print_case
+
+from gpuloom.kube import PODS, KubeClient, load_kubeconfig
+from harness.accounts import Accounts
+from harness.fleet import Fleet
+from harness.playedplugins import PlayedPlugins
+
+TIMEOUT_S = 300.0
+
+
+async def clear(fleet: Fleet, accounts: Accounts) -> None:
+    """Delete all pods."""
+    gate = asyncio.Semaphore(16)
+
+    async def delete(name: str) -> None:
+        async with gate:
+            await fleet.client.delete(PODS, name, namespace="default", grace_period_s=0)
+
+    await asyncio.gather(*(delete(pod.name) for pod in list(accounts.pods.values())))
+    await accounts.wait_for(lambda: not accounts.pods)
+    accounts.bound_s.clear()
+
+
+async def measure(fleet: Fleet, accounts: Accounts, pods: int, extender_url: str) -> float:
+    """Let kube-scheduler bind so many pods; pods a second."""
+    await fleet.add_pods({f"pod-{number}": 1000 for number in range(pods)})
+    await accounts.wait_for(lambda: len(accounts.pods) == pods)
+    await fleet.start_kube_scheduler(extender_url)
+    try:
+        await accounts.wait_for(lambda: len(accounts.bound_s) == pods, timeout_s=TIMEOUT_S)
+    finally:
+        await asyncio.to_thread(fleet.control_plane.stop_scheduler)
+    bound_s = sorted(accounts.bound_s.values())
+    first, last = pods // 10, pods * 9 // 10
+    rate = (last - first) / (bound_s[last] - bound_s[first])
+    await clear(fleet, accounts)
+    return rate
+
+
+async def run_gpuloom(fleet: Fleet, accounts: Accounts, pods: int, policy: str) -> tuple[float, float]:
+    """Measure gpuloom: pods a second, and its processor time a pod in ms."""
+    await fleet.start_gpuloom(f"--node-scheduler-policy={policy}", through_proxy=False)
+    pid = fleet.gpuloom_pid
+    before_s = cpu_seconds(pid)
+    async with (
+        KubeClient(load_kubeconfig(fleet.control_plane.kubeconfig)) as client,
+        PlayedPlugins(client),
+    ):
+        rate = await measure(fleet, accounts, pods, fleet.extender_url)
+    cpu_ms = (cpu_seconds(pid) - before_s) / pods * 1000
+    await fleet.stop_gpuloom()
+    return rate, cpu_ms
+
+
+async def run_empty(fleet: Fleet, accounts: Accounts, pods: int) -> float:
+    """Measure the extender that only binds."""
+    script = Path(__file__).with_name("emptyextender.py")
+    command = (sys.executable, script, fleet.control_plane.kubeconfig)
+    extender = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert extender.stdout is not None
+        url = (await extender.stdout.readline()).decode().strip()
+        async with (
+            KubeClient(load_kubeconfig(fleet.control_plane.kubeconfig)) as client,
+            PlayedPlugins(client, dummy=True),
+        ):
+            return await measure(fleet, accounts, pods, url)
+    finally:
+        extender.terminate()
+        await extender.wait()
+
+
+async def compare(given: argparse.Namespace, folder: Path) -> None:
+    """Run the pairs and print them."""
+    async with Fleet(folder) as fleet:
+        await fleet.add_nodes(given.nodes)
+        async with Accounts(fleet.client) as accounts:
+            pairs = []
+            for number in range(given.pairs):
+                empty = await run_empty(fleet, accounts, given.pods)
+                rate, cpu_ms = await run_gpuloom(fleet, accounts, given.pods, given.policy)
+                pairs.append((rate, empty, rate / empty, cpu_ms))
+                print_case("bind rate, pair", pair=number, gpuloom=rate, empty=empty, ratio=rate / empty, cpu_ms=cpu_ms)
+            middle = [statistics.median(column) for column in zip(*pairs, strict=True)]
+    names = ("gpuloom_pods_per_s", "empty_pods_per_s", "ratio", "cpu_ms_per_pod")
+    print_case("bind rate", **vars(given), **dict(zip(names, middle, strict=True)))
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--pods", type=int, default=2000)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--policy", default="spread", help="how gpuloom chooses nodes")
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(compare(parser.parse_args(), Path(folder)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""A real control plane with nodes that are objects only, and gpuloom's scheduler beside it: for bursts and chaos."""
+
+import asyncio
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Self
+
+from gpuloom.kube import NODES, PODS, KubeClient, load_kubeconfig
+from gpuloom.model.card import Card
+from gpuloom.wire.objects import Pod
+from gpuloom.wire.register import encode_register
+from harness.controlplane import ControlPlane, find_free_ports
+from harness.faultyproxy import FaultyProxy
+from harness.gpuloom import GPULOOM
+from harness.installation import SCHEDULER_NAME, scheduler_configuration
+from harness.processes import ChildProcess
+
+RAISED_LIMITS = {"clientConnection": {"qps": 5000, "burst": 10000}}
+"""kube-scheduler's own limits on calls, raised so that they are not what is measured."""
+AT_ONCE = 16
+
+
+class Fleet:
+    """An API server, a proxy before it that may fail, and gpuloom behind that, as an async context manager.
+
+    Attributes: `control_plane`, `client` (straight to the API server), `proxy`, `extender_url`, `metrics_url`.
+    """
+
+    def __init__(self, directory: Path, *, cards: int = 4, memory_mib: int = 10_000, slots: int = 10):
+        """Prepare a fleet in `directory` whose nodes have so many cards of this size, each for so many containers."""
+        self.control_plane = ControlPlane(directory / "control-plane")
+        self._directory = directory
+        self._cards, self._memory_mib, self._slots = cards, memory_mib, slots
+        port, metrics_port = find_free_ports(2)
+        self._addresses = (f"127.0.0.1:{port}", f"127.0.0.1:{metrics_port}")
+        self.extender_url, self.metrics_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{metrics_port}/metrics"
+        self._stack = AsyncExitStack()
+        self._gpuloom: ChildProcess | None = None
+        self.client: KubeClient
+        self.proxy: FaultyProxy
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await asyncio.to_thread(self.control_plane.__enter__)
+            stack.push_async_callback(asyncio.to_thread, self.control_plane.__exit__)
+            self.client = await stack.enter_async_context(KubeClient(load_kubeconfig(self.control_plane.kubeconfig)))
+            plane = self.control_plane
+            self.proxy = await stack.enter_async_context(FaultyProxy(plane.url, plane.ca_file, plane.admin_token))
+            self.proxy.write_kubeconfig(self.kubeconfig)
+            stack.push_async_callback(self.stop_gpuloom)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The kubeconfig of whoever is to go through the proxy."""
+        return self._directory / "proxy.kubeconfig"
+
+    @property
+    def gpuloom_pid(self) -> int:
+        """The process id of gpuloom's scheduler. Raise RuntimeError when it was not started."""
+        if self._gpuloom is None:
+            raise RuntimeError("gpuloom's scheduler was not started")
+        return self._gpuloom.pid
+
+    async def add_nodes(self, count: int) -> None:
+        """Create ready nodes with cards, named node-0 and so on."""
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def add(name: str) -> None:
+            async with gate:
+                await self.client.create(NODES, self._make_node(name))
+                await self.client.patch(NODES, name, {"spec": {"taints": None}})
+
+        await asyncio.gather(*(add(f"node-{number}") for number in range(count)))
+
+    async def add_pods(self, names: Mapping[str, int], **spec: Any) -> list[Pod]:
+        """Create pods that ask for so many MiB of a card, by name."""
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def add(name: str, memory_mib: int) -> Pod:
+            async with gate:
+                return await self.client.create(PODS, make_share_pod(name, memory_mib, **spec), namespace="default")
+
+        return list(await asyncio.gather(*(add(name, memory_mib) for name, memory_mib in names.items())))
+
+    async def start_gpuloom(self, *flags: str, through_proxy: bool = True) -> None:
+        """Start gpuloom's scheduler and wait until it is ready."""
+        kubeconfig = self.kubeconfig if through_proxy else self.control_plane.kubeconfig
+        main, metrics = self._addresses
+        command: list[str | Path] = [
+            GPULOOM,
+            "scheduler",
+            f"--http_bind={main}",
+            f"--metrics-bind-address={metrics}",
+            f"--kubeconfig={kubeconfig}",
+            *flags,
+        ]
+        self._gpuloom = ChildProcess("gpuloom scheduler", command, log=self._directory / "gpuloom.log")
+        await asyncio.to_thread(self._gpuloom.wait_until, self._is_ready)
+
+    async def kill_gpuloom(self) -> None:
+        """End gpuloom's scheduler as a crash does."""
+        if self._gpuloom is not None:
+            await asyncio.to_thread(self._gpuloom.kill)
+
+    async def stop_gpuloom(self) -> None:
+        """End gpuloom's scheduler politely."""
+        if self._gpuloom is not None:
+            await asyncio.to_thread(self._gpuloom.stop)
+
+    async def start_kube_scheduler(self, extender_url: str = "") -> None:
+        """Start kube-scheduler, with its limits on calls raised."""
+        config = {**scheduler_configuration(extender_url or self.extender_url), **RAISED_LIMITS}
+        await asyncio.to_thread(self.control_plane.start_scheduler, config)
+
+    async def read_metrics(self) -> str:
+        """Return gpuloom's metrics."""
+        return await asyncio.to_thread(_read, self.metrics_url)
+
+    def _is_ready(self) -> bool:
+        try:
+            _read(f"{self.extender_url}/readyz")
+        except (urllib.error.URLError, OSError):
+            return False
+        return True
+
+    def _make_node(self, name: str) -> dict[str, Any]:
+        cards = [
+            Card(
+                id=f"GPU-{name}-{number}",
+                index=number,
+                count=self._slots,
+                memory_mib=self._memory_mib,
+                cores=100,
+                model="NVIDIA A40",
+                mode="hami-core",
+                healthy=True,
+            )
+            for number in range(self._cards)
+        ]
+        offer = str(self._cards * self._slots)
+        room = {"cpu": "64", "memory": "256Gi", "pods": "250", "nvidia.com/gpu": offer}
+        ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "no kubelet is behind this node"}
+        return {
+            "metadata": {"name": name, "annotations": {"hami.io/node-nvidia-register": encode_register(cards)}},
+            "status": {"capacity": room, "allocatable": room, "conditions": [ready]},
+        }
+
+
+def make_share_pod(name: str, memory_mib: int, **spec: Any) -> dict[str, Any]:
+    """Return a pod of one container that asks for a share of one card."""
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory_mib)}
+    container = {"name": "main", "image": "none", "resources": {"limits": limits}}
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "containers": [container],
+            "schedulerName": SCHEDULER_NAME,
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            **spec,
+        },
+    }
+
+
+def _read(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=5) as reply:
+        return str(reply.read().decode())

@@ -1,0 +1,110 @@
+"""Device plugins of many nodes without kubelets, played: a pod that is handed over is served, and the lock removed.
+
+Two writes a pod, as a device plugin makes them: phase `success` on the pod, then the lock off the node.
+"""
+
+import asyncio
+from collections import defaultdict
+from contextlib import aclosing
+from typing import Any, Self
+
+from gpuloom.kube import NODES, PODS, ApiError, Applied, InitialObject, KubeClient, NotFoundError, Reflector
+from gpuloom.wire.objects import Pod
+
+LOCK = "hami.io/mutex.lock"
+PHASE = "hami.io/bind-phase"
+TO_ALLOCATE = "hami.io/vgpu-devices-to-allocate"
+SERVED: dict[str, Any] = {"metadata": {"annotations": {PHASE: "success", TO_ALLOCATE: ";"}}}
+RETRY_S = 0.2
+
+
+class PlayedPlugins:
+    """The plugins of all nodes, as an async context manager. `served` counts pods, `allocate_s` is an Allocate's time.
+
+    With `dummy`, the same two writes are made for every bound pod, whatever its phase: what a plugin costs alone.
+    """
+
+    def __init__(self, client: KubeClient, *, allocate_s: float = 0.0, dummy: bool = False):
+        """Prepare the plugins; `client` goes straight to the API server."""
+        self.served = 0
+        self._client = client
+        self._allocate_s = allocate_s
+        self._dummy = dummy
+        self._waiting: dict[str, asyncio.Queue[Pod]] = defaultdict(asyncio.Queue)
+        self._workers: dict[str, asyncio.Task[None]] = {}
+        self._seen: set[str] = set()
+        self._watching: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._watching = asyncio.create_task(self._watch())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        tasks = [task for task in (self._watching, *self._workers.values()) if task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        async with aclosing(Reflector(self._client, PODS).events()) as events:
+            async for event in events:
+                if isinstance(event, Applied | InitialObject):
+                    self._take(event.object)
+
+    def _take(self, pod: Pod) -> None:
+        node, uid = pod.spec.node_name, pod.metadata.uid
+        is_handed_over = self._dummy or pod.annotations.get(PHASE) == "allocating"
+        if not node or uid in self._seen or not is_handed_over or pod.is_over or pod.is_terminating:
+            return
+        self._seen.add(uid)
+        self._waiting[node].put_nowait(pod)
+        if node not in self._workers:
+            self._workers[node] = asyncio.create_task(self._work(node))
+
+    async def _work(self, node: str) -> None:
+        while True:
+            pod = await self._waiting[node].get()
+            await asyncio.sleep(self._allocate_s)
+            await self._serve(pod, node)
+            self.served += 1
+
+    async def _serve(self, pod: Pod, node: str) -> None:
+        body = {"metadata": {**SERVED["metadata"], "uid": pod.metadata.uid}}
+        await self._insist(PODS, pod.name, body, namespace=pod.namespace)
+        await self._release(pod, node)
+
+    async def _release(self, pod: Pod, node: str) -> None:
+        """Remove the lock; after a failure only if it still names the pod, as a new owner may have it by then."""
+        try:
+            await self._client.patch(NODES, node, {"metadata": {"annotations": {LOCK: None}}})
+        except ApiError:
+            await asyncio.sleep(RETRY_S)
+            await self._release_own(pod, node)
+
+    async def _release_own(self, pod: Pod, node: str) -> None:
+        while True:
+            try:
+                found = await self._client.get(NODES, node)
+                if not found.annotations.get(LOCK, "").endswith(f",{pod.namespace},{pod.name}"):
+                    return
+                version = found.metadata.resource_version
+                body = {"metadata": {"annotations": {LOCK: None}}}
+                await self._client.patch(NODES, node, body, resource_version=version)
+            except ApiError:
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
+
+    async def _insist(self, resource: Any, name: str, body: Any, *, namespace: str = "") -> None:
+        """Write until it is written, or until the object is gone or another of its name."""
+        while True:
+            try:
+                await self._client.patch(resource, name, body, namespace=namespace)
+            except NotFoundError:
+                return
+            except ApiError as error:
+                if "uid" in str(error).lower():
+                    return
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
