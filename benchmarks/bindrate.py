@@ -53,9 +53,9 @@ async def measure(fleet: Fleet, accounts: Accounts, pods: int, extender_url: str
     return rate
 
 
-async def run_gpuloom(fleet: Fleet, accounts: Accounts, pods: int, policy: str) -> tuple[float, float]:
+async def run_gpuloom(fleet: Fleet, accounts: Accounts, pods: int, flags: list[str]) -> tuple[float, float]:
     """Measure gpuloom: pods a second, and its processor time a pod in ms."""
-    await fleet.start_gpuloom(f"--node-scheduler-policy={policy}", through_proxy=False)
+    await fleet.start_gpuloom(*flags, through_proxy=False)
     pid = fleet.gpuloom_pid
     before_s = cpu_seconds(pid)
     async with (
@@ -94,7 +94,7 @@ async def compare(given: argparse.Namespace, folder: Path) -> None:
             pairs = []
             for number in range(given.pairs):
                 empty = await run_empty(fleet, accounts, given.pods)
-                rate, cpu_ms = await run_gpuloom(fleet, accounts, given.pods, given.policy)
+                rate, cpu_ms = await run_gpuloom(fleet, accounts, given.pods, given.flags)
                 pairs.append((rate, empty, rate / empty, cpu_ms))
                 print_case("bind rate, pair", pair=number, gpuloom=rate, empty=empty, ratio=rate / empty, cpu_ms=cpu_ms)
             middle = [statistics.median(column) for column in zip(*pairs, strict=True)]
@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--pods", type=int, default=2000)
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--policy", default="spread", help="how gpuloom chooses nodes")
+    parser.add_argument("flags", nargs="*", default=["--node-scheduler-policy=spread"], help="of gpuloom's, after --")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(compare(parser.parse_args(), Path(folder)))
