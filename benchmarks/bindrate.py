@@ -22,6 +22,7 @@ from harness.fleet import Fleet
 from harness.playedplugins import PlayedPlugins
 
 TIMEOUT_S = 300.0
+QUIET_S = 2.0
 
 
 async def clear(fleet: Fleet, accounts: Accounts) -> None:
@@ -37,10 +38,22 @@ async def clear(fleet: Fleet, accounts: Accounts) -> None:
     accounts.bound_s.clear()
 
 
+async def settle(accounts: Accounts) -> None:
+    """Wait until no object has changed for a while: a scheduler that starts asks every node's plugin for a sign."""
+    while True:
+        accounts.changed.clear()
+        try:
+            async with asyncio.timeout(QUIET_S):
+                await accounts.changed.wait()
+        except TimeoutError:
+            return
+
+
 async def measure(fleet: Fleet, accounts: Accounts, pods: int, extender_url: str) -> float:
     """Let kube-scheduler bind so many pods; pods a second."""
     await fleet.add_pods({f"pod-{number}": 1000 for number in range(pods)})
     await accounts.wait_for(lambda: len(accounts.pods) == pods)
+    await settle(accounts)
     await fleet.start_kube_scheduler(extender_url)
     try:
         await accounts.wait_for(lambda: len(accounts.bound_s) == pods, timeout_s=TIMEOUT_S)

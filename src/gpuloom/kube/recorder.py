@@ -16,10 +16,14 @@ import structlog
 
 from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
+from gpuloom.kube.pace import Pace, RateLimit
 from gpuloom.kube.resources import EVENTS
 
 MESSAGE_BYTES = 1024
-QUEUE_EVENTS = 1000
+QUEUE_EVENTS = 5000
+"""So many notes of each type may wait."""
+CALM = RateLimit(50, 50)
+"""How fast events that tell of nothing wrong are written: they must not slow down what they tell of."""
 _REMEMBERED = 4096
 _BURST = 25
 _REFILL_S = 300.0
@@ -95,7 +99,9 @@ class EventRecorder:
         self._closing_s = closing_s
         self._now = now
         self._monotonic_s = monotonic_s
-        self._queue: OrderedDict[_Note, _Pending] = OrderedDict()
+        # Warnings first: somebody waits for an explanation.
+        self._queues: dict[str, OrderedDict[_Note, _Pending]] = {"Warning": OrderedDict(), "Normal": OrderedDict()}
+        self._pace = Pace(CALM, monotonic_s=monotonic_s)
         self._written: OrderedDict[_Note, _Written] = OrderedDict()
         self._allowances: OrderedDict[_Subject, _Allowance] = OrderedDict()
         self._work = asyncio.Event()
@@ -114,11 +120,12 @@ class EventRecorder:
             async with asyncio.timeout(self._closing_s):
                 await self.flush()
         except TimeoutError:
-            _log.warning("events left unwritten", count=len(self._queue))
+            _log.warning("events left unwritten", count=sum(map(len, self._queues.values())))
         finally:
             await self._stop()
-            self.dropped += sum(pending.count for pending in self._queue.values())
-            self._queue.clear()
+            for queue in self._queues.values():
+                self.dropped += sum(pending.count for pending in queue.values())
+                queue.clear()
 
     def record(
         self,
@@ -141,14 +148,15 @@ class EventRecorder:
             return
         note = _Note(subject, type, reason, cut(message, MESSAGE_BYTES))
         now = self._now()
-        pending = self._queue.get(note)
+        queue = self._queues[type]
+        pending = queue.get(note)
         if pending is not None:
             pending.count += 1
             pending.last = now
-        elif len(self._queue) >= QUEUE_EVENTS:
+        elif len(queue) >= QUEUE_EVENTS:
             self.dropped += 1
         else:
-            self._queue[note] = _Pending(1, now, now)
+            queue[note] = _Pending(1, now, now)
             self._idle.clear()
             self._work.set()
 
@@ -172,8 +180,12 @@ class EventRecorder:
     async def _drain(self) -> None:
         while True:
             await self._work.wait()
-            while self._queue:
-                note, pending = self._queue.popitem(last=False)
+            while queue := next(filter(None, self._queues.values()), None):
+                if queue is self._queues["Normal"] and not self._closed:
+                    await self._pace.keep()
+                    # A warning that came meanwhile goes first.
+                    queue = next(filter(None, self._queues.values()))
+                note, pending = queue.popitem(last=False)
                 await self._write(note, pending)
             self._work.clear()
             self._idle.set()

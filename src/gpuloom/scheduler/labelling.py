@@ -15,8 +15,12 @@ from gpuloom.wire.keys import LABEL_VALUE_LIMIT, VGPU_NODE
 from gpuloom.wire.objects import Pod
 
 PERIOD_S = 1.0
-MOST_PENDING = 1000
+MOST_PENDING = 10_000
 """More pods than this do not wait for their label."""
+BUSY_S = 2.0
+"""So long after a bind more of them are to be expected."""
+MOST_WHEN_BUSY = 10
+"""So many labels a second are written while pods are bound; the others wait until nothing more urgent is to do."""
 
 _log = structlog.get_logger(__name__)
 
@@ -35,11 +39,13 @@ class Labeller:
     clocks: Clocks
     dropped: int = 0
     _pending: dict[str, str] = field(default_factory=dict)
+    _noted: float = float("-inf")
 
     def note(self, pod: Pod, node: str) -> None:
         """Note that a pod was bound; its label is looked at when the watch shows it bound."""
         if not self.state.settings.pod_label or not label_of(node):
             return
+        self._noted = self.clocks.monotonic()
         if len(self._pending) >= MOST_PENDING:
             self.dropped += 1
         else:
@@ -52,8 +58,9 @@ class Labeller:
             await self.label()
 
     async def label(self) -> None:
-        """Label the pods that the watch has shown bound."""
-        for uid, node in list(self._pending.items()):
+        """Label the pods that the watch has shown bound, few of them while others are being bound."""
+        is_busy = self.clocks.monotonic() - self._noted < BUSY_S
+        for uid, node in list(self._pending.items())[: MOST_WHEN_BUSY if is_busy else None]:
             pod = self.state.pods.get(uid)
             if pod is not None and not pod.spec.node_name:
                 continue

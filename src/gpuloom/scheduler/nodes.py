@@ -66,6 +66,8 @@ class NodeBook:
         self._handshakes = handshakes
         self._clocks = clocks
         self._selector = state.settings.node_labels
+        cards = state.settings.profile.cards
+        self._card_keys = (cards.register, cards.pair_scores, NODE_CORDON)
         self._memories: dict[str, Memory] = {}
         self._said: dict[str, tuple[str, ...]] = {}
         self._is_listing = False
@@ -91,9 +93,21 @@ class NodeBook:
             _log.info("nodes listed", nodes=len(nodes), registrations=changed)
 
     def apply(self, node: Node) -> None:
-        """Take a node as it is now."""
+        """Take a node as it is now. Most changes are none for us: locks come and go, kubelets report."""
+        before = self._state.nodes.get(node.name)
         self._state.nodes[node.name] = node
-        self._look(node)
+        if before is None or self._facts(before) != self._facts(node):
+            self._look(node)
+
+    def _facts(self, node: Node) -> tuple[object, ...]:
+        """Tell what a look at a node depends on, time apart."""
+        offer = (node.status.allocatable or {}).get(self._state.settings.profile.resources.count)
+        said = [node.annotations.get(key) for key in (NODE_HANDSHAKE, *self._card_keys)]
+        return offer, said, node.labels if self._selector else None
+
+    def look(self, name: str) -> None:
+        """Look at a node again, as a pass does."""
+        self._look(self._state.nodes[name])
 
     def delete(self, name: str) -> None:
         """Take that a node is gone."""
@@ -146,8 +160,7 @@ class NodeBook:
 
     def _register(self, node: Node) -> None:
         profile = self._state.settings.profile
-        keys = (profile.cards.register, profile.cards.pair_scores, NODE_CORDON)
-        said = tuple(node.annotations.get(key, "") for key in keys)
+        said = tuple(node.annotations.get(key, "") for key in self._card_keys)
         if self._said.get(node.name) == said:
             return
         self._said[node.name] = said

@@ -161,6 +161,15 @@ async def test_a_noisy_object_does_not_silence_another() -> None:
     assert s.server.seen[-1].body["involvedObject"]["uid"] == "other"
 
 
+async def test_a_warning_goes_before_all_that_tells_of_nothing_wrong() -> None:
+    async with Setting() as s:
+        for i in range(5):
+            s.record(uid=f"u{i}")
+        s.record(type="Warning", uid="urgent")
+        await s.flush()
+    assert s.server.seen[0].body["involvedObject"]["uid"] == "urgent"
+
+
 async def test_a_full_queue_drops_and_counts() -> None:
     async with Setting(hang(), closing_s=0.01) as s:
         for i in range(QUEUE_EVENTS + 3):

@@ -50,7 +50,7 @@ class World:
         else:
             for name in names:
                 if name in nodes:
-                    self.parts.nodes.apply(nodes[name])
+                    self.parts.nodes.look(name)
         await self.parts.handshakes.write_pending()
 
     def show_nodes_again(self, deeds: Deeds) -> None:

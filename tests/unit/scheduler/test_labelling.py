@@ -1,0 +1,54 @@
+"""Labels that follow a binding give way to what is more urgent (binding 1)."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from gpuloom.kube import KubeClient
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.labelling import BUSY_S, MOST_WHEN_BUSY, Labeller
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.objects import Pod
+
+PODS = 3 * MOST_WHEN_BUSY
+
+
+class Listening:
+    """A client that only notes which pods it is to patch."""
+
+    def __init__(self) -> None:
+        self.patched: list[str] = []
+
+    async def patch(self, _resource: object, name: str, _body: Mapping[str, Any], **_options: object) -> None:
+        self.patched.append(name)
+
+
+class Setting:
+    """A labeller that was told of many bound pods at second 0."""
+
+    def __init__(self) -> None:
+        self.client = Listening()
+        self.now = 0.0
+        state = SchedulerState(SchedulerSettings())
+        clocks = Clocks(monotonic=lambda: self.now)
+        self.labeller = Labeller(cast("KubeClient", self.client), state, clocks)
+        for number in range(PODS):
+            metadata = {"name": f"p{number}", "namespace": "ns", "uid": f"u{number}"}
+            pod = msgspec.convert({"metadata": metadata, "spec": {"nodeName": "n1"}}, Pod)
+            state.pods[pod.metadata.uid] = pod
+            self.labeller.note(pod, "n1")
+
+
+async def test_while_pods_are_bound_few_labels_are_written() -> None:
+    s = Setting()
+    await s.labeller.label()
+    assert len(s.client.patched) == MOST_WHEN_BUSY
+
+
+async def test_when_no_pod_was_bound_for_a_while_all_labels_are_written() -> None:
+    s = Setting()
+    s.now = BUSY_S
+    await s.labeller.label()
+    assert len(s.client.patched) == PODS
