@@ -78,3 +78,9 @@ def test_unreadable_weights_are_explained(text: str, message: str):
 
 def test_weights_may_have_white_space_and_any_order():
     assert read_weights({WEIGHTS_KEY: " memory= 7, slot = 2 ,core=0"}) == Weights(2, 0, 7)
+
+
+def test_cores_of_a_request_are_neither_clamped_nor_multiplied_in_the_score():
+    """B-51."""
+    device = a_device(10, 0, (100, 0), (1000, 0))
+    assert device_score(device, [Request(2, 0, 101, 150)], Weights(), Settings()) == 17.0

@@ -97,6 +97,8 @@ class Binder:
 
     async def _bind(self, call: _Call) -> None:
         args = call.args
+        if not (args.poduid and args.podname and args.podnamespace and args.node):
+            raise BindError("bind args must name pod, namespace, UID and node")
         if not self._state.is_in_charge:
             raise BindError(self._state.obstacle or NOT_LISTED)
         if args.poduid in self._state.binding:

@@ -92,11 +92,15 @@ class Filterer:
         """Why no decision may be made for this pod now, empty when one may."""
         if not self.state.is_in_charge:
             return self.state.obstacle or NOT_LISTED
-        uid = pod.metadata.uid
-        if uid in self.state.binding:
+        if not (pod.metadata.uid and pod.name and pod.namespace):
+            # Nobody could ever ask for it, so its cards would be held for nothing.
+            return "extender args must name the pod, its namespace and its UID"
+        if pod.metadata.uid in self.state.binding:
             return f"bind of pod {pod.full_name} in progress"
-        if self.state.settings.trust_annotations:
-            return ""
+        return "" if self.state.settings.trust_annotations else self._object_to_its_state(pod)
+
+    def _object_to_its_state(self, pod: Pod) -> str:
+        uid = pod.metadata.uid
         if uid in self.state.gone:
             return f"pod {pod.full_name} is deleted"
         held = self.state.cluster.ledger.find(uid)

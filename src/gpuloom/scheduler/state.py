@@ -12,6 +12,8 @@ from gpuloom.scheduler.decisions import DecisionLog
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.objects import Node, Pod
 
+MOST_GONE = 50_000
+"""More deleted pods than this are not remembered: the oldest are forgotten first."""
 NOT_LISTED = "the lists of pods and nodes are not complete yet"
 
 
@@ -90,7 +92,10 @@ class SchedulerState:
 
     def bury(self, uid: str, now: float) -> None:
         """Note that a pod is over or deleted: it holds nothing, and is refused from now on."""
+        self.gone.pop(uid, None)
         self.gone[uid] = now
+        if len(self.gone) > MOST_GONE:
+            del self.gone[next(iter(self.gone))]
         self.pods.pop(uid, None)
         self.refused.pop(uid, None)
         self.release(uid)

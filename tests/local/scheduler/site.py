@@ -188,19 +188,11 @@ class Site:
         low, high = 0, 100_000
         while low < high:
             middle = (low + high + 1) // 2
-            probe = msgspec.convert(
-                pod_manifest("probe", memory_mib=middle) | {"metadata": {"name": "probe", "uid": "probe"}}, Pod
-            )
-            if await self.choose(probe, *nodes) is not None:
+            if await self.choose(_probe(middle), *nodes) is not None:
                 low = middle
             else:
                 high = middle - 1
-        await self.choose(
-            msgspec.convert(
-                pod_manifest("probe", memory_mib=200_000) | {"metadata": {"name": "probe", "uid": "probe"}}, Pod
-            ),
-            *nodes,
-        )
+        await self.choose(_probe(200_000), *nodes)
         return low
 
     async def events(self, name: str = "p") -> Sequence[Event]:
@@ -223,6 +215,12 @@ class Site:
 
     def has_happened(self, fault: Fault) -> bool:
         return fault not in self.server.faults.waiting
+
+
+def _probe(memory_mib: int) -> Pod:
+    """A pod that no API server knows."""
+    metadata = {"name": "probe", "namespace": "default", "uid": "probe"}
+    return msgspec.convert(pod_manifest("probe", memory_mib=memory_mib) | {"metadata": metadata}, Pod)
 
 
 @asynccontextmanager

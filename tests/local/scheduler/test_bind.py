@@ -1,11 +1,12 @@
 """Bind: lock, one Binding with everything in it, and what came of it (binding 1, 2 and 2.1)."""
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
 from local.scheduler.clock import DEADLINE_S, let_answers_arrive, poll
-from local.scheduler.site import ALLOCATED, LOCK, TO_ALLOCATE, VGPU_NODE, Site, share_of
+from local.scheduler.site import ALLOCATED, DEFAULTS, LOCK, PHASE, TO_ALLOCATE, VGPU_NODE, Site, share_of
 
 from gpuloom.kube import NODES, PODS
 from gpuloom.wire.objects import Pod
@@ -344,3 +345,86 @@ async def test_ten_pods_bound_at_once_to_one_node_never_over_allocate(site: Site
     assert sorted(call.result() for call in calls) == [""] * 3 + ["no room"] * 7
     used = [(await site.pod(pod.name)).annotations.get(TO_ALLOCATE) for pod in pods]
     assert sum(one is not None for one in used) == 3
+
+
+NO_CARDS = {
+    "count 0": {"nvidia.com/gpu": "0", "nvidia.com/gpumem": "1000"},
+    "priority only": {"nvidia.com/priority": "1"},
+    "memory without a count": {"nvidia.com/gpumem": "1000"},
+    "an unusable amount": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "16Gi"},
+}
+
+
+@pytest.mark.parametrize("limits", NO_CARDS.values(), ids=NO_CARDS)
+async def test_what_asks_for_no_card_is_bound_without_lock_and_annotations(site: Site, limits: dict[str, str]) -> None:
+    """binding 2 step 0."""
+    containers = [{"name": "c", "image": "i", "resources": {"limits": limits}}]
+    pod = await site.submit(seen=False, spec={"containers": containers})
+    assert await site.bind(pod) == ""
+    assert ((await site.pod()).spec.node_name, await site.lock()) == ("n1", None)
+
+
+async def test_a_question_for_an_unknown_pod_that_fails_drops_no_reservation(site: Site) -> None:
+    """binding 2 step 2: only 404 or another UID drops it."""
+    site.server.faults.cut_watches("pods")
+    outage = site.fail("GET", r"/pods\?", status=503, times=1000)
+    pod = await site.submit(seen=False)
+    assert await site.choose(pod) == "n1"
+    site.fail("GET", "/pods/p$", status=500)
+    assert "500" in await site.bind(pod)
+    assert site.process.state.cluster.ledger.find(pod.metadata.uid) is not None
+    site.server.faults.waiting.remove(outage)
+
+
+async def test_a_pod_whose_init_container_alone_has_a_card_takes_the_lock(site: Site) -> None:
+    """B-19."""
+    resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}}
+    spec = {
+        "initContainers": [{"name": "init", "image": "i", "resources": resources}],
+        "containers": [{"name": "main", "image": "i"}],
+    }
+    assert await site.bind(await filtered(site, spec=spec)) == ""
+    assert await site.lock() == "2026-11-21T12:00:00Z,default,p"
+
+
+INLINE = dataclasses.replace(DEFAULTS, filter_write="inline")
+
+
+async def test_with_inline_writes_a_failed_bind_keeps_what_filter_reserved(site: Site) -> None:
+    """B-22."""
+    await site.restart(INLINE)
+    pod = await filtered(site)
+    site.fail("POST", "/binding$", status=403)
+    assert "403" in await site.bind(pod)
+    assert await site.lock() is None
+    assert site.process.state.cluster.ledger.find(pod.metadata.uid) is not None
+
+
+async def test_with_inline_writes_a_pod_is_not_bound_without_its_phase(site: Site) -> None:
+    """B-45."""
+    await site.restart(INLINE)
+    pod = await filtered(site)
+    site.fail("PATCH", "/pods/p$", status=403)
+    assert "403" in await site.bind(pod)
+    assert ((await site.pod()).spec.node_name, await site.lock()) == ("", None)
+
+
+async def test_with_inline_writes_the_steps_are_hamis(site: Site) -> None:
+    """scheduler 7.1: the annotations by Filter, then lock, phase, binding."""
+    await site.restart(INLINE)
+    pod = await filtered(site)
+    assert (await site.pod()).annotations[VGPU_NODE] == "n1"
+    assert await site.bind(pod) == ""
+    bound = await site.pod()
+    assert (bound.spec.node_name, bound.annotations[PHASE]) == ("n1", "allocating")
+    assert await site.lock() is not None
+
+
+@pytest.mark.parametrize("missing", ["PodName", "PodNamespace", "PodUID", "Node"])
+async def test_a_bind_that_does_not_say_what_to_bind_is_an_error(site: Site, missing: str) -> None:
+    """binding 6: bad input harms nobody."""
+    pod = await filtered(site)
+    args = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.metadata.uid, "Node": "n1"}
+    reply = await site.call("bind", args | {missing: ""})
+    assert reply["Error"] == "bind args must name pod, namespace, UID and node"
+    assert await site.bind(pod) == ""

@@ -227,3 +227,19 @@ def test_leader_election_needs_the_lease_and_a_host_name(missing: str) -> None:
     del settings[missing]
     with pytest.raises(ValueError, match=r"leader-elect"):
         SchedulerSettings(leader_elect=True, **settings)  # type: ignore[arg-type]
+
+
+async def test_a_lease_that_is_deleted_ends_deciding(leader: Site) -> None:
+    """scheduler 8.4: lease deleted."""
+    await leader.client.delete(LEASES, "hami-scheduler", namespace="kube-system")
+    await poll(lambda: "no holder" in leader.process.state.obstacle)
+    assert not leader.process.state.is_in_charge
+
+
+async def test_gaining_the_lease_begins_a_pass_at_once(follower: Site) -> None:
+    """scheduler 8.1: triggered by leadership gained."""
+    await change_lease(follower, holderIdentity="here_1", leaseTransitions=1)
+    await take_charge(follower)
+    before_s = follower.clock.elapsed_s
+    await poll(lambda: HANDSHAKE in follower.process.state.nodes["n1"].annotations)
+    assert follower.clock.elapsed_s == before_s

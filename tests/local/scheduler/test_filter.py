@@ -1,10 +1,14 @@
 """Filter: a decision is a reservation, and nothing is written (binding 1 and 2.2)."""
 
 import asyncio
+import dataclasses
+from typing import Any
 
 import msgspec
-from local.scheduler.site import REGISTER, Site, card
+import pytest
+from local.scheduler.site import DEFAULTS, REGISTER, Site, card
 
+from gpuloom.local.manifests import pod_manifest
 from gpuloom.wire.objects import Pod
 
 
@@ -148,3 +152,20 @@ async def test_a_broken_register_annotation_keeps_the_cards_and_harms_no_other_n
 async def test_an_empty_register_annotation_removes_the_cards(site: Site) -> None:
     await site.annotate("n1", {REGISTER: "[]"})
     assert (await site.filter(await site.submit()))["FailedNodes"] == {"n1": "node unregistered"}
+
+
+@pytest.mark.parametrize("missing", ["name", "namespace", "uid"])
+@pytest.mark.parametrize("filter_write", ["bind", "inline"])
+async def test_a_pod_that_nobody_could_find_is_refused_and_harms_nobody(
+    site: Site, missing: str, filter_write: Any
+) -> None:
+    """binding 6: it would hold cards, and asking for it would fail."""
+    await site.restart(dataclasses.replace(DEFAULTS, filter_write=filter_write))
+    pod = await site.submit()
+    metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.metadata.uid} | {missing: ""}
+    odd = pod_manifest("odd", memory_mib=3000) | {"metadata": metadata}
+    reply = await site.call("filter", {"Pod": odd, "NodeNames": ["n1"]})
+    assert reply["Error"] == "extender args must name the pod, its namespace and its UID"
+    await site.clock.advance(5)
+    assert len(site.process.state.cluster.ledger) == 0
+    assert await site.choose(pod) == "n1"

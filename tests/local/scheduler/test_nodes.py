@@ -8,6 +8,7 @@ from local.scheduler.site import DEFAULTS, HANDSHAKE, REGISTER, Site, card
 
 from gpuloom.kube import NODES
 from gpuloom.scheduler import SchedulerSettings
+from gpuloom.wire.register import encode_register
 
 
 async def handshake_of(site: Site, name: str = "n1") -> str | None:
@@ -141,3 +142,31 @@ async def test_a_node_whose_registration_vanishes_is_out_and_no_longer_asked(sit
 def test_a_selector_that_cannot_be_used_is_one_clear_error(selector: str) -> None:
     with pytest.raises(ValueError, match="--node-label-selector"):
         SchedulerSettings(node_label_selector=selector)
+
+
+async def test_a_node_that_was_just_asked_by_another_is_used_after_a_start(empty: Site) -> None:
+    """B-57: healthy with a young question and no offer yet."""
+    await empty.client.create(
+        NODES,
+        {
+            "metadata": {
+                "name": "n1",
+                "annotations": {
+                    REGISTER: encode_register([card("n1")]),
+                    HANDSHAKE: "Requesting_2026-11-21 11:59:50",
+                },
+            }
+        },
+    )
+    await empty.start()
+    await empty.process.wait_synced()
+    assert await serves(empty, "n1")
+
+
+async def test_a_missed_change_of_time_is_found_by_the_regular_pass(site: Site) -> None:
+    """scheduler 8.1: a pass every 15 s; scheduler 8.3: the handshake's limit is 60 s."""
+    await site.register("n2", count=0)
+    await is_shaken(site, "Requesting_2026-11-21 12:00:00", "n2")
+    began_s = site.clock.elapsed_s
+    await site.clock.run_until(lambda: site.process.state.cluster.table.registered("n2") is None)
+    assert 60 <= site.clock.elapsed_s - began_s <= 76

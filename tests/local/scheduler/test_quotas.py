@@ -52,3 +52,21 @@ async def test_a_quota_deleted_while_the_watch_was_down_limits_nothing(site: Sit
     site.server.faults.expire_history()
     site.server.faults.waiting.remove(outage)
     await poll(lambda: not site.process.state.cluster.quotas.limits("default"))
+
+
+async def test_a_pod_filtered_again_counts_once_against_its_quota(site: Site) -> None:
+    """B-44."""
+    pod = await site.submit(memory_mib=3000)
+    await limit(site, 5000)
+    for _ in range(3):
+        assert await site.choose(pod) == "n1"
+
+
+async def test_a_pod_that_is_given_up_gives_back_its_part_of_the_quota(site: Site) -> None:
+    """scheduler 4.6: removal gives back what was stored."""
+    first = await site.submit("first", memory_mib=3000)
+    second = await site.submit("second", memory_mib=3000)
+    await limit(site, 5000)
+    assert await site.choose(first) == "n1"
+    await site.remove(first)
+    assert await site.choose(second) == "n1"

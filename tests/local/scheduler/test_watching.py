@@ -5,6 +5,7 @@ from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import ALLOCATED, LOCK, REGISTER, VGPU_NODE, Site, card, share_of
 
 from gpuloom.kube import NODES, PODS
+from gpuloom.scheduler.state import MOST_GONE
 
 WOKEN = "gpuloom.io/woken"
 
@@ -241,3 +242,26 @@ async def test_a_late_event_of_a_node_does_not_undo_our_own_lock(site: Site) -> 
     assert not second.done()
     await site.unlock()
     assert await second == ""
+
+
+async def test_a_refused_pod_is_woken_when_init_containers_give_back_their_share(site: Site) -> None:
+    """binding 4: capacity is released when init containers are done."""
+    resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "9000"}}
+    holder = await site.submit(
+        "holder", memory_mib=1000, spec={"initContainers": [{"name": "init", "image": "i", "resources": resources}]}
+    )
+    await site.choose(holder)
+    await site.bind(holder)
+    await site.wait_bound(holder)
+    assert await site.choose(await site.submit(memory_mib=5000)) is None
+    ended = [{"name": "init", "state": {"terminated": {"exitCode": 0}}}]
+    await site.change_pod("holder", {"status": {"initContainerStatuses": ended}}, subresource="status")
+    await is_woken(site)
+
+
+async def test_only_so_many_deleted_pods_are_remembered(site: Site) -> None:
+    """binding 6: input that others choose is bounded."""
+    state = site.process.state
+    for number in range(MOST_GONE + 10):
+        state.bury(f"uid-{number}", 0.0)
+    assert (len(state.gone), "uid-9" in state.gone, "uid-10" in state.gone) == (MOST_GONE, False, True)

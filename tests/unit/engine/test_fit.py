@@ -95,3 +95,12 @@ def test_sidecar_and_regular_container_share_what_there_is() -> None:
 def test_container_without_cards_keeps_an_empty_place() -> None:
     engine = Engine({"n1": [card("GPU-0")]})
     assert cards_of(engine.decide(pod(container("a"), container("b", gpu=1)))) == [[], ["GPU-0"]]
+
+
+def test_card_with_more_cores_than_one_hundred_is_shared_by_a_request_for_a_hundred() -> None:
+    """B-13."""
+    engine = one_card(cores=100, slots=1)
+    wide = Engine({"n1": [card("GPU-0", cores=200)]})
+    wide.hold("n1", "GPU-0", cores=100)
+    asked = pod(gpu=1, gpumem=1, gpucores=100)
+    assert (wide.decide(asked).node, engine.decide(asked).node) == ("n1", None)

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from gpuloom.local.apiserver.patch import apply_json_patch
+from gpuloom.model.want import Headroom
 from gpuloom.scheduler.admission import review_pod
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.profile import load_nvidia
@@ -268,3 +269,36 @@ def test_fields_that_we_do_not_know_survive() -> None:
 
 def test_ephemeral_containers_are_not_looked_at() -> None:
     assert review(pod(container(), ephemeralContainers=[container({GPU: 1})])).patch == ()
+
+
+def test_exclusive_cores_do_not_look_at_the_default_memory() -> None:
+    """B-12."""
+    nvidia = load_nvidia()
+    request = msgspec.structs.replace(nvidia.request, default_memory_mib=4096)
+    settings = replace(SETTINGS, profile=msgspec.structs.replace(nvidia, request=request))
+    changed = admit(pod(container({"nvidia.com/gpu": 1})), settings)
+    assert changed["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpucores"] == "100"
+
+
+def admits(limits: Mapping[str, object], headroom: Headroom) -> bool:
+    value = msgspec.json.encode(pod(container(limits)))
+    return review_pod(Review("admission.k8s.io/v1", "u", "ns", value), SETTINGS, lambda _: headroom).allowed
+
+
+def test_a_percentage_asks_for_no_memory_of_the_quota_at_admission() -> None:
+    """B-39: Filter asks again with the real card."""
+    limits = {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50, "nvidia.com/gpucores": 1}
+    assert admits(limits, Headroom(memory_mib=0))
+
+
+@pytest.mark.parametrize(("room_mib", "allowed"), [(3000, True), (2999, False)])
+def test_several_cards_of_a_container_count_several_times_at_admission(room_mib: int, allowed: bool) -> None:  # noqa: FBT001
+    """B-55."""
+    limits = {"nvidia.com/gpu": 3, "nvidia.com/gpumem": 1000}
+    assert admits(limits, Headroom(memory_mib=room_mib)) == allowed
+
+
+def test_a_skipped_container_is_not_spoken_of_as_denied() -> None:
+    """B-48."""
+    verdict = review(pod(container({"nvidia.com/gpu": 1}, securityContext={"privileged": True})))
+    assert (verdict.allowed, verdict.message, verdict.patch) == (True, "", ())

@@ -1,0 +1,87 @@
+"""How many writes a pod costs, and how long any write may take (binding 1 and 2.1)."""
+
+import dataclasses
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local.scheduler.clock import poll
+from local.scheduler.site import DEFAULTS, HANDSHAKE, Site, open_site
+
+from gpuloom.kube import WRITE_DEADLINE_S, KubeClient, load_kubeconfig
+
+
+class CountingClient(KubeClient):
+    """A client that notes its writes: verb, kind, and the time that each is given."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.writes: list[tuple[str, str, float | None]] = []
+
+    async def patch(self, resource: Any, name: str, body: Any, **options: Any) -> Any:
+        self.writes.append(("patch", resource.kind, options.get("timeout_s")))
+        return await super().patch(resource, name, body, **options)
+
+    async def create(self, resource: Any, body: Any, **options: Any) -> Any:
+        self.writes.append(("create", resource.kind, options.get("timeout_s")))
+        return await super().create(resource, body, **options)
+
+    async def bind(self, **options: Any) -> None:
+        self.writes.append(("bind", "Pod", options.get("timeout_s")))
+        await super().bind(**options)
+
+
+@pytest.fixture
+async def counted(tmp_path: Path) -> AsyncIterator[tuple[Site, CountingClient]]:
+    """A site whose scheduler is to write through the counting client; tests write through another."""
+    async with open_site(tmp_path) as site:
+        credentials = load_kubeconfig(tmp_path / "kubeconfig")
+        client = CountingClient(credentials, sleep=site.clock.sleep)
+        yield site, await site.stack.enter_async_context(client)
+
+
+async def start(site: Site, client: CountingClient, **settings: Any) -> None:
+    theirs, site.client = site.client, client
+    await site.start(dataclasses.replace(DEFAULTS, **settings))
+    site.client = theirs
+    await site.process.wait_synced()
+    await site.register("n1")
+    await poll(lambda: HANDSHAKE in site.process.state.nodes["n1"].annotations)
+
+
+async def test_a_pod_costs_two_writes(counted: tuple[Site, CountingClient]) -> None:
+    """binding 1: lock and binding."""
+    site, client = counted
+    await start(site, client, pod_label=False)
+    client.writes.clear()
+    pod = await site.submit()
+    await site.choose(pod)
+    await site.bind(pod)
+    writes = [(verb, kind) for verb, kind, _ in client.writes if kind != "Event"]
+    assert writes == [("patch", "Node"), ("bind", "Pod")]
+
+
+@pytest.mark.parametrize("filter_write", ["bind", "inline"])
+async def test_no_write_is_given_more_than_four_seconds(
+    counted: tuple[Site, CountingClient], filter_write: str
+) -> None:
+    """binding 2.1: at most 4 s, whatever else is set."""
+    site, client = counted
+    await start(site, client, filter_write=filter_write)
+    pod, waits = await site.submit(memory_mib=9000), await site.submit("waits", memory_mib=9000)
+    await site.choose(pod)
+    assert await site.choose(waits) is None
+    await site.bind(pod)
+    await site.wait_bound(pod)
+    await site.wait_event("BindingSucceed")
+    await site.remove(pod)
+    await site.clock.run_until(lambda: "gpuloom.io/woken" in site.process.state.pods[waits.metadata.uid].annotations)
+    assert {(verb, kind) for verb, kind, _ in client.writes} >= {
+        ("patch", "Node"),
+        ("bind", "Pod"),
+        ("patch", "Pod"),
+        ("create", "Event"),
+    }
+    assert [write for write in client.writes if write[2] is None or write[2] > WRITE_DEADLINE_S] == []
+    assert WRITE_DEADLINE_S <= 4
