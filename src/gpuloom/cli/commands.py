@@ -1,12 +1,54 @@
 """The table of commands. It names their modules as text, so that a command's imports happen only when it runs."""
 
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Group
 
 from gpuloom import __version__
 from gpuloom.cli.outcomes import CommandError, ExitCode
+
+PLUGIN = "kubectl-gpuloom"
+"""Name under which kubectl finds this program as its plugin."""
+
+PEOPLE, PROCESSES, TOOLS = map(Group.create_ordered, ("Questions", "Processes", "Tools"))
+
+COMMANDS: tuple[tuple[str, str, Group, str], ...] = (
+    ("top", "asking.top:show_top", PEOPLE, "Show how much of the cards is given away, and really used."),
+    ("nodes", "asking.lists:list_nodes", PEOPLE, "List nodes; of one node, its cards and who is on them."),
+    ("cards", "asking.lists:list_cards", PEOPLE, "List cards; of one card, who is on it."),
+    ("pods", "asking.lists:list_pods", PEOPLE, "List the pods that have cards."),
+    ("pending", "asking.lists:list_pending", PEOPLE, "List the pods that wait for cards, and why."),
+    ("quota", "asking.lists:list_quotas", PEOPLE, "List what namespaces hold and may hold."),
+    ("explain", "asking.explain:explain_pod", PEOPLE, "Tell why a pod goes where it goes, or nowhere."),
+    ("fits", "asking.fits:check_fit", PEOPLE, "Tell whether a pod would fit, where, and how many of them."),
+    ("cordon", "cordon:cordon_card", PEOPLE, "Close a card to new pods."),
+    ("uncordon", "cordon:uncordon_card", PEOPLE, "Open a card to new pods again."),
+    ("drain-card", "cordon:drain_card", PEOPLE, "Close a card and evict its pods."),
+    ("scheduler", "scheduler:run_scheduler", PROCESSES, "Serve webhook, filter and bind to kube-scheduler."),
+    (
+        "device-plugin",
+        "device_plugin:run_device_plugin_command",
+        PROCESSES,
+        "Offer this node's cards to its kubelet, in shares.",
+    ),
+    (
+        "monitor",
+        "monitor:run_monitor",
+        PROCESSES,
+        "Tell Prometheus who uses this node's cards; keep priorities and promises.",
+    ),
+    ("doctor", "doctor:run_doctor", TOOLS, "Find what makes an installation fail."),
+    ("snapshot", "snapshot:run_snapshot", TOOLS, "Print a live cluster as a recording."),
+    ("replay", "replay:run_replay", TOOLS, "Play a recording: answers, check or explanation."),
+    ("demo", "demo:run_demo", TOOLS, "Show a small cluster with simulated cards at work."),
+    ("bench", "bench:run_bench", TOOLS, "Measure how fast gpuloom schedules (in a checkout)."),
+    ("completion", "completion:print_completion", TOOLS, "Print a script that completes command lines in a shell."),
+    ("version", "version:print_version", TOOLS, "Print the version."),
+)
+"""Name, module and function in this room, group, and one line for the overview."""
 
 
 def main() -> None:
@@ -17,42 +59,28 @@ def main() -> None:
 def run(tokens: Sequence[str]) -> ExitCode:
     """Run one command line and say how it ended; errors stand on stderr, one line each."""
     try:
-        result = build_app()(list(tokens), exit_on_error=False, result_action="return_value")
-    except CycloptsError:
+        result = build_app()(list(tokens), exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        sys.stderr.write(f"gpuloom: {' '.join(str(error).split())} See --help.\n")
         return ExitCode.USAGE
     except CommandError as error:
         sys.stderr.write(f"gpuloom: {error}\n")
         return error.code
+    except BrokenPipeError:
+        # Whoever read our answer has enough. Nothing may be flushed to them at the end either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.NO
     return result if isinstance(result, ExitCode) else ExitCode.YES
 
 
 def build_app() -> App:
     """Make the command line."""
     app = App(
-        name="gpuloom",
+        name="kubectl gpuloom" if Path(sys.argv[0]).name == PLUGIN else "gpuloom",
         help="Share and schedule GPUs on Kubernetes, wire-compatible with HAMi.",
         version=__version__,
-        help_epilogue="Exit codes: 0 yes, 1 no, 2 wrong usage, 3 the cluster cannot be reached.",
+        help_epilogue="Exit codes: 0 yes, 1 no, 2 wrong usage; of processes also 3: the cluster cannot be reached.",
     )
-    app.command(
-        "gpuloom.cli.scheduler:run_scheduler",
-        name="scheduler",
-        help="Serve webhook, filter and bind to kube-scheduler.",
-    )
-    app.command(
-        "gpuloom.cli.device_plugin:run_device_plugin_command",
-        name="device-plugin",
-        help="Offer this node's cards to its kubelet, in shares.",
-    )
-    app.command("gpuloom.cli.replay:run_replay", name="replay", help="Play a recording: answers, check or explanation.")
-    app.command(
-        "gpuloom.cli.monitor:run_monitor",
-        name="monitor",
-        help="Tell Prometheus who uses this node's cards; keep priorities and promises.",
-    )
-    app.command("gpuloom.cli.doctor:run_doctor", name="doctor", help="Find what makes an installation fail.")
-    app.command("gpuloom.cli.snapshot:run_snapshot", name="snapshot", help="Print a live cluster as a recording.")
-    app.command("gpuloom.cli.demo:run_demo", name="demo", help="Show a small cluster with simulated cards at work.")
-    app.command("gpuloom.cli.bench:run_bench", name="bench", help="Measure how fast gpuloom schedules (in a checkout).")
-    app.command("gpuloom.cli.version:print_version", name="version", help="Print the version.")
+    for name, target, group, text in COMMANDS:
+        app.command(f"gpuloom.cli.{target}", name=name, group=group, help=text)
     return app

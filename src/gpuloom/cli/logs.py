@@ -30,3 +30,8 @@ def configure_logs(form: LogForm, *, level: int = logging.INFO) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
+
+
+def configure_quiet() -> None:
+    """Keep log lines back: a command that answers people says what is wrong itself."""
+    configure_logs("console", level=logging.CRITICAL)

@@ -78,7 +78,7 @@ async def _play(source: str, *, check: bool, explain: bool) -> ExitCode:
 
 async def _take(player: Player, verdict: Check, line: AnyLine, *, explain: bool) -> Iterator[str]:
     """Play one line; give what is to be printed unless answers are only compared."""
-    explainer = Explainer(player.world.parts.state) if explain and isinstance(line, FilterLine) else None
+    explainer = Explainer(player.world.parts) if explain and isinstance(line, FilterLine) else None
     if explainer is not None and isinstance(line, FilterLine):
         explainer.look(bytes(line.args))
     answer = await player.play(line)

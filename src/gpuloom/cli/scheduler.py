@@ -24,7 +24,7 @@ from gpuloom.scheduler.recording.taps import TappedClient
 from gpuloom.scheduler.server import ServerError
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.vendors.profile import ProfileError
-from gpuloom.web import WebPart, WebSettings
+from gpuloom.web.server import WebPart, WebSettings
 
 
 def run_scheduler(

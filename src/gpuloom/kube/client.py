@@ -5,7 +5,7 @@ Objects come out as partial structs and must never be sent back.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
@@ -106,6 +106,28 @@ class KubeClient:
         path = resource.path(namespace=namespace, name=name)
         request = Request("get", target, "GET", path)
         return _decode(resource, await self._patiently(request, None), request)
+
+    async def token(self) -> str:
+        """Return the bearer token that requests present, empty without one; raises CredentialsError."""
+        return await self._transport.token()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        target: str,
+        *,
+        query: Mapping[str, str | Sequence[str]] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Call a path that is no object's, such as that of a service behind the API server, and return the answer.
+
+        ``target`` is what messages call it. Raises :class:`~gpuloom.kube.errors.ApiError`.
+        """
+        verb = "read" if method == "GET" else "ask"
+        request = Request(verb, target, method, path, query or {}, body, headers=headers or {})
+        return await self._patiently(request, None)
 
     async def list_all(
         self,

@@ -44,18 +44,18 @@ def load_in_cluster(directory: Path = SERVICE_ACCOUNT_DIR) -> Credentials:
     return Credentials(lambda: _service_account(server, directory))
 
 
-def load_default(path: str | None = None) -> Credentials:
+def load_default(path: str | None = None, context: str | None = None) -> Credentials:
     """Credentials from ``path`` if given, else ``KUBECONFIG``, else the pod's account, else ``~/.kube/config``.
 
     Raises :class:`CredentialsError` if there are none, or the first of these that is there is unusable.
     """
     if path or os.environ.get("KUBECONFIG"):
-        return load_kubeconfig(path or os.environ["KUBECONFIG"])
-    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return load_kubeconfig(path or os.environ["KUBECONFIG"], context)
+    if os.environ.get("KUBERNETES_SERVICE_HOST") and not context:
         return load_in_cluster()
     home_config = Path("~/.kube/config").expanduser()
     if home_config.exists():
-        return load_kubeconfig(home_config)
+        return load_kubeconfig(home_config, context)
     raise CredentialsError(
         f"no Kubernetes credentials: name a kubeconfig with --kubeconfig or KUBECONFIG, or create {home_config}"
     )

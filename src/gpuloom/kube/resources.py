@@ -67,6 +67,7 @@ NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", ResourceQuota, namespaced=True)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", Lease, namespaced=True)
 EVENTS = Resource("", "v1", "events", "Event", Event, namespaced=True)
+SERVICES = Resource("", "v1", "services", "Service", KubeObject, namespaced=True)
 SECRETS = Resource("", "v1", "secrets", "Secret", Secret, namespaced=True)
 MUTATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io",

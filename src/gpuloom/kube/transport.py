@@ -3,7 +3,7 @@
 What the verbs mean, deadlines and patience are for :mod:`gpuloom.kube.client`.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Self
@@ -28,9 +28,10 @@ class Request:
     target: str
     method: str
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     body: bytes | None = None
     content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Transport:
@@ -59,6 +60,10 @@ class Transport:
         if self._session is not None:
             await self._session.close()
             self._session = None
+
+    async def token(self) -> str:
+        """Return the bearer token of the credentials, empty where they have none; raises :class:`CredentialsError`."""
+        return (await self._credentials.access()).proof.token
 
     async def send(self, request: Request) -> bytes:
         """Send and read the whole reply; raises :class:`ApiError`."""
@@ -115,7 +120,11 @@ class Transport:
             request.method,
             URL(self._credentials.server + request.path, encoded=True).with_query(request.query),
             data=request.body,
-            headers={**access.headers, **({"Content-Type": request.content_type} if request.body is not None else {})},
+            headers={
+                **request.headers,
+                **access.headers,
+                **({"Content-Type": request.content_type} if request.body is not None else {}),
+            },
             ssl=access.ssl_context or True,
             server_hostname=access.server_name,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=silence_s, sock_read=silence_s),

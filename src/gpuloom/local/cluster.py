@@ -14,7 +14,7 @@ from gpuloom.kube.authority import CertificateAuthority
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.credentials import load_kubeconfig
 from gpuloom.kube.recorder import EventRecorder
-from gpuloom.kube.resources import MUTATING_WEBHOOKS, NODES, PODS
+from gpuloom.kube.resources import MUTATING_WEBHOOKS, NODES, PODS, SERVICES
 from gpuloom.local.apiserver import LocalApiServer
 from gpuloom.local.description import ClusterDescription, NodeDescription
 from gpuloom.local.kubelet import SimulatedKubelet
@@ -27,10 +27,13 @@ from gpuloom.node.settings import NodeSettings
 from gpuloom.node.simulated import SimulatedMachine
 from gpuloom.scheduler.process import SchedulerProcess
 from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.web.place import SERVICE_LABEL, SERVICE_PORT
+from gpuloom.web.server import WebPart, WebSettings
 from gpuloom.wire import keys
 from gpuloom.wire.objects import Node, Pod
 
 _LOOPBACK = "127.0.0.1"
+_PAGES_NAMESPACE, _PAGES_SERVICE = "kube-system", "gpuloom-web"
 
 
 class LocalClusterError(Exception):
@@ -43,7 +46,8 @@ class LocalCluster:
     ``directory`` holds everything that it writes, sockets included, so its path must be short; whoever made it removes
     it. ``port`` is the API server's, 0 for a free one. Entering raises OSError when the port is taken.
 
-    Inside the block: ``client`` speaks to the API server, ``kubelets`` and ``machines`` are by node name.
+    Inside the block: ``client`` speaks to the API server, ``pages_url`` is where the scheduler shows what it knows,
+    ``kubelets`` and ``machines`` are by node name.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class LocalCluster:
     ) -> None:
         self.description = description
         self.kubeconfig = directory / "kubeconfig"
+        self.pages_url = ""
         self.kubelets: dict[str, SimulatedKubelet] = {}
         self.machines: dict[str, SimulatedMachine] = {}
         self._directory = directory
@@ -66,6 +71,7 @@ class LocalCluster:
         self._stack = AsyncExitStack()
         self._guards: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._client: KubeClient | None = None
+        self._server: LocalApiServer | None = None
 
     @property
     def client(self) -> KubeClient:
@@ -74,13 +80,23 @@ class LocalCluster:
             raise RuntimeError("LocalCluster is used outside its async with block")
         return self._client
 
+    @property
+    def server(self) -> LocalApiServer:
+        """The cluster's API server."""
+        if self._server is None:
+            raise RuntimeError("LocalCluster is used outside its async with block")
+        return self._server
+
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             api_server = await stack.enter_async_context(LocalApiServer(port=self._port))
+            self._server = api_server
             api_server.write_kubeconfig(self.kubeconfig)
             self._client = await self._connect(stack)
             authority = CertificateAuthority.create("gpuloom local scheduler CA")
-            url = await self._start_scheduler(stack, authority)
+            scheduler = await self._start_scheduler(stack, authority)
+            url = scheduler.url
+            await self._start_pages(stack, api_server, scheduler)
             await self.client.create(MUTATING_WEBHOOKS, describe_webhook(f"{url}/webhook", authority.pem))
             for node in self.description.nodes:
                 await self._start_node(stack, node)
@@ -121,7 +137,7 @@ class LocalCluster:
     async def _connect(self, stack: AsyncExitStack) -> KubeClient:
         return await stack.enter_async_context(KubeClient(load_kubeconfig(self.kubeconfig)))
 
-    async def _start_scheduler(self, stack: AsyncExitStack, authority: CertificateAuthority) -> str:
+    async def _start_scheduler(self, stack: AsyncExitStack, authority: CertificateAuthority) -> SchedulerProcess:
         certificate, key = self._directory / "scheduler.crt", self._directory / "scheduler.key"
         certificate_pem, key_pem = authority.issue([_LOOPBACK])
         certificate.write_bytes(certificate_pem)
@@ -138,7 +154,16 @@ class LocalCluster:
         )
         scheduler = await stack.enter_async_context(SchedulerProcess(settings, await self._connect(stack)))
         self._guards.append(scheduler.wait_failed)
-        return scheduler.url
+        return scheduler
+
+    async def _start_pages(self, stack: AsyncExitStack, server: LocalApiServer, scheduler: SchedulerProcess) -> None:
+        """Serve the scheduler's pages, directly and behind the API server."""
+        client = await self._connect(stack)
+        settings = WebSettings(web_bind=f"{_LOOPBACK}:0")
+        pages = await stack.enter_async_context(WebPart(settings, scheduler.parts, client))
+        self.pages_url = pages.url
+        server.proxy.add("services", _PAGES_NAMESPACE, f"{_PAGES_SERVICE}:{SERVICE_PORT}", pages.url)
+        await client.create(SERVICES, _describe_pages(), namespace=_PAGES_NAMESPACE)
 
     async def _start_node(self, stack: AsyncExitStack, node: NodeDescription) -> None:
         host_root = self._directory / node.name
@@ -189,3 +214,11 @@ def _are_registered(found: Mapping[Key, Node], names: list[str]) -> bool:
 def _is_registered(node: Node) -> bool:
     counted = any(resource.startswith("nvidia.com/") for resource in node.status.allocatable or {})
     return counted and keys.NODE_REGISTER in node.annotations
+
+
+def _describe_pages() -> dict[str, Any]:
+    """Describe the Service by which the pages are found."""
+    return {
+        "metadata": {"name": _PAGES_SERVICE, "namespace": _PAGES_NAMESPACE, "labels": {SERVICE_LABEL: "true"}},
+        "spec": {"ports": [{"name": SERVICE_PORT, "port": 9396}]},
+    }

@@ -22,9 +22,11 @@ class Decided:
     pod: Pod
     decision: Decision
 
-    def offered(self) -> frozenset[str]:
-        """Return the nodes that kube-scheduler offered."""
-        return frozenset((*self.decision.refusals, *(node for node, _ in self.decision.fitting.worst_first())))
+    def offered(self) -> frozenset[str] | None:
+        """Return the nodes that kube-scheduler offered, None where the decision does not tell of all of them."""
+        decision = self.decision
+        names = frozenset((*decision.refusals, *(node for node, _ in decision.fitting.worst_first())))
+        return names if len(names) == decision.candidates else None
 
 
 @dataclass(slots=True)

@@ -3,7 +3,3 @@
 Views only put into words what scheduler and engine know; no rule about cards may be written here, and nothing here
 changes anything. The scheduler does not know this room: whoever starts a process puts the two together.
 """
-
-from gpuloom.web.server import WebError, WebPart, WebSettings
-
-__all__ = ["WebError", "WebPart", "WebSettings"]

@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from gpuloom.engine.explanation import STANDARD, Depth
+from gpuloom.engine.explanation.study import STANDARD, Depth
 from gpuloom.kube import PODS, ApiError, NotFoundError
 from gpuloom.web.pages import collect, finish
+from gpuloom.web.place import API_ROOT, TOKEN_HEADER
 from gpuloom.web.rights import Rights, RightsError, SignInError, User
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
 from gpuloom.web.views.decisions import list_decisions, view_decision
@@ -23,10 +24,6 @@ from gpuloom.web.views.pods import list_pending, list_pods
 from gpuloom.web.views.recording import list_lines
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.wire.objects import Pod
-
-ROOT = "/api/v1"
-TOKEN_HEADER = "X-Gpuloom-Token"  # noqa: S105 - the header's name
-"""The API server's proxy keeps Authorization for itself, so the token may come in a header of its own."""
 
 _REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 503: "ServiceUnavailable"}
 _MOST_ITEMS = 100_000
@@ -80,9 +77,9 @@ class Api:
             "/explain/{namespace}/{pod}": self._explain,
         }
         return [
-            *(web.get(f"{ROOT}{path}", self._answer(view)) for path, view in gets.items()),
-            web.post(f"{ROOT}/fits", self._answer(self._fits)),
-            web.get(f"{ROOT}/recording", self._guard(self._recording)),
+            *(web.get(f"{API_ROOT}{path}", self._answer(view)) for path, view in gets.items()),
+            web.post(f"{API_ROOT}/fits", self._answer(self._fits)),
+            web.get(f"{API_ROOT}/recording", self._guard(self._recording)),
         ]
 
     async def viewer(self, request: web.Request) -> tuple[User, Viewer]:

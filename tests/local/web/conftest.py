@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from local.scheduler.site import Site, open_site
 
-from gpuloom.web import WebPart, WebSettings
+from gpuloom.web.server import WebPart, WebSettings
 
 
 @dataclass

@@ -3,12 +3,12 @@ import pytest
 from local.scheduler.clock import poll
 from local.web.conftest import Pages
 
-from gpuloom.engine.explanation import Explanation
+from gpuloom.engine.explanation.values import Explanation
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.scheduler.recording.lines import decode_line
 from gpuloom.scheduler.server import ServerError
-from gpuloom.web import WebPart, WebSettings
 from gpuloom.web.rights import REMEMBERED_S
+from gpuloom.web.server import WebPart, WebSettings
 
 
 def only_pods_of(namespace: str):

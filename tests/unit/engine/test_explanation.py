@@ -6,8 +6,11 @@ import pytest
 from builders import NVIDIA, Engine, card, container, pod
 
 from gpuloom.engine.demand import read_demand
-from gpuloom.engine.explanation import Depth, Explanation, Scene, explain, finish, redact, tell_explanation
-from gpuloom.engine.explanation.values import CardVerdict, NodeVerdict
+from gpuloom.engine.explanation.explain import explain, finish
+from gpuloom.engine.explanation.redaction import redact
+from gpuloom.engine.explanation.study import Depth, Scene
+from gpuloom.engine.explanation.text import tell_explanation
+from gpuloom.engine.explanation.values import CardVerdict, Explanation, NodeVerdict
 from gpuloom.model.mig import MIG_MODE, MigProfile, Placement
 from gpuloom.model.share import Share
 from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
@@ -133,7 +136,7 @@ def test_a_pod_is_not_in_its_own_way() -> None:
     asked = pod(gpu=1, gpumem=12_000)
     engine.place(asked)
     explanation = ask(engine, asked)
-    assert (explanation.outcome, explanation.headline) == ("reserved", "holds cards of n1, waiting to be bound")
+    assert (explanation.outcome, explanation.headline) == ("reserved", "holds cards of n1, unbound yet")
     assert card_of(explanation, "a").memory.used == 0
     assert card_of(explanation, "a").chosen
 

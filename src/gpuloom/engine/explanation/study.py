@@ -177,16 +177,19 @@ class Study:
         return mark_held(verdict, self.own) if self.own is not None and name == self.home else verdict
 
     def _headline(self, candidates: int, fitting: int) -> str:
-        of_all = "the only node" if candidates == 1 else f"{candidates:,} nodes"
+        nodes = f"{candidates:,} nodes"
         if self.own is not None:
-            state = "is bound to" if self.outcome == "bound" else "holds cards of"
-            tail = "" if self.outcome == "bound" else ", waiting to be bound"
-            return f"{state} {self.home}{tail}"
-        if self.decision.node is None:
-            return f"fits on none of {of_all}" if candidates != 1 else f"does not fit on {of_all}"
+            return f"is bound to {self.home}" if self.outcome == "bound" else f"holds cards of {self.home}, unbound yet"
+        best = self.decision.node
+        if best is None:
+            return "does not fit on the only node" if candidates == 1 else f"fits on none of {nodes}"
+        if candidates == 1:
+            return f"fits on the only node, {best}"
+        if fitting == 1:
+            return f"fits on 1 of {nodes}: {best}"
         policy = self.demand.choice.node_policy
-        order = "the emptiest" if policy == SPREAD else "the fullest"
-        return f"fits on {fitting:,} of {of_all}; {self.decision.node} is {order} of them ({policy})"
+        order = "emptiest" if policy == SPREAD else "fullest"
+        return f"fits on {fitting:,} of {nodes}; {best} is the {order} of them ({policy})"
 
     def _policy(self) -> Policy:
         choice = self.demand.choice

@@ -21,11 +21,8 @@ def tell_explanation(explanation: Explanation) -> Iterator[str]:
         yield from (f"  {remedy.text}" for remedy in explanation.remedies)
     if explanation.nodes:
         left = explanation.candidates - len(explanation.nodes)
-        yield (
-            "cards:"
-            if left <= 0
-            else f"cards of {len(explanation.nodes)} nodes ({left:,} more: name them with --node):"
-        )
+        shown = f"{len(explanation.nodes)} node{'s' if len(explanation.nodes) > 1 else ''}"
+        yield "cards:" if left <= 0 else f"cards of {shown} ({left:,} more: name them with --node):"
     for node in explanation.nodes:
         yield from _tell_node(node)
 

@@ -24,6 +24,7 @@ from gpuloom.local.apiserver.faults import Fault, Faults
 from gpuloom.local.apiserver.handlers import Api, respond_error
 from gpuloom.local.apiserver.kinds import KINDS, NAMESPACES
 from gpuloom.local.apiserver.kubeconfig import write_kubeconfig
+from gpuloom.local.apiserver.proxy import Proxy
 from gpuloom.local.apiserver.quotas import Quotas
 from gpuloom.local.apiserver.requests import BODY_LIMIT_BYTES, decode, parse_path, read_flag
 from gpuloom.local.apiserver.statuses import ApiStatusError, internal, unauthorized
@@ -75,6 +76,7 @@ class LocalApiServer:
         self._api = Api(self._writer, streamer, clock)
         self._stack = AsyncExitStack()
         self.accounts = Accounts()
+        self.proxy = Proxy()
         self.faults = Faults(self._store, self._watchers)
         for name in FIRST_NAMESPACES:
             labels = {"kubernetes.io/metadata.name": name}
@@ -170,6 +172,8 @@ class LocalApiServer:
         if request.method == "POST" and request.path in (TOKEN_REVIEWS, ACCESS_REVIEWS):
             review = decode(await request.read(), request.content_type, "must be a review")
             return web.json_response(self.accounts.answer(request.path, review), status=201)
+        if (proxied := await self.proxy.answer(request, account)) is not None:
+            return proxied
         target = parse_path(request.path)
         if target is not None:
             check_right(account, request.method, target, is_watch=read_flag(request.query, "watch"))

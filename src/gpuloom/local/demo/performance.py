@@ -131,4 +131,5 @@ def _hints(cluster: LocalCluster) -> list[str]:
     return [
         f"kubeconfig: {cluster.kubeconfig}",
         f"try: kubectl --kubeconfig {cluster.kubeconfig} get pods -o wide",
+        f"try: gpuloom explain giant --kubeconfig {cluster.kubeconfig}",
     ]

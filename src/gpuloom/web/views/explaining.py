@@ -5,7 +5,10 @@ from itertools import chain
 
 import msgspec
 
-from gpuloom.engine.explanation import STANDARD, Depth, Explanation, Scene, explain, redact
+from gpuloom.engine.explanation.explain import explain
+from gpuloom.engine.explanation.redaction import redact
+from gpuloom.engine.explanation.study import STANDARD, Depth, Scene
+from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.policies import PolicyError
 from gpuloom.engine.room import count_room
 from gpuloom.scheduler.absence import tell_bar
@@ -33,8 +36,13 @@ def find_pod(source: Source, namespace: str, name: str) -> Pod | None:
     return next((pod for pod in known if (pod.namespace, pod.name) == (namespace, name)), None)
 
 
-def explain_pod(source: Source, viewer: Viewer, pod: Pod, depth: Depth = STANDARD) -> Explaining:
-    """Explain a pod as of now; other namespaces' pods that may not be seen appear without names."""
+def explain_pod(
+    source: Source, viewer: Viewer, pod: Pod, depth: Depth = STANDARD, *, offered: frozenset[str] | None = None
+) -> Explaining:
+    """Explain a pod as of now; other namespaces' pods that may not be seen appear without names.
+
+    ``offered`` are the nodes that kube-scheduler offers; otherwise those count that it offered at its last try.
+    """
     if not source.state.asks_for_cards(pod):
         return Explanation(
             pod=viewer.name(pod.namespace, pod.name),
@@ -47,16 +55,17 @@ def explain_pod(source: Source, viewer: Viewer, pod: Pod, depth: Depth = STANDAR
         return Explanation(
             pod=viewer.name(pod.namespace, pod.name), outcome="cannot be read", headline=f"cannot be placed: {error}"
         )
-    explanation = yield from explain(_scene(source, pod), demand, depth)
+    explanation = yield from explain(_scene(source, pod, offered), demand, depth)
     return redact(explanation, viewer.sees)
 
 
-def _scene(source: Source, pod: Pod) -> Scene:
+def _scene(source: Source, pod: Pod, offered: frozenset[str] | None) -> Scene:
     names = source.node_names()
     barred = {name: bar for name, node in source.state.nodes.items() if (bar := tell_bar(node))}
     decided = source.state.decisions.last_of(pod.metadata.uid)
-    if decided is not None:
+    if offered is None and decided is not None:
         offered = decided.offered()
+    if offered is not None:
         barred = {name: NOT_OFFERED for name in names if name not in offered} | barred
     return Scene(source.decider, names, barred, source.parts.nodes.tell_absence)
 

@@ -1,0 +1,67 @@
+"""``gpuloom explain``: why a pod goes where it goes, or nowhere."""
+
+import re
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from gpuloom.cli.asking.flags import (
+    DEPTH,
+    OUTPUT,
+    SOURCE,
+    DepthFlags,
+    OutputFlags,
+    SourceFlags,
+)
+from gpuloom.cli.asking.printing import paint, print_value, write_lines
+from gpuloom.cli.asking.reader import Reader
+from gpuloom.cli.asking.running import ask, choose_pod
+from gpuloom.engine.explanation.text import tell_explanation
+from gpuloom.engine.explanation.values import Explanation
+
+_REASON = re.compile(r"(?<=: )(Card|Node|Numa|Exclusive|Resource|Allocated)[A-Za-z]+|node unregistered")
+
+
+def explain_pod(
+    pod: str,
+    *,
+    namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "",
+    depth: DepthFlags = DEPTH,
+    source: SourceFlags = SOURCE,
+    form: OutputFlags = OUTPUT,
+) -> None:
+    """Tell where a pod can run and where not, and why: every card with the numbers, and what would help.
+
+    Parameters
+    ----------
+    pod:
+        Name of the pod; pod/NAME and NAMESPACE/NAME will do.
+    namespace:
+        Namespace of the pod; without it the context's.
+
+    """
+
+    async def question(reader: Reader) -> None:
+        where, name = choose_pod(pod, namespace or reader.namespace)
+        explanation = await reader.explain(where, name, depth)
+        if form.output in {"json", "yaml"}:
+            print_value(explanation, form)
+        else:
+            print_explanation(explanation)
+
+    ask(source, question)
+
+
+def print_explanation(explanation: Explanation) -> None:
+    """Print it for people."""
+    lines = tell_explanation(explanation)
+    write_lines([paint(next(lines), "bold")])
+    write_lines(map(_colour, lines))
+
+
+def _colour(line: str) -> str:
+    if not line.startswith(" "):
+        return paint(line, "bold")
+    if line.lstrip().startswith("* "):
+        return paint(line, "good")
+    return _REASON.sub(lambda found: paint(found.group(), "warn"), line)

@@ -1,0 +1,80 @@
+"""``gpuloom fits``: would it fit, where, how many of them."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from gpuloom.cli.asking.explain import print_explanation
+from gpuloom.cli.asking.flags import (
+    DEPTH,
+    OUTPUT,
+    SOURCE,
+    DepthFlags,
+    OutputFlags,
+    SourceFlags,
+)
+from gpuloom.cli.asking.manifests import Wanted, read_manifests
+from gpuloom.cli.asking.printing import print_value, write_lines
+from gpuloom.cli.asking.reader import Reader
+from gpuloom.cli.asking.running import ask
+from gpuloom.cli.outcomes import ExitCode
+from gpuloom.web.views.values import Fits
+
+_MOST_ROOMS = 5
+
+
+def check_fit(
+    *,
+    filename: Annotated[str, Parameter(name=["--filename", "-f"], allow_leading_hyphen=True)],
+    namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "",
+    depth: DepthFlags = DEPTH,
+    source: SourceFlags = SOURCE,
+    form: OutputFlags = OUTPUT,
+) -> ExitCode:
+    """Tell whether a pod would fit if it was created now, where, and how many of them. Nothing is created.
+
+    Exit code 0 if everything in the file fits, 1 otherwise.
+
+    Parameters
+    ----------
+    filename:
+        Manifest (YAML or JSON) of pods, or of what makes pods: Deployment, StatefulSet, DaemonSet, ReplicaSet, Job,
+        CronJob; - is standard input.
+    namespace:
+        Namespace where the manifest names none; without it the context's.
+
+    """
+    wanted = read_manifests(filename)
+    fitting: list[bool] = []
+
+    async def question(reader: Reader) -> None:
+        told = []
+        for one in wanted:
+            fits = await reader.fits(one.manifest, one.namespace or namespace or reader.namespace, depth)
+            fitting.append(not fits.denied and (fits.pods >= one.replicas or fits.is_least))
+            told.append((one, fits))
+        if form.output in {"json", "yaml"}:
+            items = [{"name": one.name, "replicas": one.replicas, "fits": fits} for one, fits in told]
+            print_value({"items": items}, form)
+            return
+        for one, fits in told:
+            _tell(one, fits)
+
+    ask(source, question)
+    return ExitCode.YES if all(fitting) else ExitCode.NO
+
+
+def _tell(wanted: Wanted, fits: Fits) -> None:
+    if fits.denied:
+        write_lines([f"{wanted.name}: would be denied: {fits.denied}"])
+        return
+    if fits.pods:
+        least = "at least " if fits.is_least else ""
+        rooms = ", ".join(f"{room.node} {room.pods}" for room in fits.rooms[:_MOST_ROOMS])
+        more = f" and {len(fits.rooms) - _MOST_ROOMS} or more nodes" if len(fits.rooms) > _MOST_ROOMS else ""
+        asked = f" of {wanted.replicas} asked for" if wanted.replicas > 1 else ""
+        write_lines([f"{wanted.name}: room for {least}{fits.pods:,} such pods{asked}: {rooms}{more}"])
+    else:
+        write_lines([f"{wanted.name}: no room"])
+    if fits.explanation is not None:
+        print_explanation(fits.explanation)

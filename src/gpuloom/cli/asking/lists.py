@@ -1,0 +1,146 @@
+"""``gpuloom top``, ``nodes``, ``cards``, ``pods``, ``pending`` and ``quota``: what there is, and who has it."""
+
+import time
+from typing import Literal
+
+from gpuloom.cli.asking.flags import NAMESPACE, OUTPUT, SOURCE, NamespaceFlags, OutputFlags, SourceFlags
+from gpuloom.cli.asking.printing import print_list, print_value, write_lines
+from gpuloom.cli.asking.reader import Reader
+from gpuloom.cli.asking.running import ask, choose_namespace
+from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS, QUOTAS, format_age, format_share
+from gpuloom.web.views.values import CardView, Holder
+
+_STATES = Literal["all", "unhealthy", "cordoned", "idle", "used"]
+
+
+def list_nodes(name: str = "", *, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT) -> None:
+    """List nodes with what is given away of their cards, and why a node has none; of one node, every card.
+
+    Parameters
+    ----------
+    name:
+        Tell all about this node: its cards and who is on them.
+
+    """
+
+    async def question(reader: Reader) -> None:
+        if not name:
+            print_list(await reader.nodes(), NODES, form)
+            return
+        detail = await reader.node(name)
+        if form.output in {"json", "yaml"}:
+            print_value(detail, form)
+            return
+        print_list([detail.node], NODES, form)
+        for card in detail.cards:
+            write_lines(["", *_tell_card(card)])
+
+    ask(source, question)
+
+
+def list_cards(
+    uuid: str = "",
+    *,
+    node: str = "",
+    model: str = "",
+    state: _STATES = "all",
+    source: SourceFlags = SOURCE,
+    form: OutputFlags = OUTPUT,
+) -> None:
+    """List cards with what is given away of them; of one card, who is on it.
+
+    Parameters
+    ----------
+    uuid:
+        Tell who is on this card.
+    node:
+        Only cards of this node.
+    model:
+        Only cards with this in the name of their model, whatever its case.
+    state:
+        Only cards like this; idle ones are those that nobody is on.
+
+    """
+
+    async def question(reader: Reader) -> None:
+        if uuid:
+            card = await reader.card(uuid)
+            if form.output in {"json", "yaml"}:
+                print_value(card, form)
+            else:
+                write_lines(_tell_card(card))
+            return
+        cards = [
+            card
+            for card in await reader.cards()
+            if (not node or card.node == node) and model.lower() in card.model.lower() and _is_like(card, state)
+        ]
+        print_list(cards, CARDS, form)
+
+    ask(source, question)
+
+
+def list_pods(
+    *, namespaces: NamespaceFlags = NAMESPACE, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT
+) -> None:
+    """List the pods that have cards: how much, where, since when."""
+
+    async def question(reader: Reader) -> None:
+        print_list(await reader.pods(choose_namespace(namespaces, reader)), PODS, form)
+
+    ask(source, question)
+
+
+def list_pending(
+    *, namespaces: NamespaceFlags = NAMESPACE, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT
+) -> None:
+    """List the pods that wait for cards, and why."""
+
+    async def question(reader: Reader) -> None:
+        print_list(await reader.pending(choose_namespace(namespaces, reader)), PENDING, form)
+
+    ask(source, question)
+
+
+def list_quotas(
+    *, namespaces: NamespaceFlags = NAMESPACE, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT
+) -> None:
+    """List what namespaces hold of cards and what their quotas leave."""
+
+    async def question(reader: Reader) -> None:
+        print_list(await reader.quotas(choose_namespace(namespaces, reader)), QUOTAS, form)
+
+    ask(source, question)
+
+
+def _is_like(card: CardView, state: _STATES) -> bool:
+    return {
+        "all": True,
+        "unhealthy": not card.healthy,
+        "cordoned": card.cordoned,
+        "idle": not card.shares.used,
+        "used": bool(card.shares.used),
+    }[state]
+
+
+def _tell_card(card: CardView) -> list[str]:
+    state = [] if card.healthy else ["unhealthy"]
+    state += ["cordoned"] if card.cordoned else []
+    mode = f", mode {card.mode}" if card.mode else ""
+    told = f": {', '.join(state)}" if state else ""
+    amounts = {"memory (MiB)": card.memory, "cores": card.cores, "shares": card.shares}
+    lines = [
+        f"card {card.uuid} ({card.model}{mode}, index {card.index} of {card.node}){told}",
+        f"  {', '.join(f'{name} {format_share(amount)}' for name, amount in amounts.items())}",
+    ]
+    return [*lines, *(f"  {_tell_holder(holder)}" for holder in card.holders)]
+
+
+def _tell_holder(holder: Holder) -> str:
+    containers = f" ({', '.join(holder.containers)})" if holder.containers else ""
+    since = f", since {format_age(time.time() - holder.since)}" if holder.since else ""
+    part = f", as {holder.instance}" if holder.instance else ""
+    return (
+        f"{holder.pod.full_name}{containers}: {holder.memory_mib:,} MiB, {holder.cores} % of the cores{part}, "
+        f"{holder.standing}{since}"
+    )

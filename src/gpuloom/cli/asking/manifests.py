@@ -1,0 +1,109 @@
+"""Manifests as people write them: which pods would come of them."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from gpuloom.cli.outcomes import CommandError, ExitCode
+
+MOST_BYTES = 4 * 2**20
+_MAKERS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "ReplicationController"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A pod in JSON, and how many of it its manifest asks for; ``name`` is ``Kind/name``."""
+
+    name: str
+    namespace: str
+    manifest: bytes
+    replicas: int
+
+
+def read_manifests(filename: str) -> list[Wanted]:
+    """Read a file, ``-`` for standard input.
+
+    Raises CommandError that names the file and the place.
+    """
+    text = _read(filename)
+    try:
+        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+    except yaml.YAMLError as error:
+        raise CommandError(f"{filename}: {_place(error)}; correct it", ExitCode.USAGE) from error
+    items = [item for document in documents for item in _unfold(document)]
+    wanted = [one for item in items if (one := _read_item(filename, item)) is not None]
+    if not wanted:
+        kinds = ", ".join(str(item.get("kind", "?")) for item in items if isinstance(item, dict)) or "nothing"
+        raise CommandError(f"{filename} makes no pod (it holds {kinds}): give a Pod or what makes one", ExitCode.USAGE)
+    return wanted
+
+
+def _read(filename: str) -> bytes:
+    try:
+        if filename == "-":
+            text = sys.stdin.buffer.read(MOST_BYTES + 1)
+        else:
+            with Path(filename).open("rb") as file:
+                text = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise CommandError(f"{filename}: {error.strerror}", ExitCode.USAGE) from error
+    if len(text) > MOST_BYTES:
+        size = f"larger than {MOST_BYTES // 2**20} MiB"
+        raise CommandError(f"{filename}: {size}: give the pod's manifest", ExitCode.USAGE)
+    return text
+
+
+def _place(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    text = " ".join(str(problem).split())
+    return f"line {mark.line + 1}, column {mark.column + 1}: {text}" if mark is not None else text
+
+
+def _unfold(document: Any) -> Iterator[Any]:
+    """Give the objects of a document: those of a List, or itself."""
+    if isinstance(document, dict) and document.get("kind") == "List":
+        yield from document.get("items") or ()
+    else:
+        yield document
+
+
+def _read_item(filename: str, item: Any) -> Wanted | None:
+    if not isinstance(item, dict):
+        raise CommandError(f"{filename}: {str(item)[:40]!r} is no manifest: it has no kind", ExitCode.USAGE)
+    kind, metadata, spec = str(item.get("kind", "")), _dict(item, "metadata"), _dict(item, "spec")
+    if not kind:
+        raise CommandError(f"{filename}: a manifest without kind", ExitCode.USAGE)
+    if kind == "Pod":
+        pod, replicas = item, 1
+    elif kind in _MAKERS:
+        pod, replicas = _dict(spec, "template"), _count(spec, kind)
+    elif kind == "CronJob":
+        job = _dict(_dict(spec, "jobTemplate"), "spec")
+        pod, replicas = _dict(job, "template"), _count(job, "Job")
+    else:
+        return None
+    name = metadata.get("name") or metadata.get("generateName") or "unnamed"
+    named = {**_dict(pod, "metadata"), "name": str(name)}
+    manifest = {"kind": "Pod", "metadata": named, "spec": _dict(pod, "spec")}
+    namespace = str(metadata.get("namespace") or "")
+    try:
+        encoded = msgspec.json.encode(manifest)
+    except (TypeError, ValueError) as error:
+        raise CommandError(f"{filename}: {kind}/{name} cannot be written as JSON: {error}", ExitCode.USAGE) from error
+    return Wanted(f"{kind}/{name}", namespace, encoded, replicas)
+
+
+def _dict(item: dict[str, Any], key: str) -> dict[str, Any]:
+    value = item.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _count(spec: dict[str, Any], kind: str) -> int:
+    count = spec.get("parallelism" if kind == "Job" else "replicas", 1)
+    return count if isinstance(count, int) and count > 0 else 1

@@ -1,0 +1,171 @@
+"""A recording as the one who answers: played to the scheduler's own code, then asked as a scheduler would be."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gpuloom.cli.asking.flags import DepthFlags
+from gpuloom.cli.asking.progress import show_reading
+from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.engine.explanation.study import Depth
+from gpuloom.engine.explanation.values import Explanation
+from gpuloom.kube import PODS
+from gpuloom.scheduler.recording.errors import LineError
+from gpuloom.scheduler.recording.lines import AnswerLine, AnyLine, FilterLine
+from gpuloom.scheduler.recording.player import Player
+from gpuloom.scheduler.recording.source import BadLineError, open_source, read_lines
+from gpuloom.web.pages import finish
+from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
+from gpuloom.web.views.explaining import PodError, explain_pod, find_pod, fit_pod
+from gpuloom.web.views.overview import list_quotas, view_overview
+from gpuloom.web.views.pods import list_pending, list_pods
+from gpuloom.web.views.source import EVERYTHING, Source
+from gpuloom.web.views.values import (
+    CardView,
+    Fits,
+    NodeDetail,
+    NodeView,
+    Overview,
+    PendingView,
+    PodView,
+    QuotaView,
+)
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.extender import FilterArgs, decode_filter_args
+
+Numbered = tuple[int, AnyLine]
+"""A line and its number."""
+
+
+@dataclass(slots=True)
+class RecordedReader:
+    """Answers as of the end of a recording; a pod that it asks about is explained as of when it did so last."""
+
+    name: str
+    lines: Iterable[Numbered]
+    namespace: str = "default"
+    _source: Source | None = None
+
+    async def overview(self) -> Overview:
+        """Sum up the cluster."""
+        return view_overview(await self._play())
+
+    async def nodes(self) -> list[NodeView]:
+        """List nodes."""
+        return list(list_nodes(await self._play(), EVERYTHING))
+
+    async def node(self, name: str) -> NodeDetail:
+        """Tell of one node and who is on its cards."""
+        source = await self._play()
+        if name not in source.node_names():
+            raise CommandError(f"there is no node {name} in {self.name}")
+        return detail_node(source, EVERYTHING, name)
+
+    async def cards(self) -> list[CardView]:
+        """List cards."""
+        return list(list_cards(await self._play()))
+
+    async def card(self, uuid: str) -> CardView:
+        """Tell of one card and who is on it."""
+        card = find_card(await self._play(), EVERYTHING, uuid)
+        if card is None:
+            raise CommandError(f"no node has a card {uuid} in {self.name}")
+        return card
+
+    async def pods(self, namespace: str) -> list[PodView]:
+        """List pods that have cards."""
+        return list(list_pods(await self._play(), EVERYTHING, namespace))
+
+    async def pending(self, namespace: str) -> list[PendingView]:
+        """List pods that wait for cards."""
+        return list(list_pending(await self._play(), EVERYTHING, namespace))
+
+    async def quotas(self, namespace: str) -> list[QuotaView]:
+        """List what namespaces hold and may hold."""
+        return list(list_quotas(await self._play(), EVERYTHING, namespace))
+
+    async def explain(self, namespace: str, name: str, depth: DepthFlags) -> Explanation:
+        """Explain a pod."""
+        told: Explanation | None = None
+        player = Player()
+        for number, line in self.lines:
+            if isinstance(line, FilterLine) and (args := _read_call(line, namespace, name)) is not None:
+                told = await _explain(player, args, depth) or told
+            await self._take(player, number, line)
+        if told is not None:
+            return told
+        source = Source(player.world.parts)
+        pod = find_pod(source, namespace, name)
+        if pod is None:
+            raise CommandError(
+                f"{self.name} tells of no pod {namespace}/{name} that asks for cards: "
+                "see gpuloom pending -A and gpuloom pods -A"
+            )
+        if not pod.containers:
+            pod = await player.world.client.get(PODS, name, namespace=namespace)
+        return await finish(explain_pod(source, EVERYTHING, pod, _read_depth(depth)))
+
+    async def fits(self, manifest: bytes, namespace: str, depth: DepthFlags) -> Fits:
+        """Say whether a pod would fit."""
+        try:
+            return await finish(fit_pod(await self._play(), EVERYTHING, manifest, namespace, _read_depth(depth)))
+        except PodError as error:
+            raise CommandError(str(error)) from error
+
+    async def _play(self) -> Source:
+        if self._source is None:
+            player = Player()
+            for number, line in self.lines:
+                await self._take(player, number, line)
+            self._source = Source(player.world.parts)
+        return self._source
+
+    async def _take(self, player: Player, number: int, line: AnyLine) -> None:
+        if isinstance(line, AnswerLine):
+            return
+        try:
+            await player.play(line)
+        except LineError as error:
+            raise CommandError(f"{self.name}:{number}: {error}", ExitCode.USAGE) from error
+
+
+async def _explain(player: Player, args: FilterArgs, depth: DepthFlags) -> Explanation | None:
+    """Explain a call before it is answered; what the pod holds from an earlier try is not in its own way."""
+    if args.pod is None:
+        return None
+    offered = frozenset(args.nodenames.all() if args.nodenames else ())
+    return await finish(
+        explain_pod(Source(player.world.parts), EVERYTHING, args.pod, _read_depth(depth), offered=offered)
+    )
+
+
+def _read_call(line: FilterLine, namespace: str, name: str) -> FilterArgs | None:
+    """Return the arguments of a call about this pod."""
+    try:
+        args = decode_filter_args(bytes(line.args))
+    except WireError:
+        return None
+    pod = args.pod
+    is_meant = pod is not None and (pod.namespace or "default", pod.name) == (namespace, name)
+    return args if is_meant and args.nodes is None else None
+
+
+def _read_depth(depth: DepthFlags) -> Depth:
+    return Depth(nodes=frozenset(depth.node), most_nodes=depth.most_nodes, most_names=depth.names)
+
+
+def read_file(name: str) -> Iterator[Numbered]:
+    """Give the lines of a recording.
+
+    Raises CommandError in one line when it cannot be read.
+    """
+    try:
+        with open_source(name) as file, show_reading(name, file) as shown:
+            for number, _, line in read_lines(name, shown):
+                yield number, line
+    except BadLineError as error:
+        raise CommandError(
+            f"{error}; this is no recording, or one of another version: take a new one with gpuloom snapshot",
+            ExitCode.USAGE,
+        ) from error
+    except OSError as error:
+        raise CommandError(f"{name}: {error.strerror or error}", ExitCode.USAGE) from error

@@ -1,0 +1,57 @@
+"""How a command that asks runs: to its end or the first signal, every failure one line and exit code 1 or 2."""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from gpuloom.cli.asking.finding import open_reader
+from gpuloom.cli.asking.flags import NamespaceFlags, SourceFlags
+from gpuloom.cli.asking.reader import Reader
+from gpuloom.cli.logs import configure_quiet
+from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.cli.process import run_until_signal
+
+Question = Callable[[Reader], Awaitable[None]]
+
+
+def ask(flags: SourceFlags, question: Question) -> None:
+    """Find who answers and ask.
+
+    Raises CommandError.
+    """
+
+    async def run() -> None:
+        async with open_reader(flags) as reader:
+            await question(reader)
+
+    run_for_people(run())
+
+
+def run_for_people(work: Coroutine[Any, Any, None]) -> None:
+    """Run a short command that says itself what is wrong.
+
+    Raises CommandError with exit code 1 or 2, as kubectl.
+    """
+    configure_quiet()
+    try:
+        run_until_signal(work)
+    except CommandError as error:
+        code = ExitCode.USAGE if error.code is ExitCode.USAGE else ExitCode.NO
+        raise CommandError(str(error), code) from error
+
+
+def choose_namespace(flags: NamespaceFlags, reader: Reader) -> str:
+    """Return the namespace that is meant, nothing for all."""
+    if flags.all_namespaces:
+        return ""
+    return flags.namespace or reader.namespace
+
+
+def choose_pod(text: str, namespace: str) -> tuple[str, str]:
+    """Read ``POD``, ``pod/POD`` or ``NAMESPACE/POD``; ``namespace`` counts where none is named.
+
+    Raises CommandError.
+    """
+    kind, separator, name = text.rpartition("/")
+    if not name or "/" in kind:
+        raise CommandError(f"{text!r} is no pod: give POD, pod/POD or NAMESPACE/POD", ExitCode.USAGE)
+    return (kind if separator and kind not in {"pod", "pods", "po"} else namespace), name

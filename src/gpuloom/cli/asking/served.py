@@ -1,0 +1,137 @@
+"""A running scheduler as the one who answers: its JSON API, reached directly or through the API server's proxy."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from gpuloom.cli.asking.flags import DepthFlags
+from gpuloom.cli.outcomes import CommandError
+from gpuloom.engine.explanation.values import Explanation
+from gpuloom.kube import ApiError, KubeClient
+from gpuloom.web.place import API_ROOT, TOKEN_HEADER
+from gpuloom.web.views.values import (
+    CardView,
+    Fits,
+    NodeDetail,
+    NodeView,
+    Overview,
+    PendingView,
+    PodView,
+    QuotaView,
+)
+
+_T = TypeVar("_T")
+
+
+class _Items(msgspec.Struct):
+    items: list[msgspec.Raw]
+
+
+class NoWayError(Exception):
+    """The API server does not let us through to the scheduler; somebody else may answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedReader:
+    """Asks a scheduler.
+
+    prefix  what stands before the API's paths: nothing for a direct way, the service's proxy otherwise
+    place   what messages call the scheduler
+    token   to be sent in a header of its own, where the API server keeps the usual one for itself
+    """
+
+    client: KubeClient
+    namespace: str
+    place: str
+    prefix: str = ""
+    token: str = ""
+
+    async def overview(self) -> Overview:
+        """Sum up the cluster."""
+        return await self._get("/overview", Overview)
+
+    async def nodes(self) -> list[NodeView]:
+        """List nodes."""
+        return await self._list("/nodes", NodeView)
+
+    async def node(self, name: str) -> NodeDetail:
+        """Tell of one node and who is on its cards."""
+        return await self._get(f"/nodes/{quote(name, safe='')}", NodeDetail)
+
+    async def cards(self) -> list[CardView]:
+        """List cards."""
+        return await self._list("/cards", CardView)
+
+    async def card(self, uuid: str) -> CardView:
+        """Tell of one card and who is on it."""
+        return await self._get(f"/cards/{quote(uuid, safe='')}", CardView)
+
+    async def pods(self, namespace: str) -> list[PodView]:
+        """List pods that have cards."""
+        return await self._list("/pods", PodView, namespace)
+
+    async def pending(self, namespace: str) -> list[PendingView]:
+        """List pods that wait for cards."""
+        return await self._list("/pending", PendingView, namespace)
+
+    async def quotas(self, namespace: str) -> list[QuotaView]:
+        """List what namespaces hold and may hold."""
+        return await self._list("/quotas", QuotaView, namespace)
+
+    async def explain(self, namespace: str, name: str, depth: DepthFlags) -> Explanation:
+        """Explain a pod."""
+        path = f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}"
+        return await self._get(path, Explanation, _write_depth(depth))
+
+    async def fits(self, manifest: bytes, namespace: str, depth: DepthFlags) -> Fits:
+        """Say whether a pod would fit."""
+        query = {**_write_depth(depth), "namespace": namespace}
+        return _decode(await self._call("POST", "/fits", query, manifest), Fits)
+
+    async def check(self) -> None:
+        """Try the way.
+
+        Raises NoWayError.
+        """
+        await self._call("GET", "/quotas", {"limit": "0"})
+
+    async def _get(self, path: str, type_: type[_T], query: Mapping[str, str | Sequence[str]] | None = None) -> _T:
+        return _decode(await self._call("GET", path, query or {}), type_)
+
+    async def _list(self, path: str, type_: type[_T], namespace: str = "") -> list[_T]:
+        query = {"namespace": namespace} if namespace else {}
+        items = _decode(await self._call("GET", path, query), _Items).items
+        decoder = msgspec.json.Decoder(type_)
+        return [decoder.decode(item) for item in items]
+
+    async def _call(
+        self, method: str, path: str, query: Mapping[str, str | Sequence[str]], body: bytes | None = None
+    ) -> bytes:
+        headers = {TOKEN_HEADER: self.token} if self.token else {}
+        try:
+            return await self.client.call(
+                method, f"{self.prefix}{API_ROOT}{path}", self.place, query=query, body=body, headers=headers
+            )
+        except ApiError as error:
+            if self.prefix and (error.status in {0, 502, 503} or "services/proxy" in error.message):
+                raise NoWayError(str(error)) from error
+            # The scheduler's own messages say all; of others, the address is worth telling.
+            raise CommandError(error.message if 400 <= error.status < 500 else str(error)) from error
+
+
+def _write_depth(depth: DepthFlags) -> dict[str, str | Sequence[str]]:
+    named: dict[str, str | Sequence[str]] = {"node": list(depth.node)} if depth.node else {}
+    return {**named, "nodes": str(depth.most_nodes), "names": str(depth.names)}
+
+
+def _decode(body: bytes, type_: type[_T]) -> _T:
+    try:
+        return msgspec.json.decode(body, type=type_)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CommandError(
+            f"the scheduler's answer cannot be read, it may be of another version: {error}; "
+            "use a gpuloom of the scheduler's version"
+        ) from error

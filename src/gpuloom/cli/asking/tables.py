@@ -1,0 +1,173 @@
+"""The columns of every list."""
+
+import time
+
+from gpuloom.cli.asking.printing import Column, Table, Tone
+from gpuloom.engine.explanation.values import Amount
+from gpuloom.web.views.values import CardView, ModelView, NodeView, PendingView, PodView, QuotaView
+
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
+_BAR_CELLS = 10
+_FULL = 100
+
+
+def format_age(seconds: float) -> str:
+    """Write a duration as kubectl does, in its largest units: ``45s``, ``12m``, ``5h``, ``3d``."""
+    whole = max(int(seconds), 0)
+    if whole < 2 * _MINUTE_S:
+        return f"{whole}s"
+    if whole < 2 * _HOUR_S:
+        return f"{whole // _MINUTE_S}m"
+    if whole < 2 * _DAY_S:
+        return f"{whole // _HOUR_S}h"
+    return f"{whole // _DAY_S}d"
+
+
+def format_share(amount: Amount) -> str:
+    """Write how much of something is given away: ``12,288/46,068 (26%)``."""
+    return f"{amount.used:,}/{amount.total:,} ({per_cent(amount)}%)"
+
+
+def per_cent(amount: Amount) -> int:
+    """Return how much of something is given away; 100 only where nothing is left."""
+    return amount.used * _FULL // amount.total if amount.total else 0
+
+
+def draw_bar(amount: Amount) -> str:
+    """Draw how much of something is given away; whatever is used shows."""
+    filled = min(amount.used * _BAR_CELLS // amount.total, _BAR_CELLS) if amount.total else 0
+    filled = max(filled, 1) if amount.used else filled
+    return "#" * filled + "." * (_BAR_CELLS - filled)
+
+
+def _age(since: int) -> str:
+    return format_age(time.time() - since) if since else ""
+
+
+def _state(card: CardView) -> str:
+    states = [] if card.healthy else ["unhealthy"]
+    return ",".join([*states, *(["cordoned"] if card.cordoned else [])]) or "ok"
+
+
+def _state_tone(card: CardView) -> Tone:
+    return "bad" if not card.healthy else "warn" if card.cordoned else ""
+
+
+def _node_tone(node: NodeView) -> Tone:
+    return "warn" if node.problem or node.cordoned else "bad" if node.unhealthy else ""
+
+
+def _node_state(node: NodeView) -> str:
+    parts = [node.problem] if node.problem else []
+    parts += [f"{node.unhealthy} unhealthy"] if node.unhealthy else []
+    parts += [f"{node.cordoned} cordoned"] if node.cordoned else []
+    return ", ".join(parts) or "ok"
+
+
+def _lock(node: NodeView) -> str:
+    return f"{node.lock.pod.full_name} since {node.lock.since}" if node.lock else ""
+
+
+def _uuids(pod: PodView) -> str:
+    return ",".join(dict.fromkeys(share.uuid for share in pod.shares))
+
+
+def tell_asks(pending: PendingView) -> str:
+    """Write what a pod asks for, a container after another: ``2x8000MiB/50%``."""
+    parts = []
+    for ask in pending.asks:
+        memory = f"{ask.memory_mib}MiB" if ask.memory_mib else f"{ask.memory_percentage}%mem"
+        parts.append(f"{ask.cards}x{memory}/{ask.cores}%")
+    return "+".join(parts)
+
+
+def _waiting(pending: PendingView) -> str:
+    return format_age(pending.waiting_s) if pending.waiting_s >= 0 else "not asked yet"
+
+
+NODES: Table[NodeView] = Table(
+    (
+        Column("NAME", lambda node: node.name),
+        Column("CARDS", lambda node: str(node.cards)),
+        Column("PODS", lambda node: str(node.pods)),
+        Column("MEMORY", lambda node: format_share(node.memory) if node.cards else ""),
+        Column("CORES", lambda node: format_share(node.cores) if node.cards else ""),
+        Column("SHARES", lambda node: f"{node.shares.used}/{node.shares.total}" if node.cards else ""),
+        Column("MODEL", lambda node: ",".join(node.models)),
+        Column("SCORE", lambda node: f"{node.score:.2f}", is_wide=True),
+        Column("LOCKED BY", _lock, is_wide=True),
+        Column("STATE", _node_state, tone=_node_tone),
+    ),
+    lambda node: f"node/{node.name}",
+    "There are no nodes.",
+)
+
+CARDS: Table[CardView] = Table(
+    (
+        Column("NODE", lambda card: card.node),
+        Column("INDEX", lambda card: str(card.index)),
+        Column("UUID", lambda card: card.uuid),
+        Column("MODEL", lambda card: card.model),
+        Column("MEMORY", lambda card: format_share(card.memory)),
+        Column("CORES", lambda card: f"{card.cores.used}/{card.cores.total}"),
+        Column("SHARES", lambda card: f"{card.shares.used}/{card.shares.total}"),
+        Column("MODE", lambda card: card.mode, is_wide=True),
+        Column("NUMA", lambda card: str(card.numa), is_wide=True),
+        Column("STATE", _state, tone=_state_tone),
+    ),
+    lambda card: f"card/{card.uuid}",
+    "No node has registered a card: see gpuloom nodes.",
+)
+
+PODS: Table[PodView] = Table(
+    (
+        Column("NAMESPACE", lambda pod: pod.pod.namespace),
+        Column("NAME", lambda pod: pod.pod.name),
+        Column("STATE", lambda pod: pod.standing),
+        Column("NODE", lambda pod: pod.node),
+        Column("CARDS", lambda pod: str(len({share.uuid for share in pod.shares}))),
+        Column("MEMORY", lambda pod: f"{pod.memory_mib:,}"),
+        Column("CORES", lambda pod: str(pod.cores)),
+        Column("AGE", lambda pod: _age(pod.since)),
+        Column("UUIDS", _uuids, is_wide=True),
+    ),
+    lambda pod: f"pod/{pod.pod.name}",
+    "No pod has a card.",
+)
+
+PENDING: Table[PendingView] = Table(
+    (
+        Column("NAMESPACE", lambda pod: pod.pod.namespace),
+        Column("NAME", lambda pod: pod.pod.name),
+        Column("WAITS", _waiting),
+        Column("ASKS", tell_asks),
+        Column("WHY", lambda pod: pod.headline, tone=lambda pod: "good" if pod.fits else "warn"),
+    ),
+    lambda pod: f"pod/{pod.pod.name}",
+    "No pod waits for a card.",
+)
+
+QUOTAS: Table[QuotaView] = Table(
+    (
+        Column("NAMESPACE", lambda quota: quota.namespace),
+        Column("RESOURCE", lambda quota: quota.resource),
+        Column("USED", lambda quota: f"{quota.used:,}"),
+        Column("LIMIT", lambda quota: "none" if quota.limit is None else f"{quota.limit:,}"),
+        Column("LEFT", lambda quota: "" if quota.limit is None else f"{quota.limit - quota.used:,}"),
+    ),
+    lambda quota: f"quota/{quota.namespace}/{quota.resource}",
+    "No namespace holds or limits cards.",
+)
+
+MODELS: Table[ModelView] = Table(
+    (
+        Column("MODEL", lambda model: model.model),
+        Column("CARDS", lambda model: str(model.cards)),
+        Column("NODES", lambda model: str(model.nodes)),
+        Column("MEMORY", lambda model: f"{draw_bar(model.memory)} {format_share(model.memory)}"),
+        Column("CORES", lambda model: f"{draw_bar(model.cores)} {format_share(model.cores)}"),
+        Column("SHARES", lambda model: format_share(model.shares)),
+    ),
+    lambda model: f"model/{model.model}",
+    "No node has registered a card: see gpuloom nodes.",
+)

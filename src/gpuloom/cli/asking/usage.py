@@ -1,0 +1,82 @@
+"""What cards are really used, as the nodes' monitors tell Prometheus; read through the API server's proxy."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.wire.objects import Pod
+
+MONITORS = "app.kubernetes.io/component in (hami-monitor,hami-device-plugin)"
+PORT = 9394
+_MEMORY = "hami_host_gpu_memory_used_bytes"
+_BUSY = "hami_host_gpu_utilization_ratio"
+_AT_ONCE = 16
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class CardUse:
+    """What the driver says of a card: memory in use (MiB) and how busy it is (per cent)."""
+
+    memory_mib: int
+    busy: int
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """Use by the card's UUID, and what kept us from knowing all of it."""
+
+    by_uuid: Mapping[str, CardUse]
+    problem: str = ""
+
+
+async def read_uses(client: KubeClient) -> Uses:
+    """Ask all monitors; those that cannot be reached are left out and counted."""
+    try:
+        pods, _ = await client.list_all(PODS, label_selector=MONITORS)
+    except ApiError as error:
+        return Uses({}, f"no monitor found: {error}")
+    turns = asyncio.Semaphore(_AT_ONCE)
+    answers = await asyncio.gather(*(_read(client, pod, turns) for pod in pods))
+    found = {uuid: use for answer in answers if isinstance(answer, dict) for uuid, use in answer.items()}
+    failures = [answer for answer in answers if isinstance(answer, ApiError)]
+    if not pods:
+        return Uses({}, f"no monitor found: no pod has a label {MONITORS}")
+    if failures:
+        return Uses(found, f"{len(failures)} of {len(pods)} monitors cannot be reached: {failures[0]}")
+    return Uses(found)
+
+
+async def _read(client: KubeClient, pod: Pod, turns: asyncio.Semaphore) -> dict[str, CardUse] | ApiError:
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}:{PORT}/proxy/metrics"
+    async with turns:
+        try:
+            text = await client.call("GET", path, f"monitor {pod.full_name}")
+        except ApiError as error:
+            return error
+    return read_metrics(text.decode(errors="replace"))
+
+
+def read_metrics(text: str) -> dict[str, CardUse]:
+    """Read the use of cards from a monitor's metrics; what cannot be read is left out."""
+    memory: dict[str, float] = {}
+    busy: dict[str, float] = {}
+    try:
+        for family in text_string_to_metric_families(text):
+            found = {_MEMORY: memory, _BUSY: busy}.get(family.name)
+            if found is not None:
+                found.update((sample.labels.get("device_uuid", ""), sample.value) for sample in family.samples)
+    except ValueError:
+        return {}
+    return {uuid: CardUse(int(used // _MIB), int(busy.get(uuid, 0))) for uuid, used in memory.items() if uuid}
+
+
+def sum_uses(uses: Iterable[CardUse]) -> CardUse | None:
+    """Return memory in sum and how busy the cards are on average, None of no card."""
+    known = list(uses)
+    if not known:
+        return None
+    return CardUse(sum(use.memory_mib for use in known), sum(use.busy for use in known) // len(known))

@@ -1,0 +1,236 @@
+"""``gpuloom cordon``, ``uncordon`` and ``drain-card``: close a card to new pods, open it, send its pods away."""
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from gpuloom.cli.asking.finding import open_cluster
+from gpuloom.cli.asking.flags import ClusterFlags
+from gpuloom.cli.asking.progress import show_work
+from gpuloom.cli.asking.running import run_for_people
+from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.engine.ledger import card_id
+from gpuloom.kube import NODES, PODS, ApiError, KubeClient, NotFoundError, TooManyRequestsError
+from gpuloom.kube.annotations import change_annotations
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.keys import NODE_CORDON
+from gpuloom.wire.objects import Node, Pod
+from gpuloom.wire.register import decode_register
+from gpuloom.wire.shares import decode_shares
+from gpuloom.wire.words import decode_list, encode_list
+
+_CLUSTER = ClusterFlags()
+_REGISTER = ("hami.io/node-", "-register")
+_ALLOCATED = "devices-allocated"
+_POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A card and the node that registered it."""
+
+    node: str
+    uuid: str
+
+
+def cordon_card(card: str, *, cluster: ClusterFlags = _CLUSTER) -> None:
+    """Close a card to new pods; those that are on it stay.
+
+    Parameters
+    ----------
+    card:
+        UUID of the card, or as much of its beginning as no other card has.
+
+    """
+    run_for_people(_set_cordon(card, cluster, is_closed=True))
+
+
+def uncordon_card(card: str, *, cluster: ClusterFlags = _CLUSTER) -> None:
+    """Open a card to new pods again.
+
+    Parameters
+    ----------
+    card:
+        UUID of the card, or as much of its beginning as no other card has.
+
+    """
+    run_for_people(_set_cordon(card, cluster, is_closed=False))
+
+
+def drain_card(
+    card: str,
+    *,
+    yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative=())] = False,
+    force: Annotated[bool, Parameter(negative=())] = False,
+    timeout: timedelta = timedelta(minutes=5),
+    cluster: ClusterFlags = _CLUSTER,
+) -> None:
+    """Close a card to new pods and evict those that are on it, asking first.
+
+    PodDisruptionBudgets are obeyed: an eviction that one forbids is tried again until the time is over.
+
+    Parameters
+    ----------
+    card:
+        UUID of the card, or as much of its beginning as no other card has.
+    yes:
+        Do not ask.
+    force:
+        Evict pods too that nothing will make anew.
+    timeout:
+        So long at most until all pods are gone, such as 5m.
+
+    """
+    run_for_people(_drain(card, cluster, yes=yes, force=force, timeout_s=timeout.total_seconds()))
+
+
+async def _set_cordon(card: str, cluster: ClusterFlags, *, is_closed: bool) -> None:
+    async with open_cluster(cluster) as (client, _):
+        place = await _find_card(client, card)
+        changed = await _write_cordon(client, place, is_closed=is_closed)
+        word = "cordoned" if is_closed else "uncordoned"
+        sys.stdout.write(f"card {place.uuid} of node {place.node} {word if changed else f'already {word}'}\n")
+
+
+async def _write_cordon(client: KubeClient, place: Place, *, is_closed: bool) -> bool:
+    """Change the node's list of closed cards; tell whether that was necessary."""
+    changed = False
+
+    def change(node: Node) -> dict[str, str | None]:
+        nonlocal changed
+        closed = decode_list(node.annotations.get(NODE_CORDON, ""))
+        if (place.uuid in closed) == is_closed:
+            return {}
+        changed = True
+        left = [*closed, place.uuid] if is_closed else [uuid for uuid in closed if uuid != place.uuid]
+        return {NODE_CORDON: encode_list(left) if left else None}
+
+    await change_annotations(client, NODES, place.node, change)
+    return changed
+
+
+async def _find_card(client: KubeClient, card: str) -> Place:
+    """Find the node of a card.
+
+    Raises CommandError when there is none, or several.
+    """
+    nodes, _ = await client.list_all(NODES)
+    places = [place for node in nodes for place in _cards_of(node) if place.uuid.startswith(card)]
+    exact = [place for place in places if place.uuid == card]
+    found = exact or places
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise CommandError(f"no node has registered a card {card}: see gpuloom cards")
+    names = ", ".join(place.uuid for place in found[:3])
+    raise CommandError(f"{card} is the beginning of {len(found)} cards ({names} ...): give more of it", ExitCode.USAGE)
+
+
+def _cards_of(node: Node) -> Iterator[Place]:
+    """Give the cards that a node registered, of whatever vendor; closed ones that are gone can be opened too."""
+    closed = decode_list(node.annotations.get(NODE_CORDON, ""))
+    uuids = dict.fromkeys(closed)
+    for key, text in node.annotations.items():
+        if key.startswith(_REGISTER[0]) and key.endswith(_REGISTER[1]):
+            try:
+                uuids.update((card.id, None) for card in decode_register(text))
+            except WireError:
+                continue
+    return (Place(node.name, uuid) for uuid in uuids)
+
+
+async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, timeout_s: float) -> None:
+    async with open_cluster(cluster) as (client, _):
+        place = await _find_card(client, card)
+        await _write_cordon(client, place, is_closed=True)
+        sys.stdout.write(f"card {place.uuid} of node {place.node} cordoned\n")
+        pods = await _pods_on(client, place)
+        if not pods:
+            sys.stdout.write("no pod is on it\n")
+            return
+        _check(pods, force=force)
+        if not yes:
+            _confirm(pods, place)
+        with show_work(f"evicting {len(pods)} pods"):
+            await asyncio.gather(*(_evict(client, pod, timeout_s) for pod in pods))
+        sys.stdout.write(f"card {place.uuid} of node {place.node} drained\n")
+
+
+async def _pods_on(client: KubeClient, place: Place) -> list[Pod]:
+    pods, _ = await client.list_all(PODS, field_selector=f"spec.nodeName={place.node}")
+    return [pod for pod in pods if not pod.is_over and _is_on(pod, place.uuid)]
+
+
+def _is_on(pod: Pod, uuid: str) -> bool:
+    for key, text in pod.annotations.items():
+        if key.endswith(_ALLOCATED):
+            try:
+                if any(card_id(share.uuid) == uuid for shares in decode_shares(text) for share in shares):
+                    return True
+            except WireError:
+                continue
+    return False
+
+
+def _check(pods: Sequence[Pod], *, force: bool) -> None:
+    alone = [pod.full_name for pod in pods if not pod.metadata.owner_references]
+    if alone and not force:
+        raise CommandError(f"nothing will make these pods anew: {', '.join(alone)}; evict them with --force")
+
+
+def _confirm(pods: Sequence[Pod], place: Place) -> None:
+    for pod in pods:
+        sys.stderr.write(f"  {pod.full_name}\n")
+    if not sys.stdin.isatty():
+        raise CommandError(f"{len(pods)} pods would be evicted from {place.uuid}: say so with --yes", ExitCode.USAGE)
+    sys.stderr.write(f"Evict these {len(pods)} pods? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise CommandError("nothing evicted; the card stays cordoned (gpuloom uncordon opens it)")
+
+
+async def _evict(client: KubeClient, pod: Pod, timeout_s: float) -> None:
+    """Evict one pod and wait until it is gone."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await _ask_to_leave(client, pod)
+            while await _is_there(client, pod):  # noqa: ASYNC110 - asked of the API server, nothing here tells
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError as error:
+        raise CommandError(f"pod {pod.full_name} is not gone after {timeout_s:g} s: look at its events") from error
+    sys.stdout.write(f"pod {pod.full_name} evicted\n")
+
+
+async def _ask_to_leave(client: KubeClient, pod: Pod) -> None:
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": pod.namespace},
+        "deleteOptions": {"preconditions": {"uid": pod.metadata.uid}},
+    }
+    path = PODS.path(namespace=pod.namespace, name=pod.name, subresource="eviction")
+    while True:
+        try:
+            await client.call("POST", path, f"eviction of Pod {pod.full_name}", body=msgspec.json.encode(body))
+        except NotFoundError:
+            return
+        except TooManyRequestsError:
+            # A PodDisruptionBudget: it may allow it later.
+            await asyncio.sleep(_POLL_S)
+        except ApiError as error:
+            raise CommandError(str(error)) from error
+        else:
+            return
+
+
+async def _is_there(client: KubeClient, pod: Pod) -> bool:
+    try:
+        return (await client.get(PODS, pod.name, namespace=pod.namespace)).metadata.uid == pod.metadata.uid
+    except NotFoundError:
+        return False

@@ -1,0 +1,51 @@
+"""The API server's proxy to services and pods: what is behind them is told by whoever started it.
+
+As in kube-apiserver the caller's Authorization stays here, and the way to a backend is not checked.
+"""
+
+from dataclasses import dataclass, field
+
+import aiohttp
+from aiohttp import web
+
+from gpuloom.local.apiserver.accounts import Account
+from gpuloom.local.apiserver.statuses import ApiStatusError
+
+_KEPT = frozenset({"authorization", "host", "connection", "content-length", "transfer-encoding", "accept-encoding"})
+
+
+@dataclass(slots=True)
+class Proxy:
+    """Backends by what stands in the path: ``services`` or ``pods``, namespace, ``name:port`` without the scheme."""
+
+    _urls: dict[tuple[str, str, str], str] = field(default_factory=dict)
+
+    def add(self, plural: str, namespace: str, name: str, url: str) -> None:
+        """Say where a service or a pod is served, ``name`` with its port."""
+        self._urls[plural, namespace, name] = url
+
+    async def answer(self, request: web.Request, account: Account) -> web.StreamResponse | None:
+        """Pass a request on, None when it is not for a backend; raises ApiStatusError (403, 503)."""
+        match request.path.split("/"):
+            case ["", "api", "v1", "namespaces", namespace, ("services" | "pods") as plural, name, "proxy", *rest]:
+                if not account.allows("get", f"{plural}/proxy", namespace):
+                    message = f'{plural} "{name}" is forbidden: User "{account.name}" cannot get "{plural}/proxy"'
+                    raise ApiStatusError(403, "Forbidden", message)
+                backend = self._urls.get((plural, namespace, name.removeprefix("https:").removeprefix("http:")))
+                if backend is None:
+                    raise ApiStatusError(503, "ServiceUnavailable", f'no endpoints available for service "{name}"')
+                return await _pass_on(request, f"{backend}/{'/'.join(rest)}")
+        return None
+
+
+async def _pass_on(request: web.Request, url: str) -> web.StreamResponse:
+    headers = {key: value for key, value in request.headers.items() if key.lower() not in _KEPT}
+    body = await request.read() or None
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(
+            request.method, url, params=request.query, headers=headers, data=body, ssl=False, allow_redirects=False
+        ) as reply,
+    ):
+        content = await reply.read()
+        return web.Response(body=content, status=reply.status, headers={"Content-Type": reply.headers["Content-Type"]})

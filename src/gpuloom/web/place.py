@@ -1,0 +1,14 @@
+"""Where the pages are found and how they are asked: what they and those who ask have to agree on."""
+
+from typing import Final
+
+API_ROOT: Final = "/api/v1"
+
+SERVICE_LABEL: Final = "gpuloom.io/web"
+"""Label, with the value ``true``, of the Service that leads to the pages of the scheduler in charge."""
+
+SERVICE_PORT: Final = "web"
+"""Name of that Service's port, which speaks HTTPS."""
+
+TOKEN_HEADER: Final = "X-Gpuloom-Token"  # noqa: S105 - the header's name
+"""The API server's proxy keeps Authorization for itself, so the token may come in a header of its own."""

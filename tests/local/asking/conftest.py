@@ -1,0 +1,82 @@
+"""A small cluster with something running and something waiting, asked by the command line as people run it."""
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest_asyncio
+
+from gpuloom.kube.resources import PODS
+from gpuloom.local.cluster import LocalCluster
+from gpuloom.local.description import ClusterDescription, NodeDescription
+from gpuloom.local.manifests import pod_manifest
+from gpuloom.local.waiting import wait_until
+from gpuloom.node.simulated import load_machine
+
+DEADLINE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self):
+        return msgspec.json.decode(self.out)
+
+
+async def run_gpuloom(*tokens: str, kubeconfig: str = "", stdin: str = "", **env: str) -> Said:
+    pipe = asyncio.subprocess.PIPE
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("GPULOOM_", "KUBE"))}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "gpuloom.cli",
+        *tokens,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        env={**clean, "KUBECONFIG": kubeconfig, **env},
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        out, err = await process.communicate(stdin.encode())
+    return Said(process.returncode or 0, out.decode(), err.decode())
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The cluster; ``gpuloom`` runs a command against it as its administrator."""
+
+    cluster: LocalCluster
+
+    async def gpuloom(self, *tokens: str, kubeconfig: str = "", stdin: str = "", **env: str) -> Said:
+        return await run_gpuloom(*tokens, kubeconfig=kubeconfig or str(self.cluster.kubeconfig), stdin=stdin, **env)
+
+
+async def settle(cluster: LocalCluster, *running: str) -> None:
+    def are_running(found) -> bool:
+        return all(
+            (pod := found.get(("default", name))) is not None and pod.status.phase == "Running" for name in running
+        )
+
+    await wait_until(cluster.client, PODS, are_running, timeout_s=30)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage() -> AsyncIterator[Stage]:
+    nodes = (NodeDescription("node-a", load_machine("two-t4")), NodeDescription("node-b", load_machine("four-l4")))
+    with tempfile.TemporaryDirectory(prefix="gpuloom-") as directory:
+        async with LocalCluster(ClusterDescription(nodes), Path(directory)) as cluster:
+            await cluster.wait_until_registered()
+            await cluster.submit(pod_manifest("runs", memory_mib=6000, cores=25))
+            await cluster.submit(pod_manifest("waits", memory_mib=60_000))
+            await settle(cluster, "runs")
+            yield Stage(cluster)

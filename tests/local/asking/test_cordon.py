@@ -1,0 +1,85 @@
+import pytest
+from local.asking.conftest import Stage, settle
+
+from gpuloom.kube.resources import NODES
+from gpuloom.local.manifests import pod_manifest
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+CORDON = "hami.io/device-cordon"
+
+
+async def used_card(stage: Stage):
+    (card,) = (await stage.gpuloom("cards", "--state", "used", "-o", "json")).json()["items"]
+    return card["uuid"]
+
+
+async def idle_cards(stage: Stage) -> list[str]:
+    return [card["uuid"] for card in (await stage.gpuloom("cards", "--state", "idle", "-o", "json")).json()["items"]]
+
+
+async def closed(stage: Stage, node: str) -> str | None:
+    return (await stage.cluster.client.get(NODES, node)).annotations.get(CORDON)
+
+
+async def test_a_closed_card_takes_no_pod_until_it_is_opened(stage: Stage) -> None:
+    card = (await idle_cards(stage))[0]
+    said = await stage.gpuloom("cordon", card[:12])
+    assert (said.code, said.out) == (0, f"card {card} of node node-a cordoned\n")
+    assert await closed(stage, "node-a") == card
+    again = await stage.gpuloom("cordon", card)
+    assert again.out == f"card {card} of node node-a already cordoned\n"
+    assert (await stage.gpuloom("cards", "--state", "cordoned", "-o", "name")).out == f"card/{card}\n"
+    await stage.gpuloom("uncordon", card)
+    assert await closed(stage, "node-a") is None
+
+
+async def test_several_cards_on_one_node_are_kept_apart(stage: Stage) -> None:
+    one, other = (await idle_cards(stage))[-2:]
+    for card in (one, other):
+        await stage.gpuloom("cordon", card)
+    await stage.gpuloom("uncordon", one)
+    assert await closed(stage, "node-b") == other
+    await stage.gpuloom("uncordon", other)
+
+
+async def test_an_unknown_card_changes_nothing(stage: Stage) -> None:
+    said = await stage.gpuloom("cordon", "GPU-unknown")
+    assert (said.code, said.err) == (1, "gpuloom: no node has registered a card GPU-unknown: see gpuloom cards\n")
+
+
+async def test_a_beginning_of_many_cards_is_not_enough(stage: Stage) -> None:
+    said = await stage.gpuloom("cordon", "GPU-")
+    assert said.code == 2
+    assert "is the beginning of 6 cards" in said.err
+
+
+async def test_draining_asks_first(stage: Stage) -> None:
+    card = await used_card(stage)
+    said = await stage.gpuloom("drain-card", card, "--force")
+    assert said.code == 2
+    assert "1 pods would be evicted" in said.err
+    assert said.out.endswith("cordoned\n")
+    await stage.gpuloom("uncordon", card)
+
+
+async def test_pods_that_nothing_makes_anew_need_force(stage: Stage) -> None:
+    card = await used_card(stage)
+    said = await stage.gpuloom("drain-card", card, "--yes")
+    assert (said.code, said.err) == (
+        1,
+        "gpuloom: nothing will make these pods anew: default/runs; evict them with --force\n",
+    )
+    await stage.gpuloom("uncordon", card)
+
+
+async def test_draining_evicts_who_is_on_the_card(stage: Stage) -> None:
+    card = await used_card(stage)
+    said = await stage.gpuloom("drain-card", card, "--yes", "--force")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.splitlines()[1:] == [
+        "pod default/runs evicted",
+        f"card {card} of node node-a drained",
+    ]
+    await stage.gpuloom("uncordon", card)
+    await stage.cluster.submit(pod_manifest("runs", memory_mib=6000, cores=25))
+    await settle(stage.cluster, "runs")

@@ -1,0 +1,145 @@
+import pytest
+from local.asking.conftest import Said, Stage
+
+from gpuloom.local.manifests import pod_manifest
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+POD = """\
+kind: Pod
+metadata: {name: new}
+spec:
+  containers:
+    - name: c
+      resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 6000}}
+"""
+
+
+def rows(said: Said) -> list[list[str]]:
+    assert (said.code, said.err) == (0, ""), said
+    return [line.split() for line in said.out.splitlines()]
+
+
+async def test_top_sums_up_by_model(stage: Stage) -> None:
+    said = await stage.gpuloom("top")
+    assert said.code == 0
+    assert said.out.startswith("6 cards on 2 of 2 nodes: 5 idle\n1 pods have cards, 0 are being bound, 1 wait\n")
+
+
+async def test_top_says_that_no_monitor_tells_what_is_used(stage: Stage) -> None:
+    said = await stage.gpuloom("top", "cards")
+    assert "unknown" in said.out
+    assert said.err.startswith("gpuloom: what is really used is not known: no monitor found")
+
+
+async def test_nodes_and_their_cards_are_listed(stage: Stage) -> None:
+    assert [row[:3] for row in rows(await stage.gpuloom("nodes"))] == [
+        ["NAME", "CARDS", "PODS"],
+        ["node-a", "2", "1"],
+        ["node-b", "4", "0"],
+    ]
+
+
+async def test_one_node_shows_who_is_on_its_cards(stage: Stage) -> None:
+    assert "  default/runs: 6,000 MiB, 25 % of the cores, bound, since" in (await stage.gpuloom("nodes", "node-a")).out
+
+
+@pytest.mark.parametrize(("flags", "count"), [((), 6), (("--state", "used"), 1), (("--node", "node-b"), 4)])
+async def test_cards_can_be_chosen(stage: Stage, flags: tuple[str, ...], count: int) -> None:
+    assert len(rows(await stage.gpuloom("cards", "--no-headers", *flags))) == count
+
+
+async def test_a_card_shows_who_is_on_it(stage: Stage) -> None:
+    (card,) = (await stage.gpuloom("cards", "--state", "used", "-o", "json")).json()["items"]
+    assert "default/runs" in (await stage.gpuloom("cards", card["uuid"])).out
+
+
+async def test_pods_with_cards_are_listed(stage: Stage) -> None:
+    assert rows(await stage.gpuloom("pods", "--no-headers"))[0][:4] == ["default", "runs", "bound", "node-a"]
+
+
+async def test_waiting_pods_say_why(stage: Stage) -> None:
+    (row,) = rows(await stage.gpuloom("pending", "--no-headers"))
+    assert row[:2] == ["default", "waits"]
+    assert "fits on none of 2 nodes: 2 CardInsufficientMemory" in " ".join(row)
+
+
+async def test_a_namespace_without_pods_is_said_to_have_none(stage: Stage) -> None:
+    said = await stage.gpuloom("pending", "-n", "kube-public")
+    assert (said.code, said.out, said.err) == (0, "", "No pod waits for a card.\n")
+
+
+async def test_explain_tells_every_card_with_its_numbers(stage: Stage) -> None:
+    said = await stage.gpuloom("explain", "waits")
+    assert said.out.startswith("pod default/waits fits on none of 2 nodes\n")
+    assert said.out.count("CardInsufficientMemory (asks 60,000 MiB;") == 6
+
+
+async def test_explain_is_the_same_from_the_scheduler_and_from_the_api_servers_objects(stage: Stage) -> None:
+    served = await stage.gpuloom("explain", "waits", "-o", "json")
+    snapshot = await stage.gpuloom("snapshot")
+    recorded = await stage.gpuloom("explain", "waits", "-o", "json", "--from", "-", stdin=snapshot.out)
+    assert served.json() == recorded.json()
+
+
+async def test_the_server_can_be_named(stage: Stage) -> None:
+    url = stage.cluster.pages_url
+    assert (await stage.gpuloom("explain", "pod/waits", "--server", url)).code == 0
+    assert (await stage.gpuloom("explain", "default/waits", GPULOOM_SERVER=url)).code == 0
+
+
+@pytest.mark.parametrize(("output", "begin"), [("yaml", "pod:\n"), ("json", "{\n")])
+async def test_explanations_can_be_read_by_programs(stage: Stage, output: str, begin: str) -> None:
+    assert (await stage.gpuloom("explain", "waits", "-o", output)).out.startswith(begin)
+
+
+async def test_lists_can_be_piped_by_name(stage: Stage) -> None:
+    assert (await stage.gpuloom("pods", "-o", "name")).out == "pod/runs\n"
+
+
+async def test_nothing_is_coloured_in_a_pipe(stage: Stage) -> None:
+    assert "\x1b" not in (await stage.gpuloom("explain", "waits")).out
+
+
+async def test_fits_tells_how_many(stage: Stage) -> None:
+    said = await stage.gpuloom("fits", "-f", "-", stdin=POD)
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith("Pod/new: room for 15 such pods: node-b 12, node-a 3\n")
+
+
+async def test_fits_looks_into_what_makes_pods(stage: Stage) -> None:
+    template = pod_manifest("x", memory_mib=20_000)
+    manifest = {
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 9, "template": {"spec": template["spec"]}},
+    }
+    said = await stage.gpuloom("fits", "-f", "-", stdin=str(manifest))
+    assert said.code == 1
+    assert said.out.startswith("Deployment/web: room for 4 such pods of 9 asked for: node-b 4\n")
+
+
+async def test_fits_creates_nothing(stage: Stage) -> None:
+    await stage.gpuloom("fits", "-f", "-", stdin=POD)
+    assert "new" not in (await stage.gpuloom("pods", "-A")).out
+
+
+async def test_quota_tells_what_is_held(stage: Stage) -> None:
+    assert rows(await stage.gpuloom("quota", "--no-headers"))[0] == [
+        "default",
+        "nvidia.com/gpumem",
+        "6,000",
+        "none",
+        "<none>",
+    ]
+
+
+async def test_it_is_a_plugin_of_kubectl(stage: Stage) -> None:
+    said = await stage.gpuloom("explain", "--help")
+    assert "Tell why a pod goes where it goes, or nowhere." in said.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+async def test_completion_is_printed(stage: Stage, shell: str) -> None:
+    said = await stage.gpuloom("completion", shell)
+    assert "drain-card" in said.out
