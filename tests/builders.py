@@ -13,10 +13,10 @@ from gpuloom.engine.table import NodeCards
 from gpuloom.model.card import Card
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.share import ContainerShares, Share
-from gpuloom.vendors.profile import load_nvidia
+from gpuloom.vendors.catalog import load_default_profiles
 from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
 
-NVIDIA = load_nvidia()
+NVIDIA = next(profile for profile in load_default_profiles() if profile.word == "NVIDIA")
 
 
 def card(uuid: str, **facts: Any) -> Card:
@@ -56,7 +56,7 @@ class Engine:
     """A cluster and its decider: decides, reserves, and lets a test put usage on cards."""
 
     def __init__(self, nodes: Mapping[str, Sequence[Card]], **options: Any) -> None:
-        self.cluster = Cluster(NVIDIA.geometries)
+        self.cluster = Cluster(NVIDIA)
         self.decider = Decider(self.cluster, NVIDIA, Options(**options), select_rules(NVIDIA.fit.checks))
         self.options = Options(**options)
         for node, cards in nodes.items():

@@ -12,7 +12,7 @@ from gpuloom.engine.rules import select_rules
 from gpuloom.engine.table import NodeCards
 from gpuloom.model.card import Card
 from gpuloom.model.share import Share
-from gpuloom.vendors.profile import load_nvidia
+from gpuloom.vendors.catalog import load_default_profiles
 from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
 
 CARD_MIB = 81920
@@ -21,8 +21,8 @@ SHAPES = 16
 
 def fill_state(nodes: int, pods: int) -> Decider:
     """Make a cluster with so many nodes and pods with a share each, and let it decide about some shapes."""
-    profile = load_nvidia()
-    cluster = Cluster(profile.geometries)
+    profile = next(one for one in load_default_profiles() if one.word == "NVIDIA")
+    cluster = Cluster(profile)
     for number in range(nodes):
         cluster.register(_node(number), NodeCards(tuple(_make_card(number, place) for place in range(CARDS_PER_NODE))))
     for number in range(pods):

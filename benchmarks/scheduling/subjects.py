@@ -62,11 +62,11 @@ class Subject:
     @property
     def decider(self) -> Decider:
         """What decides."""
-        return self.parts.state.decider
+        return self.parts.state.judge.deciders["NVIDIA"]
 
     def read_demand(self, pod: Json) -> Demand:
         """Read what a pod asks for."""
-        return self.parts.state.read_demand(msgspec.convert(pod, Pod))
+        return self.parts.state.read_demands(msgspec.convert(pod, Pod))["NVIDIA"]
 
     def decide(self, demand: Demand, candidates: Candidates) -> str | None:
         """Decide and reserve: the measured part of a call. Returns the node."""

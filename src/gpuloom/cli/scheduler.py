@@ -34,6 +34,7 @@ def run_scheduler(
     record: Path | None = None,
     device_config_file: Path | None = None,
     web_bind: str = "",
+    vendor_dir: Path | None = None,
     flags: Annotated[SchedulerFlags, Parameter(name="*")] = SchedulerFlags(),  # noqa: B008 - frozen
 ) -> None:
     """Serve webhook, filter and bind to kube-scheduler.
@@ -51,12 +52,14 @@ def run_scheduler(
     web_bind:
         Address of the pages and of their API, host:port, empty for none. Beyond the loopback interface it needs
         a certificate.
+    vendor_dir:
+        Folder with profiles of more vendors, or of shipped ones in their place (*.toml).
 
     """
     configure_logs(log_format, level=logging.DEBUG if flags.debug else logging.INFO)
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
-        settings = make_settings(flags, os.environ, device_config_file)
+        settings = make_settings(flags, os.environ, device_config_file, vendor_dir)
     except (SettingsError, ProfileError) as error:
         raise CommandError(str(error)) from error
     run_until_signal(_serve(settings, kubeconfig, record, web_bind), failures=(ServerError,))

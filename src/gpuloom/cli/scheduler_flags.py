@@ -7,12 +7,17 @@ from pathlib import Path
 from gpuloom.cli.outcomes import CommandError
 from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.vendors.catalog import add_families, default_profiles, load_shipped
 from gpuloom.vendors.device_config import apply_device_config
-from gpuloom.vendors.profile import Profile, load_nvidia
+from gpuloom.vendors.profile import Profile
+from gpuloom.vendors.profilefile import Family, read_family
 
 
 def make_settings(
-    flags: SchedulerFlags, environment: Mapping[str, str], device_config_file: Path | None = None
+    flags: SchedulerFlags,
+    environment: Mapping[str, str],
+    device_config_file: Path | None = None,
+    vendor_dir: Path | None = None,
 ) -> SchedulerSettings:
     """Make settings of flags.
 
@@ -22,19 +27,33 @@ def make_settings(
     return SchedulerSettings.of_flags(
         flags,
         host_name=environment.get("HOSTNAME") or socket.gethostname(),
-        profile=_load_profile(device_config_file),
+        profiles=load_profiles(device_config_file, vendor_dir),
     )
 
 
-def _load_profile(file: Path | None) -> Profile:
-    profile = load_nvidia()
-    if file is None:
-        return profile
+def load_profiles(device_config_file: Path | None, vendor_dir: Path | None) -> tuple[Profile, ...]:
+    """Read the profiles of all vendors: the shipped ones, a user's own, and what a device configuration changes.
+
+    Raises CommandError or ProfileError that names the file.
+    """
+    families = add_families(load_shipped(), _read_own(vendor_dir) if vendor_dir else ())
+    if device_config_file is None:
+        return tuple(default_profiles(families))
+    text = _read("--device-config-file", device_config_file)
+    return tuple(apply_device_config(families, text, str(device_config_file)))
+
+
+def _read_own(folder: Path) -> list[Family]:
+    if not folder.is_dir():
+        raise CommandError(f"--vendor-dir {folder}: there is no such folder")
+    return [read_family(_read("--vendor-dir", file), str(file)) for file in sorted(folder.glob("*.toml"))]
+
+
+def _read(flag: str, file: Path) -> bytes:
     try:
-        text = file.read_bytes()
+        return file.read_bytes()
     except OSError as error:
-        raise CommandError(f"--device-config-file {file}: {error.strerror}") from error
-    return apply_device_config(profile, text, str(file))
+        raise CommandError(f"{flag} {file}: {error.strerror}") from error
 
 
 def _check_files(flags: SchedulerFlags) -> None:

@@ -1,8 +1,13 @@
-"""What a decision writes on its pod, and reading it back (wire protocol 3.1, scheduler 4.2 step 9)."""
+"""What a decision writes on its pod, and reading it back (wire protocol 3.1, scheduler 4.2 step 9, vendors 1.7)."""
 
-from gpuloom.engine.ledger import Reservation
+from collections.abc import Iterable, Mapping
+
+from gpuloom.engine.demand import read_tenancy
+from gpuloom.engine.ledger import NOBODY_ELSE, Reservation
 from gpuloom.model.mig import MigAllocation
-from gpuloom.model.share import PodShares
+from gpuloom.model.share import NO_TENANCY, PodShares, Share, Tenancy
+from gpuloom.vendors.decided import Decided
+from gpuloom.vendors.hooks import ANNOTATE, RECALL
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import VGPU_NODE, VGPU_TIME
@@ -11,20 +16,31 @@ from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import decode_shares, encode_shares
 
 _LONGEST_TIME = 18
+_NANOSECONDS = 10**9
 
 
-def write_decision(reservation: Reservation, profile: Profile) -> dict[str, str | None]:
+def write_decision(reservation: Reservation, catalog: Iterable[Profile]) -> dict[str, str | None]:
     """Return the annotations of a decision; None is one that must vanish."""
-    write = profile.write
-    shares = encode_shares(reservation.shares[profile.word])
     annotations: dict[str, str | None] = {
         VGPU_NODE: reservation.node,
         VGPU_TIME: str(reservation.decided_at),
-        write.to_allocate: shares,
-        write.allocated: shares,
     }
-    if write.instances:
-        annotations[write.instances] = encode_mig_allocations(reservation.instances) if reservation.instances else None
+    for profile in catalog:
+        write = profile.write
+        if profile.word in reservation.shares:
+            shares = encode_shares(reservation.shares[profile.word])
+            keys = (write.to_allocate, write.allocated)
+            annotations |= {key: shares for key in keys if key}
+            if write.instances:
+                instances = reservation.instances
+                annotations[write.instances] = encode_mig_allocations(instances) if instances else None
+    # Numbers make times of decisions of one second different, in order.
+    time_ns = reservation.decided_at * _NANOSECONDS + reservation.number
+    times = {"{time_s}": str(reservation.decided_at), "{time_ns}": str(time_ns)}
+    for key, value in reservation.extras.items():
+        for mark, time in times.items():
+            value = value.replace(mark, time)  # noqa: PLW2901 - the same text with its times
+        annotations[key] = value
     return annotations
 
 
@@ -34,18 +50,62 @@ def read_decided_at(pod: Pod) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_TIME else 0
 
 
-def read_shares(pod: Pod, profile: Profile) -> PodShares:
-    """Read what a pod's annotations say it was given.
+def annotate(decided: Decided, profile: Profile) -> dict[str, str]:
+    """Return what else is written for one vendor; the times are filled in when it is written."""
+    filled = _fill_templates(decided, profile)
+    hook = ANNOTATE.get(profile.write.annotate)
+    return filled | (hook(decided, profile) if hook else {})
 
-    Raises WireError when they cannot be read.
+
+def _fill_templates(decided: Decided, profile: Profile) -> dict[str, str]:
+    first = next((shares for shares in decided.shares if shares), ())
+    if not first or not profile.write.extra:
+        return {}
+    factor = max(profile.request.memory_factor, 1)
+    indexes = decided.indexes(first)
+    values = {
+        "{node}": decided.node,
+        "{index}": str(indexes[0]),
+        "{indexes}": ",".join(map(str, indexes)),
+        "{cores}": str(first[0].cores),
+        "{memory_units}": str(first[0].memory_mib // factor),
+    }
+    return {key: _fill(template, values) for key, template in profile.write.extra.items()}
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    for mark, value in values.items():
+        template = template.replace(mark, value)
+    return template
+
+
+def read_shares(pod: Pod, catalog: Iterable[Profile]) -> PodShares:
+    """Read what a pod's annotations say it was given, of every vendor.
+
+    Raises WireError when any of it cannot be read: then nothing of the pod counts.
     """
-    text = pod.annotations.get(profile.write.allocated)
-    return {} if text is None else {profile.word: decode_shares(text)}
+    found: dict[str, tuple[tuple[Share, ...], ...]] = {}
+    for profile in catalog:
+        text = pod.annotations.get(profile.write.allocated)
+        if text is not None:
+            found[profile.word] = decode_shares(text)
+            if recall := RECALL.get(profile.write.recall):
+                names = tuple(container.name for container in pod.all_containers)
+                found[profile.word] = recall(found[profile.word], names, pod.annotations)
+    return found
 
 
-def read_instances(pod: Pod, profile: Profile) -> tuple[MigAllocation, ...]:
+def read_tenancies(pod: Pod, catalog: Iterable[Profile]) -> Mapping[str, Tenancy]:
+    """Read with whom a pod shares cards, of every vendor that cares."""
+    caring = (profile for profile in catalog if profile.select.app_class or profile.select.policy)
+    found = {profile.word: read_tenancy(pod.annotations, profile.select) for profile in caring}
+    return {word: tenancy for word, tenancy in found.items() if tenancy != NO_TENANCY} or NOBODY_ELSE
+
+
+def read_instances(pod: Pod, catalog: Iterable[Profile]) -> tuple[MigAllocation, ...]:
     """Read which parts of divided cards a pod was given; a list that is broken counts as missing, as in HAMi."""
+    keys = [profile.write.instances for profile in catalog if profile.write.instances]
     try:
-        return decode_mig_allocations(pod.annotations.get(profile.write.instances, ""))
+        return tuple(one for key in keys for one in decode_mig_allocations(pod.annotations.get(key, "")))
     except WireError:
         return ()

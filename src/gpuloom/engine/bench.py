@@ -1,12 +1,14 @@
 """The cards of one node, to try a pod on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from gpuloom.engine.partitions import Partition
+from gpuloom.model.card import Card
 from gpuloom.model.cards import Cards
+from gpuloom.model.nodecards import Facts
 from gpuloom.wire.pairscores import PairScores
 
 
@@ -18,12 +20,20 @@ class Bench:
     uuids: Sequence[str]
     partitions: dict[int, Partition]
     pair_scores: PairScores
+    facts: Facts = field(default_factory=dict)
+    registered: Sequence[Card] = ()
+
+    def model_of(self, row: int) -> str:
+        """Return the model of a card."""
+        return self.registered[row].model
 
     def frozen(self) -> "Bench":
         """Return a bench that later changes of the table do not show in."""
         every = np.arange(len(self.cards))
-        return Bench(self.cards.rows(every), self.uuids, self.partitions, self.pair_scores)
+        return Bench(self.cards.rows(every), self.uuids, self.partitions, self.pair_scores, self.facts, self.registered)
 
     def copy(self) -> "Bench":
         """Return a bench whose usage may change without touching this one."""
-        return Bench(self.cards.scratch(), self.uuids, dict(self.partitions), self.pair_scores)
+        return Bench(
+            self.cards.scratch(), self.uuids, dict(self.partitions), self.pair_scores, self.facts, self.registered
+        )

@@ -6,23 +6,29 @@ from gpuloom.engine.division import divide
 from gpuloom.engine.ledger import CardKey, Ledger, Reservation
 from gpuloom.engine.quota import QuotaBook
 from gpuloom.engine.table import CardTable, NodeCards
+from gpuloom.engine.tenants import count_tenants, expect_policies
 from gpuloom.model.mig import MIG_MODE
-from gpuloom.vendors.profile import Geometries
+from gpuloom.vendors.profile import Profile
 
 
 class Cluster:
-    """Registered cards, reservations and quotas, kept together so that the table is right after every change.
+    """One vendor's registered cards, reservations and quotas, kept together so that the table is always right.
 
-    geometries: how cards without published profiles can be divided
+    profile: the vendor, which says how cards without published profiles can be divided, and who may share a card
+    ledger, quotas: those of all vendors, where this is one of several (:mod:`gpuloom.engine.fleet`)
     """
 
-    def __init__(self, geometries: Geometries = ()) -> None:
-        self.table = CardTable()
-        self.quotas = QuotaBook()
-        self._ledger = Ledger()
-        self._geometries = geometries
+    def __init__(
+        self, profile: Profile | None = None, ledger: Ledger | None = None, quotas: QuotaBook | None = None
+    ) -> None:
+        self.table = CardTable(cap_cores=profile is not None and profile.score.cap_cores)
+        self.quotas = quotas or QuotaBook()
+        self._ledger = Ledger() if ledger is None else ledger
+        self._profile = profile
         # Nodes that have, or whose pods claim, parts of cards: only there does it matter which parts are in use.
         self._divided: set[str] = set()
+        # Policies by which cards will share out their cores, until their node shows them: by node, then card.
+        self._pending: dict[str, dict[str, str]] = {}
 
     @property
     def ledger(self) -> Ledger:
@@ -33,12 +39,13 @@ class Cluster:
         """Set the cards of a node, none to remove it; tell whether that changed anything."""
         if registered == (self.table.registered(node) or NodeCards(())):
             return False
+        self._see_policies(node, registered)
         if registered.cards:
             if any(card.mode == MIG_MODE for card in registered.cards):
                 self._divided.add(node)
             self.table.register(node, registered)
-            if node in self._divided or self._ledger.has_any(node):
-                self._write(node, (card.id for card in registered.cards))
+            if node in self._divided or node in self._pending or self._ledger.has_any(node):
+                self.write(node, (card.id for card in registered.cards))
         else:
             self.table.remove(node)
         return True
@@ -46,10 +53,31 @@ class Cluster:
     def assume(self, reservation: Reservation) -> Reservation:
         """Reserve; the next decision sees it. Returns the reservation with its number."""
         entered, touched = self._ledger.assume(reservation)
-        if entered.names_parts:
-            self._divided.add(entered.node)
+        self.note_parts(entered)
         self._refresh(touched)
         return entered
+
+    def note_parts(self, reservation: Reservation) -> None:
+        """Remember where parts of cards are in use, and which policies cards will have."""
+        if reservation.names_parts:
+            self._divided.add(reservation.node)
+        registered = self.table.registered(reservation.node) if self._has_tenants else None
+        if registered is not None and self._profile is not None:
+            shown = {card.id: card.policy for card in registered.cards}
+            pending = self._pending.setdefault(reservation.node, {})
+            expected = expect_policies(reservation, self._profile.word)
+            pending.update((uuid, policy) for uuid, policy in expected if shown.get(uuid, policy) != policy)
+
+    def _see_policies(self, node: str, registered: NodeCards) -> None:
+        """Forget the policies that a node shows now."""
+        pending = self._pending.get(node, {})
+        for card in registered.cards:
+            if pending.get(card.id) == card.policy:
+                del pending[card.id]
+
+    @property
+    def _has_tenants(self) -> bool:
+        return self._profile is not None and bool(self._profile.select.policy or self._profile.select.app_class)
 
     def confirm(self, uid: str) -> None:
         """Note that a pod is bound where it was reserved."""
@@ -69,17 +97,27 @@ class Cluster:
         return True
 
     def _refresh(self, touched: Iterable[CardKey]) -> None:
-        by_node: dict[str, list[str]] = {}
-        for node, uuid in touched:
-            by_node.setdefault(node, []).append(uuid)
-        for node, uuids in by_node.items():
-            self._write(node, uuids)
+        for node, uuids in group_by_node(touched).items():
+            self.write(node, uuids)
 
-    def _write(self, node: str, uuids: Iterable[str]) -> None:
+    def write(self, node: str, uuids: Iterable[str]) -> None:
+        """Bring some cards of a node up to date with what is held of them."""
         registered = self.table.registered(node)
         if registered is None:
             return
         self.table.write_usage(node, {uuid: self._ledger.usage((node, uuid)) for uuid in uuids})
         if node in self._divided:
-            division = divide(registered.cards, self._geometries, self._ledger.on_node(node))
+            geometries = self._profile.geometries if self._profile else ()
+            division = divide(registered.cards, geometries, self._ledger.on_node(node))
             self.table.write_partitions(node, division.partitions, division.faulty)
+        if self._profile is not None and self._has_tenants:
+            tenants = count_tenants(self._ledger.on_node(node), self._profile.word)
+            self.table.write_tenants(node, tenants, self._pending.get(node, {}))
+
+
+def group_by_node(touched: Iterable[CardKey]) -> dict[str, list[str]]:
+    """Return card ids by node."""
+    by_node: dict[str, list[str]] = {}
+    for node, uuid in touched:
+        by_node.setdefault(node, []).append(uuid)
+    return by_node

@@ -5,7 +5,7 @@ do not; cards are chosen only on nodes that are left, best node first. What is n
 all other candidates of a pod with several containers, is found out afterwards, from the table as it was.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,14 +14,16 @@ from gpuloom.engine.bench import Bench
 from gpuloom.engine.candidates import Candidates, find_best, look_up
 from gpuloom.engine.cluster import Cluster
 from gpuloom.engine.demand import Demand
-from gpuloom.engine.need import make_want
+from gpuloom.engine.family import Family, make_family
+from gpuloom.engine.hooked import HookedVerdicts
+from gpuloom.engine.need import Particular, make_want
 from gpuloom.engine.options import Options
 from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING, Container, Placement, Placer
 from gpuloom.engine.policies import SPREAD
 from gpuloom.engine.ranking import UNFIT, Ranking
 from gpuloom.engine.rules import RuleOrder
 from gpuloom.engine.scores import Scores
-from gpuloom.engine.table import CardTable, NodeCards, Snapshot
+from gpuloom.engine.table import CardTable, Snapshot
 from gpuloom.engine.trials import Trials, kind_of
 from gpuloom.engine.verdicts import Shape, VerdictMemory, Verdicts
 from gpuloom.model.cards import UNDIVIDED, Flags, Ints
@@ -77,8 +79,10 @@ class Decider:
     options: Options
     rules: RuleOrder
     memory: VerdictMemory = field(init=False)
+    family: Family = field(init=False)
 
     def __post_init__(self) -> None:
+        self.family = make_family(self.profile, self.options, self.rules)
         self.memory = self._fresh_memory()
 
     def look_up(self, names: Sequence[str]) -> Candidates:
@@ -93,31 +97,35 @@ class Decider:
         ``headroom`` is what the quota leaves, for questions of the kind "what if"; otherwise it is as it is.
         Raises ValueError when the demand asks for no card: such a pod needs no decision.
         """
-        headroom = self._headroom(demand) if headroom is None else headroom
+        headroom = self.headroom(demand) if headroom is None else headroom
         return _Query(self, self.cluster.table, self.memory, demand, headroom).answer(candidates, explain=explain)
 
-    def decide_among(self, demand: Demand, names: NodeNames) -> Decision:
+    def decide_among(self, demand: Demand, names: NodeNames, headroom: Headroom | None = None) -> Decision:
         """Choose as :meth:`decide` does, among nodes as a call names them; large lists are not read before the answer.
 
         Raises ValueError when the demand asks for no card.
         """
-        query = _Query(self, self.cluster.table, self.memory, demand, self._headroom(demand))
+        headroom = self.headroom(demand) if headroom is None else headroom
+        query = _Query(self, self.cluster.table, self.memory, demand, headroom)
         decision = query.search(names) if names.is_searchable else None
         return query.answer(self.look_up(names.all()), explain=False) if decision is None else decision
 
-    def simulate(self, demand: Demand, nodes: Mapping[str, NodeCards]) -> Decision:
-        """Decide as if these were the nodes and nothing on them were used; quotas count as they are (4.8)."""
-        imagined = Cluster(self.profile.geometries)
-        for name, registered in nodes.items():
-            imagined.register(name, registered)
-        query = _Query(self, imagined.table, self._fresh_memory(), demand, self._headroom(demand))
-        return query.answer(look_up(imagined.table, tuple(nodes)), explain=True)
-
     def _fresh_memory(self) -> VerdictMemory:
-        return VerdictMemory(self.rules, self.options.device_score_slots)
+        make = HookedVerdicts if self.family.is_hooked else Verdicts
+        return VerdictMemory(self.family, self.options.device_score_slots, make)
 
-    def _headroom(self, demand: Demand) -> Headroom:
+    def particular(self, bench: Bench) -> Particular | None:
+        """Return what the vendor does otherwise on one node, None for nothing."""
+        share = self.profile.share
+        if not self.family.is_hooked and share.memory_mib < 0 and share.cores < 0:
+            return None
+        return Particular(self.family, (bench.facts,), None, self.cluster.table.number)
+
+    def headroom(self, demand: Demand) -> Headroom:
+        """Return what the quotas of a pod's namespace leave of this vendor's cards."""
         if not self.cluster.quotas.limits(demand.namespace):
+            return UNBOUNDED
+        if self.options.quota_in_fit == "hami" and not self.profile.fit.hami_quota:
             return UNBOUNDED
         used = self.cluster.ledger.namespace_usage(demand.namespace, self.profile.word)
         return self.cluster.quotas.headroom(demand.namespace, self.profile, used)
@@ -175,7 +183,7 @@ class _Query:
         """Whether the column alone tells which nodes fit: one request, and nothing that depends on several cards."""
         if sum(container.request is not None for container in self.demand.containers) > 1:
             return False
-        if request.cards == 1:
+        if request.cards == 1 or self.decider.family.is_hooked:
             return True
         return not (self.demand.choice.numa_bind or is_tight or self.table.partitions)
 
@@ -189,8 +197,30 @@ class _Query:
             self._settle(decision, best, self._place_plain(best, verdicts))
         return decision
 
+    def _choose_scored(self, candidates: Candidates, refused: Flags) -> Decision:
+        """Place the pod on every node: what its cards there are worth decides as well."""
+        ranks = np.full(len(candidates.known), UNFIT, np.float32)
+        placed: dict[int, Placement] = {}
+        refusals: dict[str, Refusal] = {}
+        scores = self.table.node_scores
+        for at in np.flatnonzero(~refused).tolist():
+            position = int(candidates.known[at])
+            answer = self._place(self.table.bench(position))
+            if isinstance(answer, Refusal):
+                refusals[self.table.names[position]] = answer
+            else:
+                placed[position] = answer
+                score = np.float32(scores[position] + answer.extra)
+                ranks[at] = -score if self._is_spread else score
+        decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), refusals)
+        if (best := decision.fitting.best()) is not None:
+            self._settle(decision, best, placed[best])
+        return decision
+
     def _choose_walking(self, candidates: Candidates, refused: Flags) -> Decision:
         """Place the pod on one node after another, best first, until one takes it; the others come later."""
+        if self.decider.family.score is not None:
+            return self._choose_scored(candidates, refused)
         scores = self.table.node_scores[candidates.known]
         ranks = np.where(refused, UNFIT, -scores if self._is_spread else scores)
         decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), {})
@@ -273,7 +303,8 @@ class _Query:
     def _recall(self, request: Request, *, is_tight: bool) -> Verdicts:
         headroom = self._headroom_of_a_card(request) if is_tight else UNBOUNDED
         mutex = self.demand.choice.card_policy.mutex
-        shape = Shape(request, self.demand.selection, mutex, headroom, self._is_spread)
+        choice = self.demand.choice if self.decider.family.is_hooked else None
+        shape = Shape(request, self.demand.selection, mutex, headroom, self._is_spread, choice)
         if not is_tight:
             return self.memory.recall(self.table, shape)
         # What a quota leaves changes with every pod of its namespace: not worth remembering.
@@ -281,7 +312,8 @@ class _Query:
 
     def _headroom_of_a_card(self, request: Request) -> Headroom:
         """What the quota leaves for one card, nothing being collected yet; with topology all cards count at once."""
-        if not self.demand.choice.card_policy.topology:
+        linked = self.demand.choice.card_policy.topology and self.decider.profile.fit.topology
+        if not linked and not self.decider.family.is_hooked:
             return self.headroom
         return Headroom(self.headroom.memory_mib // request.cards, self.headroom.cores // request.cards)
 
@@ -289,7 +321,7 @@ class _Query:
         """Nodes that the column alone refuses, by position among the candidates."""
         fitting = verdicts.fitting[known]
         refused = fitting == 0
-        if request.cards > 1 and not (self.demand.choice.numa_bind or is_tight):
+        if request.cards > 1 and not (self.demand.choice.numa_bind or is_tight or self.decider.family.is_hooked):
             refused |= (fitting < request.cards) & ~self._may_serve_twice(known)
         return refused
 
@@ -304,7 +336,8 @@ class _Query:
     def _place_plain(self, position: int, verdicts: Verdicts) -> Placement | Refusal:
         """Place the pod on a node of which the column tells that it fits."""
         rows = self.table.rows_of(position)
-        if self.demand.choice.card_policy.topology or self.table.has_divided(rows):
+        linked = self.demand.choice.card_policy.topology and self.decider.profile.fit.topology
+        if linked or self.decider.family.is_hooked or self.table.has_divided(rows):
             return self._place(self.table.bench(position))
         cards, wants = self.table.cards_of(position), verdicts.wants(position, rows)
         verdict = verdicts.column[rows].tolist()
@@ -314,17 +347,16 @@ class _Query:
     def _place(self, bench: Bench) -> Placement | Refusal:
         """Try the pod on one node."""
         containers = [
-            Container(asked.phase, self._ask(bench, asked.request) if asked.request else None)
+            Container(asked.phase, asked.request, self._ask(bench, asked.request) if asked.request else None)
             for asked in self.demand.containers
         ]
         return self._make_placer().place(bench, containers)
 
     def _make_placer(self) -> Placer:
         return Placer(
-            vendor=self.decider.profile.word,
-            rules=self.decider.rules,
+            family=self.decider.family,
             choice=self.demand.choice,
-            takes_instances=self.demand.selection.takes_instances,
+            selection=self.demand.selection,
             headroom=self.headroom,
         )
 
@@ -338,6 +370,7 @@ class _Query:
             mutex=self.demand.choice.card_policy.mutex,
             headroom=UNBOUNDED,
             score_slots=self.memory.score_slots,
+            particular=self.decider.particular(bench),
         )
 
 

@@ -10,13 +10,15 @@ import msgspec
 from gpuloom.engine.options import Options
 from gpuloom.engine.policies import CardPolicy, Weights, read_card_policy, read_weights
 from gpuloom.model.mig import MIG_MODE
-from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
+from gpuloom.model.request import Request
+from gpuloom.model.share import Tenancy
+from gpuloom.vendors.catalog import Catalog
+from gpuloom.vendors.hooks import read_request
 from gpuloom.vendors.profile import Profile, SelectKeys
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import CARD_POLICY, NODE_POLICY, WEIGHTS
-from gpuloom.wire.objects import Container, Pod, Quantity
-from gpuloom.wire.quantity import decode_strict_integer
-from gpuloom.wire.words import INT32_MAX, decode_bool
+from gpuloom.wire.objects import Pod
+from gpuloom.wire.words import decode_bool
 
 
 class Phase(Enum):
@@ -40,7 +42,7 @@ class Selection(msgspec.Struct, frozen=True, gc=False):
     """The cards that a pod's own annotations accept, as written (scheduler 6.2).
 
     None where the pod does not care. A list that names nothing, such as ``","``, accepts nothing. The mode must contain
-    the card's mode.
+    the card's mode. ``tenancy`` says with whom the pod shares cards, ``link_aware`` whether links count in the score.
     """
 
     use_types: tuple[str, ...] | None = None
@@ -48,6 +50,8 @@ class Selection(msgspec.Struct, frozen=True, gc=False):
     use_uuids: tuple[str, ...] | None = None
     nouse_uuids: tuple[str, ...] = ()
     mode: str | None = None
+    tenancy: Tenancy = Tenancy()
+    link_aware: bool | None = None
 
     @property
     def names_uuids(self) -> bool:
@@ -100,9 +104,28 @@ class Demand:
         return tuple(container.phase for container in self.containers)
 
 
-def asks_for_cards(pod: Pod, profile: Profile) -> bool:
-    """Tell whether any container of a pod asks for a card."""
-    return any(read_request(container, profile) is not None for container in pod.all_containers)
+Demands = Mapping[str, Demand]
+"""What a pod asks for, by the word of each vendor that it asks, in ascending order."""
+
+
+def asks_for_cards(pod: Pod, catalog: Catalog) -> bool:
+    """Tell whether any container of a pod asks for a card of any vendor."""
+    return any(asks_vendor(pod, profile) for profile in catalog.concerned(pod.all_containers))
+
+
+def asks_vendor(pod: Pod, profile: Profile) -> bool:
+    """Tell whether any container of a pod asks for a card of one vendor."""
+    annotations = pod.annotations
+    return any(read_request(container, annotations, profile) is not None for container in pod.all_containers)
+
+
+def read_demands(pod: Pod, catalog: Catalog, options: Options) -> Demands:
+    """Read what a pod asks of every vendor; vendors of which it asks nothing are left out.
+
+    Raises PolicyError when a pod that asks for cards has weights that cannot be read.
+    """
+    concerned = catalog.concerned(pod.all_containers)
+    return {profile.word: read_demand(pod, profile, options) for profile in concerned if asks_vendor(pod, profile)}
 
 
 def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
@@ -111,7 +134,7 @@ def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
     Raises PolicyError when a pod that asks for cards has weights that cannot be read.
     """
     containers = tuple(
-        ContainerDemand(container.name, phase, read_request(container, profile))
+        ContainerDemand(container.name, phase, read_request(container, pod.annotations, profile))
         for container, phase in zip(pod.all_containers, read_phases(pod), strict=True)
     )
     asks = any(container.request for container in containers)
@@ -156,67 +179,26 @@ def _regular(count: int) -> tuple[Phase, ...]:
     return (Phase.REGULAR,) * count
 
 
-def read_request(container: Container, profile: Profile) -> Request | None:
-    """Read what one container asks for, None when it asks for no card or in a way that cannot be used."""
-    names, defaults = profile.resources, profile.request
-    cards = _read_integer(container, names.count)
-    if cards is None or not 0 < cards <= INT32_MAX:
-        return None
-    memory_mib = _read_memory_mib(container, profile)
-    cores = _read_integer(container, names.cores)
-    if cores is None:
-        cores = defaults.default_cores
-    if memory_mib is None or not 0 <= cores <= INT32_MAX:
-        return None
-    percentage = _read_percentage(container, names.memory_percentage)
-    if percentage == PERCENTAGE_NOT_SET and not memory_mib:
-        if defaults.default_memory_mib:
-            memory_mib = defaults.default_memory_mib
-        else:
-            percentage = 100
-    return Request(vendor=profile.word, cards=cards, memory_mib=memory_mib, memory_percentage=percentage, cores=cores)
-
-
-def find_quantity(container: Container, name: str) -> Quantity | None:
-    """Return what a container says about a resource, in limits or else in requests."""
-    if not name:
-        return None
-    return container.limits.get(name, container.requests.get(name))
-
-
-def _read_integer(container: Container, name: str) -> int | None:
-    quantity = find_quantity(container, name)
-    return None if quantity is None else decode_strict_integer(quantity)
-
-
-def _read_memory_mib(container: Container, profile: Profile) -> int | None:
-    """0 when no memory is named, None when what is named cannot be used."""
-    quantity = find_quantity(container, profile.resources.memory)
-    if quantity is None:
-        return 0
-    factor = max(profile.request.memory_factor, 1)
-    value = decode_strict_integer(quantity)
-    if value is None or not 0 <= value <= INT32_MAX // factor:
-        return None
-    return value * factor
-
-
-def _read_percentage(container: Container, name: str) -> int:
-    value = _read_integer(container, name)
-    if value is None or value <= 0:
-        return PERCENTAGE_NOT_SET
-    return min(value, 100)
-
-
 def _read_selection(annotations: Mapping[str, str], keys: SelectKeys) -> Selection:
-    use_types = _read_list(annotations, keys.use_type)
+    use_types = _read_list(annotations, keys.types.use) if keys.types else None
+    nouse_types = _read_list(annotations, keys.types.nouse) if keys.types else None
+    wanted = [found for pair in keys.uuids if (found := _read_list(annotations, pair.use)) is not None]
+    unwanted = [uuid for pair in keys.uuids for uuid in _read_list(annotations, pair.nouse) or ()]
     return Selection(
         use_types=None if use_types is None else _lower(use_types),
-        nouse_types=_lower(_read_list(annotations, keys.nouse_type) or ()),
-        use_uuids=_read_list(annotations, keys.use_uuid),
-        nouse_uuids=_read_list(annotations, keys.nouse_uuid) or (),
-        mode=annotations.get(keys.mode),
+        nouse_types=_lower(nouse_types or ()),
+        # Every list that is there must name the card.
+        use_uuids=tuple(uuid for uuid in wanted[0] if all(uuid in other for other in wanted)) if wanted else None,
+        nouse_uuids=tuple(unwanted),
+        mode=annotations.get(keys.mode) if keys.mode else None,
+        tenancy=read_tenancy(annotations, keys),
+        link_aware=_read_flag(annotations[keys.link_aware]) if keys.link_aware in annotations else None,
     )
+
+
+def read_tenancy(annotations: Mapping[str, str], keys: SelectKeys) -> Tenancy:
+    """Read with whom a pod shares cards."""
+    return Tenancy(annotations.get(keys.app_class, ""), annotations.get(keys.policy, ""))
 
 
 def _read_list(annotations: Mapping[str, str], key: str) -> tuple[str, ...] | None:

@@ -1,24 +1,34 @@
 """Whether exactly these shares still fit: for decisions that were made elsewhere (binding 2 step 1)."""
 
-from gpuloom.engine.ledger import Reservation, sum_by_card
+from gpuloom.engine.fleet import Fleet
+from gpuloom.engine.ledger import Reservation, card_id
 from gpuloom.engine.table import CardTable
+from gpuloom.engine.usage import Usage
 from gpuloom.model.cards import UNDIVIDED
 
 
-def fits_exactly(table: CardTable, reservation: Reservation) -> bool:
+def fits_exactly(fleet: Fleet, reservation: Reservation) -> bool:
     """Tell whether a pod's shares fit on the very cards they name: whole, healthy cards of that node.
 
     Parts of divided cards are never taken over: the pod is to be filtered again.
     """
-    held = sum_by_card(reservation, reservation.usage_by_vendor())
-    rows = {key: table.row(*key) for key in held}
-    cards = table.cards
-    return bool(held) and all(
+    by_vendor = reservation.usage_by_vendor()
+    if not any(by_vendor.values()) or any(fleet.catalog.find(word) is None for word in by_vendor):
+        return False
+    return all(
+        _fits(fleet[word].table, reservation.node, uuid, usage)
+        for word, usages in by_vendor.items()
+        for uuid, usage in usages.items()
+    )
+
+
+def _fits(table: CardTable, node: str, uuid: str, usage: Usage) -> bool:
+    row, cards = table.row(node, card_id(uuid)), table.cards
+    return bool(
         row is not None
         and cards.healthy[row] != 0
         and cards.division[row] == UNDIVIDED
-        and cards.used_slots[row] + held[key].slots <= cards.count[row]
-        and cards.used_memory_mib[row] + held[key].memory_mib <= cards.total_memory_mib[row]
-        and cards.used_cores[row] + held[key].cores <= cards.total_cores[row]
-        for key, row in rows.items()
+        and cards.used_slots[row] + usage.slots <= cards.count[row]
+        and cards.used_memory_mib[row] + usage.memory_mib <= cards.total_memory_mib[row]
+        and cards.used_cores[row] + usage.cores <= cards.total_cores[row]
     )

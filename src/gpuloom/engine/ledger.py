@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from itertools import chain, count
+from types import MappingProxyType
 
 import msgspec
 from msgspec.structs import replace
@@ -24,7 +25,7 @@ from msgspec.structs import replace
 from gpuloom.engine.demand import Phase
 from gpuloom.engine.usage import NOTHING, Usage, collapse
 from gpuloom.model.mig import MigAllocation
-from gpuloom.model.share import PodShares, Share, compact_shares
+from gpuloom.model.share import PodShares, Share, Tenancy, compact_shares
 
 CardKey = tuple[str, str]
 """Node name and card id."""
@@ -40,12 +41,19 @@ class Standing(Enum):
     CONFIRMED = "confirmed"
 
 
+NOBODY_ELSE: Mapping[str, Tenancy] = MappingProxyType({})
+NOTHING_ELSE: Mapping[str, str] = MappingProxyType({})
+"""What nearly all reservations have: one value for all of them."""
+
+
 class Reservation(msgspec.Struct, frozen=True, gc=False):
     """What one pod holds on one node.
 
     since       seconds of the caller's monotonic clock
     decided_at  Unix seconds of the decision, 0 when nobody says
     instances   parts of divided cards that stand in an annotation of their own
+    tenancies   with whom the pod shares cards, by vendor
+    extras      what else the decision writes on the pod
     """
 
     uid: str
@@ -60,6 +68,8 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
     instances: tuple[MigAllocation, ...] = ()
     init_over: bool = False
     number: int = 0
+    tenancies: Mapping[str, Tenancy] = NOBODY_ELSE
+    extras: Mapping[str, str] = NOTHING_ELSE
 
     @property
     def full_name(self) -> str:

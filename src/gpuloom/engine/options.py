@@ -5,6 +5,8 @@ from typing import Literal
 
 DeviceSort = Literal["numa-first", "score-first"]
 ScoreSlots = Literal["nums", "one"]
+QuotaInFit = Literal["all", "hami"]
+ScoreSign = Literal["fixed", "upstream"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,9 +15,13 @@ class Options:
 
     device_sort         whether cards are tried by NUMA node or by score first (D-01)
     device_score_slots  whether a card's score counts the cards asked for or one slot (D-03)
+    quota_in_fit        whether quotas count for every vendor's cards or only where HAMi looks at them (D-47)
+    topology_score_sign whether well linked cards are better under every policy (D-44)
     """
 
     node_policy: str = "binpack"
     card_policy: str = "spread"
     device_sort: DeviceSort = "numa-first"
     device_score_slots: ScoreSlots = "nums"
+    quota_in_fit: QuotaInFit = "all"
+    topology_score_sign: ScoreSign = "fixed"

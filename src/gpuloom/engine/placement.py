@@ -3,19 +3,28 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+import numpy as np
+
 from gpuloom.engine.bench import Bench
-from gpuloom.engine.demand import Choice, Phase
+from gpuloom.engine.dealing import choose, deal, make_terms, refuse, weigh
+from gpuloom.engine.demand import Choice, Phase, Selection
+from gpuloom.engine.family import Family
 from gpuloom.engine.partitions import Taken
-from gpuloom.engine.rules import Positions, RuleOrder, combine, judge
+from gpuloom.engine.policies import SPREAD
+from gpuloom.engine.rules import ONLINE, Positions, RuleOrder, combine, judge
 from gpuloom.engine.scores import order_cards, order_few
+from gpuloom.engine.tenants import sum_groups
 from gpuloom.engine.usage import NOTHING, Usage, collapse
 from gpuloom.engine.walk import Terms, Trail, walk
 from gpuloom.model.cards import Cards, Ints
+from gpuloom.model.hands import NO_CARD, Chosen, Hands
 from gpuloom.model.mig import MigAllocation, MigInstance
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
+from gpuloom.model.request import Request
 from gpuloom.model.share import ContainerShares, Share
-from gpuloom.model.want import Headroom, Want
+from gpuloom.model.want import UNBOUNDED, Headroom, Want
 from gpuloom.wire.mig import encode_mig_instance
 
 PHASES_IN_ORDER_OF_PLACING = (Phase.SIDECAR, Phase.INIT, Phase.REGULAR)
@@ -28,33 +37,51 @@ QuotaTest = Callable[[Sequence[int], int], bool]
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One container of the pod: when it runs, and what it wants of each card; None for nothing."""
+    """One container of the pod: when it runs, what it asks for, and what that is of each card; None for nothing."""
 
     phase: Phase
+    request: Request | None
     want: Want | None
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What the containers get, init containers first; instances of divided cards that are written separately."""
+    """What the containers get, init containers first; instances of divided cards that are written separately.
+
+    extra  what the vendor adds to the node's score
+    """
 
     shares: tuple[ContainerShares, ...]
     instances: tuple[MigAllocation, ...]
+    extra: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Placer:
     """Places the containers of one pod on nodes.
 
-    takes_instances  whether the pod accepts parts of divided cards
-    headroom         what its namespace's quota still allows
+    selection  which cards the pod accepts
+    headroom   what its namespace's quota still allows
     """
 
-    vendor: str
-    rules: RuleOrder
+    family: Family
     choice: Choice
-    takes_instances: bool
+    selection: Selection
     headroom: Headroom
+
+    @property
+    def rules(self) -> RuleOrder:
+        """The vendor's checks."""
+        return self.family.rules
+
+    @property
+    def _takes_all_that_fit(self) -> bool:
+        """Whether cards are chosen among all that fit, more than are taken in the end."""
+        return self._is_linked or self.family.is_hooked
+
+    @property
+    def _is_linked(self) -> bool:
+        return self.choice.card_policy.topology and self.family.profile.fit.topology
 
     def place_plain(
         self, cards: Sequence[Cards], uuids: Sequence[str], wants: Sequence[Want], verdicts: Sequence[int]
@@ -64,7 +91,7 @@ class Placer:
         order = order_few(cards, wants, self.choice.card_policy.order, self.choice.weights, free)
         return tuple(
             [
-                Share(uuids[place], self.vendor, int(wants[place].memory_mib), wants[place].cores)
+                Share(uuids[place], self.family.profile.word, int(wants[place].memory_mib), wants[place].cores)
                 for place in order[: wants[0].cards]
             ]
         )
@@ -79,23 +106,81 @@ class Placer:
         phases = [container.phase for container in containers]
         placed: list[ContainerShares] = [()] * len(containers)
         taken: list[list[Taken | None]] = [[] for _ in containers]
+        chosen: list[Chosen] = []
         for phase in PHASES_IN_ORDER_OF_PLACING:
             for position, container in enumerate(containers):
-                if container.phase is not phase or container.want is None:
+                if container.phase is not phase or container.want is None or container.request is None:
                     continue
-                exceeds = self._make_quota_test(running, container.want, placed, phases, position)
-                rows = self._choose(running, container.want, exceeds)
+                want = self._keep_to_card(bench, container.want, placed)
+                exceeds = self._make_quota_test(running, want, placed, phases, position)
+                rows = self._choose_rows(running, want, container.request, exceeds)
                 if isinstance(rows, Refusal):
                     return rows
                 where = running.copy() if phase is Phase.INIT else running
-                placed[position], taken[position] = self._charge(where, rows, container.want)
-        return Placement(tuple(placed), _list_instances(placed, taken))
+                placed[position], taken[position] = self._charge(where, rows, want)
+                chosen.append(Chosen(container.request, np.array([rows], np.int64)))
+        return Placement(tuple(placed), _list_instances(placed, taken), self._weigh(bench, chosen, containers))
+
+    def _keep_to_card(self, bench: Bench, want: Want, placed: Sequence[ContainerShares]) -> Want:
+        """Where the vendor wants it, refuse all cards but the one that the pod has already."""
+        earlier = {share.uuid for shares in placed for share in shares}
+        if not self.family.profile.fit.same_card or not earlier:
+            return want
+        others = np.array([earlier != {uuid} for uuid in bench.uuids], bool)
+        return msgspec.structs.replace(want, elsewhere=others)
+
+    def _weigh(self, bench: Bench, chosen: list[Chosen], containers: Sequence[Container]) -> float:
+        """Return what the vendor adds to the node's score; the cards are as they were before the pod."""
+        if self.family.score is None:
+            return 0.0
+        want = next(container.want for container in containers if container.want is not None)
+        hands = self._deal(bench, want, np.zeros(len(bench.cards), np.uint8))
+        terms = make_terms(self.family, self.selection, self.choice.node_policy)
+        spread = self.choice.node_policy == SPREAD
+        return float(weigh(self.family, hands, chosen, terms, spread=spread)[0])
+
+    def _deal(self, bench: Bench, want: Want, codes: Positions) -> Hands:
+        row = np.arange(len(bench.cards))[None, :]
+        there = np.ones(row.shape, bool)
+        cards, wants = bench.cards.rows(row), want.rows(row)
+        return deal(self.family, self.choice, cards, wants, codes[None, :], there, [bench.facts])
+
+    def _choose_rows(
+        self, bench: Bench, want: Want, request: Request, exceeds: QuotaTest | None
+    ) -> list[int] | Refusal:
+        return (
+            self._choose_by_hook(bench, want, request, exceeds)
+            if self.family.is_hooked
+            else self._choose(bench, want, exceeds)
+        )
+
+    def _choose_by_hook(
+        self, bench: Bench, want: Want, request: Request, exceeds: QuotaTest | None
+    ) -> list[int] | Refusal:
+        """Choose among all cards that fit, in the vendor's way."""
+        special, total = want.special, len(bench.cards)
+        wanted = want.cards if special is None else int(special.cards[0])
+        if wanted > total:
+            return refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
+        if special is not None and special.unserved.any():
+            return Refusal({Reason.MODE_NOT_FIT: 1}, total)
+        codes = self._judge(bench.cards, want)
+        if exceeds is not None:
+            for row in range(total):
+                if not 0 < codes[row] < self.rules.quota_at and exceeds([], row):
+                    codes[row] = self.rules.quota_at
+        hands = self._deal(bench, want, codes)
+        terms = make_terms(self.family, self.selection, self.choice.node_policy)
+        columns = choose(self.family, hands, request, terms)[0]
+        if not wanted or columns[0] == NO_CARD:
+            return refuse(self.family, hands, 0, request)
+        found: list[int] = columns[:wanted].tolist()
+        return found
 
     def _choose(self, bench: Bench, want: Want, exceeds: QuotaTest | None) -> list[int] | Refusal:
         """Choose rows for one container, a divided card once per instance."""
-        if want.cards > len(bench.cards) and not (bench.partitions and self.takes_instances):
+        if want.cards > len(bench.cards) and not (bench.partitions and self.selection.takes_instances):
             return refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
-        policy = self.choice.card_policy
         order = self._order(bench, want)
         rows = order.tolist()
         trail = Trail(
@@ -109,7 +194,7 @@ class Placer:
             cards=want.cards,
             rules=self.rules,
             numa_bind=self.choice.numa_bind,
-            topology=policy.topology,
+            topology=self._is_linked,
             pair_scores=bench.pair_scores,
             exceeds_quota=None if exceeds is None else _in_places(exceeds, rows),
         )
@@ -132,12 +217,15 @@ class Placer:
     ) -> QuotaTest | None:
         """Make the test of a quota that might be exceeded; None where it cannot be (scheduler 6.10)."""
         held = sum(collapse(placed, phases).values(), NOTHING)
+        if self.headroom == UNBOUNDED or not self.rules.quota_at:
+            return None
         most_mib = held.memory_mib + want.cards * int(want.memory_mib.max(initial=0))
-        if most_mib <= self.headroom.memory_mib and held.cores + want.cards * want.cores <= self.headroom.cores:
+        most_cores = held.cores + want.cards * int(np.max(want.cores, initial=0))
+        if most_mib <= self.headroom.memory_mib and most_cores <= self.headroom.cores:
             return None
 
         def exceeds(collected: Sequence[int], row: int) -> bool:
-            if self.choice.card_policy.topology:
+            if self._takes_all_that_fit:
                 # More cards are collected than are taken in the end: all count as much as this one (B-09).
                 usage = sum([_one(row, want)] * want.cards, held)
             else:
@@ -163,18 +251,38 @@ class Placer:
                 uuid = encode_mig_instance(MigInstance(share.uuid, *taken.part)) if taken.part else share.uuid
                 share = Share(uuid, share.vendor, taken.memory_mib, cores)
             instances.append(found[1] if found is not None else None)
-            bench.cards.used_slots[row] += 1
+            bench.cards.used_slots[row] += share.slots
             bench.cards.used_memory_mib[row] += share.memory_mib
             bench.cards.used_cores[row] += share.cores
             shares.append(share)
+        if self.family.is_hooked:
+            self._note_tenants(bench, rows, want)
         return tuple(shares), instances
 
+    def _note_tenants(self, bench: Bench, rows: Sequence[int], want: Want) -> None:
+        """Let later containers of the pod see how these cards are shared out; classes are those of other pods."""
+        sum_groups(bench.cards)
+        if want.special is None or want.special.app_class == ONLINE:
+            return
+        for row in rows:
+            if bench.cards.policy[row] >= 0:
+                bench.cards.policy[row] = 0 if want.special.whole else want.special.policy
+
     def _share(self, bench: Bench, row: int, want: Want) -> Share:
-        return Share(bench.uuids[row], self.vendor, int(want.memory_mib[row]), want.cores)
+        profile, cores = self.family.profile, want.cores_at(row)
+        if profile.fit.bits:
+            cores = give_bits(int(bench.cards.used_cores[row]), int(bench.cards.total_cores[row]), cores)
+        word = bench.model_of(row) if profile.share.typed_by_model else profile.word
+        return Share(bench.uuids[row], word, int(want.memory_mib[row]), cores, want.slots_at(row))
 
 
 def _one(row: int, want: Want) -> Usage:
-    return Usage(1, int(want.memory_mib[row]), want.cores)
+    return Usage(1, int(want.memory_mib[row]), want.cores_at(row))
+
+
+def give_bits(used: int, total: int, cores: int) -> int:
+    """Return the mask of the cores that a container gets of a card whose cores are bits."""
+    return 2**cores - 1 if not used else total & ~used
 
 
 def _in_places(exceeds: QuotaTest, rows: Sequence[int]) -> QuotaTest:

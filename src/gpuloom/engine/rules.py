@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuloom.model.cards import BY_GEOMETRY, BY_PROFILES, Cards, Flags
 from gpuloom.model.reasons import Reason
-from gpuloom.model.want import UNBOUNDED, Want
+from gpuloom.model.want import UNBOUNDED, Special, Want
+
+ONLINE = "online"
+"""The class of pods whose work cannot wait."""
 
 WHOLE_CARD = 100
 """Cores are per cent of a card."""
@@ -107,24 +111,90 @@ def no_placement(cards: Cards, want: Want) -> Flags:
     return (cards.division == BY_PROFILES) & (cards.free_instance_mib < want.memory_mib)
 
 
+def group_not_alone(cards: Cards, _want: Want) -> Flags:
+    """Reject a card that is in use itself or linked with one that is; asked when the pod wants to be alone."""
+    return (cards.group_used > 0) | (cards.used_slots > 0)
+
+
+def in_use(cards: Cards, _want: Want) -> Flags:
+    """Reject a card that anybody uses."""
+    return cards.used_slots > 0
+
+
+def other_class(cards: Cards, want: Want) -> Flags:
+    """Reject a card in use by pods of another kind: with or without a class, and online ones for an offline pod."""
+    app_class = _special(want).app_class
+    classed = (cards.online > 0) | (cards.offline > 0)
+    if not app_class:
+        return (cards.used_slots > 0) & classed
+    mixed = cards.online > 0 if app_class != ONLINE else cards.node < 0
+    return (cards.used_slots > 0) & (~classed | mixed)
+
+
+def other_policy(cards: Cards, want: Want) -> Flags:
+    """Reject a card in use whose cores are shared out by another policy, or soon will be."""
+    shown = cards.policy + (cards.policy < 0) * (-2 * cards.policy - 1)
+    return (cards.used_slots > 0) & (shown != 0) & (shown != _special(want).policy)
+
+
+def other_slices(cards: Cards, want: Want) -> Flags:
+    """Reject a card that is cut into slices of another size."""
+    return (cards.used_slots > 0) & (cards.used_memory_mib != cards.used_slots * want.memory_mib)
+
+
+def too_few_bits(cards: Cards, want: Want) -> Flags:
+    """Reject a card with fewer free cores than wanted, where cores are bits of a mask."""
+    free = cards.total_cores & ~cards.used_cores
+    return (free & 1) + (free >> 1 & 1) < want.cores
+
+
+def elsewhere(cards: Cards, want: Want) -> Flags:
+    """Reject another card than the pod's earlier containers have."""
+    return want.elsewhere if want.elsewhere is not None else cards.node < 0
+
+
+def _special(want: Want) -> Special:
+    if want.special is None:
+        raise TypeError("this check needs a family with a hook for its needs")
+    return want.special
+
+
+def _minds_policy(want: Want) -> bool:
+    special = _special(want)
+    return special.app_class != ONLINE and not special.whole
+
+
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         "health": Rule(Reason.CARD_NOT_HEALTH, unhealthy),
+        "unhealthy": Rule(Reason.CARD_UNHEALTHY, unhealthy),
         "cordon": Rule(Reason.CARD_CORDONED, cordoned, is_lasting=True),
         "kind": Rule(Reason.CARD_TYPE_MISMATCH, other_kind, is_lasting=True),
         "numa": Rule(Reason.NUMA_NOT_FIT, never, lambda _want: False, is_lasting=True),
         "uuid": Rule(Reason.CARD_UUID_MISMATCH, other_uuid, is_lasting=True),
         "slots": Rule(Reason.CARD_TIME_SLICING_EXHAUSTED, no_slot),
+        "class": Rule(Reason.CARD_APP_CLASS_MISMATCH, other_class),
+        "policy": Rule(Reason.CARD_QOS_POLICY_MISMATCH, other_policy, _minds_policy),
         "mutex": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, not_alone, lambda want: want.mutex),
+        "group-mutex": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, group_not_alone, lambda want: want.mutex),
+        "unused": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, in_use),
         "quota": Rule(Reason.RESOURCE_QUOTA_NOT_FIT, over_quota, lambda want: want.headroom != UNBOUNDED),
         "memory": Rule(Reason.CARD_INSUFFICIENT_MEMORY, too_little_memory),
+        "equal-slices": Rule(Reason.CARD_INSUFFICIENT_MEMORY, other_slices),
         "cores": Rule(Reason.CARD_INSUFFICIENT_CORE, too_few_cores),
+        "bits": Rule(Reason.CARD_INSUFFICIENT_CORE, too_few_bits),
         "exclusive": Rule(
             Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, not_exclusive, lambda want: want.cores == WHOLE_CARD
         ),
         "full": Rule(Reason.CARD_COMPUTE_UNITS_EXHAUSTED, cores_used_up, lambda want: want.cores == 0),
+        "class-full": Rule(
+            Reason.CARD_COMPUTE_UNITS_EXHAUSTED,
+            cores_used_up,
+            lambda want: want.cores == 0 and _special(want).app_class != ONLINE,
+        ),
         "geometry": Rule(Reason.CARD_NOT_FOUND_CUSTOM_FILTER_RULE, no_geometry),
         "placement": Rule(Reason.CARD_MIG_TOPOLOGY_INFEASIBLE, no_placement),
+        "same-card": Rule(Reason.CARD_NOT_FOUND_CUSTOM_FILTER_RULE, elsewhere, lambda want: want.elsewhere is not None),
     }
 )
 """The checks that a profile may name."""
@@ -176,6 +246,8 @@ def select_rules(checks: Sequence[str]) -> RuleOrder:
 def judge(cards: Cards, want: Want, rules: Sequence[PlacedRule]) -> Positions:
     """Return for every card the position of the first of these rules that rejects it, 0 where none does."""
     verdict = np.zeros(len(cards), np.uint8)
+    if want.special is not None:
+        cards = msgspec.structs.replace(cards, total_cores=want.special.total_cores)
     for position, rule in reversed(select_mattering(rules, want)):
         np.putmask(verdict, rule.rejects(cards, want), position)
     return verdict

@@ -56,6 +56,13 @@ def order_cards(cards: Cards, want: Want, order: tuple[SortKey, ...], weights: W
     return np.lexsort((-np.arange(len(cards)), -cards.index, *reversed(keys)))
 
 
+def sort_hands(cards: Cards, want: Want, order: tuple[SortKey, ...], weights: Weights, there: Flags) -> Ints:
+    """Return for each node, a row of columns, its columns in the same order; cells without a card come last."""
+    keys = _sort_keys(cards, want, order, weights)
+    later = np.broadcast_to(-np.arange(there.shape[1]), there.shape)
+    return np.lexsort((later, -cards.index, *reversed(keys), ~there), axis=-1)
+
+
 def order_few(
     cards: Sequence[Cards], wants: Sequence[Want], order: tuple[SortKey, ...], weights: Weights, places: Iterable[int]
 ) -> list[int]:

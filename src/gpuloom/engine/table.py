@@ -5,8 +5,7 @@ belong to no node from then on. So every change costs as much as one node has ca
 """
 
 import copy
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -17,10 +16,11 @@ from gpuloom.engine.bench import Bench
 from gpuloom.engine.journal import Journal
 from gpuloom.engine.partitions import GeometryPartition, Partition
 from gpuloom.engine.scores import Scores, score_node
+from gpuloom.engine.tenants import NO_TENANTS, Tenants, sum_groups
 from gpuloom.engine.usage import Usage
 from gpuloom.model.card import Card
 from gpuloom.model.cards import BY_GEOMETRY, BY_PROFILES, UNDIVIDED, Cards, Ints
-from gpuloom.wire.pairscores import PairScores
+from gpuloom.model.nodecards import Facts, NodeCards
 
 NOBODY = 0
 """The node of rows that belong to none."""
@@ -30,15 +30,6 @@ _MOST_PLAIN = 64
 """So many nodes' cards are kept as plain numbers: decisions go to few nodes at a time."""
 
 _Number = TypeVar("_Number", np.int64, np.float32)
-
-
-@dataclass(frozen=True, slots=True)
-class NodeCards:
-    """What a node says about its cards, and its administrator about them."""
-
-    cards: tuple[Card, ...]
-    pair_scores: PairScores = field(default_factory=dict)
-    cordoned: frozenset[str] = frozenset()
 
 
 class CardTable:
@@ -52,9 +43,18 @@ class CardTable:
     partitions   state of divided cards, by row
     journal      which nodes changed
     registrations  counts changes of what nodes registered
+    facts        what nodes say of all their cards together, each once; ``facts_of`` which of them, by position
+    peers        tables with cards of other vendors on the same nodes, by name; a node's score is of all of them
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, cap_cores: bool = False) -> None:
+        self.facts: list[Facts] = [{}]
+        self.facts_of: Ints = np.zeros(_FIRST_CAPACITY, np.int64)
+        self.peers: Mapping[str, Sequence[CardTable]] = {}
+        self._cap_cores = cap_cores
+        self._words: dict[str, int] = {"": 0}
+        self._facts_numbers: dict[str, int] = {repr({}): 0}
+        self._has_groups = False
         self.names: list[str] = [""]
         self.starts: Ints = np.zeros(_FIRST_CAPACITY, np.int64)
         self.ends: Ints = np.zeros(_FIRST_CAPACITY, np.int64)
@@ -109,8 +109,15 @@ class CardTable:
         rows = self.rows_of(position)
         divided = (row for row in range(rows.start, rows.stop) if row in self.partitions)
         partitions = {row - rows.start: self.partitions[row] for row in divided} if self.partitions else {}
-        scores = self._registered[self.names[position]].pair_scores
-        return Bench(self.cards.rows(rows), self.uuids[rows], partitions, scores)
+        registered = self._registered[self.names[position]]
+        return Bench(
+            self.cards.rows(rows),
+            self.uuids[rows],
+            partitions,
+            registered.pair_scores,
+            registered.facts,
+            registered.cards,
+        )
 
     def copy(self) -> "CardTable":
         """Return a table of its own that is as this one is now, for questions of the kind "what if"."""
@@ -119,6 +126,7 @@ class CardTable:
         twin._columns = self._columns.copy()  # noqa: SLF001
         twin.cards = twin._view()  # noqa: SLF001
         twin.starts, twin.ends = self.starts.copy(), self.ends.copy()
+        twin.facts_of, twin.peers = self.facts_of.copy(), {}
         twin.uuids, twin.partitions = list(self.uuids), dict(self.partitions)
         twin._registered = dict(self._registered)  # noqa: SLF001
         twin._plain, twin._snapshots = {}, WeakSet()  # noqa: SLF001
@@ -141,6 +149,7 @@ class CardTable:
             self._claim_rows(position, len(registered.cards))
         self._registered[node] = registered
         self.positions[node] = position
+        self.facts_of[position] = self._number_facts(registered.facts)
         for row, card in enumerate(registered.cards, int(self.starts[position])):
             self._write_card(row, card, registered)
         self._summarize(position)
@@ -167,6 +176,8 @@ class CardTable:
                 self.cards.used_slots[row] = usage.slots
                 self.cards.used_memory_mib[row] = usage.memory_mib
                 self.cards.used_cores[row] = usage.cores
+        if self._has_groups:
+            sum_groups(self.cards.rows(self.rows_of(self._places[node])))
         self._summarize(self._places[node])
 
     def write_partitions(self, node: str, partitions: Mapping[str, Partition], faulty: set[str]) -> None:
@@ -198,6 +209,30 @@ class CardTable:
         cards.total_memory_mib[row] = card.memory_mib
         cards.used_slots[row] = cards.used_memory_mib[row] = cards.used_cores[row] = 0
         cards.division[row], cards.free_instance_mib[row] = UNDIVIDED, 0
+        cards.group[row], cards.policy[row] = self.number(card.group), self.number(card.policy)
+        cards.group_used[row] = cards.online[row] = cards.offline[row] = 0
+        self._has_groups |= bool(card.group)
+
+    def number(self, word: str) -> int:
+        """Return the number that a group or a policy has in the columns, 0 for none."""
+        return self._words.setdefault(word, len(self._words))
+
+    def _number_facts(self, facts: Facts) -> int:
+        number = self._facts_numbers.setdefault(repr(facts), len(self.facts))
+        if number == len(self.facts):
+            self.facts.append(facts)
+        return number
+
+    def write_tenants(self, node: str, tenants: Mapping[str, Tenants], pending: Mapping[str, str]) -> None:
+        """Set who shares the cards of a node, and which policies its cards will have; the others are as registered."""
+        position = self._places[node]
+        self._prepare_change(position)
+        for row, card in enumerate(self._registered[node].cards, int(self.starts[position])):
+            found = tenants.get(card.id, NO_TENANTS)
+            self.cards.online[row], self.cards.offline[row] = found.online, found.offline
+            expected = pending.get(card.id)
+            self.cards.policy[row] = self.number(card.policy) if expected is None else -self.number(expected) - 1
+        self._note_change(position)
 
     def _number_kind(self, model: str, mode: str) -> int:
         number = self._kind_numbers.setdefault((model, mode), len(self.kinds))
@@ -211,6 +246,7 @@ class CardTable:
             self.names.append(node)
             if position == len(self.starts):
                 self.starts, self.ends = _double(self.starts), _double(self.ends)
+                self.facts_of = _double(self.facts_of)
                 self._node_scores = _double(self._node_scores)
         return position
 
@@ -238,6 +274,32 @@ class CardTable:
         """Note that any of a node's cards changed. What follows for its score is worked out when somebody asks."""
         self._unscored.add(position)
         self._note_change(position)
+        if self.peers:
+            for peer in self.peers.get(self.names[position], ()):
+                if peer is not self:
+                    peer.note_peer(self.names[position])
+
+    def note_peer(self, node: str) -> None:
+        """Note that cards of another vendor changed on a node: its score is another one."""
+        if (position := self._places.get(node)) is not None:
+            self._unscored.add(position)
+            self._note_change(position)
+
+    def sums_of(self, node: str) -> list[int]:
+        """Return slots, cores and memory of a node: used, then in total."""
+        cards, totals = self._read_plain(self._places.get(node, NOBODY))
+        sums: Any = totals
+        used_cores = sums.used_cores
+        if self._cap_cores:
+            used_cores = sum(min(one.used_cores, one.total_cores) for one in cards)
+        return [
+            sums.used_slots,
+            used_cores,
+            sums.used_memory_mib,
+            sums.count,
+            sums.total_cores,
+            sums.total_memory_mib,
+        ]
 
     def _read_plain(self, position: int) -> tuple[list[Cards], Cards]:
         """Return a node's cards, and the sum of each of their columns, as plain numbers."""
@@ -252,11 +314,12 @@ class CardTable:
         return known
 
     def _score(self, position: int) -> np.float32:
-        node: Any = self._read_plain(position)[1]
-        return score_node(
-            (node.used_slots, node.used_cores, node.used_memory_mib),
-            (node.count, node.total_cores, node.total_memory_mib),
-        )
+        node = self.names[position]
+        sums = self.sums_of(node)
+        for peer in self.peers.get(node, ()):
+            if peer is not self:
+                sums = [one + other for one, other in zip(sums, peer.sums_of(node), strict=True)]
+        return score_node(sums[:3], sums[3:])
 
     def _note_change(self, position: int) -> None:
         self._plain.pop(position, None)
@@ -288,6 +351,9 @@ class Snapshot:
         """Copy a node that is about to change, unless it was copied before; a new node has nothing to keep."""
         if position not in self._kept and self._table.rows_of(position).stop:
             self._kept[position] = self._table.bench(position).frozen()
+
+
+__all__ = ["NOBODY", "CardTable", "NodeCards", "Snapshot"]
 
 
 def _double(column: NDArray[_Number]) -> NDArray[_Number]:

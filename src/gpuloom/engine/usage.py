@@ -42,7 +42,7 @@ def collapse(
         return _add_up(containers)
     held: dict[Phase, dict[str, Usage]] = {Phase.INIT: {}, Phase.SIDECAR: {}, Phase.REGULAR: {}}
     for share, phase in _with_phases(containers, phases):
-        one = Usage(1, share.memory_mib, share.cores)
+        one = Usage(share.slots, share.memory_mib, share.cores)
         known = held[phase].get(share.uuid)
         held[phase][share.uuid] = one if known is None else known | one if phase is Phase.INIT else known + one
     init, sidecars, regular = held[Phase.INIT], held[Phase.SIDECAR], held[Phase.REGULAR]
@@ -60,7 +60,7 @@ def _add_up(containers: Sequence[ContainerShares]) -> dict[str, Usage]:
     held: dict[str, Usage] = {}
     for shares in containers:
         for share in shares:
-            one = Usage(1, share.memory_mib, share.cores)
+            one = Usage(share.slots, share.memory_mib, share.cores)
             held[share.uuid] = held[share.uuid] + one if share.uuid in held else one
     return dict(sorted(held.items())) if len(held) > 1 else held
 

@@ -14,14 +14,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuloom.engine.demand import Selection
-from gpuloom.engine.need import make_want
+from gpuloom.engine.demand import Choice, Selection
+from gpuloom.engine.family import Family
+from gpuloom.engine.need import Particular, make_want
 from gpuloom.engine.options import ScoreSlots
 from gpuloom.engine.ranking import UNFIT
 from gpuloom.engine.rules import (
     PlacedRule,
     Positions,
-    RuleOrder,
     combine,
     combine_few,
     judge,
@@ -59,6 +59,8 @@ class Shape(msgspec.Struct, frozen=True, gc=False):
     mutex: bool
     headroom: Headroom
     spread: bool
+    choice: Choice | None = None
+    """How cards are chosen, where that changes what a node is worth."""
 
 
 @dataclass(slots=True)
@@ -80,13 +82,14 @@ class Verdicts:
     refits   how many nodes were looked at so far
     """
 
-    def __init__(self, shape: Shape, rules: RuleOrder, score_slots: ScoreSlots) -> None:
+    def __init__(self, shape: Shape, family: Family, score_slots: ScoreSlots) -> None:
         self.shape = shape
+        self._family = family
         self.column: Positions = np.zeros(0, np.uint8)
         self.fitting: NDArray[np.int32] = np.zeros(0, np.int32)
         self.ranks: Scores = np.zeros(0, np.float32)
         self.refits = 0
-        self._rules = rules
+        self._rules = family.rules
         self._score_slots = score_slots
         self._want: Want
         self._wants: dict[int, list[Want]] = {}
@@ -129,16 +132,23 @@ class Verdicts:
             self._want = self._make_want(table)
             self._wants.clear()
             self._asked = select_mattering(self._rules.passing, self._want)
-            self._lasting = judge(table.cards, self._want, self._rules.lasting)
+            self._lasting = self._judge_lasting(table)
             self._registrations = table.registrations
         self.column = combine(self._lasting, judge(table.cards, self._want, self._rules.passing))
+        self._sum_up(table)
+        self.refits += len(table.positions)
+        self._refusals = _Refusals()
+
+    def _judge_lasting(self, table: CardTable) -> Positions:
+        return judge(table.cards, self._want, self._rules.lasting)
+
+    def _sum_up(self, table: CardTable) -> None:
+        """Work out for all nodes what follows from the column."""
         fits = self.column == 0
         self.fitting = np.bincount(table.cards.node, weights=fits, minlength=len(table.names)).astype(np.int32)
         scores = table.node_scores[: len(table.names)]
         enough = self.fitting >= self.shape.request.cards
         self.ranks = np.where(enough, -scores if self.shape.spread else scores, UNFIT)
-        self.refits += len(table.positions)
-        self._refusals = _Refusals()
 
     def _judge_node(self, table: CardTable, position: int) -> None:
         rows = table.rows_of(position)
@@ -162,6 +172,7 @@ class Verdicts:
             mutex=shape.mutex,
             headroom=shape.headroom,
             score_slots=self._score_slots,
+            particular=_particular(self._family, table),
         )
 
     def _refuse(self, table: CardTable, position: int) -> Refusal:
@@ -195,8 +206,9 @@ class Verdicts:
 class VerdictMemory:
     """The verdicts of the shapes that were asked about last."""
 
-    rules: RuleOrder
+    family: Family
     score_slots: ScoreSlots
+    make: Callable[[Shape, Family, ScoreSlots], Verdicts] = Verdicts
     _by_shape: OrderedDict[Shape, Verdicts] = field(default_factory=OrderedDict)
     _trials: OrderedDict[Kind, Trials] = field(default_factory=OrderedDict)
 
@@ -211,7 +223,7 @@ class VerdictMemory:
 
     def look(self, table: CardTable, shape: Shape) -> Verdicts:
         """Return the verdicts for a shape without remembering them."""
-        verdicts = Verdicts(shape, self.rules, self.score_slots)
+        verdicts = self.make(shape, self.family, self.score_slots)
         verdicts.refresh(table)
         return verdicts
 
@@ -220,7 +232,7 @@ class VerdictMemory:
         if shape.selection.names_uuids:
             # Whoever names cards is hardly followed by others who name the same.
             return self.look(table, shape)
-        verdicts = _recall(self._by_shape, shape, MOST_SHAPES, lambda: Verdicts(shape, self.rules, self.score_slots))
+        verdicts = _recall(self._by_shape, shape, MOST_SHAPES, lambda: self.make(shape, self.family, self.score_slots))
         verdicts.refresh(table)
         return verdicts
 
@@ -229,6 +241,14 @@ class VerdictMemory:
         trials = _recall(self._trials, kind, MOST_KINDS, Trials)
         trials.refresh(table)
         return trials
+
+
+def _particular(family: Family, table: CardTable) -> Particular | None:
+    """Return what the vendor does otherwise, None for nothing."""
+    share = family.profile.share
+    if not family.is_hooked and share.memory_mib < 0 and share.cores < 0:
+        return None
+    return Particular(family, table.facts, table.facts_of[table.cards.node], table.number)
 
 
 def _recall(memory: OrderedDict[_Key, _Value], key: _Key, most: int, make: Callable[[], _Value]) -> _Value:

@@ -12,6 +12,10 @@ class Card:
     ``count`` says how many containers may share the card, ``cores`` is in per cent (100 = one whole card), ``model``
     is the ``type`` of the wire (``NVIDIA A40``), ``mode`` how the card is shared (``hami-core``, ``mig``, ``mps``),
     ``mig_profiles`` what a card in mode ``mig`` can be cut into.
+
+    group   the cards that this one is well linked with (a network, a board), empty for none
+    policy  how the card's cores are shared out now, as its node sees it, empty for unset
+    custom  what else a node plugin registered, by its own names
     """
 
     id: str
@@ -24,3 +28,6 @@ class Card:
     mode: str = ""
     healthy: bool = False
     mig_profiles: tuple[MigProfile, ...] = ()
+    group: str = ""
+    policy: str = ""
+    custom: tuple[tuple[str, str | int | bool], ...] = ()

@@ -23,6 +23,10 @@ class Cards(msgspec.Struct, frozen=True, gc=False, eq=False):
     one card. ``division`` says whether the card is divided in hardware and ``free_instance_mib`` how large the largest
     instance is that is still to be had (-1 for none). ``used...``, ``free_instance_mib`` and ``healthy`` follow from
     what pods hold, everything else is what the node registered or its administrator said. Flags are 0 and 1.
+
+    ``group`` numbers the cards that are well linked, 0 for none, and ``group_used`` counts containers on any of them.
+    ``online`` and ``offline`` count pods of these classes. ``policy`` numbers how cores are shared out, 0 for unset;
+    a policy that the node does not show yet is negative, less one.
     """
 
     node: Ints
@@ -39,6 +43,11 @@ class Cards(msgspec.Struct, frozen=True, gc=False, eq=False):
     used_cores: Ints
     division: Ints
     free_instance_mib: Ints
+    group: Ints
+    group_used: Ints
+    online: Ints
+    offline: Ints
+    policy: Ints
 
     def __len__(self) -> int:
         return len(self.node)
@@ -61,6 +70,11 @@ class Cards(msgspec.Struct, frozen=True, gc=False, eq=False):
             self.used_cores[which],
             self.division[which],
             self.free_instance_mib[which],
+            self.group[which],
+            self.group_used[which],
+            self.online[which],
+            self.offline[which],
+            self.policy[which],
         )
 
     def scratch(self) -> "Cards":
@@ -71,4 +85,8 @@ class Cards(msgspec.Struct, frozen=True, gc=False, eq=False):
             used_memory_mib=self.used_memory_mib.copy(),
             used_cores=self.used_cores.copy(),
             free_instance_mib=self.free_instance_mib.copy(),
+            group_used=self.group_used.copy(),
+            online=self.online.copy(),
+            offline=self.offline.copy(),
+            policy=self.policy.copy(),
         )

@@ -8,8 +8,12 @@ class Reason(Enum):
     """One cause of a refusal; the value is HAMi's word for it (scheduler 4.9, 6.3)."""
 
     CARD_NOT_HEALTH = "CardNotHealth"
+    CARD_UNHEALTHY = "CardUnhealthy"
     CARD_CORDONED = "CardCordoned"
     CARD_TYPE_MISMATCH = "CardTypeMismatch"
+    CARD_APP_CLASS_MISMATCH = "CardAppClassMismatch"
+    CARD_QOS_POLICY_MISMATCH = "CardQosPolicyMismatch"
+    MODE_NOT_FIT = "ModeNotFit"
     NUMA_NOT_FIT = "NumaNotFit"
     CARD_UUID_MISMATCH = "CardUuidMismatch"
     CARD_TIME_SLICING_EXHAUSTED = "CardTimeSlicingExhausted"
@@ -37,6 +41,10 @@ class Reason(Enum):
 
 MEANINGS: Mapping[Reason, str] = {
     Reason.CARD_NOT_HEALTH: "the card is marked unhealthy",
+    Reason.CARD_UNHEALTHY: "the card is marked unhealthy",
+    Reason.CARD_APP_CLASS_MISMATCH: "pods of another class of applications are on the card",
+    Reason.CARD_QOS_POLICY_MISMATCH: "the card's cores are shared out by another policy",
+    Reason.MODE_NOT_FIT: "the node cannot give its cards away in the way that the pod wants",
     Reason.CARD_CORDONED: "the administrator has closed the card to new pods",
     Reason.CARD_TYPE_MISMATCH: "the pod's annotations exclude this model or mode",
     Reason.NUMA_NOT_FIT: "one NUMA node alone does not have enough fitting cards",

@@ -10,6 +10,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     """What one container asks of one vendor, per card.
 
     ``memory_mib`` 0 means: by percentage; ``memory_percentage`` :data:`PERCENTAGE_NOT_SET` means: by amount.
+    ``manner`` tells in which way, for vendors that give their cards away in several.
     """
 
     vendor: str
@@ -17,3 +18,4 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     memory_mib: int
     memory_percentage: int
     cores: int
+    manner: str = ""

@@ -7,13 +7,30 @@ import msgspec
 
 
 class Share(msgspec.Struct, frozen=True, gc=False):
-    """A part of one card given to one container: so much memory, so many per cent of the cores."""
+    """A part of one card given to one container: so much memory, so many per cent of the cores, so many slots.
+
+    ``vendor`` is the type on the wire: the vendor's word, with one vendor the card's model.
+    """
 
     uuid: str
     vendor: str
     memory_mib: int
     cores: int
+    slots: int = 1
 
+
+class Tenancy(msgspec.Struct, frozen=True, gc=False):
+    """With whom a pod shares cards, where a vendor cares.
+
+    app_class  ``online`` or ``offline``, empty for neither
+    policy     how the card's cores are shared out, empty for any
+    """
+
+    app_class: str = ""
+    policy: str = ""
+
+
+NO_TENANCY = Tenancy()
 
 ContainerShares = tuple[Share, ...]
 """The shares of one container, in the order in which the container sees its cards; empty without cards."""

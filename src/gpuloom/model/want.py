@@ -1,6 +1,7 @@
 """What one container asks for, worked out for every row of a card table."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,34 +30,79 @@ class Headroom(msgspec.Struct, frozen=True, gc=False):
 UNBOUNDED = Headroom()
 
 
+class Special(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """What only some vendors' requests have; columns like those of a want.
+
+    slots        how many slots a share takes
+    total_cores  how many cores each card is taken to have
+    cards        how many cards are wanted of the row's node
+    unserved     whether the row's node cannot serve the request at all
+    app_class    the pod's class, ``policy`` the number of its policy for sharing cores
+    whole        whether all cores of a card are wanted
+    """
+
+    slots: Ints
+    total_cores: Ints
+    cards: Ints
+    unserved: Flags
+    app_class: str = ""
+    policy: int = 0
+    whole: bool = False
+
+    def rows(self, which: slice | Ints | Flags) -> "Special":
+        """Return the same for fewer rows."""
+        return Special(
+            self.slots[which],
+            self.total_cores[which],
+            self.cards[which],
+            self.unserved[which],
+            self.app_class,
+            self.policy,
+            self.whole,
+        )
+
+
 class Want(msgspec.Struct, frozen=True, gc=False, eq=False):
     """What each card would have to give: the need columns of a request, aligned with a card table; or of one card.
 
     ``refused_kind`` and ``refused_uuid`` mark the rows that the pod's own annotations exclude, ``mutex`` says that only
-    cards which nobody uses will do.
+    cards which nobody uses will do. ``elsewhere`` marks cards other than those of the pod's earlier containers, where
+    the vendor wants them to be the same. ``special`` is None for most vendors; with it ``cores`` may be a column.
     """
 
     cards: int
-    cores: int
+    cores: Any
     memory_mib: Ints
     refused_kind: Flags
     refused_uuid: Flags
     mutex: bool
     headroom: Headroom
     score: ScoreNeed
+    elsewhere: Flags | None = None
+    special: Special | None = None
 
     def rows(self, which: slice | Ints | Flags) -> "Want":
         """Return the same want for fewer rows of its table."""
         return Want(
             self.cards,
-            self.cores,
+            self.cores if self.special is None or isinstance(self.cores, int) else self.cores[which],
             self.memory_mib[which],
             self.refused_kind[which],
             self.refused_uuid[which],
             self.mutex,
             self.headroom,
             ScoreNeed(self.score.slots, self.score.cores, self.score.memory_mib[which]),
+            None if self.elsewhere is None else self.elsewhere[which],
+            None if self.special is None else self.special.rows(which),
         )
+
+    def cores_at(self, row: int) -> int:
+        """Return the cores that one row's card must give."""
+        return self.cores if isinstance(self.cores, int) else int(self.cores[row])
+
+    def slots_at(self, row: int) -> int:
+        """Return the slots that a share of one row's card takes."""
+        return 1 if self.special is None else int(self.special.slots[row])
 
     def one_by_one(self, rows: slice) -> Iterator["Want"]:
         """Give the want of each of some rows, with plain numbers in place of columns."""
@@ -79,3 +125,18 @@ class Want(msgspec.Struct, frozen=True, gc=False, eq=False):
 def percentage_of(total_mib: Ints, percentage: int) -> Ints:
     """Return so many per cent of each card's memory, in MiB, rounded down."""
     return np.asarray(total_mib * percentage // 100, np.int64)
+
+
+class Need(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """What each card of a node would have to give, as a hook works it out: a column, or one number for all.
+
+    slots        how many of the card's slots a share takes
+    total_cores  how many cores each card is taken to have, None for as registered
+    cards        how many cards are wanted, None for as asked
+    """
+
+    memory_mib: Ints | int
+    cores: Ints | int
+    slots: int = 1
+    total_cores: int | None = None
+    cards: int | None = None

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from gpuloom.scheduler.health import Memory, Sight
+from gpuloom.vendors.hooks import read_cards
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Node
-from gpuloom.wire.register import decode_register
+from gpuloom.wire.register import NoCardsError
 
 _NOT_READY = "the node is not ready: its kubelet does not answer"
 _CLOSED = "the node is closed to new pods (kubectl cordon)"
@@ -20,28 +21,42 @@ def tell_bar(node: Node) -> str:
     return _NOT_READY if ready and ready[0] != "True" else ""
 
 
-def tell_absence(node: Node | None, sight: Sight, memory: Memory, profile: Profile, selector: Mapping[str, str]) -> str:
-    """Say why the cards of a node are not known."""
+def tell_no_vendor(node: Node | None, selector: Mapping[str, str]) -> str:
+    """Say why a node that names no vendor has no cards here."""
+    return _tell_node(node, selector) or "no device plugin has registered cards"
+
+
+def _tell_node(node: Node | None, selector: Mapping[str, str]) -> str:
     if node is None:
         return "there is no such node"
     if any(node.labels.get(key) != value for key, value in selector.items()):
         return "its labels are not those of --node-label-selector"
+    return ""
+
+
+def tell_absence(node: Node | None, sight: Sight, memory: Memory, profile: Profile, selector: Mapping[str, str]) -> str:
+    """Say why the cards of a node are not known."""
+    told = _tell_node(node, selector)
+    if told or node is None:
+        return told
     key, resource = profile.cards.register, profile.resources.count
+    if profile.cards.source == "capacity":
+        return "" if sight.capacity else f"its capacity names no {resource}: no device plugin offers cards"
     if sight.register is None:
         return f"no annotation {key}: no device plugin has registered cards"
-    if fault := _find_fault(sight.register):
+    if fault := _find_fault(node, profile):
         return f"the annotation {key} {fault}"
-    if sight.count == 0:
+    if sight.count == 0 and profile.health.kind == "handshake":
         gone = " any more" if memory.down_register is not None else ""
         return f"the kubelet offers no {resource}{gone}: look at the device plugin's pod on this node"
     return "its cards were not looked at yet"
 
 
-def _find_fault(register: str) -> str:
-    if register.strip() in {"", "[]"}:
-        return "names no card: the device plugin found none"
+def _find_fault(node: Node, profile: Profile) -> str:
     try:
-        decode_register(register)
+        read_cards(node, profile)
+    except NoCardsError:
+        return "names no card: the device plugin found none"
     except WireError as error:
         return f"cannot be read: {error}"
     return ""

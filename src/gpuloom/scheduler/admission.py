@@ -4,19 +4,23 @@ Everything here is computed from the review alone; the answer is a value. What i
 Patch against the object as it was sent, so fields that gpuloom does not know survive.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 
-from gpuloom.engine.demand import find_quantity, read_phases
+from gpuloom.engine.demand import read_phases
 from gpuloom.model.want import Headroom
 from gpuloom.scheduler.admissionquota import exceeds_quota
 from gpuloom.scheduler.podpatch import ContainerPatch, PodPatch
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.vendors.profile import Profile, ResourceNames
+from gpuloom.vendors.changes import Switches
+from gpuloom.vendors.hooks import MUTATE, read_request
+from gpuloom.vendors.profile import Profile
+from gpuloom.vendors.requests import find_amount, find_quantity
 from gpuloom.wire.admission import Review, Verdict, decode_pod
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import OWNED_POD_LABELS, is_owned_annotation
-from gpuloom.wire.objects import Container, Pod
-from gpuloom.wire.quantity import decode_strict_integer, round_quantity
+from gpuloom.wire.objects import Container, Pod, Quantity
+from gpuloom.wire.quantity import decode_strict_integer
 from gpuloom.wire.words import INT32_MAX, INT32_MIN
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -30,16 +34,18 @@ class DeniedError(Exception):
     """The user's pod cannot be served as it is; the message says what is wrong with it."""
 
 
-def _unlimited(_namespace: str) -> Headroom:
+Headrooms = Callable[[str, Profile], Headroom]
+"""What the quotas of a namespace still allow of a vendor's cards."""
+
+
+def _unlimited(_namespace: str, _profile: Profile) -> Headroom:
     return Headroom()
 
 
-def review_pod(
-    review: Review, settings: SchedulerSettings, headroom: Callable[[str], Headroom] = _unlimited
-) -> Verdict:
+def review_pod(review: Review, settings: SchedulerSettings, headroom: Headrooms = _unlimited) -> Verdict:
     """Answer a review of a pod that is to be created: allowed as it is, allowed with changes, or denied and why.
 
-    ``headroom`` tells what the quotas of a namespace still allow.
+    ``headroom`` tells what the quotas of a namespace still allow of a vendor's cards.
     """
     try:
         pod = decode_pod(review.pod)
@@ -67,11 +73,11 @@ def needs_completion(pod: Pod, settings: SchedulerSettings) -> bool:
     return any("env" not in operation["path"].split("/") for operation in verdict.patch)
 
 
-def _complete(pod: Pod, namespace: str, settings: SchedulerSettings, headroom: Callable[[str], Headroom]) -> Verdict:
+def _complete(pod: Pod, namespace: str, settings: SchedulerSettings, headroom: Headrooms) -> Verdict:
     """Walk the decision table (2.1) from the top."""
     patch = PodPatch(pod)
     if settings.strip_owned_keys:
-        _strip_owned_keys(pod, patch)
+        _strip_owned_keys(pod, patch, settings.catalog.owned_keys)
     if not pod.containers:
         raise DeniedError("pod has no containers")
     if _belongs_to_another_scheduler(pod, settings):
@@ -85,15 +91,16 @@ def _complete(pod: Pod, namespace: str, settings: SchedulerSettings, headroom: C
     ]
     ours = [_mutate(pod, container, change, settings) for container, change in looked_at]
     if settings.strict_quantities:
-        for container, _ in looked_at:
-            _check_amounts(container, settings.profile)
+        for container, change in looked_at:
+            _check_requests(container, change.changed, patch.annotations, settings)
     if any(ours):
         _claim(pod, patch, settings)
     if settings.admission_quota and exceeds_quota(
         [change.changed for change in changes],
         read_phases(pod),
-        settings.profile,
-        headroom(pod.namespace or namespace),
+        patch.annotations,
+        settings.catalog,
+        lambda profile: headroom(pod.namespace or namespace, profile),
     ):
         raise DeniedError("exceeding resource quota")
     return Verdict(allowed=True, patch=patch.operations)
@@ -110,10 +117,10 @@ def _claim(pod: Pod, patch: PodPatch, settings: SchedulerSettings) -> None:
         patch.set_scheduler(settings.scheduler_name)
 
 
-def _strip_owned_keys(pod: Pod, patch: PodPatch) -> None:
+def _strip_owned_keys(pod: Pod, patch: PodPatch, owned: AbstractSet[str]) -> None:
     """Remove what only gpuloom may write: templates copied from running pods keep working (binding 6)."""
     for key in pod.annotations:
-        if is_owned_annotation(key):
+        if is_owned_annotation(key) or key in owned:
             patch.remove("metadata", "annotations", key)
     for key in OWNED_POD_LABELS & pod.labels.keys():
         patch.remove("metadata", "labels", key)
@@ -127,36 +134,41 @@ def _belongs_to_another_scheduler(pod: Pod, settings: SchedulerSettings) -> bool
 
 
 def _mutate(pod: Pod, container: Container, patch: ContainerPatch, settings: SchedulerSettings) -> bool:
-    """Complete one container and tell whether it asks for cards (2.2).
+    """Complete one container for every vendor and tell whether it asks for cards (2.2).
 
     Raises WireError, our answer is an error then.
     """
-    profile = settings.profile
-    names, changes = profile.resources, profile.container
-    _check_percentage(container, names)
-    if names.priority in container.limits:
-        patch.append_env("CUDA_TASK_PRIORITY", str(round_quantity(container.limits[names.priority])))
-    if changes.core_policy not in {"", "default"}:
-        patch.append_env("GPU_CORE_UTILIZATION_POLICY", changes.core_policy)
-    asks = _complete_count(container, patch, profile)
-    counted = asks or names.count in container.requests
-    if counted and settings.exclusive_cores and _is_exclusive(container, names):
-        patch.set_limit(names.cores, 100)
-        asks = True
-    if asks and pod.spec.runtime_class_name is None and changes.runtime_class:
-        patch.set_runtime_class(changes.runtime_class)
-    if not asks and changes.hide_cards:
-        patch.append_env("NVIDIA_VISIBLE_DEVICES", "none")
-    return asks
+    switches = Switches(settings.exclusive_cores, settings.mlu_default_cores)
+    asked = [MUTATE[profile.container.mutate](container, pod, patch, profile, switches) for profile in settings.catalog]
+    return any(asked)
 
 
-def _check_percentage(container: Container, names: ResourceNames) -> None:
-    quantity = find_quantity(container, names.memory_percentage)
-    if quantity is not None and not 0 <= (value := round_quantity(quantity)) <= 100:
-        raise WireError(
-            f"invalid {names.memory_percentage} value {value} in container {container.name}: "
-            "must be an integer between 0 and 100"
-        )
+def _check_requests(
+    container: Container, changed: Container, annotations: Mapping[str, str], settings: SchedulerSettings
+) -> None:
+    """Deny amounts that nobody could serve, instead of letting the pod pass as one without cards (2.3, D-20)."""
+    for profile in settings.catalog:
+        if profile.request.reader:
+            _check_request(changed, annotations, profile)
+        else:
+            _check_amounts(container, profile)
+
+
+def _check_request(container: Container, annotations: Mapping[str, str], profile: Profile) -> None:
+    """Deny a request that this family's own rules cannot read, naming the amount that is to blame."""
+    names = profile.resources
+    amounts = {name: quantity for name in names.all if (quantity := find_amount(container, name, profile)) is not None}
+    counted = names.count in amounts and (decode_strict_integer(amounts[names.count]) or 0) > 0
+    if not counted or read_request(container, annotations, profile) is not None:
+        return
+    odd = [name for name, quantity in amounts.items() if not _is_amount(quantity)]
+    name = (odd or [name for name in amounts if name != names.count] or [names.count])[0]
+    raise DeniedError(f"invalid {name} value {amounts[name]} in container {container.name}: nobody could serve it")
+
+
+def _is_amount(quantity: Quantity) -> bool:
+    value = decode_strict_integer(quantity)
+    return value is not None and 0 <= value <= INT32_MAX
 
 
 def _check_amounts(container: Container, profile: Profile) -> None:
@@ -169,11 +181,12 @@ def _check_amounts(container: Container, profile: Profile) -> None:
     if count is not None and decode_strict_integer(count) is None:
         return
     most_memory = INT32_MAX // max(profile.request.memory_factor, 1)
+    unit = "MiB" if profile.request.memory_factor <= 1 else f"{profile.request.memory_factor} MiB"
     _check_amount(container, names.count, least=INT32_MIN, most=INT32_MAX, unit="cards")
     memory = find_quantity(container, names.memory)
     if memory is not None and decode_strict_integer(memory) is None:
-        raise _unusable(container, names.memory, "MiB")
-    _check_amount(container, names.memory, least=0, most=most_memory, unit="MiB")
+        raise _unusable(container, names.memory, unit)
+    _check_amount(container, names.memory, least=0, most=most_memory, unit=unit)
     _check_amount(container, names.cores, least=0, most=INT32_MAX, unit="per cent of a card")
 
 
@@ -189,24 +202,3 @@ def _unusable(container: Container, name: str, unit: str) -> DeniedError:
         f"invalid {name} value {find_quantity(container, name)} in container {container.name}: "
         f"must be a non-negative integer number of {unit}"
     )
-
-
-def _complete_count(container: Container, patch: ContainerPatch, profile: Profile) -> bool:
-    names = profile.resources
-    if names.count in container.limits:
-        return True
-    shares = (names.cores, names.memory, names.memory_percentage)
-    if profile.request.default_cards > 0 and any(name in container.limits for name in shares if name):
-        patch.set_limit(names.count, profile.request.default_cards)
-        return True
-    return False
-
-
-def _is_exclusive(container: Container, names: ResourceNames) -> bool:
-    """A container that asks for a whole card's memory and names no cores gets all cores (D-08)."""
-    if not names.cores or find_quantity(container, names.cores) is not None:
-        return False
-    percentage = find_quantity(container, names.memory_percentage)
-    if percentage is not None:
-        return round_quantity(percentage) == 100
-    return find_quantity(container, names.memory) is None

@@ -3,31 +3,51 @@
 Filter asks again with the real cards: a request by percentage takes no memory here, because nobody knows of what.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gpuloom.engine.demand import Phase, read_request
+from gpuloom.engine.demand import Phase
 from gpuloom.engine.usage import NOTHING, Usage
 from gpuloom.model.want import Headroom
+from gpuloom.vendors.hooks import read_request
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.objects import Container
 
 
 def exceeds_quota(
-    containers: Iterable[Container], phases: Sequence[Phase], profile: Profile, headroom: Headroom
+    containers: Sequence[Container],
+    phases: Sequence[Phase],
+    annotations: Mapping[str, str],
+    catalog: Iterable[Profile],
+    headroom: Callable[[Profile], Headroom],
 ) -> bool:
-    """Tell whether containers ask for more than their namespace still has; one that is used up denies no zero."""
+    """Tell whether containers ask for more than their namespace still has; one that is used up denies no zero.
+
+    ``headroom`` tells what is left of a vendor's cards.
+    """
+    limited = (profile for profile in catalog if profile.resources.memory or profile.resources.cores)
+    return any(_exceeds(containers, phases, annotations, profile, headroom) for profile in limited)
+
+
+def _exceeds(
+    containers: Sequence[Container],
+    phases: Sequence[Phase],
+    annotations: Mapping[str, str],
+    profile: Profile,
+    headroom: Callable[[Profile], Headroom],
+) -> bool:
     held = dict.fromkeys(Phase, NOTHING)
     for container, phase in zip(containers, phases, strict=True):
-        one = _ask(container, profile)
+        one = _ask(container, annotations, profile)
         held[phase] = held[phase] | one if phase is Phase.INIT else held[phase] + one
     asked = held[Phase.SIDECAR] + (held[Phase.INIT] | held[Phase.REGULAR])
     if not (asked.memory_mib or asked.cores):
         return False
-    return asked.memory_mib > headroom.memory_mib or asked.cores > headroom.cores
+    left = headroom(profile)
+    return asked.memory_mib > left.memory_mib or asked.cores > left.cores
 
 
-def _ask(container: Container, profile: Profile) -> Usage:
-    request = read_request(container, profile)
+def _ask(container: Container, annotations: Mapping[str, str], profile: Profile) -> Usage:
+    request = read_request(container, annotations, profile)
     if request is None:
         return NOTHING
     return Usage(request.cards, request.cards * request.memory_mib, request.cards * request.cores)

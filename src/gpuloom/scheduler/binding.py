@@ -7,7 +7,7 @@ own: a caller who hangs up ends the waiting, never a write that is under way.
 import asyncio
 from dataclasses import dataclass
 
-from gpuloom.engine.annotations import read_decided_at, read_shares, write_decision
+from gpuloom.engine.annotations import read_decided_at, read_shares, read_tenancies, write_decision
 from gpuloom.engine.demand import read_phases
 from gpuloom.engine.exactness import fits_exactly
 from gpuloom.engine.ledger import Reservation, Standing
@@ -205,7 +205,7 @@ class Binder:
     def _adopt(self, pod: Pod, node: str) -> Reservation | None:
         """Reserve what another scheduler wrote on the pod in its Filter, if exactly these cards still fit."""
         try:
-            shares = read_shares(pod, self._state.settings.profile)
+            shares = read_shares(pod, self._state.settings.catalog)
         except WireError:
             return None
         reservation = Reservation(
@@ -218,11 +218,12 @@ class Binder:
             standing=Standing.ASSUMED,
             since=self._clocks.monotonic(),
             decided_at=read_decided_at(pod) or self._clocks.unix,
+            tenancies=read_tenancies(pod, self._state.settings.catalog),
         )
-        return self._state.cluster.assume(reservation) if fits_exactly(self._state.cluster.table, reservation) else None
+        return self._state.cluster.assume(reservation) if fits_exactly(self._state.cluster, reservation) else None
 
     def _annotate(self, pod: Pod, reservation: Reservation) -> dict[str, str]:
-        decided = write_decision(reservation, self._state.settings.profile)
+        decided = write_decision(reservation, self._state.settings.catalog)
         # A Binding cannot remove an annotation; an empty one counts as absent.
         written = {key: value or "" for key, value in decided.items() if value is not None or key in pod.annotations}
         return written | self._phase()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gpuloom.engine.annotations import read_instances
 from gpuloom.engine.ledger import card_id
+from gpuloom.engine.table import CardTable
 from gpuloom.scheduler.metrics import Samples, Series
 from gpuloom.scheduler.quotas import QuotaWatch
 from gpuloom.scheduler.state import SchedulerState
@@ -185,7 +186,10 @@ class CardMetrics:
         return Series(name, text, label_names, samples)
 
     def _walk(self) -> Iterator[_Card]:
-        table = self.state.cluster.table
+        for table in self.state.cluster.tables:
+            yield from self._walk_table(table)
+
+    def _walk_table(self, table: CardTable) -> Iterator[_Card]:
         for node in list(table.positions):
             registered = table.registered(node)
             for card in registered.cards if registered else ():
@@ -211,13 +215,14 @@ class CardMetrics:
                 yield card.labels(labels), card.used_memory / card.total_memory
 
     def _index(self, node: str, uuid: str) -> str:
-        registered = self.state.cluster.table.registered(node)
-        return next((str(card.index) for card in (registered.cards if registered else ()) if card.id == uuid), "")
+        registered = (table.registered(node) for table in self.state.cluster.tables)
+        cards = (card for said in registered if said for card in said.cards)
+        return next((str(card.index) for card in cards if card.id == uuid), "")
 
     def _instances(self) -> Samples:
         for pod in list(self.state.pods.values()):
             node = pod.spec.node_name
-            for one in read_instances(pod, self.state.settings.profile) if node else ():
+            for one in read_instances(pod, self.state.settings.catalog) if node else ():
                 if one.runtime is not None:
                     yield (
                         (
@@ -239,20 +244,22 @@ class CardMetrics:
             yield (*values[:3], f"{values[4]}-{values[5]}"), value
 
     def _quota_used(self) -> Samples:
-        names = self.state.settings.profile.resources
         namespaces = {reservation.namespace for reservation in self.state.cluster.ledger} | self.quotas.namespaces
         for namespace in sorted(namespaces):
             limits = self.state.cluster.quotas.limits(namespace)
-            used = self.state.cluster.ledger.namespace_usage(namespace, self.state.settings.profile.word)
-            for name, amount in ((names.memory, used.memory_mib), (names.cores, used.cores)):
-                if name and (amount or name in limits):
-                    yield (namespace, name, str(limits.get(name, 0))), amount
+            for profile in self.state.settings.catalog:
+                names = profile.resources
+                used = self.state.cluster.ledger.namespace_usage(namespace, profile.word)
+                for name, amount in ((names.memory, used.memory_mib), (names.cores, used.cores)):
+                    if name and (amount or name in limits):
+                        yield (namespace, name, str(limits.get(name, 0))), amount
 
     def _quota_limits(self) -> Samples:
-        names = self.state.settings.profile.resources
+        resources = (profile.resources for profile in self.state.settings.catalog)
+        known = {name for names in resources for name in (names.memory, names.cores) if name}
         for namespace in sorted(self.quotas.namespaces):
             for name, limit in self.state.cluster.quotas.limits(namespace).items():
-                if name in {names.memory, names.cores}:
+                if name in known:
                     yield (namespace, name), limit
 
     def _memory_shares(self) -> Samples:

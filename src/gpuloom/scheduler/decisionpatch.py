@@ -6,6 +6,7 @@ By default the Binding carries it; with ``filter-write=inline`` Filter sends it,
 from typing import Any
 
 from gpuloom.engine.annotations import write_decision
+from gpuloom.engine.demand import asks_vendor
 from gpuloom.engine.ledger import Reservation
 from gpuloom.scheduler.labelling import label_of
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -17,7 +18,7 @@ MergePatch = dict[str, Any]
 
 def patch_decision(reservation: Reservation, pod: Pod, settings: SchedulerSettings) -> MergePatch:
     """Return the annotations and the label of a decision; null is one that the pod has and that must vanish."""
-    decided = write_decision(reservation, settings.profile)
+    decided = write_decision(reservation, settings.catalog)
     written = {key: value for key, value in decided.items() if value is not None or key in pod.annotations}
     metadata: MergePatch = {"annotations": written}
     if settings.pod_label and (labels := label_of(reservation.node)):
@@ -29,8 +30,13 @@ def patch_refusal(pod: Pod, settings: SchedulerSettings) -> MergePatch | None:
     """Take back what an earlier Filter wrote on a pod that now fits nowhere (B-20), None when there is nothing."""
     if VGPU_NODE not in pod.annotations or pod.spec.node_name:
         return None
-    write = settings.profile.write
-    keys = (VGPU_NODE, VGPU_TIME, write.to_allocate, write.allocated, write.instances)
+    keys = [VGPU_NODE, VGPU_TIME]
+    for profile in settings.catalog:
+        present = profile.owned_keys & pod.annotations.keys()
+        if present or asks_vendor(pod, profile):
+            write = profile.write
+            lists = (write.to_allocate, write.allocated, write.instances)
+            keys += dict.fromkeys([*(key for key in lists if key), *sorted(present)])
     return {
-        "metadata": {"annotations": {key: None for key in keys if key}, "labels": {VGPU_NODE: None}},
+        "metadata": {"annotations": dict.fromkeys(keys), "labels": {VGPU_NODE: None}},
     }

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from gpuloom.engine.decision import Decision
+from gpuloom.engine.ruling import Ruling
 from gpuloom.wire.objects import Pod
 
 MOST_DECISIONS = 256
@@ -20,7 +20,7 @@ class Decided:
     number: int
     at: datetime
     pod: Pod
-    decision: Decision
+    decision: Ruling
 
     def offered(self) -> frozenset[str] | None:
         """Return the nodes that kube-scheduler offered, None where the decision does not tell of all of them."""
@@ -40,7 +40,7 @@ class DecisionLog:
     def __iter__(self) -> Iterator[Decided]:
         return iter(self._entries)
 
-    def note(self, at: datetime, pod: Pod, decision: Decision) -> None:
+    def note(self, at: datetime, pod: Pod, decision: Ruling) -> None:
         """Remember a decision; the oldest go when there are too many."""
         self._count += 1
         self._candidates += decision.candidates

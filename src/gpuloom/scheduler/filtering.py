@@ -5,23 +5,23 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gpuloom.engine.decision import Decision
-from gpuloom.engine.demand import Demand
+from gpuloom.engine.annotations import read_tenancies
+from gpuloom.engine.demand import Demands, read_phases
 from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_failure, describe_success
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.engine.policies import PolicyError
-from gpuloom.engine.table import NodeCards
+from gpuloom.engine.ruling import Ruling
 from gpuloom.kube import EventRecorder
 from gpuloom.model.reasons import Reason
 from gpuloom.scheduler.afterwards import Afterwards
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.nodes import read_cards
+from gpuloom.scheduler.nodes import read_all_cards
 from gpuloom.scheduler.podevents import record
 from gpuloom.scheduler.state import NOT_LISTED, SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import FilterArgs, FilterResult, decode_node_list, encode_node_list
 from gpuloom.wire.nodenames import NodeNames
-from gpuloom.wire.objects import Node, Pod
+from gpuloom.wire.objects import Pod
 
 UNFIT_NODE = "NodeUnfitPod"
 
@@ -52,12 +52,12 @@ class Filterer:
         # What an earlier try holds is free for this one, and for others if it ends up elsewhere.
         self.state.release(pod.metadata.uid)
         try:
-            demand = self.state.read_demand(pod)
+            demands = self.state.read_demands(pod)
         except PolicyError as error:
             message = f"calcScore failed {error} for pod {pod.name}"
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
             return FilterResult(error=message)
-        return self._decide(pod, demand, args.nodenames or NodeNames(b"[]"))
+        return self._decide(pod, demands, args.nodenames or NodeNames(b"[]"))
 
     def _simulate(self, pod: Pod, args: FilterArgs, nodes: msgspec.Raw) -> FilterResult:
         """Answer an autoscaler that sends whole nodes: as if nothing on them were used; nothing changes here (4.8)."""
@@ -65,13 +65,13 @@ class Filterer:
             return FilterResult(nodes=nodes, node_names=_all(args))
         try:
             received = {item.node.name: item for item in decode_node_list(nodes)}
-            demand = self.state.read_demand(pod)
+            demands = self.state.read_demands(pod)
         except WireError as error:
             return FilterResult(error=str(error))
         except PolicyError as error:
             return FilterResult(error=f"calcScore failed {error} for pod {pod.name}")
-        decision = self.state.decider.simulate(
-            demand, {name: self._read_cards(item.node) for name, item in received.items()}
+        decision = self.state.judge.simulate(
+            demands, {name: read_all_cards(item.node, self.state.settings.catalog) for name, item in received.items()}
         )
         failed = self._tell(decision)
         if decision.node is None:
@@ -81,12 +81,6 @@ class Filterer:
             fitting |= {name for name, _ in decision.fitting.worst_first()}
         items = [item for name, item in received.items() if name in fitting]
         return FilterResult(nodes=encode_node_list(items), failed_nodes=failed)
-
-    def _read_cards(self, node: Node) -> NodeCards:
-        try:
-            return read_cards(node, self.state.settings.profile)
-        except WireError:
-            return NodeCards(())
 
     def _find_objection(self, pod: Pod) -> str:
         """Why no decision may be made for this pod now, empty when one may."""
@@ -108,26 +102,26 @@ class Filterer:
             return f"pod {pod.full_name} is bound to node {held.node} already"
         return ""
 
-    def _decide(self, pod: Pod, demand: Demand, names: NodeNames) -> FilterResult:
-        decision = self.state.decider.decide_among(demand, names)
+    def _decide(self, pod: Pod, demands: Demands, names: NodeNames) -> FilterResult:
+        decision = self.state.judge.decide_among(demands, names)
         self.state.decisions.note(self.clocks.now(), pod, decision)
         if decision.node is None:
             return self._refuse(pod, decision)
-        self.state.refused.pop(demand.uid, None)
-        self._reserve(demand, decision, decision.node)
+        self.state.refused.pop(pod.metadata.uid, None)
+        self._reserve(pod, decision, decision.node)
         self._say_later(self._tell_success(pod, decision))
         return FilterResult(node_names=[decision.node])
 
-    def _tell_success(self, pod: Pod, decision: Decision) -> Iterator[None]:
+    def _tell_success(self, pod: Pod, decision: Ruling) -> Iterator[None]:
         yield from decision.complete()
-        record(self.recorder, pod, "Normal", "FilteringSucceed", describe_success(decision, self.event_bytes))
+        record(self.recorder, pod, "Normal", "FilteringSucceed", describe_success(decision.decision, self.event_bytes))
 
-    def _refuse(self, pod: Pod, decision: Decision) -> FilterResult:
+    def _refuse(self, pod: Pod, decision: Ruling) -> FilterResult:
         self.state.refuse(pod, self.clocks.monotonic())
         self._say_later(self._tell_failure(pod, decision))
         return FilterResult(failed_nodes=self._tell(decision))
 
-    def _tell_failure(self, pod: Pod, decision: Decision) -> Iterator[None]:
+    def _tell_failure(self, pod: Pod, decision: Ruling) -> Iterator[None]:
         for message in describe_failure(decision.refusals, decision.candidates, self.event_bytes):
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
         yield
@@ -136,7 +130,7 @@ class Filterer:
         if not self.afterwards.add(telling):
             self.recorder.dropped += 1
 
-    def _tell(self, decision: Decision) -> dict[str, str]:
+    def _tell(self, decision: Ruling) -> dict[str, str]:
         """Say why nodes were refused, in the reply's words (D-06)."""
         short = self.state.settings.failed_node_reason == "short"
         return {
@@ -144,19 +138,21 @@ class Filterer:
             for node, refusal in decision.refusals.items()
         }
 
-    def _reserve(self, demand: Demand, decision: Decision, node: str) -> None:
+    def _reserve(self, pod: Pod, decision: Ruling, node: str) -> None:
         self.state.cluster.assume(
             Reservation(
-                uid=demand.uid,
-                namespace=demand.namespace,
-                name=demand.name,
+                uid=pod.metadata.uid,
+                namespace=pod.namespace,
+                name=pod.name,
                 node=node,
-                shares={self.state.settings.profile.word: decision.shares},
+                shares=decision.shares,
                 instances=decision.instances,
-                phases=demand.phases,
+                phases=read_phases(pod),
                 standing=Standing.ASSUMED,
                 since=self.clocks.monotonic(),
                 decided_at=self.clocks.unix,
+                tenancies=read_tenancies(pod, self.state.settings.catalog),
+                extras=decision.extras,
             )
         )
 

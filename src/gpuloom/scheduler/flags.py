@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from gpuloom.engine.options import DeviceSort, ScoreSlots
+from gpuloom.engine.options import DeviceSort, QuotaInFit, ScoreSign, ScoreSlots
 from gpuloom.scheduler.durations import format_seconds, parse_seconds
 from gpuloom.scheduler.health import HandshakeProbe
 
@@ -76,6 +76,10 @@ class SchedulerFlags:
     """How cards are chosen unless a pod says otherwise."""
     force_overwrite_default_scheduler: bool = True
     """Whether pods that name the default scheduler are taken over."""
+    enable_ascend: bool = False
+    """Whether Huawei Ascend cards are served."""
+    enable_iluvatar: bool = False
+    """Whether Iluvatar cards are served, by a set of resources for each chip."""
     node_label_selector: str = ""
     """Only nodes with these labels are looked at, k=v,k2=v2."""
 
@@ -135,5 +139,13 @@ class SchedulerFlags:
     """What is left of the handshake of a node whose plugin is gone."""
     handshake_probe: HandshakeProbe = "registered"
     """Which nodes are asked whether their plugin lives."""
+    quota_in_fit: QuotaInFit = "all"
+    """Whether quotas count when cards of any vendor are chosen, or only of those for which HAMi looks at them."""
+    topology_score_sign: ScoreSign = "fixed"
+    """Whether better linked cards make a node better under the policy spread too, or worse as in HAMi."""
+    metax_same_card: bool = True
+    """Whether all containers of a pod must get the same Metax whole card, which two never can."""
+    mlu_default_cores: bool = False
+    """Whether a container that names only a count of MLUs gets the cores of whole cards named."""
     pod_label: bool = True
     """Whether bound pods get the label hami.io/vgpu-node."""

@@ -1,10 +1,11 @@
-"""Writing handshakes: the scheduler's question to a node's plugin, and taking it back (wire protocol 2.3).
+"""Writing handshakes: the scheduler's question to a node's plugins, and taking it back (wire protocol 2.3).
 
 The last word about a node counts, so what waits is never more than one write a node. A write that fails is only logged:
 the next pass over the nodes finds the same again.
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -14,7 +15,6 @@ from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.health import Deed
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.handshake import encode_deleted, encode_requesting
-from gpuloom.wire.keys import NODE_HANDSHAKE
 
 _log = structlog.get_logger(__name__)
 
@@ -26,15 +26,15 @@ class Handshakes:
     client: KubeClient
     state: SchedulerState
     clocks: Clocks
-    _pending: dict[str, Deed] = field(default_factory=dict)
+    _pending: dict[str, Mapping[str, Deed]] = field(default_factory=dict)
     _work: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def note(self, node: str, deed: Deed) -> None:
-        """Note what is to be written on a node."""
-        if deed is Deed.NOTHING:
+    def note(self, node: str, deeds: Mapping[str, Deed]) -> None:
+        """Note what is to be written on a node, by annotation."""
+        if not deeds:
             self._pending.pop(node, None)
         else:
-            self._pending[node] = deed
+            self._pending[node] = deeds
             self._work.set()
 
     async def run(self) -> None:
@@ -49,13 +49,13 @@ class Handshakes:
         while self._pending:
             for node in sorted(self._pending):
                 # Written on another node meanwhile, this one may be done or gone.
-                if (deed := self._pending.pop(node, None)) is not None:
-                    await self._write(node, deed)
+                if (deeds := self._pending.pop(node, None)) is not None:
+                    await self._write(node, deeds)
 
-    async def _write(self, node: str, deed: Deed) -> None:
+    async def _write(self, node: str, deeds: Mapping[str, Deed]) -> None:
         if not self.state.is_in_charge:
             return
-        metadata = {"annotations": {NODE_HANDSHAKE: self._value(deed)}}
+        metadata = {"annotations": {key: self._value(deed) for key, deed in deeds.items()}}
         try:
             await self.client.patch(NODES, node, {"metadata": metadata}, timeout_s=WRITE_DEADLINE_S)
         except ApiError as error:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Literal
 
+from gpuloom.vendors.profile import HealthRules
 from gpuloom.wire.handshake import Handshake, decode_handshake
 
 ANSWER_LIMIT = timedelta(seconds=60)
@@ -24,12 +25,14 @@ class Deed(Enum):
     """What is to be written on the node about its handshake.
 
     ``CLEAN`` leaves behind what the switch says, ``REMOVE`` nothing: a vendor that is not there has no handshake.
+    ``UNREGISTER`` removes the register annotation.
     """
 
     NOTHING = "nothing"
     ASK = "ask"
     CLEAN = "clean"
     REMOVE = "remove"
+    UNREGISTER = "unregister"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class Sight:
     handshake   the annotation, empty without one
     register    the annotation, None without one
     count       how many shares the kubelet offers
+    capacity    how many the node has
     is_used     whether the vendor's cards of this node are in the table
     """
 
@@ -46,6 +50,7 @@ class Sight:
     register: str | None
     count: int
     is_used: bool
+    capacity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +74,29 @@ class Finding:
     memory: Memory
 
 
-def judge_health(sight: Sight, memory: Memory, now: datetime, probe: HandshakeProbe = "registered") -> Finding:
+def judge_health(
+    sight: Sight, memory: Memory, now: datetime, rules: HealthRules, probe: HandshakeProbe = "registered"
+) -> Finding:
     """Judge one vendor's cards on one node; ``now`` is in the zone in which this process writes handshakes."""
+    match rules.kind:
+        case "handshake":
+            return _judge_handshake(sight, memory, now, probe, counted=rules.counted)
+        case "capacity":
+            healthy = sight.capacity > 0
+            gone = sight.is_used and not healthy and rules.clean_register
+            return Finding(healthy, Deed.UNREGISTER if gone else Deed.NOTHING, Memory())
+        case "annotation":
+            return Finding(bool(sight.register), Deed.NOTHING, Memory())
+    return Finding(healthy=True, deed=Deed.NOTHING, memory=Memory())
+
+
+def _judge_handshake(sight: Sight, memory: Memory, now: datetime, probe: HandshakeProbe, *, counted: bool) -> Finding:
     if sight.register is None and probe == "registered":
         # A vendor that registered nothing is absent: no question, and an old one is taken back (B-56).
         deed = Deed.REMOVE if _is_a_schedulers(sight, now) else Deed.NOTHING
         return Finding(healthy=False, deed=deed, memory=Memory())
     if sight.count > 0:
-        return Finding(healthy=True, deed=_ask(sight, now), memory=Memory(sight.count))
+        return Finding(healthy=True, deed=_ask(sight, now), memory=Memory(sight.count if counted else 0))
     if _stays_down(sight, memory):
         return Finding(healthy=False, deed=Deed.NOTHING, memory=Memory(0, sight.register))
     if memory.count > 0 or _is_unanswered(sight, now):

@@ -4,58 +4,54 @@ A node's own watch event updates that node at once; a pass over all nodes every 
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
 
 import structlog
 
-from gpuloom.engine.table import NodeCards
-from gpuloom.scheduler.absence import tell_absence
+from gpuloom.model.nodecards import NodeCards
+from gpuloom.scheduler.absence import tell_absence, tell_no_vendor
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.handshakes import Handshakes
 from gpuloom.scheduler.health import Deed, Memory, Sight, judge_health
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.vendors.hooks import read_cards
 from gpuloom.vendors.profile import Profile
+from gpuloom.vendors.registers import read_capacity
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.keys import NODE_CORDON, NODE_HANDSHAKE
+from gpuloom.wire.keys import NODE_CORDON
 from gpuloom.wire.objects import Node
-from gpuloom.wire.pairscores import decode_pair_scores
 from gpuloom.wire.quantity import decode_strict_integer
-from gpuloom.wire.register import decode_register
+from gpuloom.wire.register import NoCardsError
 from gpuloom.wire.words import decode_list
 
-_NO_CARDS = frozenset({"", "[]"})
-"""An annotation that is missing or names no card removes the cards; one that is broken keeps them (B-27)."""
-
 _PAGE_NODES = 100
-
-_T = TypeVar("_T")
 
 _log = structlog.get_logger(__name__)
 
 
-def read_cards(node: Node, profile: Profile) -> NodeCards:
-    """Read what a node and its administrator say about its cards.
+def read_node_cards(node: Node, profile: Profile) -> NodeCards:
+    """Read what a node and its administrator say about its cards of one vendor; none where it readably has none.
 
     Raises WireError, naming the annotation, when one cannot be read.
     """
-    text = node.annotations.get(profile.cards.register, "")
-    if text.strip() in _NO_CARDS:
-        return NodeCards(())
-    cards = _decode(decode_register, profile.cards.register, text)
-    scores = node.annotations.get(profile.cards.pair_scores)
-    return NodeCards(
-        cards,
-        {} if scores is None else _decode(decode_pair_scores, profile.cards.pair_scores, scores),
-        frozenset(decode_list(node.annotations.get(NODE_CORDON, ""))),
-    )
-
-
-def _decode(decode: Callable[[str], _T], key: str, text: str) -> _T:
     try:
-        return decode(text)
-    except WireError as error:
-        raise WireError(f"{key}: {error}") from error
+        said = read_cards(node, profile)
+    except NoCardsError:
+        return NodeCards(())
+    cordoned = frozenset(decode_list(node.annotations.get(NODE_CORDON, "")))
+    return replace(said, cordoned=cordoned) if cordoned else said
+
+
+def read_all_cards(node: Node, catalog: Iterable[Profile]) -> dict[str, NodeCards]:
+    """Read a node's cards of every vendor; a vendor whose cards cannot be read has none, the others stay."""
+    found: dict[str, NodeCards] = {}
+    for profile in catalog:
+        try:
+            found[profile.word] = read_node_cards(node, profile)
+        except WireError as error:
+            _log.error("node's cards cannot be read", node=node.name, vendor=profile.word, cause=str(error))
+    return {word: said for word, said in found.items() if said.cards}
 
 
 class NodeBook:
@@ -66,11 +62,13 @@ class NodeBook:
         self._handshakes = handshakes
         self._clocks = clocks
         self._selector = state.settings.node_labels
-        cards = state.settings.profile.cards
-        self._card_keys = (cards.register, cards.pair_scores, NODE_CORDON)
-        self._memories: dict[str, Memory] = {}
-        self._said: dict[str, tuple[str, ...]] = {}
+        self._memories: dict[str, dict[str, Memory]] = {}
+        self._said: dict[tuple[str, str], tuple[Hashable, ...]] = {}
         self._is_listing = False
+        catalog = state.settings.catalog
+        self._node_keys = catalog.node_keys | {NODE_CORDON}
+        self._resources = frozenset(name for profile in catalog for name in profile.resources.all)
+        self._looks_at_labels = bool(self._selector or catalog.node_labels)
 
     async def run_pass(self) -> None:
         """Look at all nodes again, a page at a time so that calls are answered in between."""
@@ -84,12 +82,12 @@ class NodeBook:
         """Take a complete list: nodes that are not in it are gone."""
         for name in self._state.nodes.keys() - nodes.keys():
             self.delete(name)
-        before = self._state.cluster.table.registrations
+        before = self._state.cluster.registrations
         self._is_listing = True
         for node in nodes.values():
             self.apply(node)
         self._is_listing = False
-        if changed := self._state.cluster.table.registrations - before:
+        if changed := self._state.cluster.registrations - before:
             _log.info("nodes listed", nodes=len(nodes), registrations=changed)
 
     def apply(self, node: Node) -> None:
@@ -101,9 +99,12 @@ class NodeBook:
 
     def _facts(self, node: Node) -> tuple[object, ...]:
         """Tell what a look at a node depends on, time apart."""
-        offer = (node.status.allocatable or {}).get(self._state.settings.profile.resources.count)
-        said = [node.annotations.get(key) for key in (NODE_HANDSHAKE, *self._card_keys)]
-        return offer, said, node.labels if self._selector else None
+        said = {key: value for key, value in node.annotations.items() if key in self._node_keys}
+        offers = [
+            {name: amounts[name] for name in amounts if name in self._resources}
+            for amounts in (node.status.allocatable or {}, node.status.capacity or {})
+        ]
+        return said, offers, node.labels if self._looks_at_labels else None
 
     def look(self, name: str) -> None:
         """Look at a node again, as a pass does."""
@@ -112,64 +113,108 @@ class NodeBook:
     def delete(self, name: str) -> None:
         """Take that a node is gone."""
         self._state.nodes.pop(name, None)
-        self._handshakes.note(name, Deed.NOTHING)
+        self._handshakes.note(name, {})
         self._forget(name)
 
-    def tell_absence(self, name: str) -> str:
-        """Say why the cards of a node are not known."""
+    def tell_absence(self, name: str, profile: Profile | None = None) -> str:
+        """Say why the cards of a node are not known: those of one vendor, or of the one that the node names."""
         node = self._state.nodes.get(name)
-        sight = self._see(node) if node else Sight("", None, 0, is_used=False)
-        memory = self._memories.get(name, Memory())
-        return tell_absence(node, sight, memory, self._state.settings.profile, self._selector)
+        if profile is None:
+            named = (one for one in self._state.settings.catalog if node and self._is_named(node, one))
+            profile = next(named, None)
+        if profile is None:
+            return tell_no_vendor(node, self._selector)
+        sight = self._see(node, profile, is_used=False) if node else Sight("", None, 0, is_used=False)
+        memory = self._memories.get(name, {}).get(profile.word, Memory())
+        return tell_absence(node, sight, memory, profile, self._selector)
 
     def _look(self, node: Node) -> None:
         if any(node.labels.get(key) != value for key, value in self._selector.items()):
             self._forget(node.name)
             return
-        finding = judge_health(
-            self._see(node),
-            self._memories.get(node.name, Memory()),
-            self._clocks.now(),
-            self._state.settings.handshake_probe,
-        )
-        self._memories[node.name] = finding.memory
-        self._handshakes.note(node.name, finding.deed)
-        if finding.healthy:
-            self._register(node)
-        else:
-            self._remove(node.name)
+        memories = self._memories.setdefault(node.name, {})
+        deeds: dict[str, Deed] = {}
+        for profile in self._state.settings.catalog:
+            word, rules = profile.word, profile.health
+            is_registered = self._state.cluster.registered(node.name, word) is not None
+            if not (is_registered or word in memories or self._may_concern(node, profile)):
+                continue
+            finding = judge_health(
+                self._see(node, profile, is_used=is_registered),
+                memories.get(word, Memory()),
+                self._clocks.now(),
+                rules,
+                self._state.settings.handshake_probe,
+            )
+            memories[word] = finding.memory
+            if finding.deed is not Deed.NOTHING:
+                deeds[profile.cards.register if finding.deed is Deed.UNREGISTER else rules.handshake] = finding.deed
+            if finding.healthy:
+                self._register(node, profile)
+            else:
+                self._remove(node.name, word)
+        self._handshakes.note(node.name, deeds)
 
-    def _see(self, node: Node) -> Sight:
-        profile = self._state.settings.profile
-        count = (node.status.allocatable or {}).get(profile.resources.count)
+    def _may_concern(self, node: Node, profile: Profile) -> bool:
+        """Whether a node can have cards of a vendor at all, or is asked about it all the same."""
+        if self._state.settings.handshake_probe == "all" and profile.health.handshake:
+            return True
+        return self._is_named(node, profile)
+
+    def _is_named(self, node: Node, profile: Profile) -> bool:
+        """Whether a node says anything of a vendor's cards."""
+        if profile.cards.source == "capacity":
+            return bool(profile.resources.all and (node.status.capacity or {}).keys() & set(profile.resources.all))
+        return any(key in node.annotations for key in profile.node_keys)
+
+    def _see(self, node: Node, profile: Profile, *, is_used: bool) -> Sight:
+        offered = (node.status.allocatable or {}).get(profile.resources.count)
         return Sight(
-            handshake=node.annotations.get(NODE_HANDSHAKE, ""),
-            register=node.annotations.get(profile.cards.register),
-            count=decode_strict_integer(count) or 0 if count is not None else 0,
-            is_used=self._state.cluster.table.registered(node.name) is not None,
+            handshake=node.annotations.get(profile.health.handshake, "") if profile.health.handshake else "",
+            register=node.annotations.get(profile.cards.register) if profile.cards.register else None,
+            count=decode_strict_integer(offered) or 0 if offered is not None else 0,
+            capacity=read_capacity(node, profile.resources.count),
+            is_used=is_used,
         )
 
     def _forget(self, name: str) -> None:
         self._memories.pop(name, None)
-        self._remove(name)
+        for profile in self._state.settings.catalog:
+            self._remove(name, profile.word)
 
-    def _remove(self, name: str) -> None:
-        self._said.pop(name, None)
-        if self._state.cluster.register(name, NodeCards(())):
-            _log.info("node's cards are gone", node=name)
+    def _remove(self, name: str, word: str) -> None:
+        self._said.pop((name, word), None)
+        if self._state.cluster.register(name, word, NodeCards(())):
+            _log.info("node's cards are gone", node=name, vendor=word)
 
-    def _register(self, node: Node) -> None:
-        profile = self._state.settings.profile
-        said = tuple(node.annotations.get(key, "") for key in self._card_keys)
-        if self._said.get(node.name) == said:
+    def _register(self, node: Node, profile: Profile) -> None:
+        said = _what_counts(node, profile)
+        key = (node.name, profile.word)
+        if self._said.get(key) == said:
             return
-        self._said[node.name] = said
+        self._said[key] = said
         try:
-            registered = read_cards(node, profile)
+            registered = read_node_cards(node, profile)
         except WireError as error:
-            _log.error("node's cards cannot be read: they stay as they were", node=node.name, cause=str(error))
+            _log.error(
+                "node's cards cannot be read: they stay as they were",
+                node=node.name,
+                vendor=profile.word,
+                cause=str(error),
+            )
             return
-        if self._state.cluster.register(node.name, registered):
+        if self._state.cluster.register(node.name, profile.word, registered):
             if not self._is_listing:
-                _log.info("node registered its cards", node=node.name, cards=len(registered.cards))
+                _log.info("node registered its cards", node=node.name, vendor=profile.word, cards=len(registered.cards))
             self._state.room.set()
+
+
+def _what_counts(node: Node, profile: Profile) -> tuple[Hashable, ...]:
+    """All of a node that its cards of one vendor are read from: while it is the same, so are they."""
+    keys = (profile.cards.register, profile.cards.pair_scores, *profile.cards.annotations, NODE_CORDON)
+    said = tuple(node.annotations.get(key) for key in keys)
+    if profile.cards.source == "register":
+        return said
+    capacity = node.status.capacity or {}
+    amounts = tuple(str(capacity.get(name, "")) for name in profile.resources.all)
+    return (*said, *amounts, *(node.labels.get(label) for label in profile.cards.labels))

@@ -31,10 +31,14 @@ class OwnMetrics:
 
     def series(self, presented: Presented | None) -> Iterator[Series]:
         """All series; ``presented`` is the server's certificate, if it has one."""
-        state, cards = self.state, self.state.cluster.table
+        state, cluster = self.state, self.state.cluster
         yield _one("gpuloom_in_charge", "1 while this replica decides and writes", lambda: state.is_in_charge)
-        yield _one("gpuloom_table_nodes", "Nodes with cards", lambda: len(cards.positions))
-        yield _one("gpuloom_table_rows", "Rows of the card table, free ones too", lambda: len(cards.uuids))
+        yield _one("gpuloom_table_nodes", "Nodes with cards", lambda: len(list(cluster.nodes)))
+        yield _one(
+            "gpuloom_table_rows",
+            "Rows of the card tables, free ones too",
+            lambda: sum(len(table.uuids) for table in cluster.tables),
+        )
         yield Series(
             "gpuloom_reservations",
             "Pods that hold cards: assumed since their Filter, or confirmed by the watch",

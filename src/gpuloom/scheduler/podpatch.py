@@ -18,6 +18,8 @@ class PodPatch:
         self._pod = pod
         self._operations: list[Operation] = []
         self._has_runtime_class = False
+        self._has_annotations = pod.metadata.annotations is not None
+        self._added: dict[str, str] = {}
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -43,6 +45,19 @@ class PodPatch:
             self._has_runtime_class = True
             self.add(name, "spec", "runtimeClassName")
 
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The annotations that the pod will have."""
+        return {**self._pod.annotations, **self._added}
+
+    def annotate(self, key: str, value: str) -> None:
+        """Set an annotation."""
+        if not self._has_annotations:
+            self._has_annotations = True
+            self.add({}, "metadata", "annotations")
+        self._added[key] = value
+        self.add(value, "metadata", "annotations", key)
+
     def container(self, group: str, position: int) -> "ContainerPatch":
         """Start changing one container; ``group`` is ``containers`` or ``initContainers``."""
         containers = self._pod.containers if group == "containers" else self._pod.init_containers
@@ -57,26 +72,36 @@ class ContainerPatch:
         self._container = container
         self._path = path
         self._limits: dict[str, Quantity] = {**container.limits}
+        self._requests: dict[str, Quantity] = {**container.requests}
         self._has_env = container.env is not None
-        self._has_resources = container.resources is not None
-        self._has_limits = container.resources is not None and container.resources.limits is not None
+        resources = container.resources
+        self._has_resources = resources is not None
+        self._has = {kind for kind in ("limits", "requests") if resources and getattr(resources, kind) is not None}
 
     @property
     def changed(self) -> Container:
-        """The container with the limits that it will have; what else is changed is not in it."""
-        requests = self._container.resources.requests if self._container.resources else None
-        return msgspec.structs.replace(self._container, resources=Resources(self._limits, requests))
+        """The container with the amounts that it will have; what else is changed is not in it."""
+        return msgspec.structs.replace(self._container, resources=Resources(self._limits, self._requests))
 
     def set_limit(self, name: str, value: int) -> None:
         """Set ``resources.limits`` of one resource."""
+        self._set("limits", self._limits, name, value)
+
+    def set_request(self, name: str, value: int) -> None:
+        """Set ``resources.requests`` of one resource."""
+        self._set("requests", self._requests, name, value)
+
+    def _set(self, kind: str, amounts: dict[str, Quantity], name: str, value: int) -> None:
         if not self._has_resources:
             self._pod.add({}, *self._path, "resources")
             self._has_resources = True
-        if not self._has_limits:
-            self._pod.add({}, *self._path, "resources", "limits")
-            self._has_limits = True
-        self._pod.add(str(value), *self._path, "resources", "limits", name)
-        self._limits[name] = str(value)
+        if kind not in self._has:
+            self._pod.add({}, *self._path, "resources", kind)
+            self._has.add(kind)
+        # As the API server writes quantities, so that what is there already is not changed.
+        if str(amounts.get(name)) != str(value):
+            self._pod.add(str(value), *self._path, "resources", kind, name)
+        amounts[name] = str(value)
 
     def append_env(self, name: str, value: str) -> None:
         """Append an environment variable, also when the name is there already: the last one counts."""
@@ -88,6 +113,10 @@ class ContainerPatch:
     def set_runtime_class(self, name: str) -> None:
         """Run the whole pod with a runtime class."""
         self._pod.set_runtime_class(name)
+
+    def annotate(self, key: str, value: str) -> None:
+        """Set an annotation of the pod."""
+        self._pod.annotate(key, value)
 
 
 def apply_patch(pod: dict[str, Any], operations: Iterable[Operation]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import structlog
 
-from gpuloom.engine.annotations import read_decided_at, read_instances, read_shares
+from gpuloom.engine.annotations import read_decided_at, read_instances, read_shares, read_tenancies
 from gpuloom.engine.demand import read_phases
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.model.share import PodShares
@@ -34,7 +34,7 @@ class PodBook:
         self._clock = clock
         self._unreadable: set[str] = set()
         self._unlisted: set[str] = set()
-        self._slimmer = Slimmer(state.settings.profile)
+        self._slimmer = Slimmer(state.settings.catalog)
         self.lookout = Lookout(state)
 
     def begin_list(self) -> None:
@@ -134,7 +134,8 @@ class PodBook:
             standing=Standing.CONFIRMED,
             since=self._clock(),
             decided_at=read_decided_at(pod),
-            instances=read_instances(pod, self._state.settings.profile),
+            instances=read_instances(pod, self._state.settings.catalog),
+            tenancies=read_tenancies(pod, self._state.settings.catalog),
         )
 
     def _read_shares(self, pod: Pod) -> PodShares | None:
@@ -143,7 +144,7 @@ class PodBook:
         if not node:
             return None
         try:
-            return read_shares(pod, self._state.settings.profile)
+            return read_shares(pod, self._state.settings.catalog)
         except WireError as error:
             if pod.metadata.uid not in self._unreadable:
                 self._unreadable.add(pod.metadata.uid)

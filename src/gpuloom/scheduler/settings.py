@@ -1,10 +1,12 @@
 """How a scheduler process behaves: one frozen value, built by the command line."""
 
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 
 from gpuloom.engine.options import Options
 from gpuloom.scheduler.flags import SchedulerFlags
-from gpuloom.vendors.profile import Profile, load_nvidia
+from gpuloom.vendors.catalog import Catalog, load_default_profiles, make_catalog
+from gpuloom.vendors.profile import Profile
 
 
 class SettingsError(ValueError):
@@ -16,20 +18,31 @@ class SchedulerSettings(SchedulerFlags):
     """The flags, and what is not said by flags.
 
     ``host_name`` is how leases name this replica. ``node_pass_interval_s`` is the pause between passes over the nodes.
+    ``profiles`` are the configured vendors, of which the flags switch some on.
     """
 
     host_name: str = ""
     node_pass_interval_s: float = 15.0
-    profile: Profile = field(default_factory=load_nvidia)
+    profiles: tuple[Profile, ...] = field(default_factory=load_default_profiles)
 
     @classmethod
-    def of_flags(cls, flags: SchedulerFlags, *, host_name: str, profile: Profile) -> "SchedulerSettings":
+    def of_flags(cls, flags: SchedulerFlags, *, host_name: str, profiles: tuple[Profile, ...]) -> "SchedulerSettings":
         """Make settings of flags.
 
-        Raises SettingsError when they cannot be used.
+        Raises SettingsError when they cannot be used, ProfileError when profiles clash.
         """
         values = {one.name: getattr(flags, one.name) for one in fields(flags)}
-        return cls(**values, host_name=host_name, profile=profile)
+        return cls(**values, host_name=host_name, profiles=profiles)
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The vendors that are served."""
+        switches = {
+            "enable-ascend": self.enable_ascend,
+            "enable-iluvatar": self.enable_iluvatar,
+            "metax-same-card": self.metax_same_card,
+        }
+        return make_catalog(self.profiles, (name for name, is_on in switches.items() if is_on))
 
     def __post_init__(self) -> None:
         """Refuse what cannot be used.
@@ -38,6 +51,7 @@ class SchedulerSettings(SchedulerFlags):
         """
         _ = self.node_labels
         _ = self.tls_secret
+        _ = self.catalog
         if self.leader_elect and not (self.leader_elect_resource_name and self.leader_elect_resource_namespace):
             raise SettingsError(
                 "--leader-elect needs --leader-elect-resource-name and --leader-elect-resource-namespace"
@@ -89,4 +103,6 @@ class SchedulerSettings(SchedulerFlags):
             card_policy=self.gpu_scheduler_policy,
             device_sort=self.device_sort,
             device_score_slots=self.device_score_slots,
+            quota_in_fit=self.quota_in_fit,
+            topology_score_sign=self.topology_score_sign,
         )

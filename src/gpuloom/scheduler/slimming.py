@@ -1,6 +1,7 @@
 """What is kept of a bound pod: its name, where it is, and the little that is still read. There may be very many."""
 
 import sys
+from collections.abc import Iterable
 
 from gpuloom.scheduler.labelling import label_of
 from gpuloom.vendors.profile import Profile
@@ -11,14 +12,14 @@ from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec
 class Slimmer:
     """Cuts bound pods down: an unbound one is needed whole, for its Bind."""
 
-    def __init__(self, profile: Profile) -> None:
-        self._instances = profile.write.instances
+    def __init__(self, catalog: Iterable[Profile]) -> None:
+        self._instances = tuple(profile.write.instances for profile in catalog if profile.write.instances)
         self._labels: dict[str, dict[str, str]] = {}
 
     def slim(self, pod: Pod) -> Pod:
         """Return the pod with what is read of it later: identity, version, node, node label, parts of cards."""
         meta, node = pod.metadata, sys.intern(pod.spec.node_name)
-        instances = pod.annotations.get(self._instances)
+        instances = {key: pod.annotations[key] for key in self._instances if key in pod.annotations}
         return Pod(
             metadata=ObjectMeta(
                 name=meta.name,
@@ -27,7 +28,7 @@ class Slimmer:
                 resource_version=meta.resource_version,
                 deletion_timestamp=meta.deletion_timestamp,
                 labels=self._label(node) if VGPU_NODE in pod.labels else None,
-                annotations={self._instances: instances} if instances else None,
+                annotations=instances or None,
             ),
             spec=PodSpec(node_name=node),
         )

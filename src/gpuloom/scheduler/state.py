@@ -3,13 +3,13 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from gpuloom.engine.cluster import Cluster
-from gpuloom.engine.decision import Decider
-from gpuloom.engine.demand import Demand, asks_for_cards, read_demand
-from gpuloom.engine.rules import select_rules
+from gpuloom.engine.demand import Demands, asks_for_cards, read_demands
+from gpuloom.engine.fleet import Fleet
+from gpuloom.engine.ruling import Judge
 from gpuloom.model.want import Headroom
 from gpuloom.scheduler.decisions import DecisionLog
 from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.vendors.profile import Profile
 from gpuloom.wire.objects import Node, Pod
 
 MOST_GONE = 50_000
@@ -41,8 +41,8 @@ class SchedulerState:
     """
 
     settings: SchedulerSettings
-    cluster: Cluster = field(init=False)
-    decider: Decider = field(init=False)
+    cluster: Fleet = field(init=False)
+    judge: Judge = field(init=False)
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     gone: dict[str, float] = field(default_factory=dict)
@@ -54,9 +54,8 @@ class SchedulerState:
     in_charge_since: float | None = None
 
     def __post_init__(self) -> None:
-        profile = self.settings.profile
-        self.cluster = Cluster(profile.geometries)
-        self.decider = Decider(self.cluster, profile, self.settings.options, select_rules(profile.fit.checks))
+        self.cluster = Fleet(self.settings.catalog)
+        self.judge = Judge(self.cluster, self.settings.options)
 
     @property
     def is_in_charge(self) -> bool:
@@ -65,18 +64,17 @@ class SchedulerState:
 
     def asks_for_cards(self, pod: Pod) -> bool:
         """Tell whether a pod asks for cards at all."""
-        return asks_for_cards(pod, self.settings.profile)
+        return asks_for_cards(pod, self.settings.catalog)
 
-    def read_demand(self, pod: Pod) -> Demand:
-        """Read what a pod asks for, under the process's policies.
+    def read_demands(self, pod: Pod) -> Demands:
+        """Read what a pod asks of each vendor, under the process's policies.
 
         Raises PolicyError when a pod that asks for cards has weights that cannot be read.
         """
-        return read_demand(pod, self.settings.profile, self.settings.options)
+        return read_demands(pod, self.settings.catalog, self.settings.options)
 
-    def headroom(self, namespace: str) -> Headroom:
-        """Return what the quotas of a namespace still allow."""
-        profile = self.settings.profile
+    def headroom(self, namespace: str, profile: Profile) -> Headroom:
+        """Return what the quotas of a namespace still allow of a vendor's cards."""
         used = self.cluster.ledger.namespace_usage(namespace, profile.word)
         return self.cluster.quotas.headroom(namespace, profile, used)
 

@@ -53,11 +53,10 @@ class Waker:
 
     def _fits(self, pod: Pod) -> bool:
         try:
-            demand = self.state.read_demand(pod)
+            demands = self.state.read_demands(pod)
         except PolicyError:
             return False
-        decider = self.state.decider
-        return decider.decide(demand, decider.look_up(tuple(self.state.nodes))).node is not None
+        return bool(demands) and self.state.judge.decide(demands, tuple(self.state.nodes)).node is not None
 
     async def _wake(self, pod: Pod) -> None:
         # The UID keeps the annotation from another pod of the same name.

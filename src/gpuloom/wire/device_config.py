@@ -69,15 +69,35 @@ class NvidiaConfig(msgspec.Struct, frozen=True, rename="camel"):
     mig_profile_allowlist: tuple[MigAllowlist, ...] = ()
 
 
+def decode_sections(source: bytes | Mapping[str, Any]) -> dict[str, Any]:
+    """Read the sections of a device configuration, given as YAML text or as parsed already; values of null are absent.
+
+    Raises WireError when it cannot be read, configures nothing, or has a section ``nvidia`` that cannot be used.
+    """
+    try:
+        sections = msgspec.yaml.decode(source) if isinstance(source, bytes) else source
+        sections = _drop_nulls(sections)
+    except _YAML_FAILURES as error:
+        raise WireError(str(error)) from error
+    if _is_empty(sections):
+        raise WireError("all configurations are empty")
+    if not isinstance(sections, dict):
+        raise WireError("device configuration is not a map of vendor sections")
+    _decode_nvidia(sections)
+    return sections
+
+
 def decode_device_config(source: bytes | Mapping[str, Any]) -> NvidiaConfig:
     """Read section ``nvidia`` of a device configuration, given as YAML text or as parsed already.
 
     A file that configures only other vendors gives an empty section.
     Raises WireError when it cannot be read, configures nothing, or holds a MIG allowlist that cannot be used.
     """
+    return _decode_nvidia(decode_sections(source))
+
+
+def _decode_nvidia(sections: Mapping[str, Any]) -> NvidiaConfig:
     try:
-        sections = msgspec.yaml.decode(source) if isinstance(source, bytes) else source
-        sections = _drop_nulls(sections)
         config = msgspec.convert(_select_nvidia(sections), NvidiaConfig)
     except _YAML_FAILURES as error:
         raise WireError(str(error)) from error
@@ -93,11 +113,7 @@ def encode_device_config(config: NvidiaConfig) -> bytes:
     return msgspec.yaml.encode({"nvidia": config})
 
 
-def _select_nvidia(sections: Any) -> dict[str, Any]:
-    if _is_empty(sections):
-        raise WireError("all configurations are empty")
-    if not isinstance(sections, dict):
-        raise WireError("device configuration is not a map of vendor sections")
+def _select_nvidia(sections: Mapping[str, Any]) -> dict[str, Any]:
     section = sections.get("nvidia", {})
     if not isinstance(section, dict):
         raise WireError("section nvidia is not a map")

@@ -50,6 +50,7 @@ class _JsonCard(msgspec.Struct, frozen=True):
     mode: str = ""
     mig_profiles: list[msgspec.Raw] = msgspec.field(default_factory=list, name="migprofiles")
     health: bool = False
+    custominfo: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _PlainCard(_JsonCard, frozen=True, forbid_unknown_fields=True):
@@ -163,7 +164,16 @@ def _from_json(record: _JsonCard) -> Card:
         mode=record.mode,
         healthy=record.health,
         mig_profiles=tuple(_to_profile(decode_fields(raw, _JsonProfile)) for raw in record.mig_profiles),
+        custom=_to_custom(record.custominfo),
     )
+
+
+def _to_custom(raw: msgspec.Raw) -> tuple[tuple[str, str | int | bool], ...]:
+    """Keep what a plugin says in words, numbers and flags; there is no agreed form."""
+    value = msgspec.json.decode(raw)
+    if not isinstance(value, dict):
+        return ()
+    return tuple((key, part) for key, part in value.items() if isinstance(part, str | int))
 
 
 def _to_profile(record: _JsonProfile) -> MigProfile:
@@ -190,6 +200,7 @@ def _to_json(card: Card) -> dict[str, Any]:
         "mode": card.mode,
         "migProfiles": [_from_profile(profile) for profile in card.mig_profiles],
         "health": card.healthy,
+        "custominfo": dict(card.custom),
     }
     return {key: value for key, value in fields.items() if value}
 

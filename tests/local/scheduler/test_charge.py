@@ -96,7 +96,7 @@ async def test_a_follower_knows_the_cluster_and_writes_nothing(follower: Site) -
     node = follower.process.state.nodes["n1"]
     assert REGISTER in node.annotations
     assert HANDSHAKE not in node.annotations
-    assert follower.process.state.cluster.table.registered("n1") is not None
+    assert follower.process.state.cluster.registered("n1", "NVIDIA") is not None
 
 
 async def test_a_follower_answers_the_webhook_and_is_ready(follower: Site) -> None:

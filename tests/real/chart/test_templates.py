@@ -15,8 +15,8 @@ from real.chart.objects import (
 )
 
 from gpuloom.cli.commands import build_app
+from gpuloom.vendors.catalog import load_shipped
 from gpuloom.vendors.device_config import apply_device_config
-from gpuloom.vendors.profile import load_nvidia
 from harness.helm import NAMESPACE, Helm
 
 pytestmark = pytest.mark.chart
@@ -125,7 +125,8 @@ def test_roles_name_what_they_allow(objects: list[Any]) -> None:
 
 def test_kube_scheduler_leaves_to_the_extender_what_the_device_configuration_names(objects: list[Any]) -> None:
     text = find(objects, "ConfigMap", "-device")["data"]["device-config.yaml"].encode()
-    assert list_managed(objects) == list(apply_device_config(load_nvidia(), text, "device-config.yaml").resources.all)
+    profiles = apply_device_config(load_shipped(), text, "device-config.yaml")
+    assert list_managed(objects) == [name for profile in profiles for name in profile.resources.all]
 
 
 def test_the_extender_is_reached_in_the_pod_only(helm: Helm) -> None:

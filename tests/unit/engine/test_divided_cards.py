@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from builders import NVIDIA, Engine, card, pod
 
@@ -70,8 +71,9 @@ def test_instances_are_numbered_inside_the_whole_geometry() -> None:
 
 def divided(mode: str = "mig", **facts: Any) -> Engine:
     engine = Engine({})
-    engine.cluster = Cluster(GEOMETRIES)
-    engine.decider = Decider(engine.cluster, NVIDIA, engine.options, engine.decider.rules)
+    divided = msgspec.structs.replace(NVIDIA, geometries=GEOMETRIES)
+    engine.cluster = Cluster(divided)
+    engine.decider = Decider(engine.cluster, divided, engine.options, engine.decider.rules)
     cards = (card("GPU-0", model="NVIDIA A100", memory_mib=40960, **facts),)
     engine.cluster.register("n1", NodeCards(tuple(_in_mode(one, mode) for one in cards)))
     return engine

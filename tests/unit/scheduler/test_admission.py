@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from builders import NVIDIA
 
 from gpuloom.local.apiserver.patch import apply_json_patch
 from gpuloom.model.want import Headroom
 from gpuloom.scheduler.admission import review_pod
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.vendors.profile import load_nvidia
 from gpuloom.wire.admission import Review, Verdict
 
 GPU, MEMORY, PERCENTAGE, CORES, PRIORITY = (
@@ -54,9 +54,8 @@ def env_after(value: Json, settings: SchedulerSettings = SETTINGS) -> list[tuple
 
 
 def with_changes(**changes: Any) -> SchedulerSettings:
-    nvidia = load_nvidia()
-    changed = msgspec.structs.replace(nvidia, container=msgspec.structs.replace(nvidia.container, **changes))
-    return replace(SETTINGS, profile=changed)
+    changed = msgspec.structs.replace(NVIDIA, container=msgspec.structs.replace(NVIDIA.container, **changes))
+    return replace(SETTINGS, profiles=(changed,))
 
 
 def test_a_pod_that_cannot_be_decoded_is_an_error_400() -> None:
@@ -166,9 +165,8 @@ def test_nothing_asked_is_nothing_changed() -> None:
 
 
 def test_no_count_is_made_up_when_the_default_is_none() -> None:
-    nvidia = load_nvidia()
-    changed = msgspec.structs.replace(nvidia, request=msgspec.structs.replace(nvidia.request, default_cards=0))
-    assert review(pod(container({MEMORY: 100})), replace(SETTINGS, profile=changed)).patch == ()
+    changed = msgspec.structs.replace(NVIDIA, request=msgspec.structs.replace(NVIDIA.request, default_cards=0))
+    assert review(pod(container({MEMORY: 100})), replace(SETTINGS, profiles=(changed,))).patch == ()
 
 
 def test_a_priority_becomes_an_environment_variable_even_without_cards() -> None:
@@ -273,16 +271,15 @@ def test_ephemeral_containers_are_not_looked_at() -> None:
 
 def test_exclusive_cores_do_not_look_at_the_default_memory() -> None:
     """B-12."""
-    nvidia = load_nvidia()
-    request = msgspec.structs.replace(nvidia.request, default_memory_mib=4096)
-    settings = replace(SETTINGS, profile=msgspec.structs.replace(nvidia, request=request))
+    request = msgspec.structs.replace(NVIDIA.request, default_memory_mib=4096)
+    settings = replace(SETTINGS, profiles=(msgspec.structs.replace(NVIDIA, request=request),))
     changed = admit(pod(container({"nvidia.com/gpu": 1})), settings)
     assert changed["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpucores"] == "100"
 
 
 def admits(limits: Mapping[str, object], headroom: Headroom) -> bool:
     value = msgspec.json.encode(pod(container(limits)))
-    return review_pod(Review("admission.k8s.io/v1", "u", "ns", value), SETTINGS, lambda _: headroom).allowed
+    return review_pod(Review("admission.k8s.io/v1", "u", "ns", value), SETTINGS, lambda _, __: headroom).allowed
 
 
 def test_a_percentage_asks_for_no_memory_of_the_quota_at_admission() -> None:

@@ -5,18 +5,21 @@ from datetime import UTC, datetime
 import pytest
 
 from gpuloom.scheduler.health import Deed, Finding, Memory, Sight, judge_health
+from gpuloom.vendors.profile import HealthRules
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 YOUNG = "Requesting_2026-01-01 11:59:01"
 OLD = "Requesting_2026-01-01 11:59:00"
 FRESH = Memory()
+COUNTED = HealthRules(kind="handshake", handshake="h", counted=True)
+ASKED = HealthRules(kind="handshake", handshake="h")
 NEVER_ASKED = ("", "Reported 2026-01-01 11:59:59 +0000 UTC", "Deleted_2026-01-01 11:00:00")
 
 
 def judge(
     handshake: str = "", count: int = 0, memory: Memory = FRESH, *, register: str | None = "r", used: bool = True
 ):
-    return judge_health(Sight(handshake, register, count, used), memory, NOW)
+    return judge_health(Sight(handshake, register, count, used), memory, NOW, COUNTED)
 
 
 @pytest.mark.parametrize("handshake", ["", YOUNG, OLD, "Requesting", "Requesting_soon", *NEVER_ASKED])
@@ -94,4 +97,31 @@ def test_the_report_of_an_absent_vendor_is_left_alone() -> None:
 
 def test_every_node_is_asked_when_all_are_to_be_probed() -> None:
     sight = Sight("", None, 0, is_used=False)
-    assert judge_health(sight, FRESH, NOW, "all").deed is Deed.ASK
+    assert judge_health(sight, FRESH, NOW, COUNTED, "all").deed is Deed.ASK
+
+
+def test_without_counting_an_offer_that_is_taken_back_leaves_the_answer_to_the_handshake() -> None:
+    before = judge_health(Sight(YOUNG, "r", 8, is_used=True), FRESH, NOW, ASKED).memory
+    assert judge_health(Sight(YOUNG, "r", 0, is_used=True), before, NOW, ASKED).healthy
+
+
+@pytest.mark.parametrize("capacity", [0, 4])
+def test_cards_of_a_capacity_are_healthy_while_there_is_some(capacity: int) -> None:
+    sight = Sight("", None, 0, is_used=True, capacity=capacity)
+    assert judge_health(sight, FRESH, NOW, HealthRules(kind="capacity")).healthy is (capacity > 0)
+
+
+def test_a_capacity_that_is_gone_takes_the_registration_with_it_where_the_profile_says_so() -> None:
+    rules = HealthRules(kind="capacity", clean_register=True)
+    assert judge_health(Sight("", "r", 0, is_used=True), FRESH, NOW, rules).deed is Deed.UNREGISTER
+
+
+@pytest.mark.parametrize("register", ["", None, "[]"])
+def test_an_annotation_that_says_anything_is_healthy(register: str | None) -> None:
+    assert judge_health(Sight("", register, 0, is_used=True), FRESH, NOW, HealthRules(kind="annotation")).healthy is (
+        register == "[]"
+    )
+
+
+def test_cards_without_any_sign_of_life_are_always_healthy() -> None:
+    assert judge_health(Sight("", None, 0, is_used=True), FRESH, NOW, HealthRules(kind="always")).healthy

@@ -1,7 +1,9 @@
 import pytest
+from builders import NVIDIA
 
+from gpuloom.vendors.catalog import load_shipped
 from gpuloom.vendors.device_config import apply_device_config
-from gpuloom.vendors.profile import ContainerChanges, ProfileError, RequestDefaults, ResourceNames, load_nvidia
+from gpuloom.vendors.profile import ContainerChanges, ProfileError, RequestDefaults, ResourceNames
 
 TEXT = b"""
 nvidia:
@@ -26,17 +28,16 @@ PARSED = {
 
 @pytest.mark.parametrize("source", [TEXT, PARSED], ids=["text", "parsed"])
 def test_a_configuration_replaces_the_profiles_values_as_a_whole(source):
-    profile = apply_device_config(load_nvidia(), source, "device-config.yaml")
+    (profile,) = apply_device_config(load_shipped(), source, "device-config.yaml")
     assert profile.resources == ResourceNames(count="example.com/gpu", memory="example.com/memory")
     assert profile.request == RequestDefaults(default_cards=2, default_memory_mib=1024, memory_factor=0)
-    assert profile.container == ContainerChanges(hide_cards=True, runtime_class="nvidia")
+    assert profile.container == ContainerChanges(mutate="complete-share", hide_cards=True, runtime_class="nvidia")
 
 
 def test_a_configuration_leaves_the_checks_alone():
-    shipped = load_nvidia()
-    assert apply_device_config(shipped, TEXT, "device-config.yaml").fit == shipped.fit
+    assert apply_device_config(load_shipped(), TEXT, "device-config.yaml")[0].fit == NVIDIA.fit
 
 
 def test_a_broken_configuration_is_an_error_that_names_the_file():
     with pytest.raises(ProfileError, match=r"^device-config\.yaml: all configurations are empty$"):
-        apply_device_config(load_nvidia(), b"nvidia: {}", "device-config.yaml")
+        apply_device_config(load_shipped(), b"nvidia: {}", "device-config.yaml")

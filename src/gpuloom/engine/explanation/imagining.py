@@ -49,7 +49,7 @@ class ImaginedNode:
 
 def imagine(decider: Decider, node: str, headroom: Headroom, *, without: Container[str] = ()) -> ImaginedNode:
     """Copy a node with what is on it, except the pods with these UIDs."""
-    cluster = Cluster(decider.profile.geometries)
+    cluster = Cluster(decider.profile)
     cluster.register(node, decider.cluster.table.registered(node) or NodeCards(()))
     for reservation in decider.cluster.ledger.on_node(node):
         if reservation.uid not in without:

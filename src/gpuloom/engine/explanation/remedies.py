@@ -190,14 +190,13 @@ def _without_annotations(question: Question) -> Steps:
     decision = _decide(question, replace(question.demand, selection=Selection()), question.headroom)
     if decision.node is None:
         return ()
-    keys = question.decider.profile.select
-    names = {
-        keys.use_type: question.demand.selection.use_types is not None,
-        keys.nouse_type: bool(question.demand.selection.nouse_types),
-        keys.use_uuid: question.demand.selection.use_uuids is not None,
-        keys.nouse_uuid: bool(question.demand.selection.nouse_uuids),
-        keys.mode: question.demand.selection.mode is not None,
-    }
+    keys, selection = question.decider.profile.select, question.demand.selection
+    names: dict[str, bool] = {}
+    if keys.types:
+        names |= {keys.types.use: selection.use_types is not None, keys.types.nouse: bool(selection.nouse_types)}
+    for pair in keys.uuids:
+        names |= {pair.use: selection.use_uuids is not None, pair.nouse: bool(selection.nouse_uuids)}
+    names |= {keys.mode: selection.mode is not None}
     listed = " and ".join(key for key, is_set in names.items() if is_set)
     text = f"fits on {decision.node} without the annotation {listed}"
     return (Remedy(change="annotation", text=text, nodes=(decision.node,), node_count=len(decision.fitting)),)

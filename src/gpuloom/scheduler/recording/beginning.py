@@ -4,11 +4,13 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from gpuloom.model.mig import MigGeometry
+import msgspec
+
 from gpuloom.scheduler.recording.flags import write_flags
 from gpuloom.scheduler.recording.projection import Projection
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.vendors.profile import Profile, load_nvidia
+from gpuloom.vendors.catalog import load_default_profiles
+from gpuloom.vendors.device_config import write_device_config
 from gpuloom.wire.objects import KubeObject
 
 JsonLine = dict[str, Any]
@@ -39,8 +41,10 @@ def fact_line(type_: str, kind: str, projected: JsonLine) -> JsonLine:
 def _settings_line(settings: SchedulerSettings, now: datetime) -> JsonLine:
     flags = {flag: value for flag, value in write_flags(settings).items() if flag not in _NOT_DECIDING}
     line = {"type": "SETTINGS", "time": write_time(now), "flags": flags | {"timezone": _name_zone(now)}}
-    if settings.profile != load_nvidia():
-        line["deviceConfig"] = write_device_config(settings.profile)
+    if settings.profiles != load_default_profiles():
+        line["deviceConfig"] = write_device_config(settings.profiles)
+        own = [msgspec.to_builtins(profile) for profile in settings.profiles if not profile.config.section]
+        line |= {"vendors": own} if own else {}
     return line
 
 
@@ -48,32 +52,3 @@ def _name_zone(now: datetime) -> str:
     """Name a zone with the offset of now; names of this form count west as positive."""
     hours, rest = divmod(now.utcoffset() or timedelta(), timedelta(hours=1))
     return "UTC" if rest or not hours else f"Etc/GMT{-hours:+d}"
-
-
-def write_device_config(profile: Profile) -> JsonLine:
-    """Say a profile as the content of ``device-config.yaml`` (wire protocol 7.1)."""
-    names, request, container = profile.resources, profile.request, profile.container
-    return {
-        "nvidia": {
-            "resourceCountName": names.count,
-            "resourceMemoryName": names.memory,
-            "resourceMemoryPercentageName": names.memory_percentage,
-            "resourceCoreName": names.cores,
-            "resourcePriorityName": names.priority,
-            "overwriteEnv": container.hide_cards,
-            "defaultMemory": request.default_memory_mib,
-            "defaultCores": request.default_cores,
-            "defaultGPUNum": request.default_cards,
-            "memoryFactor": request.memory_factor,
-            "gpuCorePolicy": container.core_policy,
-            "runtimeClassName": container.runtime_class,
-            "knownMigGeometries": [
-                {"models": list(models), "allowedGeometries": [_write_geometry(one) for one in geometries]}
-                for models, geometries in profile.geometries
-            ],
-        }
-    }
-
-
-def _write_geometry(geometry: MigGeometry) -> list[JsonLine]:
-    return [{"core": part.cores, "memory": part.memory_mib, "count": 1} for part in geometry]

@@ -56,11 +56,13 @@ class Explainer:
 
     def _explain(self, pod: Pod, names: list[str]) -> Explanation | None:
         try:
-            demand = self._state.read_demand(pod)
+            demands = self._state.read_demands(pod)
         except PolicyError:
             return None
-        scene = Scene(self._state.decider, names, tell_absence=self._parts.nodes.tell_absence)
-        return finish(explain(scene, demand))
+        word = self._state.judge.find_obstacle(demands, names)
+        decider = self._state.judge.deciders[word]
+        scene = Scene(decider, names, tell_absence=lambda name: self._parts.nodes.tell_absence(name, decider.profile))
+        return finish(explain(scene, demands[word]))
 
     def _tell_answer(self, answer: Answer) -> Iterator[str]:
         """Tell what the answer alone says: of a simulation, or of a pod that was filtered again."""

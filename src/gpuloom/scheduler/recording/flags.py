@@ -1,6 +1,6 @@
 """SETTINGS to the settings of a scheduler process and back (recording 2): flags as on the command line, no dashes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, tzinfo
 from functools import cache
@@ -10,21 +10,27 @@ from zoneinfo import ZoneInfo
 from gpuloom.scheduler.durations import parse_seconds
 from gpuloom.scheduler.recording.errors import LineError
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
+from gpuloom.vendors.catalog import add_families, default_profiles, load_default_profiles, load_shipped
 from gpuloom.vendors.device_config import apply_device_config
-from gpuloom.vendors.profile import Profile, ProfileError, load_nvidia
+from gpuloom.vendors.profile import Profile, ProfileError
+from gpuloom.vendors.profilefile import Family, make_profile
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.words import decode_bool
 
 _SECONDS = "_s"
 
 
-def read_settings(flags: Mapping[str, Any], device_config: Mapping[str, Any] | None) -> SchedulerSettings:
+def read_settings(
+    flags: Mapping[str, Any],
+    device_config: Mapping[str, Any] | None,
+    vendors: Sequence[Mapping[str, Any]] = (),
+) -> SchedulerSettings:
     """Make settings of flags, as JSON values or as text; flags of things that this process does not have are skipped.
 
     Raises LineError, naming the flag.
     """
     readers = _readers()
-    values: dict[str, Any] = {"profile": _read_profile(device_config)}
+    values: dict[str, Any] = {"profiles": _read_profiles(device_config, vendors)}
     for flag, value in flags.items():
         name = flag.replace("-", "_")
         if name in readers:
@@ -60,16 +66,17 @@ def write_flags(settings: SchedulerSettings) -> dict[str, Any]:
     return {flag.replace("_", "-"): getattr(settings, field) for field, flag in known.items()}
 
 
-@cache
-def _nvidia() -> Profile:
-    return load_nvidia()
-
-
-def _read_profile(device_config: Mapping[str, Any] | None) -> Profile:
-    if device_config is None:
-        return _nvidia()
+def _read_profiles(
+    device_config: Mapping[str, Any] | None, vendors: Sequence[Mapping[str, Any]]
+) -> tuple[Profile, ...]:
+    if device_config is None and not vendors:
+        return load_default_profiles()
     try:
-        return apply_device_config(_nvidia(), device_config, "deviceConfig")
+        own = [make_profile(one, f"vendors[{at}]") for at, one in enumerate(vendors)]
+        families = add_families(load_shipped(), (Family(one.word, {}, (one,)) for one in own))
+        if device_config is None:
+            return tuple(default_profiles(families))
+        return tuple(apply_device_config(families, device_config, "deviceConfig"))
     except ProfileError as error:
         raise LineError(str(error)) from error
 
@@ -82,7 +89,7 @@ def _readers() -> dict[str, tuple[str, Callable[[Any], Any]]]:
     for field in fields(SchedulerSettings):
         if field.name.endswith(_SECONDS):
             readers[field.name.removesuffix(_SECONDS)] = field.name, _read_duration_s
-        elif field.name != "profile":
+        elif field.name != "profiles":
             readers[field.name] = field.name, _reader_of(hints[field.name])
     return readers
 

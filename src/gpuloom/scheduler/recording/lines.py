@@ -16,10 +16,14 @@ class Line(msgspec.Struct, frozen=True, tag_field="type", rename="camel"):
 
 
 class SettingsLine(Line, frozen=True, tag="SETTINGS", kw_only=True):
-    """Start over with an empty cluster. ``device_config`` is the file's content, None for the chart's."""
+    """Start over with an empty cluster. ``device_config`` is the file's content, None for the chart's.
+
+    ``vendors`` are profiles of a user's own families.
+    """
 
     flags: dict[str, Any] | None = None
     device_config: dict[str, Any] | None = None
+    vendors: list[dict[str, Any]] | None = None
 
 
 class _FactLine(Line, frozen=True, kw_only=True):

@@ -85,7 +85,7 @@ class Player:
             case SettingsLine():
                 flags = line.flags or {}
                 self._clock.zone = read_zone(flags)
-                self.world = World(read_settings(flags, line.device_config), self._clock)
+                self.world = World(read_settings(flags, line.device_config, line.vendors or ()), self._clock)
                 self._failures.clear()
                 self._bound.clear()
             case WriteFailedLine():

@@ -19,13 +19,9 @@ class Projection:
     """Cuts objects down to what decisions under these settings depend on."""
 
     def __init__(self, settings: SchedulerSettings) -> None:
-        profile = settings.profile
-        self._labels = {POD_GROUP_LABEL, VGPU_NODE, *settings.node_labels}
-        self._keys = {
-            *msgspec.structs.astuple(profile.cards),
-            *msgspec.structs.astuple(profile.select),
-            *msgspec.structs.astuple(profile.write),
-        }
+        catalog = settings.catalog
+        self._labels = {POD_GROUP_LABEL, VGPU_NODE, *settings.node_labels, *catalog.node_labels}
+        self._keys = {*catalog.node_keys, *catalog.pod_keys}
 
     def project(self, item: KubeObject) -> dict[str, Any]:
         """Return the object as JSON values, without its kind."""
@@ -33,7 +29,7 @@ class Projection:
             case Pod():
                 item = self._cut_pod(item)
             case Node():
-                status = NodeStatus(allocatable=item.status.allocatable)
+                status = NodeStatus(allocatable=item.status.allocatable, capacity=item.status.capacity)
                 item = Node(metadata=self._cut_metadata(item.metadata), status=status)
             case _:
                 item = msgspec.structs.replace(item, metadata=self._cut_metadata(item.metadata))

@@ -84,10 +84,11 @@ class World:
         self.parts.state.nodes[node.name] = node
         self.parts.locks.apply_node(node)
         cluster = self.parts.state.cluster
-        registered = cluster.table.registered(node.name)
-        if registered is not None:
-            cordoned = frozenset(decode_list(node.annotations.get(NODE_CORDON, "")))
-            cluster.register(node.name, replace(registered, cordoned=cordoned))
+        cordoned = frozenset(decode_list(node.annotations.get(NODE_CORDON, "")))
+        for word in tuple(cluster.words_of(node.name)):
+            registered = cluster.registered(node.name, word)
+            if registered is not None:
+                cluster.register(node.name, word, replace(registered, cordoned=cordoned))
 
     def _delete_node(self, name: str) -> None:
         self.parts.nodes.delete(name)

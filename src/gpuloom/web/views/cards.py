@@ -1,12 +1,12 @@
 """Cards and nodes: what there is, what is given away, and to whom."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.engine.ledger import Reservation, card_id
-from gpuloom.engine.table import NOBODY
+from gpuloom.engine.table import NOBODY, CardTable
 from gpuloom.scheduler.absence import tell_bar
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import container_names, standing_of
@@ -31,10 +31,10 @@ def list_nodes(source: Source, viewer: Viewer) -> Iterator[NodeView]:
 
 def find_card(source: Source, viewer: Viewer, uuid: str) -> CardView | None:
     """Return a card with its holders, None when no node has it."""
-    table = source.state.cluster.table
-    for name in table.positions:
-        if table.row(name, uuid) is not None:
-            return next((card for card in detail_node(source, viewer, name).cards if card.uuid == uuid), None)
+    for table in source.state.cluster.tables:
+        for name in table.positions:
+            if table.row(name, uuid) is not None:
+                return next((card for card in detail_node(source, viewer, name).cards if card.uuid == uuid), None)
     return None
 
 
@@ -50,36 +50,31 @@ def detail_node(source: Source, viewer: Viewer, name: str) -> NodeDetail:
 
 def view_node(source: Source, viewer: Viewer, name: str) -> NodeView:
     """Return the sums over a node's cards."""
-    table, node = source.state.cluster.table, source.state.nodes.get(name)
-    position = table.positions.get(name, NOBODY)
-    registered = table.registered(name)
-    if registered is None or position == NOBODY:
+    node = source.state.nodes.get(name)
+    cards = list(_cards(source, name))
+    if not cards:
         nothing = Amount(used=0, total=0)
         problem = source.parts.nodes.tell_absence(name)
         return NodeView(name=name, shares=nothing, memory=nothing, cores=nothing, problem=problem)
-    rows, cards = table.rows_of(position), table.cards
-    sums = [
-        Amount(used=sum(used[rows].tolist()), total=sum(total[rows].tolist()))
-        for used, total in (
-            (cards.used_slots, cards.count),
-            (cards.used_memory_mib, cards.total_memory_mib),
-            (cards.used_cores, cards.total_cores),
-        )
-    ]
     return NodeView(
         name=name,
-        cards=len(registered.cards),
-        unhealthy=cards.healthy[rows].tolist().count(0),
-        cordoned=len(registered.cards) - cards.cordoned[rows].tolist().count(0),
-        models=tuple(dict.fromkeys(card.model for card in registered.cards)),
-        shares=sums[0],
-        memory=sums[1],
-        cores=sums[2],
-        score=round(float(table.node_scores[position]), 4),
+        cards=len(cards),
+        unhealthy=sum(not card.healthy for card in cards),
+        cordoned=sum(card.cordoned for card in cards),
+        models=tuple(dict.fromkeys(card.model for card in cards)),
+        shares=_sum(card.shares for card in cards),
+        memory=_sum(card.memory for card in cards),
+        cores=_sum(card.cores for card in cards),
+        score=round(source.state.cluster.score_of(name), 4),
         pods=sum(1 for _ in source.holders(name)),
         problem=tell_bar(node) if node else "",
         lock=_view_lock(viewer, node),
     )
+
+
+def _sum(amounts: Iterable[Amount]) -> Amount:
+    found = list(amounts)
+    return Amount(used=sum(one.used for one in found), total=sum(one.total for one in found))
 
 
 def _hold(source: Source, viewer: Viewer, uuid: str, held: list[Reservation]) -> Iterator[Holder]:
@@ -126,7 +121,12 @@ def _view_lock(viewer: Viewer, node: Node | None) -> LockView | None:
 
 
 def _cards(source: Source, name: str) -> Iterator[CardView]:
-    table, word = source.state.cluster.table, source.state.settings.profile.word
+    """Give a node's cards, by vendor in the order in which vendors are asked."""
+    for word in sorted(source.state.cluster.words_of(name)):
+        yield from _cards_of(source.state.cluster[word].table, name, word)
+
+
+def _cards_of(table: CardTable, name: str, word: str) -> Iterator[CardView]:
     registered = table.registered(name)
     position = table.positions.get(name, NOBODY)
     if registered is None or position == NOBODY:

@@ -36,7 +36,8 @@ def view_decision(decided: Decided, most_names: int = _MOST_NAMES) -> DecisionVi
         fitting=len(ranking),
         shares=tuple(
             Given(container=name, uuid=share.uuid, memory_mib=share.memory_mib, cores=share.cores)
-            for name, shares in zip(names, decision.shares, strict=False)
+            for containers in decision.shares.values()
+            for name, shares in zip(names, containers, strict=False)
             for share in shares
         ),
         ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking[:most_names]),

@@ -50,16 +50,17 @@ def explain_pod(
             headline="asks for no card: every node may take it",
         )
     try:
-        demand = source.state.read_demand(pod)
+        demands = source.state.read_demands(pod)
     except PolicyError as error:
         return Explanation(
             pod=viewer.name(pod.namespace, pod.name), outcome="cannot be read", headline=f"cannot be placed: {error}"
         )
-    explanation = yield from explain(_scene(source, pod, offered), demand, depth)
+    word = source.judge.find_obstacle(demands, source.node_names())
+    explanation = yield from explain(_scene(source, pod, offered, word), demands[word], depth)
     return redact(explanation, viewer.sees)
 
 
-def _scene(source: Source, pod: Pod, offered: frozenset[str] | None) -> Scene:
+def _scene(source: Source, pod: Pod, offered: frozenset[str] | None, word: str) -> Scene:
     names = source.node_names()
     barred = {name: bar for name, node in source.state.nodes.items() if (bar := tell_bar(node))}
     decided = source.state.decisions.last_of(pod.metadata.uid)
@@ -67,7 +68,10 @@ def _scene(source: Source, pod: Pod, offered: frozenset[str] | None) -> Scene:
         offered = decided.offered()
     if offered is not None:
         barred = {name: NOT_OFFERED for name in names if name not in offered} | barred
-    return Scene(source.decider, names, barred, source.parts.nodes.tell_absence)
+    profile = source.state.settings.catalog[word]
+    return Scene(
+        source.judge.deciders[word], names, barred, lambda name: source.parts.nodes.tell_absence(name, profile)
+    )
 
 
 def fit_pod(
@@ -85,8 +89,10 @@ def fit_pod(
     if not explanation.fitting:
         return Fits(explanation=explanation)
     yield
-    demand = source.state.read_demand(pod)
-    decider, headroom = source.decider, source.state.headroom(namespace)
+    demands = source.state.read_demands(pod)
+    word = source.judge.find_obstacle(demands, source.node_names())
+    demand, decider = demands[word], source.judge.deciders[word]
+    headroom = source.state.headroom(namespace, decider.profile)
     names = [name for name in source.node_names() if not _is_barred(source, name)]
     decision = decider.decide(demand, decider.look_up(names), explain=True, headroom=headroom)
     for _ in decision.complete():

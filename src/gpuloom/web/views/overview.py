@@ -1,14 +1,16 @@
 """The cluster in one look, and the quotas."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from gpuloom import __version__
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.engine.ledger import Standing
-from gpuloom.engine.table import NOBODY
-from gpuloom.model.cards import Flags
+from gpuloom.engine.table import NOBODY, CardTable
+from gpuloom.engine.usage import Usage
+from gpuloom.model.cards import Cards
+from gpuloom.vendors.profile import Profile
 from gpuloom.web.views.pods import pending_pods
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import ModelView, Overview, QuotaView
@@ -17,8 +19,7 @@ from gpuloom.web.views.values import ModelView, Overview, QuotaView
 def view_overview(source: Source) -> Overview:
     """Sum up everything; names no pod."""
     state = source.state
-    cards = state.cluster.table.cards
-    mine = cards.node != NOBODY
+    cards = list(_every_card(source))
     bound = sum(1 for one in state.cluster.ledger if one.standing is Standing.CONFIRMED)
     return Overview(
         version=__version__,
@@ -26,60 +27,78 @@ def view_overview(source: Source) -> Overview:
         in_charge=state.is_in_charge,
         obstacle=state.obstacle,
         nodes=len(source.node_names()),
-        nodes_with_cards=len(state.cluster.table.positions),
-        cards=int(mine.sum()),
-        unhealthy=int((mine & (cards.healthy == 0)).sum()),
-        cordoned=int((mine & (cards.cordoned != 0)).sum()),
-        idle=int((mine & (cards.used_slots == 0)).sum()),
-        **_sums(source, mine),
+        nodes_with_cards=len(list(state.cluster.nodes)),
+        cards=sum(len(one) for one in cards),
+        unhealthy=sum(int((one.healthy == 0).sum()) for one in cards),
+        cordoned=sum(int((one.cordoned != 0).sum()) for one in cards),
+        idle=sum(int((one.used_slots == 0).sum()) for one in cards),
+        **_sums(cards),
         pods_bound=bound,
         pods_reserved=len(state.cluster.ledger) - bound,
         pods_pending=len(pending_pods(source)),
-        models=tuple(_models(source, mine)),
+        models=tuple(_models(source)),
     )
+
+
+def _every_card(source: Source) -> Iterator[Cards]:
+    """Give the cards of each vendor that belong to a node."""
+    for table in source.state.cluster.tables:
+        yield table.cards.rows(table.cards.node != NOBODY)
 
 
 def list_quotas(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[QuotaView]:
     """Give what namespaces hold and may hold, of the namespaces that may be seen."""
-    state, profile = source.state, source.state.settings.profile
-    names = profile.resources
+    state = source.state
     for one in sorted(source.namespaces()):
         if not viewer.sees(one) or namespace not in {"", one}:
             continue
-        limits = state.cluster.quotas.limits(one)
-        used = state.cluster.ledger.namespace_usage(one, profile.word)
-        for resource, amount in ((names.memory, used.memory_mib), (names.cores, used.cores)):
-            factor = max(profile.request.memory_factor, 1) if resource == names.memory else 1
-            limit = limits.get(resource)
-            if resource and (amount or limit is not None):
-                yield QuotaView(
-                    namespace=one,
-                    resource=resource,
-                    used=amount,
-                    limit=None if limit is None else limit * factor,
-                )
+        for profile in state.settings.catalog:
+            limits = state.cluster.quotas.limits(one)
+            used = state.cluster.ledger.namespace_usage(one, profile.word)
+            yield from _quotas(one, profile, limits, used)
 
 
-def _models(source: Source, mine: Flags) -> Iterator[ModelView]:
-    table = source.state.cluster.table
-    models: dict[str, list[int]] = {}
-    for kind, (model, _) in enumerate(table.kinds):
-        models.setdefault(model, []).append(kind)
-    for model, kinds in sorted(models.items()):
-        which = mine & np.isin(table.cards.kind, kinds)
-        if which.any():
-            nodes = len(np.unique(table.cards.node[which]))
-            yield ModelView(model=model, cards=int(which.sum()), nodes=nodes, **_sums(source, which))
+def _quotas(namespace: str, profile: Profile, limits: Mapping[str, int], used: Usage) -> Iterator[QuotaView]:
+    names = profile.resources
+    for resource, amount in ((names.memory, used.memory_mib), (names.cores, used.cores)):
+        factor = max(profile.request.memory_factor, 1) if resource == names.memory else 1
+        limit = limits.get(resource)
+        if resource and (amount or limit is not None):
+            yield QuotaView(
+                namespace=namespace,
+                resource=resource,
+                used=amount,
+                limit=None if limit is None else limit * factor,
+            )
 
 
-def _sums(source: Source, which: Flags) -> dict[str, Amount]:
-    cards = source.state.cluster.table.cards
+def _models(source: Source) -> Iterator[ModelView]:
+    """Give each model once, in order; two vendors may call cards alike."""
+    models: dict[str, list[tuple[CardTable, Cards]]] = {}
+    for table in source.state.cluster.tables:
+        kinds: dict[str, list[int]] = {}
+        for kind, (model, _) in enumerate(table.kinds):
+            kinds.setdefault(model, []).append(kind)
+        for model, numbers in kinds.items():
+            which = (table.cards.node != NOBODY) & np.isin(table.cards.kind, numbers)
+            if which.any():
+                models.setdefault(model, []).append((table, table.cards.rows(which)))
+    for model, found in sorted(models.items(), key=lambda item: item[0]):
+        nodes = {table.names[position] for table, cards in found for position in np.unique(cards.node).tolist()}
+        cards = [one for _, one in found]
+        yield ModelView(model=model, cards=sum(len(one) for one in cards), nodes=len(nodes), **_sums(cards))
+
+
+def _sums(cards: Sequence[Cards]) -> dict[str, Amount]:
     columns = {
-        "shares": (cards.used_slots, cards.count),
-        "memory": (cards.used_memory_mib, cards.total_memory_mib),
-        "cores": (cards.used_cores, cards.total_cores),
+        "shares": ("used_slots", "count"),
+        "memory": ("used_memory_mib", "total_memory_mib"),
+        "cores": ("used_cores", "total_cores"),
     }
     return {
-        name: Amount(used=int(used[which].sum()), total=int(total[which].sum()))
+        name: Amount(
+            used=sum(int(getattr(one, used).sum()) for one in cards),
+            total=sum(int(getattr(one, total).sum()) for one in cards),
+        )
         for name, (used, total) in columns.items()
     }

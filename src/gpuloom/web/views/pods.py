@@ -1,10 +1,10 @@
 """Pods with cards, and pods that wait for some."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from gpuloom.engine.demand import Demand
+from gpuloom.engine.demand import Demands
 from gpuloom.engine.explanation.study import tell_asks
 from gpuloom.engine.explanation.summing import count_reasons
 from gpuloom.engine.explanation.values import PodName, ReasonCount
@@ -67,23 +67,33 @@ def _view_pending(
         waiting_s=round(max(now - refused.since, 0.0), 1) if refused else -1.0,
     )
     try:
-        demand = source.state.read_demand(pod)
+        demands = source.state.read_demands(pod)
     except PolicyError as error:
         return msgspec.structs.replace(view, headline=str(error))
-    headroom = source.state.headroom(pod.namespace)
-    question = (tuple(container.request for container in demand.containers), demand.phases, demand.selection)
-    key = (question, demand.choice, headroom)
+    catalog = source.state.settings.catalog
+    headrooms = {word: source.state.headroom(pod.namespace, catalog[word]) for word in demands}
+    key = tuple(
+        (
+            tuple(container.request for container in demand.containers),
+            demand.phases,
+            demand.selection,
+            demand.choice,
+            headrooms[word],
+        )
+        for word, demand in demands.items()
+    )
     if key not in asked:
-        asked[key] = _ask(source, demand, headroom)
+        asked[key] = _ask(source, demands, headrooms)
     headline, fits, reasons = asked[key]
-    asks = tuple(tell_asks(demand))
+    asks = tuple(ask for demand in demands.values() for ask in tell_asks(demand))
     return msgspec.structs.replace(view, asks=asks, headline=headline, fits=fits, reasons=reasons)
 
 
-def _ask(source: Source, demand: Demand, headroom: Headroom) -> tuple[str, bool, tuple[ReasonCount, ...]]:
-    decider = source.decider
+def _ask(
+    source: Source, demands: Demands, headrooms: Mapping[str, Headroom]
+) -> tuple[str, bool, tuple[ReasonCount, ...]]:
     names = source.node_names()
-    decision = decider.decide(demand, decider.look_up(names), headroom=headroom)
+    decision = source.judge.decide(demands, names, headrooms=headrooms)
     if decision.node is not None:
         return f"fits on {decision.node} by now: kube-scheduler has to try it again", True, ()
     reasons = count_reasons(decision.refusals)

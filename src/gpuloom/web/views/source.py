@@ -3,9 +3,9 @@
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
-from gpuloom.engine.decision import Decider
 from gpuloom.engine.explanation.values import PodName
 from gpuloom.engine.ledger import Reservation
+from gpuloom.engine.ruling import Judge
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.state import SchedulerState
 
@@ -34,15 +34,14 @@ EVERYTHING = Viewer()
 class Source:
     """A scheduler to look at.
 
-    decider  asks over the same cluster with a memory of its own: people's questions must not push out the scheduler's
+    judge  asks over the same cluster with a memory of its own: people's questions must not push out the scheduler's
     """
 
     parts: Parts
-    decider: Decider = field(init=False)
+    judge: Judge = field(init=False)
 
     def __post_init__(self) -> None:
-        live = self.parts.state.decider
-        object.__setattr__(self, "decider", Decider(live.cluster, live.profile, live.options, live.rules))
+        object.__setattr__(self, "judge", Judge(self.state.cluster, self.state.settings.options))
 
     @property
     def state(self) -> SchedulerState:
@@ -51,7 +50,7 @@ class Source:
 
     def node_names(self) -> list[str]:
         """Return all nodes by name: those that the API server shows and those that have cards."""
-        return sorted({*self.state.nodes, *self.state.cluster.table.positions})
+        return sorted({*self.state.nodes, *self.state.cluster.nodes})
 
     def holders(self, node: str) -> Iterator[Reservation]:
         """Give the reservations on a node."""

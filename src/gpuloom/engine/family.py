@@ -1,0 +1,53 @@
+"""A vendor's profile as the engine uses it: its rules, and the hooks where the common rules do not do."""
+
+from dataclasses import dataclass
+
+from gpuloom.engine.options import Options
+from gpuloom.engine.rules import RuleOrder, select_rules
+from gpuloom.vendors.hooks import NEED, SCORE, SELECT, Score, Selector, WorkOutNeed
+from gpuloom.vendors.profile import Profile
+
+_NEUTRAL = 10_000.0
+"""A score of this weight decides before everything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One vendor.
+
+    work_out_need  what a card must give, ``selector`` how cards are chosen, ``score`` what a node is worth beside;
+                   None for the common rules
+    sign           by which factor that worth counts under the policy ``spread``, and under others
+    """
+
+    profile: Profile
+    rules: RuleOrder
+    work_out_need: WorkOutNeed | None
+    selector: Selector | None
+    score: Score | None
+    sign: tuple[float, float]
+
+    @property
+    def is_hooked(self) -> bool:
+        """Whether decisions need more than verdicts on single cards."""
+        return not (self.work_out_need is None and self.selector is None and self.score is None)
+
+
+def make_family(profile: Profile, options: Options, rules: RuleOrder | None = None) -> Family:
+    """Look up what a profile names."""
+    fit = profile.fit
+    match profile.score.sign:
+        case "neutral":
+            sign = (-_NEUTRAL, _NEUTRAL)
+        case "better-is-higher" if options.topology_score_sign == "fixed":
+            sign = (-1.0, 1.0)
+        case _:
+            sign = (1.0, 1.0)
+    return Family(
+        profile=profile,
+        rules=rules or select_rules(fit.checks),
+        work_out_need=NEED.get(fit.need),
+        selector=SELECT.get(fit.select),
+        score=SCORE.get(profile.score.hook),
+        sign=sign,
+    )

@@ -1,0 +1,119 @@
+"""The cards of all vendors: a table for each, one ledger and one book of quotas over them."""
+
+from collections.abc import Iterable, Iterator
+
+from gpuloom.engine.cluster import Cluster, group_by_node
+from gpuloom.engine.ledger import CardKey, Ledger, Reservation
+from gpuloom.engine.quota import QuotaBook
+from gpuloom.engine.table import CardTable, NodeCards
+from gpuloom.vendors.catalog import Catalog
+
+
+class Fleet:
+    """What :class:`Cluster` is for one vendor, for all of them."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.ledger = Ledger()
+        self.quotas = QuotaBook()
+        self._clusters = {profile.word: Cluster(profile, self.ledger, self.quotas) for profile in catalog}
+        self._words_of: dict[str, set[str]] = {}
+        self._peers: dict[str, list[CardTable]] = {}
+
+    def __getitem__(self, word: str) -> Cluster:
+        """Return the cards of one vendor."""
+        return self._clusters[word]
+
+    @property
+    def tables(self) -> Iterator[CardTable]:
+        """The card tables, in the order of the vendors' words."""
+        return (cluster.table for cluster in self._clusters.values())
+
+    @property
+    def registrations(self) -> int:
+        """Counts changes of what nodes registered."""
+        return sum(table.registrations for table in self.tables)
+
+    def has(self, node: str) -> bool:
+        """Tell whether a node has cards of any vendor."""
+        return node in self._words_of
+
+    def words_of(self, node: str) -> Iterable[str]:
+        """Return the vendors of which a node has cards."""
+        return self._words_of.get(node, ())
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether nodes have cards of more than one vendor among them."""
+        return sum(bool(table.positions) for table in self.tables) > 1
+
+    def score_of(self, node: str) -> float:
+        """Return the score of a node with cards."""
+        table = self._clusters[min(self._words_of[node])].table
+        return float(table.node_scores[table.positions[node]])
+
+    @property
+    def nodes(self) -> Iterable[str]:
+        """The nodes that have cards."""
+        return self._words_of.keys()
+
+    def registered(self, node: str, word: str) -> NodeCards | None:
+        """Return what a node registered of one vendor's cards, None for nothing."""
+        return self._clusters[word].table.registered(node)
+
+    def register(self, node: str, word: str, registered: NodeCards) -> bool:
+        """Set a node's cards of one vendor, none to remove them; tell whether that changed anything."""
+        words = self._words_of.get(node, set())
+        table = self._clusters[word].table
+        after = words | {word} if registered.cards else words - {word}
+        if after != words:
+            self._set_words(node, after)
+        changed = self._clusters[word].register(node, registered)
+        if changed and after != words:
+            for peer in self._peers.get(node, ()) or (self._clusters[other].table for other in after):
+                if peer is not table:
+                    peer.note_peer(node)
+        return changed
+
+    def _set_words(self, node: str, words: set[str]) -> None:
+        if words:
+            self._words_of[node] = words
+        else:
+            self._words_of.pop(node, None)
+        if len(words) > 1:
+            self._peers[node] = [self._clusters[word].table for word in sorted(words)]
+        else:
+            self._peers.pop(node, None)
+        for table in self.tables:
+            table.peers = self._peers
+
+    def assume(self, reservation: Reservation) -> Reservation:
+        """Reserve; the next decision sees it. Returns the reservation with its number."""
+        entered, touched = self.ledger.assume(reservation)
+        for word in entered.shares:
+            if cluster := self._clusters.get(word):
+                cluster.note_parts(entered)
+        self._refresh(touched)
+        return entered
+
+    def confirm(self, uid: str) -> None:
+        """Note that a pod is bound where it was reserved."""
+        self.ledger.confirm(uid)
+
+    def end_init(self, uid: str) -> bool:
+        """Give back what only the pod's init containers held; tell whether anything was."""
+        touched = self.ledger.end_init(uid)
+        self._refresh(touched)
+        return bool(touched)
+
+    def forget(self, uid: str) -> bool:
+        """End a pod's reservation; tell whether there was one."""
+        if self.ledger.find(uid) is None:
+            return False
+        self._refresh(self.ledger.forget(uid))
+        return True
+
+    def _refresh(self, touched: Iterable[CardKey]) -> None:
+        for node, uuids in group_by_node(touched).items():
+            for word in self._words_of.get(node, ()):
+                self._clusters[word].write(node, uuids)

@@ -1,0 +1,95 @@
+"""Verdicts where single cards do not tell which nodes fit: a vendor's hooks choose and score on all nodes at once."""
+
+import numpy as np
+
+from gpuloom.engine.dealing import choose, deal, make_terms, refuse, weigh
+from gpuloom.engine.family import Family
+from gpuloom.engine.options import ScoreSlots
+from gpuloom.engine.ranking import UNFIT
+from gpuloom.engine.rules import Positions, combine, judge
+from gpuloom.engine.scores import Scores
+from gpuloom.engine.table import CardTable
+from gpuloom.engine.verdicts import Shape, Verdicts
+from gpuloom.model.cards import Ints
+from gpuloom.model.hands import NO_CARD, Chosen, Hands
+from gpuloom.model.reasons import Reason
+from gpuloom.model.refusal import Refusal
+
+_MOST_PATTERNS = 4096
+_UNSERVED = 255
+"""In place of the position of a check: the card's node cannot serve such a request at all."""
+
+
+class HookedVerdicts(Verdicts):
+    """The verdicts for one shape of a vendor with hooks."""
+
+    def __init__(self, shape: Shape, family: Family, score_slots: ScoreSlots) -> None:
+        super().__init__(shape, family, score_slots)
+        self._patterns: dict[tuple[bytes, bytes, int], Refusal] = {}
+
+    def _judge_lasting(self, table: CardTable) -> Positions:
+        lasting = super()._judge_lasting(table)
+        if self._want.special is not None:
+            lasting[self._want.special.unserved] = _UNSERVED
+        return lasting
+
+    def _sum_up(self, table: CardTable) -> None:
+        count = len(table.names)
+        fits = self.column == 0
+        self.fitting = np.bincount(table.cards.node, weights=fits, minlength=count).astype(np.int32)
+        self.ranks = np.full(count, UNFIT, np.float32)
+        self._patterns.clear()
+        positions = np.flatnonzero(self.fitting > 0)
+        if len(positions):
+            self.ranks[positions] = self._rank(table, positions)
+
+    def _judge_node(self, table: CardTable, position: int) -> None:
+        rows = table.rows_of(position)
+        passing = judge(table.cards.rows(rows), self._want.rows(rows), self._rules.passing)
+        self.column[rows] = column = combine(self._lasting[rows], passing)
+        self.fitting[position] = fitting = len(column) - int(np.count_nonzero(column))
+        self.ranks[position] = self._rank(table, np.array([position]))[0] if fitting else UNFIT
+        self.refits += 1
+        self._refusals.by_node.pop(position, None)
+
+    def _rank(self, table: CardTable, positions: Ints) -> Scores:
+        """Choose on nodes and return their ranks."""
+        shape = self.shape
+        if shape.choice is None:
+            raise TypeError("a vendor with hooks needs to know how cards are chosen")
+        hands = self._deal(table, positions)
+        terms = make_terms(self._family, shape.selection, shape.choice.node_policy)
+        columns = choose(self._family, hands, shape.request, terms)
+        extra = weigh(self._family, hands, [Chosen(shape.request, columns)], terms, spread=shape.spread)
+        scores = (table.node_scores[positions] + extra).astype(np.float32)
+        served = (columns != NO_CARD).any(axis=1)
+        return np.where(served, -scores if shape.spread else scores, UNFIT)
+
+    def _deal(self, table: CardTable, positions: Ints) -> Hands:
+        starts, ends = table.starts[positions], table.ends[positions]
+        width = int((ends - starts).max(initial=0))
+        rows = starts[:, None] + np.arange(width)[None, :]
+        there = rows < ends[:, None]
+        rows = np.where(there, rows, starts[:, None])
+        facts = [table.facts[number] for number in table.facts_of[positions].tolist()]
+        if self.shape.choice is None:
+            raise TypeError("a vendor with hooks needs to know how cards are chosen")
+        cards, want = table.cards.rows(rows), self._want.rows(rows)
+        return deal(self._family, self.shape.choice, cards, want, self.column[rows], there, facts)
+
+    def _refuse(self, table: CardTable, position: int) -> Refusal:
+        rows = table.rows_of(position)
+        unserved = self._want.special is not None and bool(self._want.special.unserved[rows].any())
+        wanted = int(self._want.special.cards[rows.start]) if self._want.special else self.shape.request.cards
+        if wanted > rows.stop - rows.start:
+            return self._refusals.too_few_cards
+        if unserved:
+            return Refusal({Reason.MODE_NOT_FIT: 1}, rows.stop - rows.start)
+        key = (self.column[rows].tobytes(), table.cards.index[rows].tobytes(), wanted)
+        found = self._patterns.get(key)
+        if found is None:
+            if len(self._patterns) >= _MOST_PATTERNS:
+                self._patterns.clear()
+            hands = self._deal(table, np.array([position]))
+            found = self._patterns[key] = refuse(self._family, hands, 0, self.shape.request)
+        return found

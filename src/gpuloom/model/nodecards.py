@@ -1,0 +1,24 @@
+"""What a node says about its cards of one vendor, and its administrator about them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuloom.model.card import Card
+
+Facts = Mapping[str, Any]
+"""What a node says of all its cards of one vendor together; what may stand here, the vendor's hooks know."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCards:
+    """Cards in the order of their registration.
+
+    pair_scores  how well cards are linked: id to id to score
+    cordoned     ids that the administrator has taken out of service
+    """
+
+    cards: tuple[Card, ...]
+    pair_scores: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    cordoned: frozenset[str] = frozenset()
+    facts: Facts = field(default_factory=dict)

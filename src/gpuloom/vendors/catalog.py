@@ -1,0 +1,146 @@
+"""The families that are active, as one immutable value that is passed down (vendors 0.3, 3)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.resources import files
+
+import msgspec
+
+from gpuloom.vendors.profile import Profile, ProfileError
+from gpuloom.vendors.profilefile import Family, read_family
+from gpuloom.wire.objects import Container
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Profiles in ascending order of their words, the order in which vendors are always asked.
+
+    profiles  those that containers can ask for
+    """
+
+    profiles: tuple[Profile, ...]
+    _by_word: Mapping[str, Profile] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse profiles that would read or write each other's annotations.
+
+        Raises ProfileError.
+        """
+        object.__setattr__(self, "profiles", tuple(sorted(self.profiles, key=lambda profile: profile.word)))
+        object.__setattr__(self, "_by_word", {profile.word: profile for profile in self.profiles})
+        _check_clashes(self.profiles)
+
+    def __iter__(self) -> Iterator[Profile]:
+        return iter(self.profiles)
+
+    def __len__(self) -> int:
+        return len(self.profiles)
+
+    def __getitem__(self, word: str) -> Profile:
+        return self._by_word[word]
+
+    def find(self, word: str) -> Profile | None:
+        """Return the profile of a word, None for an unknown one."""
+        return self._by_word.get(word)
+
+    @cached_property
+    def _by_resource(self) -> Mapping[str, tuple[Profile, ...]]:
+        found: dict[str, tuple[Profile, ...]] = {}
+        for profile in self.profiles:
+            for name in profile.resources.all:
+                found[name] = (*found.get(name, ()), profile)
+        return found
+
+    def concerned(self, containers: Iterable[Container]) -> list[Profile]:
+        """Return the profiles any of whose resources containers name, in ascending order of their words."""
+        by_resource = self._by_resource
+        names = {name for one in containers for amounts in (one.limits, one.requests) for name in amounts}
+        found = {profile.word: profile for name in names for profile in by_resource.get(name, ())}
+        return [found[word] for word in sorted(found)]
+
+    @property
+    def node_keys(self) -> frozenset[str]:
+        """The node annotations that cards are read from."""
+        return frozenset(key for profile in self.profiles for key in profile.node_keys)
+
+    @property
+    def node_labels(self) -> frozenset[str]:
+        """The node labels that cards are read from."""
+        return frozenset(label for profile in self.profiles for label in profile.cards.labels)
+
+    @property
+    def pod_keys(self) -> frozenset[str]:
+        """The pod annotations that are read, or written by decisions."""
+        return self.owned_keys.union(key for profile in self.profiles for key in profile.select.all)
+
+    @cached_property
+    def owned_keys(self) -> frozenset[str]:
+        """The pod annotations that only a scheduler may write."""
+        return frozenset().union(*(profile.owned_keys for profile in self.profiles))
+
+
+@cache
+def load_shipped() -> tuple[Family, ...]:
+    """Read the shipped families.
+
+    Raises ProfileError when the package's own file is broken.
+    """
+    folder = files("gpuloom.vendors").joinpath("families")
+    names = sorted(item.name for item in folder.iterdir() if item.name.endswith(".toml"))
+    return tuple(read_family(folder.joinpath(name).read_bytes(), name) for name in names)
+
+
+def add_families(shipped: Iterable[Family], own: Iterable[Family]) -> tuple[Family, ...]:
+    """Return the families with a user's own: one of a word that is there already takes its place."""
+    own = tuple(own)
+    replaced = {profile.word for family in own for profile in family.profiles}
+    kept = (family for family in shipped if replaced.isdisjoint(profile.word for profile in family.profiles))
+    return (*kept, *own)
+
+
+def make_catalog(profiles: Iterable[Profile], flags: Iterable[str] = ()) -> Catalog:
+    """Make a catalog of the profiles that are active: those with a count resource whose flag, if any, is set.
+
+    Raises ProfileError when two of them clash.
+    """
+    flags = frozenset(flags)
+    chosen = (p for p in profiles if p.is_active and (not p.config.flag or p.config.flag in flags))
+    return Catalog(tuple(_switch(profile, flags) for profile in chosen))
+
+
+def _switch(profile: Profile, flags: frozenset[str]) -> Profile:
+    """Drop the rule about the same card where its switch is off."""
+    fit = profile.fit
+    if fit.same_card in {"", "always"} or fit.same_card in flags:
+        return profile
+    checks = tuple(check for check in fit.checks if check != "same-card")
+    return msgspec.structs.replace(profile, fit=msgspec.structs.replace(fit, same_card="", checks=checks))
+
+
+@cache
+def load_default_profiles() -> tuple[Profile, ...]:
+    """Return the shipped profiles that are there without a device configuration."""
+    return tuple(default_profiles(load_shipped()))
+
+
+def default_profiles(families: Iterable[Family]) -> list[Profile]:
+    """Return the profiles that are there without a device configuration."""
+    return [profile for family in families if family.config.by_default for profile in family.profiles]
+
+
+def _check_clashes(profiles: Iterable[Profile]) -> None:
+    seen: dict[tuple[str, str], str] = {}
+    for profile in profiles:
+        for kind, name in _unique_names(profile):
+            if (other := seen.setdefault((kind, name), profile.word)) is not profile.word:
+                raise ProfileError(f"{kind} {name} is used by both {other} and {profile.word}; give one another name")
+
+
+def _unique_names(profile: Profile) -> Iterator[tuple[str, str]]:
+    yield "word", profile.word
+    yield "resource", profile.resources.count
+    for key in {profile.cards.register, profile.health.handshake} - {""}:
+        yield "node annotation", key
+    for key in {profile.write.to_allocate, profile.write.allocated, profile.write.instances} - {""}:
+        yield "pod annotation", key

@@ -1,0 +1,41 @@
+"""What the webhook may change on a pod, as the hooks that complete containers see it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpuloom.wire.errors import WireError
+
+
+class MutationError(WireError):
+    """A container cannot be completed; the message says what is wrong with it, in HAMi's words where HAMi has some."""
+
+
+class ContainerChange(Protocol):
+    """Changes to one container, and to its pod as far as the container is the cause."""
+
+    def set_limit(self, name: str, value: int) -> None:
+        """Set ``resources.limits`` of one resource."""
+
+    def set_request(self, name: str, value: int) -> None:
+        """Set ``resources.requests`` of one resource."""
+
+    def append_env(self, name: str, value: str) -> None:
+        """Append an environment variable, also when the name is there already: the last one counts."""
+
+    def set_runtime_class(self, name: str) -> None:
+        """Run the whole pod with a runtime class."""
+
+    def annotate(self, key: str, value: str) -> None:
+        """Set an annotation of the pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """Switches of the scheduler that decide what is completed (scheduler 10).
+
+    exclusive_cores    a container that asks for a whole card's memory gets all of its cores (D-08)
+    mlu_default_cores  a container that names only the count of MLUs gets whole cards' cores (D-46)
+    """
+
+    exclusive_cores: bool = True
+    mlu_default_cores: bool = False

@@ -1,0 +1,46 @@
+"""Iluvatar: several cards are always whole ones (vendors 4.4, 4.5)."""
+
+from typing import Final
+
+from gpuloom.vendors.changes import ContainerChange, Switches
+from gpuloom.vendors.decided import Decided
+from gpuloom.vendors.profile import Profile
+from gpuloom.vendors.requests import is_recognized
+from gpuloom.wire.objects import Container, Pod
+from gpuloom.wire.quantity import decode_strict_integer
+
+CONTAINER_NAME: Final = "SOL_CONTINER_NAME"
+"""The vendor's own spelling."""
+
+_WHOLE = 100
+
+
+def complete_whole(container: Container, _pod: Pod, change: ContainerChange, profile: Profile, _: Switches) -> bool:
+    """Give several cards all of their cores."""
+    if not is_recognized(container, profile):
+        return False
+    count = decode_strict_integer(container.limits[profile.resources.count])
+    if count is not None and count > 1:
+        change.set_limit(profile.resources.cores, count * _WHOLE)
+    return True
+
+
+def complete_named(
+    container: Container, pod: Pod, change: ContainerChange, profile: Profile, switches: Switches
+) -> bool:
+    """Give several cards all of their cores, and tell the container its name."""
+    if not complete_whole(container, pod, change, profile, switches):
+        return False
+    if container.name and all(variable.name != CONTAINER_NAME for variable in container.env or ()):
+        change.append_env(CONTAINER_NAME, container.name)
+    return True
+
+
+def annotate_slots(decided: Decided, _profile: Profile) -> dict[str, str]:
+    """Tell the vendor's plugin the card indexes of every regular container that has cards."""
+    regular = enumerate(decided.shares[decided.first_regular :])
+    return {
+        f"iluvatar.ai/predicate-gpu-idx-{slot}": ",".join(map(str, decided.indexes(shares)))
+        for slot, shares in regular
+        if shares
+    }

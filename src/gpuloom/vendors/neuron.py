@@ -1,0 +1,146 @@
+"""AWS Neuron: runs of neighbouring devices, and single cores of one, as bit masks (vendors 4.11)."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gpuloom.model.card import Card
+from gpuloom.model.cards import Cards, Ints
+from gpuloom.model.hands import NO_CARD, Chosen, Hands, Terms
+from gpuloom.model.nodecards import Facts, NodeCards
+from gpuloom.model.reasons import Reason
+from gpuloom.model.refusal import Refusal
+from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
+from gpuloom.model.want import Need
+from gpuloom.vendors.changes import ContainerChange, MutationError, Switches
+from gpuloom.vendors.decided import Decided
+from gpuloom.vendors.profile import Profile
+from gpuloom.vendors.registers import name_card, read_capacity
+from gpuloom.vendors.requests import find_quantity
+from gpuloom.wire.objects import Container, Node, Pod
+from gpuloom.wire.quantity import decode_strict_integer
+from gpuloom.wire.register import NoCardsError
+from gpuloom.wire.words import INT32_MAX
+
+CORES = "cores"
+"""The manner of a request for cores instead of devices."""
+
+_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_PER_DEVICE = "cores per device"
+_TYPE = "instance type"
+_SUPPORTED = (1, 2)
+_RUNS = (1, 4, 8, 16)
+_ANY_RUN = "inf"
+
+
+def read_devices(node: Node, profile: Profile) -> NodeCards:
+    """Make the devices that a node's capacity stands for; cores are bits of a mask.
+
+    Raises NoCardsError when it has none, or with a number of cores that nobody knows.
+    """
+    names = profile.resources
+    devices, cores = read_capacity(node, names.count), read_capacity(node, names.cores)
+    if not devices:
+        raise NoCardsError(f"device not found {names.count}")
+    per_device = cores // devices
+    if per_device not in _SUPPORTED:
+        raise NoCardsError(f"{cores} {names.cores} on {devices} {names.count}: only 1 or 2 cores a device are known")
+    cards = tuple(
+        Card(
+            id=name_card(profile, node.name, index),
+            index=index,
+            count=per_device,
+            cores=2**per_device - 1,
+            model=profile.word,
+            healthy=True,
+        )
+        for index in range(devices)
+    )
+    return NodeCards(cards, facts={_PER_DEVICE: per_device, _TYPE: node.labels.get(_INSTANCE_TYPE, "")})
+
+
+def check_cores(container: Container, _pod: Pod, _change: ContainerChange, profile: Profile, _: Switches) -> bool:
+    """Check both amounts. How many cores a device has, only its node knows.
+
+    Raises MutationError.
+    """
+    names = profile.resources
+    amounts = {name: quantity for name in (names.count, names.cores) if (quantity := find_quantity(container, name))}
+    for name, quantity in amounts.items():
+        value = decode_strict_integer(quantity)
+        if value is None:
+            raise MutationError(f"{name} must be an integer")
+        if value <= 0:
+            raise MutationError(f"{name} must be greater than 0")
+        if value > INT32_MAX:
+            raise MutationError(f"{name} must not exceed {INT32_MAX}")
+    return bool(amounts)
+
+
+def read_cores(container: Container, _annotations: Mapping[str, str], profile: Profile) -> Request | None:
+    """Read a request for devices, or else for cores; of how many devices these are, only a node knows."""
+    names = profile.resources
+    manner, quantity = "", find_quantity(container, names.count)
+    if quantity is None:
+        manner, quantity = CORES, find_quantity(container, names.cores)
+    value = None if quantity is None else decode_strict_integer(quantity)
+    if value is None or not 0 < value <= INT32_MAX:
+        return None
+    cards, cores = (value, 0) if not manner else (1, value)
+    return Request(profile.word, cards, 0, PERCENTAGE_NOT_SET, cores, manner)
+
+
+def need_cores(request: Request, _cards: Cards, facts: Facts, _profile: Profile) -> Need | None:
+    """Work out devices and cores of each on a node; None where the cores asked for are no whole devices."""
+    per_device = facts[_PER_DEVICE]
+    if request.manner != CORES:
+        return Need(0, per_device, cards=request.cards)
+    if request.cores <= per_device:
+        return Need(0, request.cores, cards=1)
+    if request.cores % per_device:
+        return None
+    return Need(0, per_device, cards=request.cores // per_device)
+
+
+def choose_runs(hands: Hands, _chosen: Chosen, _terms: Terms, _profile: Profile) -> Ints:
+    """Choose neighbouring devices; outside inf types runs have sizes and starts of powers of two."""
+    single = hands.choose(np.zeros(hands.there.shape, np.int64))
+    if not (hands.wanted > 1).any():
+        return single
+    order = np.lexsort((hands.cards.index, ~hands.there), axis=-1)
+    free = np.take_along_axis(hands.fits & (hands.cards.used_slots == 0), order, axis=1)
+    columns = np.where((hands.wanted > 1)[:, None], NO_CARD, single)
+    rows = zip(free.tolist(), hands.wanted.tolist(), hands.facts, strict=True)
+    starts = [_find_run(row, wanted, facts.get(_TYPE, "")) for row, wanted, facts in rows]
+    for at, (start, wanted) in enumerate(zip(starts, hands.wanted.tolist(), strict=True)):
+        if wanted > 1 and start is not None:
+            columns[at, :wanted] = order[at, start : start + wanted]
+    return columns
+
+
+def _find_run(free: list[bool], wanted: int, instance_type: str) -> int | None:
+    any_run = _ANY_RUN in instance_type
+    if wanted < 2 or not (any_run or wanted in _RUNS):
+        return None
+    starts = range(0, len(free) - wanted + 1, 1 if any_run else wanted)
+    return next((start for start in starts if all(free[start : start + wanted])), None)
+
+
+def refuse_runs(hands: Hands, at: int, _chosen: Chosen, _profile: Profile) -> Refusal:
+    """Say why a node cannot serve."""
+    if hands.wanted[at] == 1:
+        return hands.refuse(at)
+    return Refusal({Reason.NUMA_NOT_FIT: 1}, int(np.count_nonzero(hands.there[at])))
+
+
+def annotate(decided: Decided, profile: Profile) -> dict[str, str]:
+    """Tell the vendor's plugin devices, or cores numbered over all devices."""
+    by_cores = any(request is not None and request.manner == CORES for request in decided.requests)
+    numbers: list[int] = []
+    for share in decided.each_share():
+        index = decided.cards[share.uuid].index
+        per_device = decided.facts[_PER_DEVICE]
+        bits = [bit for bit in range(per_device) if share.cores >> bit & 1]
+        numbers += [per_device * index + bit for bit in bits] if by_cores else [index]
+    annotations = {"AWS_NEURON_IDS": ",".join(map(str, numbers))}
+    return annotations | ({"NEURON_RESOURCE_TYPE": profile.resources.cores} if by_cores else {})

@@ -1,0 +1,96 @@
+"""From a node to its cards: the common ways, and what hooks build on (vendors 1.3)."""
+
+from dataclasses import replace
+
+from gpuloom.model.card import Card
+from gpuloom.model.nodecards import NodeCards
+from gpuloom.vendors.profile import Profile
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.objects import Node
+from gpuloom.wire.pairscores import decode_pair_scores
+from gpuloom.wire.quantity import decode_strict_integer
+from gpuloom.wire.register import NoCardsError, decode_register
+
+NO_CARDS = frozenset({"", "[]"})
+"""An annotation that is missing or names no card removes the cards; one that is broken keeps them (scheduler B-27)."""
+
+
+def read_common(node: Node, profile: Profile) -> NodeCards:
+    """Read cards by the common rules.
+
+    Raises WireError, NoCardsError when the node readably has none.
+    """
+    if profile.cards.source == "capacity":
+        return NodeCards(count_cards(node, profile))
+    scores = node.annotations.get(profile.cards.pair_scores)
+    cards = read_registered(node, profile)
+    return NodeCards(cards, {} if scores is None else _decode_scores(profile, scores))
+
+
+def read_registered(node: Node, profile: Profile) -> tuple[Card, ...]:
+    """Read the cards of the register annotation.
+
+    Raises WireError, naming the annotation.
+    """
+    key = profile.cards.register
+    text = node.annotations.get(key, "")
+    if text.strip() in NO_CARDS:
+        raise NoCardsError(f"annos not found {key}" if key not in node.annotations else "no gpu found on node")
+    try:
+        cards = decode_register(text)
+    except NoCardsError:
+        raise
+    except WireError as error:
+        raise WireError(f"{key}: {error}") from error
+    if profile.cards.set_cores:
+        cards = tuple(replace(card, cores=profile.cards.set_cores) for card in cards)
+    return cards
+
+
+def _decode_scores(profile: Profile, text: str) -> dict[str, dict[str, int]]:
+    try:
+        return {uuid: dict(peers) for uuid, peers in decode_pair_scores(text).items()}
+    except WireError as error:
+        raise WireError(f"{profile.cards.pair_scores}: {error}") from error
+
+
+def read_capacity(node: Node, name: str) -> int:
+    """Return a node's capacity of a resource, 0 when it has none or it is no integer."""
+    quantity = (node.status.capacity or {}).get(name) if name else None
+    value = None if quantity is None else decode_strict_integer(quantity)
+    return max(value or 0, 0)
+
+
+def count_cards(node: Node, profile: Profile) -> tuple[Card, ...]:
+    """Make the cards that a node's capacity stands for.
+
+    Raises NoCardsError when it has none.
+    """
+    source, names = profile.cards, profile.resources
+    unit = names.cores if source.unit == "cores" else names.count
+    capacity = read_capacity(node, unit)
+    if not capacity:
+        raise NoCardsError(f"device not found {unit}")
+    number = -(-capacity // source.per_card)
+    memory_mib = source.memory_mib
+    if not memory_mib and names.memory:
+        factor = max(profile.request.memory_factor, 1)
+        memory_mib = read_capacity(node, names.memory) * factor * source.per_card // capacity
+    return tuple(
+        Card(
+            id=name_card(profile, node.name, index),
+            index=index,
+            count=source.count,
+            memory_mib=memory_mib,
+            cores=source.cores,
+            model=profile.word,
+            numa=int(source.numa_halves and index >= number / 2),
+            healthy=True,
+        )
+        for index in range(number)
+    )
+
+
+def name_card(profile: Profile, node: str, index: int) -> str:
+    """Make the id of a card that its node does not name."""
+    return profile.cards.id.replace("{index}", str(index)).replace("{node}", node)
