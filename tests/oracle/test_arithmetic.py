@@ -26,6 +26,7 @@ def test_ended_init_containers_count_nothing():
 
 
 def test_sidecars_run_beside_everything():
+    """B-36."""
     devices = [a_share(300, 20), a_share(500, 5), a_share(200, 10)]
     assert collapse(devices, [SIDECAR, INIT, REGULAR]) == (AllocatedDevice("GPU-0", 800, 30, slots=2),)
 

@@ -80,6 +80,7 @@ def test_the_recorded_example_is_answered_as_in_the_format():
 
 
 def test_a_refusal_has_one_event_per_reason_word_and_a_sum():
+    """D-30."""
     nodes = [one_card(name) for name in ("node-c", "node-a")]
     nodes += [one_card(name, count=0) for name in ("node-e", "node-d")]
     names = ["node-c", "node-a", "node-e", "node-d", "gone"]
@@ -99,6 +100,7 @@ def test_a_refusal_has_one_event_per_reason_word_and_a_sum():
     ],
 )
 def test_reason_words_are_counted_reasons_and_single_words(text: str, words: int):
+    """B-40."""
     assert len(reason_words(text)) == words
 
 
@@ -108,6 +110,7 @@ def test_too_few_cards_refuse_the_node_as_a_whole():
 
 
 def test_refusals_are_short_on_demand():
+    """D-06."""
     settings = Settings(failed_node_reason="short")
     answer = filter_pod(a_cluster(one_card("n0")), a_pod({"gpu": 2}), ["n0", "n1"], settings)
     assert answer.failed_nodes(settings) == {"n0": "NodeUnfitPod", "n1": "node unregistered"}
@@ -118,6 +121,7 @@ def test_refusals_are_short_on_demand():
     [(SETTINGS, ["does not request any resource"]), (Settings(no_request_event=False), [])],
 )
 def test_a_pod_without_request_passes_with_an_event_that_can_be_switched_off(settings: Settings, expected: list[str]):
+    """D-05."""
     assert messages(a_pod({}), one_card("n0"), names=["n0"], settings=settings) == expected
 
 
@@ -147,6 +151,7 @@ def test_sidecars_stay_beside_the_regular_containers():
 
 
 def test_containers_without_cards_have_empty_slots():
+    """B-02; D-11."""
     answer = filter_pod(a_cluster(one_card("n0")), a_pod({}, {"gpu": 1}, {}), ["n0"], SETTINGS)
     assert [len(container) for container in answer.devices] == [0, 1, 0]
 
@@ -172,5 +177,6 @@ def test_a_simulation_returns_the_best_node_as_it_came():
 
 
 def test_a_simulation_returns_every_fitting_node_on_demand():
+    """D-18."""
     nodes = [a_node_object("a"), a_node_object("b")]
     assert simulated(Settings(simulation_reply="all"), *nodes)["Nodes"] == {"items": nodes}

@@ -55,6 +55,7 @@ def test_one_container_may_take_several_instances_of_one_card():
 
 
 def test_a_percentage_is_an_amount_of_the_card():
+    """B-42."""
     question = a_question(a_pod({"gpu": 1}), settings=SETTINGS)
     given = fit_container([a_card()], Request(1, 0, 50), question, Weights(), [])
     assert parts(given) == [("GPU-0[2-0]", 20480, 42)]

@@ -36,6 +36,7 @@ def tried(devices: list[DeviceUsage], policy: str, *, sort: str = "numa-first", 
     ],
 )
 def test_cards_are_tried_in_the_order_of_the_policy(policy: str, sort: str, numa_bind: bool, expected: str):  # noqa: FBT001
+    """B-54; D-01."""
     assert tried(four_cards(), policy, sort=sort, numa_bind=numa_bind) == expected
 
 
@@ -47,6 +48,7 @@ def test_mutex_tries_the_least_used_card_first():
 
 
 def test_among_equals_the_highest_index_then_the_last_registered_is_tried_first():
+    """B-04."""
     indexes = (("A", 1), ("B", 0), ("C", 1))
     devices = [DeviceUsage(RegisteredCard(id_, index=index), at) for at, (id_, index) in enumerate(indexes)]
     assert tried(devices, "spread") == "CAB"
@@ -59,4 +61,5 @@ def test_the_best_node_is_the_last(policy: str, best: str):
 
 @pytest.mark.parametrize("policy", ["binpack", "spread"])
 def test_among_equal_nodes_the_first_candidate_is_the_best(policy: str):
+    """B-04; D-36."""
     assert sort_nodes({"B": 1.0, "A": 1.0, "C": 1.0}, policy)[-1][0] == "B"

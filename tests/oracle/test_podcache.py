@@ -134,4 +134,5 @@ def test_ended_init_containers_stay_released_when_the_pod_is_added_again():
     ],
 )
 def test_an_invalid_allocation_list_counts_as_missing(text: str):
+    """B-24."""
     assert read_mig_allocations(text) == ()

@@ -23,6 +23,7 @@ def a_device(count: int, used: int, cores: tuple[int, int], memory: tuple[int, i
     ],
 )
 def test_a_card_scores_as_in_the_examples(device: DeviceUsage, requests: list[Request], expected: float):
+    """B-01; B-03; D-04."""
     assert device_score(device, requests, Weights(), Settings()) == expected
 
 
@@ -37,6 +38,7 @@ def test_weights_move_the_scores_as_in_the_example(weights: Weights, first: floa
 
 
 def test_a_request_counts_one_slot_on_demand():
+    """D-03."""
     device = a_device(10, 0, (100, 0), (1000, 0))
     one = Settings(device_score_slots="one")
     assert device_score(device, [Request(4, 500)], Weights(), one) == 6.0

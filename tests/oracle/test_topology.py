@@ -37,6 +37,7 @@ def linked(number: int, pairs: dict[str, int]) -> list[DeviceUsage]:
 def test_linked_cards_are_chosen_as_in_the_examples(
     number: int, pairs: dict[str, int], nums: int, expected: tuple[int, ...]
 ):
+    """B-08; D-23."""
     assert select_cards([linked(number, pairs)], nums) == (0, expected)
 
 
@@ -53,6 +54,7 @@ def test_too_few_cards_are_no_selection():
 
 
 def test_several_cards_come_from_the_numa_group_with_the_highest_total():
+    """B-10."""
     groups = [linked(2, {"01": 10}), linked(3, TRIANGLE), linked(2, {"01": 300})]
     assert select_cards(groups, 2) == (2, (0, 1))
 

@@ -259,7 +259,7 @@ async def test_a_missing_kubelet_and_node_stop_nothing_else(site):
 
 
 async def test_the_kubelets_count_is_held_against_the_promise(site):
-    """A pod that the kubelet serves, and whose promise is then taken away."""
+    """binding 3 compared with PodResources: A pod that the kubelet serves, and whose promise is then taken away."""
     plugins_dir = site.disk / "dp"
     plugins_dir.mkdir()
     library = site.disk / "usr/local/vgpu/libvgpu.so"

@@ -124,6 +124,7 @@ async def test_webhook_is_replayed(site: Site, file: Path) -> None:
 
 
 async def test_environment_values_and_foreign_annotations_stay_out(site: Site, file: Path) -> None:
+    """binding 6 recordings."""
     await start(site, file)
     await site.register("n2", annotations={"example.com/token": "secret"})
     container = {"name": "main", "image": "i", "env": [{"name": "KEY", "value": "secret"}]}

@@ -21,6 +21,7 @@ async def filtered(site: Site, name: str = "p", **request: Any) -> Pod:
 
 
 async def test_node_and_cards_arrive_in_one_write(site: Site) -> None:
+    """binding 1 one write; D-39."""
     pod = await filtered(site)
     assert await site.bind(pod) == ""
     bound = await site.pod()
@@ -36,6 +37,7 @@ async def test_node_and_cards_arrive_in_one_write(site: Site) -> None:
 
 
 async def test_vgpu_time_is_when_the_decision_was_made(site: Site) -> None:
+    """binding 1 time of Filter."""
     pod = await filtered(site)
     await site.clock.advance(7)
     await site.bind(pod)
@@ -44,12 +46,14 @@ async def test_vgpu_time_is_when_the_decision_was_made(site: Site) -> None:
 
 
 async def test_a_successful_bind_leaves_the_lock_to_the_device_plugin(site: Site) -> None:
+    """binding 2 step 6."""
     pod = await filtered(site)
     await site.bind(pod)
     assert await site.lock() == "2026-11-21T12:00:00Z,default,p"
 
 
 async def test_success_and_failure_are_events(site: Site) -> None:
+    """binding 2 step 6."""
     await site.bind(await filtered(site, "good"))
     await site.bind(await site.submit("bad"))
     assert (await site.wait_event("BindingSucceed", "good")).message == "Successfully binding node [n1] to default/good"
@@ -57,6 +61,7 @@ async def test_success_and_failure_are_events(site: Site) -> None:
 
 
 async def test_a_pod_without_cards_is_bound_without_lock_and_annotations(site: Site) -> None:
+    """binding 2 step 0."""
     pod = await site.submit(cards=0, memory_mib=0, seen=False)
     assert await site.bind(pod) == ""
     bound = await site.pod()
@@ -64,6 +69,7 @@ async def test_a_pod_without_cards_is_bound_without_lock_and_annotations(site: S
 
 
 async def test_an_old_mig_annotation_is_emptied(site: Site) -> None:
+    """binding 1 annotation that must vanish."""
     pod = await filtered(site)
     await site.change_pod("p", {"metadata": {"annotations": {"hami.io/vgpu-mig-allocations": "[]"}}})
     await poll(lambda: "hami.io/vgpu-mig-allocations" in site.process.state.pods[pod.metadata.uid].annotations)
@@ -72,6 +78,7 @@ async def test_an_old_mig_annotation_is_emptied(site: Site) -> None:
 
 
 async def test_a_bind_without_filter_is_refused(site: Site) -> None:
+    """binding 2 step 1."""
     pod = await site.submit()
     assert await site.bind(pod) == "no reservation of pod default/p on node n1, filter again"
     assert await site.lock() is None
@@ -83,6 +90,7 @@ async def test_a_bind_to_another_node_than_decided_is_refused(site: Site) -> Non
 
 
 async def test_what_another_scheduler_decided_is_adopted_when_it_still_fits(site: Site) -> None:
+    """binding 2 step 1."""
     pod = await site.submit()
     await site.change_pod("p", {"metadata": {"annotations": share_of()}})
     await poll(lambda: VGPU_NODE in site.process.state.pods[pod.metadata.uid].annotations)
@@ -91,6 +99,7 @@ async def test_what_another_scheduler_decided_is_adopted_when_it_still_fits(site
 
 
 async def test_what_another_scheduler_decided_is_refused_when_the_card_is_full(site: Site) -> None:
+    """binding 2 step 1."""
     await filtered(site, "first", memory_mib=9000)
     pod = await site.submit()
     await site.change_pod("p", {"metadata": {"annotations": share_of()}})
@@ -99,6 +108,7 @@ async def test_what_another_scheduler_decided_is_refused_when_the_card_is_full(s
 
 
 async def test_a_pod_already_bound_here_is_a_success(site: Site) -> None:
+    """binding 2 step 2."""
     pod = await filtered(site)
     await site.bind(pod)
     await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].spec.node_name))
@@ -106,6 +116,7 @@ async def test_a_pod_already_bound_here_is_a_success(site: Site) -> None:
 
 
 async def test_a_pod_bound_elsewhere_is_an_error_and_counted_there(site: Site) -> None:
+    """binding 2 step 2; binding 2.2 bound elsewhere."""
     await site.register("n2")
     pod = await filtered(site, memory_mib=6000)
     await site.bind_by_another(pod, "n2", share_of("n2", 6000))
@@ -115,6 +126,7 @@ async def test_a_pod_bound_elsewhere_is_an_error_and_counted_there(site: Site) -
 
 
 async def test_a_pod_recreated_under_its_name_is_not_bound_for_the_old_one(site: Site) -> None:
+    """binding 2 step 5."""
     old = await filtered(site, memory_mib=9000)
     site.server.faults.cut_watches("pods")
     site.fail("GET", r"/pods\?", status=503, times=1000)
@@ -126,6 +138,7 @@ async def test_a_pod_recreated_under_its_name_is_not_bound_for_the_old_one(site:
 
 
 async def test_a_bind_of_a_pod_that_is_gone_gives_back_its_share(site: Site) -> None:
+    """binding 2 step 2."""
     pod = await filtered(site, memory_mib=9000)
     await site.remove(pod)
     assert await site.bind(pod) == 'pod "p" not found'
@@ -133,12 +146,14 @@ async def test_a_bind_of_a_pod_that_is_gone_gives_back_its_share(site: Site) -> 
 
 
 async def test_a_bind_for_another_uid_is_refused_and_the_named_uid_dropped(site: Site) -> None:
+    """binding 2 step 2."""
     await site.submit()
     assert await site.bind(await site.pod(), uid="other") == 'pod "p" not found: another pod has its name now'
     assert "other" in site.process.state.gone
 
 
 async def test_a_bind_to_a_node_that_is_gone_fails(site: Site) -> None:
+    """scheduler 7.1 step 2."""
     pod = await filtered(site)
     await site.client.delete(NODES, "n1")
     await poll(lambda: "n1" not in site.process.state.nodes)
@@ -147,6 +162,7 @@ async def test_a_bind_to_a_node_that_is_gone_fails(site: Site) -> None:
 
 @pytest.mark.parametrize("status", [400, 403, 404, 422])
 async def test_a_definite_failure_gives_back_lock_and_share(site: Site, status: int) -> None:
+    """binding 2.1 definite failure; D-25."""
     pod = await filtered(site, memory_mib=9000)
     site.fail("POST", "/binding", status=status, message="no")
     assert await site.bind(pod) == f"bind Pod default/p: no (HTTP {status})"
@@ -156,6 +172,7 @@ async def test_a_definite_failure_gives_back_lock_and_share(site: Site, status: 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 408}, {"status": 429}, {"status": 409}, {"cut": True}])
 async def test_an_open_outcome_that_turns_out_unbound_is_a_failure(site: Site, fault: dict[str, int]) -> None:
+    """binding 2.1 unknown."""
     pod = await filtered(site, memory_mib=9000)
     site.fail("POST", "/binding", **fault)
     assert "bind Pod default/p" in await site.bind(pod)
@@ -164,6 +181,7 @@ async def test_an_open_outcome_that_turns_out_unbound_is_a_failure(site: Site, f
 
 
 async def test_a_lost_reply_of_a_binding_that_was_made_is_a_success(site: Site) -> None:
+    """binding 2.1 unknown."""
     pod = await filtered(site, memory_mib=9000)
     site.fail("POST", "/binding", lose_answer=True)
     assert await site.bind(pod) == ""
@@ -172,6 +190,7 @@ async def test_a_lost_reply_of_a_binding_that_was_made_is_a_success(site: Site) 
 
 
 async def test_a_conflict_that_is_the_echo_of_an_earlier_write_is_a_success(site: Site) -> None:
+    """binding 2.1 unknown."""
     pod = await filtered(site)
     site.server.faults.cut_watches("pods")
     site.fail("GET", r"/pods\?", status=503, times=1000)
@@ -180,6 +199,7 @@ async def test_a_conflict_that_is_the_echo_of_an_earlier_write_is_a_success(site
 
 
 async def test_a_pod_that_another_binds_elsewhere_during_our_write_is_counted_there(site: Site) -> None:
+    """binding 2.2 bound elsewhere."""
     await site.register("n2")
     pod = await filtered(site, memory_mib=6000)
     site.fail("POST", "/binding", delay_s=0.3)
@@ -191,12 +211,14 @@ async def test_a_pod_that_another_binds_elsewhere_during_our_write_is_counted_th
 
 
 async def test_a_429_with_a_delay_is_obeyed(site: Site) -> None:
+    """binding 2.1 after retries."""
     pod = await filtered(site)
     site.fail("POST", "/binding", status=429, retry_after_s=1)
     assert await site.clock.run_until_done(site.start_bind(pod)) == ""
 
 
 async def test_lock_and_share_stay_while_the_outcome_is_unknown(site: Site) -> None:
+    """binding 2.1 unknown."""
     pod = await filtered(site, memory_mib=9000)
     site.fail("POST", "/binding", cut=True)
     silence = site.fail("GET", "/pods/p$", status=503, times=1000)
@@ -210,6 +232,7 @@ async def test_lock_and_share_stay_while_the_outcome_is_unknown(site: Site) -> N
 
 
 async def test_the_watch_settles_an_unknown_outcome(site: Site) -> None:
+    """binding 2.1 the watch may settle it."""
     pod = await filtered(site)
     site.fail("POST", "/binding", lose_answer=True)
     site.fail("GET", "/pods/p$", status=503, times=1000)
@@ -217,6 +240,7 @@ async def test_the_watch_settles_an_unknown_outcome(site: Site) -> None:
 
 
 async def test_a_filter_while_the_binding_is_under_way_changes_nothing(site: Site) -> None:
+    """binding 2 Filter while a Bind is open."""
     pod = await filtered(site, memory_mib=9000)
     site.fail("POST", "/binding", delay_s=0.3)
     bind = site.start_bind(pod)
@@ -226,6 +250,7 @@ async def test_a_filter_while_the_binding_is_under_way_changes_nothing(site: Sit
 
 
 async def test_a_second_bind_of_a_pod_is_refused_while_the_first_waits(site: Site) -> None:
+    """binding 2 step 3."""
     pod = await filtered(site)
     await site.annotate("n1", {LOCK: OTHER_LOCK})
     await site.submit("other")
@@ -237,6 +262,7 @@ async def test_a_second_bind_of_a_pod_is_refused_while_the_first_waits(site: Sit
 
 
 async def test_a_bind_of_a_pod_filtered_again_meanwhile_ends_without_writing(site: Site) -> None:
+    """binding 2 step 4; binding 3 leaves when superseded."""
     await site.register("n2")
     pod = await site.submit()
     await site.choose(pod, "n1")
@@ -252,6 +278,7 @@ async def test_a_bind_of_a_pod_filtered_again_meanwhile_ends_without_writing(sit
 
 
 async def test_a_bind_superseded_while_it_sets_the_lock_gives_the_lock_back(site: Site) -> None:
+    """binding 2 step 4."""
     await site.register("n2")
     pod = await site.submit()
     await site.choose(pod, "n1")
@@ -265,6 +292,7 @@ async def test_a_bind_superseded_while_it_sets_the_lock_gives_the_lock_back(site
 
 
 async def test_a_pod_deleted_while_its_bind_waits_ends_the_waiting(site: Site) -> None:
+    """binding 3 leaves when deleted."""
     pod = await filtered(site)
     await site.submit("other")
     await site.annotate("n1", {LOCK: OTHER_LOCK})
@@ -276,6 +304,7 @@ async def test_a_pod_deleted_while_its_bind_waits_ends_the_waiting(site: Site) -
 
 
 async def test_a_caller_who_hangs_up_ends_the_waiting(site: Site) -> None:
+    """binding 3 leaves when its client hangs up."""
     pod = await filtered(site)
     await site.submit("other")
     await site.annotate("n1", {LOCK: OTHER_LOCK})
@@ -289,6 +318,7 @@ async def test_a_caller_who_hangs_up_ends_the_waiting(site: Site) -> None:
 
 
 async def test_a_caller_who_hangs_up_does_not_stop_a_binding_that_was_sent(site: Site) -> None:
+    """binding 2.1 definite success."""
     pod = await filtered(site)
     site.fail("POST", "/binding", delay_s=0.2)
     bind = site.start_bind(pod)
@@ -299,6 +329,7 @@ async def test_a_caller_who_hangs_up_does_not_stop_a_binding_that_was_sent(site:
 
 
 async def test_stopping_lets_a_binding_that_was_sent_come_to_its_end(site: Site) -> None:
+    """binding 5 a write already sent is settled."""
     pod = await filtered(site)
     site.fail("POST", "/binding", delay_s=0.2)
     bind = site.start_bind(pod)
@@ -309,6 +340,7 @@ async def test_stopping_lets_a_binding_that_was_sent_come_to_its_end(site: Site)
 
 
 async def test_stopping_answers_a_bind_that_waits(site: Site) -> None:
+    """binding 5 SIGTERM."""
     pod = await filtered(site)
     await site.submit("other")
     await site.annotate("n1", {LOCK: OTHER_LOCK})
@@ -320,6 +352,7 @@ async def test_stopping_answers_a_bind_that_waits(site: Site) -> None:
 
 
 async def test_the_label_follows_where_the_api_server_does_not_copy_it(site: Site) -> None:
+    """binding 1 label; D-48; D-35."""
     pod = await filtered(site)
     await site.bind(pod)
     await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].spec.node_name))
@@ -410,7 +443,7 @@ async def test_with_inline_writes_a_pod_is_not_bound_without_its_phase(site: Sit
 
 
 async def test_with_inline_writes_the_steps_are_hamis(site: Site) -> None:
-    """scheduler 7.1: the annotations by Filter, then lock, phase, binding."""
+    """scheduler 7.1 the steps of HAMi: the annotations by Filter, then lock, phase, binding."""
     await site.restart(INLINE)
     pod = await filtered(site)
     assert (await site.pod()).annotations[VGPU_NODE] == "n1"
@@ -422,7 +455,7 @@ async def test_with_inline_writes_the_steps_are_hamis(site: Site) -> None:
 
 @pytest.mark.parametrize("missing", ["PodName", "PodNamespace", "PodUID", "Node"])
 async def test_a_bind_that_does_not_say_what_to_bind_is_an_error(site: Site, missing: str) -> None:
-    """binding 6: bad input harms nobody."""
+    """binding 6 bad input harms nobody."""
     pod = await filtered(site)
     args = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.metadata.uid, "Node": "n1"}
     reply = await site.call("bind", args | {missing: ""})

@@ -73,6 +73,7 @@ async def follower(empty: Site) -> Site:
 
 
 async def test_a_leader_decides_and_binds(leader: Site) -> None:
+    """scheduler 8.4 leader."""
     pod = await leader.submit()
     assert await leader.choose(pod) == "n1"
     assert await leader.bind(pod) == ""
@@ -91,6 +92,7 @@ async def test_without_a_lease_nobody_decides(empty: Site) -> None:
 
 
 async def test_a_follower_knows_the_cluster_and_writes_nothing(follower: Site) -> None:
+    """binding 5 followers; scheduler 8.1 not leader."""
     await follower.clock.advance(100)
     await let_answers_arrive()
     node = follower.process.state.nodes["n1"]
@@ -100,12 +102,14 @@ async def test_a_follower_knows_the_cluster_and_writes_nothing(follower: Site) -
 
 
 async def test_a_follower_answers_the_webhook_and_is_ready(follower: Site) -> None:
+    """binding 5 readyz; scheduler 8.4 webhook by every replica; D-27."""
     assert await get_status(follower, "/readyz") == 200
     reply = await follower.call("webhook", {})
     assert reply["kind"] == "AdmissionReview"
 
 
 async def test_readiness_may_depend_on_leading(empty: Site) -> None:
+    """binding 5 readyz."""
     await make_lease(empty, "there_1")
     await empty.start(dataclasses.replace(ELECTED, readyz_follower_503=True))
     await empty.process.wait_synced()
@@ -114,6 +118,7 @@ async def test_readiness_may_depend_on_leading(empty: Site) -> None:
 
 
 async def test_nothing_is_decided_in_the_first_five_seconds_of_a_term(follower: Site) -> None:
+    """binding 5 gaining the lease."""
     pod = await follower.submit()
     await change_lease(follower, holderIdentity="here_2", leaseTransitions=1)
     await poll(lambda: not follower.process.state.obstacle)
@@ -126,6 +131,7 @@ async def test_nothing_is_decided_in_the_first_five_seconds_of_a_term(follower: 
 
 
 async def test_a_term_begins_with_new_lists(follower: Site) -> None:
+    """binding 5 gaining the lease."""
     outage = follower.fail("GET", r"/pods\?(?!.*watch)", status=503, times=1000)
     await change_lease(follower, holderIdentity="here_2", leaseTransitions=1)
     await poll(lambda: outage.times < 1000)
@@ -138,6 +144,7 @@ async def test_a_term_begins_with_new_lists(follower: Site) -> None:
 
 
 async def test_a_leader_that_sees_no_renewal_for_ten_seconds_stops(leader: Site) -> None:
+    """binding 5 without a renewal."""
     pod = await leader.submit()
     await leader.clock.advance(11)
     assert (await leader.filter(pod))["Error"] == "not leading for certain: the lease was not renewed in time"
@@ -152,6 +159,7 @@ async def test_a_late_renewal_of_the_same_term_goes_on_at_once(leader: Site) -> 
 
 
 async def test_a_new_leader_elsewhere_ends_deciding_and_waiting(leader: Site) -> None:
+    """binding 5 foreign holder; binding 3 leaves when leadership ends; scheduler 8.4 own to foreign."""
     pod = await leader.submit()
     await leader.choose(pod)
     await leader.submit("other")
@@ -164,6 +172,7 @@ async def test_a_new_leader_elsewhere_ends_deciding_and_waiting(leader: Site) ->
 
 
 async def test_what_was_decided_and_not_bound_is_dropped_with_the_term(leader: Site) -> None:
+    """binding 5 term."""
     await leader.choose(await leader.submit(memory_mib=9000))
     await change_lease(leader, holderIdentity="there_1", leaseTransitions=1)
     await poll(lambda: bool(leader.process.state.obstacle))
@@ -171,6 +180,7 @@ async def test_what_was_decided_and_not_bound_is_dropped_with_the_term(leader: S
 
 
 async def test_a_binding_that_was_sent_is_settled_after_the_term(leader: Site) -> None:
+    """binding 5 a write already sent is settled."""
     pod = await leader.submit(memory_mib=9000)
     await leader.choose(pod)
     leader.fail("POST", "/binding", delay_s=0.3)
@@ -199,6 +209,7 @@ def share(memory_mib: int) -> dict[str, str]:
 
 
 async def test_the_leader_labels_itself_and_its_siblings(empty: Site) -> None:
+    """scheduler 8.4 role label; scheduler 8.1 leader."""
     for name in ("here", "there"):
         labels = {"app.kubernetes.io/component": "hami-scheduler"}
         body = {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -219,6 +230,7 @@ async def roles(site: Site) -> list[str | None]:
 
 @pytest.mark.parametrize("missing", ["leader_elect_resource_name", "leader_elect_resource_namespace", "host_name"])
 def test_leader_election_needs_the_lease_and_a_host_name(missing: str) -> None:
+    """scheduler 8.4 lease."""
     settings = {
         "leader_elect_resource_name": "hami-scheduler",
         "leader_elect_resource_namespace": "kube-system",
@@ -230,14 +242,14 @@ def test_leader_election_needs_the_lease_and_a_host_name(missing: str) -> None:
 
 
 async def test_a_lease_that_is_deleted_ends_deciding(leader: Site) -> None:
-    """scheduler 8.4: lease deleted."""
+    """scheduler 8.4 lease deleted."""
     await leader.client.delete(LEASES, "hami-scheduler", namespace="kube-system")
     await poll(lambda: "no holder" in leader.process.state.obstacle)
     assert not leader.process.state.is_in_charge
 
 
 async def test_gaining_the_lease_begins_a_pass_at_once(follower: Site) -> None:
-    """scheduler 8.1: triggered by leadership gained."""
+    """scheduler 8.1 leadership gained."""
     await change_lease(follower, holderIdentity="here_1", leaseTransitions=1)
     await take_charge(follower)
     before_s = follower.clock.elapsed_s

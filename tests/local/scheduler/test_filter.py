@@ -24,12 +24,14 @@ async def test_a_pod_that_fits_gets_one_node(site: Site) -> None:
 
 
 async def test_filter_writes_nothing_on_the_pod(site: Site) -> None:
+    """binding 1 Filter writes nothing."""
     pod = await site.submit()
     await site.choose(pod)
     assert (await site.pod()).metadata.resource_version == pod.metadata.resource_version
 
 
 async def test_what_was_decided_is_taken_at_once(site: Site) -> None:
+    """binding 2.2 assume."""
     await site.choose(await site.submit("a", memory_mib=7000))
     assert await site.choose(await site.submit("b", memory_mib=7000)) is None
 
@@ -50,6 +52,7 @@ async def test_a_refusal_is_an_event_per_reason_and_a_sum(site: Site) -> None:
 
 
 async def test_a_pod_filtered_again_holds_its_share_once(site: Site) -> None:
+    """binding 2.2 filtered again."""
     pod = await site.submit(memory_mib=6000)
     await site.choose(pod)
     await site.choose(pod)
@@ -69,18 +72,21 @@ async def test_a_pod_without_cards_may_go_anywhere(site: Site) -> None:
 
 
 async def test_ten_pods_at_once_never_get_more_than_there_is(site: Site) -> None:
+    """B-33."""
     pods = [await site.submit(f"p{number}", memory_mib=3000) for number in range(10)]
     nodes = await asyncio.gather(*(site.choose(pod) for pod in pods))
     assert sum(node is not None for node in nodes) == 3
 
 
 async def test_a_deleted_pod_is_refused(site: Site) -> None:
+    """binding 2.2 deleted."""
     pod = await site.submit()
     await site.remove(pod)
     assert (await site.filter(pod))["Error"] == "pod default/p is deleted"
 
 
 async def test_a_deleted_pod_may_be_forgotten_after_fifteen_minutes(site: Site) -> None:
+    """binding 2.2 remembered 15 minutes."""
     pod = await site.submit()
     await site.remove(pod)
     await site.clock.run_until(lambda: pod.metadata.uid not in site.process.state.gone, step_s=100)
@@ -88,6 +94,7 @@ async def test_a_deleted_pod_may_be_forgotten_after_fifteen_minutes(site: Site) 
 
 
 async def test_a_bound_pod_is_not_decided_again(site: Site) -> None:
+    """binding 2.2 confirm."""
     pod = await site.submit()
     await site.choose(pod)
     await site.bind(pod)
@@ -95,6 +102,7 @@ async def test_a_bound_pod_is_not_decided_again(site: Site) -> None:
 
 
 async def test_a_pod_deleted_before_its_bind_gives_back_its_share(site: Site) -> None:
+    """binding 2.2 deleted."""
     pod = await site.submit(memory_mib=9000)
     await site.choose(pod)
     await site.remove(pod)
@@ -102,6 +110,7 @@ async def test_a_pod_deleted_before_its_bind_gives_back_its_share(site: Site) ->
 
 
 async def test_an_invented_pod_holds_its_share_for_two_seconds_only(site: Site) -> None:
+    """binding 2.2 not shown within 2 s."""
     invented = msgspec.convert(
         {
             "metadata": {"name": "ghost", "namespace": "default", "uid": "invented"},
@@ -117,6 +126,7 @@ async def test_an_invented_pod_holds_its_share_for_two_seconds_only(site: Site) 
 
 
 async def test_a_pod_that_the_watch_has_not_shown_keeps_its_share_when_the_api_server_knows_it(site: Site) -> None:
+    """binding 2.2 not shown within 2 s."""
     await site.clock.advance(1)
     site.server.faults.cut_watches("pods")
     outage = site.fail("GET", r"/pods\?", status=503, times=1000)
@@ -129,6 +139,7 @@ async def test_a_pod_that_the_watch_has_not_shown_keeps_its_share_when_the_api_s
 
 
 async def test_a_reservation_without_bind_ends_after_fifteen_minutes(site: Site) -> None:
+    """binding 2.2 without Bind."""
     await site.choose(await site.submit())
     await site.clock.advance(890)
     assert len(site.process.state.cluster.ledger) == 1
@@ -136,12 +147,14 @@ async def test_a_reservation_without_bind_ends_after_fifteen_minutes(site: Site)
 
 
 async def test_a_node_that_registers_is_used_at_once(site: Site) -> None:
+    """binding 4 a node's event is a pass."""
     pod = await site.submit(memory_mib=20000)
     await site.register("n2", card("n2", memory_mib=40000))
     assert await site.choose(pod, "n1", "n2") == "n2"
 
 
 async def test_a_broken_register_annotation_keeps_the_cards_and_harms_no_other_node(site: Site) -> None:
+    """B-27; scheduler 8.1 healthy, discovery error."""
     await site.annotate("n1", {REGISTER: "broken"})
     await site.register("n2", text="[{]")
     await site.register("n3")
@@ -150,6 +163,7 @@ async def test_a_broken_register_annotation_keeps_the_cards_and_harms_no_other_n
 
 
 async def test_an_empty_register_annotation_removes_the_cards(site: Site) -> None:
+    """B-27; scheduler 8.1 healthy, zero devices."""
     await site.annotate("n1", {REGISTER: "[]"})
     assert (await site.filter(await site.submit()))["FailedNodes"] == {"n1": "node unregistered"}
 
@@ -159,7 +173,7 @@ async def test_an_empty_register_annotation_removes_the_cards(site: Site) -> Non
 async def test_a_pod_that_nobody_could_find_is_refused_and_harms_nobody(
     site: Site, missing: str, filter_write: Any
 ) -> None:
-    """binding 6: it would hold cards, and asking for it would fail."""
+    """binding 6 bad input: it would hold cards, and asking for it would fail."""
     await site.restart(dataclasses.replace(DEFAULTS, filter_write=filter_write))
     pod = await site.submit()
     metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.metadata.uid} | {missing: ""}
@@ -169,3 +183,12 @@ async def test_a_pod_that_nobody_could_find_is_refused_and_harms_nobody(
     await site.clock.advance(5)
     assert len(site.process.state.cluster.ledger) == 0
     assert await site.choose(pod) == "n1"
+
+
+async def test_an_allocation_of_an_earlier_try_is_removed_by_inline_writes(site: Site) -> None:
+    """B-23."""
+    await site.restart(dataclasses.replace(DEFAULTS, filter_write="inline"))
+    await site.submit()
+    pod = await site.change_pod("p", {"metadata": {"annotations": {"hami.io/vgpu-mig-allocations": "[]"}}})
+    assert await site.choose(pod) == "n1"
+    assert "hami.io/vgpu-mig-allocations" not in (await site.pod()).annotations

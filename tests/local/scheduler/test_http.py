@@ -55,6 +55,7 @@ async def test_a_body_that_does_not_arrive_in_time_is_given_up(
 
 @pytest.mark.parametrize("verb", ["filter", "bind"])
 async def test_an_oversized_body_is_an_error_in_the_reply(site: Site, verb: str) -> None:
+    """B-32; binding 6 bounded input."""
     status, reply = await post(site, f"/{verb}", b" " * (16 * 2**20 + 1))
     assert (status, reply["Error"]) == (200, "request body too large")
 
@@ -64,6 +65,7 @@ async def test_filter_without_a_pod_is_an_error(site: Site) -> None:
 
 
 async def test_filter_without_candidates_refuses(site: Site) -> None:
+    """B-29."""
     pod = await site.submit()
     reply = await site.call("filter", {"Pod": pod, "Nodes": None, "NodeNames": None})
     assert (reply["NodeNames"], reply["FailedNodes"], reply["Error"]) == (None, {}, "")
@@ -109,10 +111,12 @@ async def test_a_review_is_answered_in_its_own_version_and_with_its_uid(site: Si
     ("route", "status"), [("/healthz", 200), ("/readyz", 200), ("/nowhere", 404), ("/filter", 405)]
 )
 async def test_routes(site: Site, route: str, status: int) -> None:
+    """scheduler 8.4 healthz."""
     assert await get_status(site, route) == status
 
 
 async def test_ready_only_when_the_first_lists_are_complete(empty: Site) -> None:
+    """binding 5 readyz."""
     outage = empty.fail("GET", r"/pods\?", status=503, times=1000)
     await empty.start()
     assert (await get_status(empty, "/readyz"), await get_status(empty, "/healthz")) == (503, 200)
@@ -122,6 +126,7 @@ async def test_ready_only_when_the_first_lists_are_complete(empty: Site) -> None
 
 
 async def test_filter_waits_for_the_first_lists(empty: Site) -> None:
+    """D-28; scheduler 8.3 synced."""
     outage = empty.fail("GET", r"/nodes\?", status=503, times=1000)
     await empty.start()
     pod = await empty.submit()

@@ -51,6 +51,7 @@ async def is_trusted(site: Site, authority: CertificateAuthority) -> bool:
 
 
 async def test_with_a_port_of_its_own_the_extender_answers_only_there(empty: Site) -> None:
+    """binding 6 extender verbs."""
     process = await empty.start(dataclasses.replace(DEFAULTS, extender_bind="127.0.0.1:0"))
     for verb in ("filter", "bind"):
         assert await post_status(empty, f"{process.urls.main}/{verb}") == 404
@@ -66,6 +67,7 @@ async def test_the_extenders_port_is_plain_on_loopback_beside_https(empty: Site,
 
 
 async def test_the_extender_is_never_plain_where_others_can_reach_it(empty: Site) -> None:
+    """binding 6 extender verbs."""
     settings = dataclasses.replace(DEFAULTS, extender_bind="0.0.0.0:0")
     with pytest.raises(ServerError, match="can be reached from outside"):
         await SchedulerProcess(settings, empty.client).__aenter__()

@@ -57,11 +57,13 @@ async def is_taken_over(site: Site, bind: "asyncio.Task[str]") -> None:
 
 
 async def test_the_lock_of_a_pod_that_does_not_exist_is_taken_over(site: Site) -> None:
+    """binding 3 owner not found."""
     _, bind = await wait_behind(site, lock_of("nobody"))
     await is_taken_over(site, bind)
 
 
 async def test_the_lock_of_a_pod_that_ended_is_taken_over(site: Site) -> None:
+    """binding 3 owner ended."""
     await bind_owner(site)
     await site.change_pod("owner", {"status": {"phase": "Failed"}}, subresource="status")
     _, bind = await wait_behind(site, lock_of("owner"))
@@ -69,6 +71,7 @@ async def test_the_lock_of_a_pod_that_ended_is_taken_over(site: Site) -> None:
 
 
 async def test_the_lock_of_a_pod_bound_elsewhere_is_taken_over(site: Site) -> None:
+    """binding 3 owner bound elsewhere."""
     await site.register("n2")
     await bind_owner(site, "n2")
     _, bind = await wait_behind(site, lock_of("owner"))
@@ -76,12 +79,14 @@ async def test_the_lock_of_a_pod_bound_elsewhere_is_taken_over(site: Site) -> No
 
 
 async def test_the_lock_of_an_earlier_pod_of_the_name_is_taken_over(site: Site) -> None:
+    """binding 3 owner created later."""
     await bind_owner(site)
     _, bind = await wait_behind(site, lock_of("owner", "11:59:59"))
     await is_taken_over(site, bind)
 
 
 async def test_the_lock_of_a_served_pod_is_taken_over(site: Site) -> None:
+    """binding 3 owner served."""
     served = {PHASE: "success", "hami.io/bind-time": "1795262400", TO_ALLOCATE: ";"}
     await bind_owner(site, **served)
     _, bind = await wait_behind(site, lock_of("owner"))
@@ -89,6 +94,7 @@ async def test_the_lock_of_a_served_pod_is_taken_over(site: Site) -> None:
 
 
 async def test_the_lock_of_an_allocating_pod_is_not_taken_over(site: Site) -> None:
+    """binding 3 owner allocating."""
     await bind_owner(site)
     _, bind = await wait_behind(site, lock_of("owner"))
     await stays_locked(site, bind)
@@ -105,6 +111,7 @@ async def test_a_lock_that_changes_hands_while_its_owner_is_asked_for_is_not_tak
 
 
 async def test_a_bind_that_gave_up_keeps_its_reservation(site: Site) -> None:
+    """binding 3 leaves after 28 s."""
     await bind_owner(site)
     pod, bind = await wait_behind(site, lock_of("owner"))
     await stays_locked(site, bind)
@@ -113,6 +120,7 @@ async def test_a_bind_that_gave_up_keeps_its_reservation(site: Site) -> None:
 
 
 async def test_an_expired_lock_is_taken_over_from_an_allocating_pod(site: Site) -> None:
+    """binding 3 owner allocating; scheduler 7.2 expired; scheduler 8.3 lock expiry."""
     await bind_owner(site)
     pod = await site.submit()
     await site.choose(pod)
@@ -121,11 +129,13 @@ async def test_an_expired_lock_is_taken_over_from_an_allocating_pod(site: Site) 
 
 
 async def test_a_lock_of_the_old_form_is_respected_until_it_expires(site: Site) -> None:
+    """scheduler 7.2 legacy value."""
     _, bind = await wait_behind(site, "2026-11-21T12:00:00Z")
     await stays_locked(site, bind)
 
 
 async def test_an_unreadable_lock_expires_counted_from_its_first_sight(site: Site) -> None:
+    """B-18; scheduler 7.2 unreadable."""
     pod, bind = await wait_behind(site, "what,is")
     await stays_locked(site, bind)
     await site.clock.advance(280)
@@ -133,6 +143,7 @@ async def test_an_unreadable_lock_expires_counted_from_its_first_sight(site: Sit
 
 
 async def test_a_lock_left_by_an_unbound_pod_is_taken_over_once_we_would_know_its_bind(site: Site) -> None:
+    """binding 3 owner unbound."""
     await site.clock.advance(36)
     await site.submit("owner", memory_mib=100)
     _, bind = await wait_behind(site, lock_of("owner", "12:00:36"))
@@ -141,6 +152,7 @@ async def test_a_lock_left_by_an_unbound_pod_is_taken_over_once_we_would_know_it
 
 
 async def test_a_lock_left_by_an_unbound_pod_is_respected_right_after_a_start(site: Site) -> None:
+    """binding 3 owner unbound."""
     await site.submit("owner", memory_mib=100)
     _, bind = await wait_behind(site, lock_of("owner"))
     await stays_locked(site, bind)
@@ -165,6 +177,7 @@ async def test_a_lock_whose_own_bind_is_open_is_not_taken_over(site: Site) -> No
 
 
 async def test_waiters_are_served_in_the_order_in_which_they_came(site: Site) -> None:
+    """binding 3 queue."""
     await bind_owner(site)
     await site.annotate("n1", {LOCK: lock_of("owner")})
     binds: list[asyncio.Task[str]] = []
@@ -185,6 +198,7 @@ async def test_waiters_are_served_in_the_order_in_which_they_came(site: Site) ->
 
 
 async def test_a_release_wakes_the_first_waiter_without_time_passing(site: Site) -> None:
+    """binding 3 lock gone."""
     await bind_owner(site)
     _, bind = await wait_behind(site, lock_of("owner"))
     await site.unlock()
@@ -201,6 +215,7 @@ async def test_a_release_during_the_question_for_the_owner_is_not_slept_through(
 
 
 async def test_a_conflict_while_setting_the_lock_is_tried_again(site: Site) -> None:
+    """binding 3 GET only after a 409; scheduler 7.2 set."""
     pod = await site.submit()
     await site.choose(pod)
     await site.client.patch(NODES, "n1", {"metadata": {"labels": {"changed": "unseen"}}})
@@ -208,6 +223,7 @@ async def test_a_conflict_while_setting_the_lock_is_tried_again(site: Site) -> N
 
 
 async def test_a_lost_reply_of_the_lock_write_is_recognized_as_ours(site: Site) -> None:
+    """scheduler 7.2 own lock already there."""
     pod = await site.submit()
     await site.choose(pod)
     site.fail("PATCH", "/nodes/n1", lose_answer=True)
@@ -229,6 +245,7 @@ async def test_a_lock_write_that_is_forbidden_fails_at_once(site: Site) -> None:
 
 
 async def test_a_release_that_fails_is_tried_again(site: Site) -> None:
+    """scheduler 7.2 release."""
     pod = await site.submit()
     await site.choose(pod)
     site.fail("POST", "/binding", status=403)
@@ -238,6 +255,7 @@ async def test_a_release_that_fails_is_tried_again(site: Site) -> None:
 
 
 async def test_a_lock_of_somebody_else_is_not_released(site: Site) -> None:
+    """B-17; scheduler 7.2 release."""
     pod = await site.submit()
     await site.choose(pod)
     site.fail("POST", "/binding", delay_s=0.2, status=403)
@@ -249,6 +267,7 @@ async def test_a_lock_of_somebody_else_is_not_released(site: Site) -> None:
 
 
 async def test_binds_of_different_nodes_do_not_wait_for_each_other(site: Site) -> None:
+    """binding 3 one queue per node."""
     await site.register("n2")
     await bind_owner(site)
     await wait_behind(site, lock_of("owner"))
@@ -258,6 +277,7 @@ async def test_binds_of_different_nodes_do_not_wait_for_each_other(site: Site) -
 
 
 async def test_a_lock_left_by_an_earlier_life_is_removed_although_nobody_waits(site: Site) -> None:
+    """binding 2.2 restart."""
     await site.submit("owner", memory_mib=100)
     await site.annotate("n1", {LOCK: lock_of("owner")})
     await site.restart()
@@ -313,6 +333,7 @@ async def bind_behind_an_owner(site: Site, *, in_group: bool, **settings: Any) -
     ids=["D-42 all", "D-42 group-only alone", "D-42 group-only in a group", "D-26 no waiting"],
 )
 async def test_who_waits_for_a_lock(site: Site, settings: dict[str, Any], in_group: bool, answer: str) -> None:  # noqa: FBT001
+    """scheduler 7.2 contention."""
     assert await bind_behind_an_owner(site, in_group=in_group, **settings) == answer
 
 

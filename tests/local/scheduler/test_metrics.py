@@ -60,6 +60,7 @@ async def occupy(site: Site) -> None:
     ],
 )
 async def test_values_and_labels(empty: Site, name: str, labels: dict[str, str], value: float) -> None:
+    """B-38; scheduler 8.5 names."""
     await start(empty)
     await occupy(empty)
     assert (await scrape(empty))[name] == [(labels, value)]
@@ -84,6 +85,7 @@ async def test_values_and_labels(empty: Site, name: str, labels: dict[str, str],
     ],
 )
 async def test_old_names_on_demand(empty: Site, name: str, labels: set[str]) -> None:
+    """D-29; scheduler 8.5 legacy names."""
     await start(empty, legacy=True)
     await occupy(empty)
     ((found, _), *_) = (await scrape(empty))[name]
@@ -97,6 +99,7 @@ async def test_no_old_names_without_demand(empty: Site) -> None:
 
 
 async def test_quotas(empty: Site) -> None:
+    """scheduler 8.5 quotas."""
     await start(empty)
     hard = {"limits.nvidia.com/gpumem": "4000"}
     await empty.client.create(RESOURCE_QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": hard}}, namespace="default")
@@ -110,6 +113,7 @@ async def test_quotas(empty: Site) -> None:
 
 
 async def test_mig_instances_with_their_run_time_ids(empty: Site) -> None:
+    """scheduler 8.5 MIG instances."""
     await start(empty)
     allocation = (
         '[{"containerIndex":0,"deviceIndex":0,"gpuUUID":"GPU-n1-0","profile":"1g.5gb","placement":{"start":6,"size":1},'
@@ -139,6 +143,7 @@ async def test_mig_instances_with_their_run_time_ids(empty: Site) -> None:
 
 
 async def test_containers_are_told_apart(empty: Site) -> None:
+    """B-37; scheduler 8.5 raw entries."""
     await start(empty)
     resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}}
     containers = [{"name": name, "image": "i", "resources": resources} for name in ("a", "b")]
@@ -203,6 +208,7 @@ async def test_reservations_are_counted_by_standing(empty: Site) -> None:
 
 
 async def test_build_info_has_no_zone(empty: Site) -> None:
+    """scheduler 8.5 build info."""
     await start(empty)
     ((labels, value),) = (await scrape(empty))["hami_build_info"]
     assert set(labels) == {"version", "revision", "build_date", "go_version", "compiler", "platform"}
@@ -222,6 +228,7 @@ FOREIGN, UNMUTATED = "gpuloom_foreign_bindings_total", "gpuloom_pods_unmutated_t
 
 
 async def test_a_binding_of_another_scheduler_is_counted_once(empty: Site) -> None:
+    """binding 5 another live decider."""
     await start(empty)
     pod = await empty.submit()
     await empty.bind_by_another(pod, "n1", share_of())
@@ -268,6 +275,7 @@ async def test_a_binding_without_our_annotations_is_not_foreign(empty: Site) -> 
 async def test_pods_that_no_webhook_has_completed_are_counted(
     empty: Site, scheduler: str, limits: dict[str, str], labels: dict[str, str], count: int
 ) -> None:
+    """binding 6 unmutated."""
     await start(empty)
     containers = [{"name": "c", "image": "i", "resources": {"limits": limits}}]
     manifest = {

@@ -36,6 +36,7 @@ async def rows(empty: Site) -> list[Row]:
 
 
 async def test_every_metric_of_the_code_stands_on_the_page_as_it_is(rows: list[Row]) -> None:
+    """scheduler 8.5 one table."""
     assert [row for row in rows if row not in rows_of_page()] == []
 
 

@@ -24,6 +24,7 @@ async def serves(site: Site, *nodes: str) -> bool:
 
 
 async def test_a_node_that_registered_is_asked_once(site: Site) -> None:
+    """scheduler 8.1 healthy, not changed."""
     await is_shaken(site, "Requesting_2026-11-21 12:00:00")
     version = site.process.state.nodes["n1"].metadata.resource_version
     await site.clock.advance(200)
@@ -32,6 +33,7 @@ async def test_a_node_that_registered_is_asked_once(site: Site) -> None:
 
 
 async def test_a_node_without_cards_is_never_asked(site: Site) -> None:
+    """B-56; D-40."""
     await site.client.create(NODES, {"metadata": {"name": "plain"}})
     await site.clock.advance(100)
     await let_answers_arrive()
@@ -39,6 +41,7 @@ async def test_a_node_without_cards_is_never_asked(site: Site) -> None:
 
 
 async def test_nodes_that_were_there_before_the_start_are_asked_right_after_it(site: Site) -> None:
+    """B-34; scheduler 8.1 right after the start."""
     await is_shaken(site, "Requesting_2026-11-21 12:00:00")
     await site.stack.aclose()
     await site.client.patch(NODES, "n1", {"metadata": {"annotations": {HANDSHAKE: None}}})
@@ -49,6 +52,7 @@ async def test_nodes_that_were_there_before_the_start_are_asked_right_after_it(s
 
 
 async def test_a_node_whose_kubelet_takes_its_offer_back_is_out_at_once(site: Site) -> None:
+    """scheduler 8.1 not healthy."""
     await is_shaken(site, "Requesting_2026-11-21 12:00:00")
     await site.offer("n1", 0)
     assert not await serves(site, "n1")
@@ -56,6 +60,7 @@ async def test_a_node_whose_kubelet_takes_its_offer_back_is_out_at_once(site: Si
 
 
 async def test_a_node_that_is_down_does_not_flap(site: Site) -> None:
+    """B-26."""
     await site.offer("n1", 0)
     await is_shaken(site, None)
     for _ in range(20):
@@ -65,6 +70,7 @@ async def test_a_node_that_is_down_does_not_flap(site: Site) -> None:
 
 
 async def test_a_node_that_comes_back_serves_again(site: Site) -> None:
+    """scheduler 8.1 healthy, changed."""
     await site.offer("n1", 0)
     await site.offer("n1", 10)
     assert await serves(site, "n1")
@@ -78,6 +84,7 @@ async def test_a_plugin_that_never_reaches_its_kubelet_is_given_up_after_a_minut
 
 
 async def test_clean_up_can_be_written_as_older_schedulers_did(empty: Site) -> None:
+    """scheduler 8.1 not healthy; D-12."""
     await empty.start(dataclasses.replace(DEFAULTS, handshake_cleanup="deleted"))
     await empty.process.wait_synced()
     await empty.register("n1")
@@ -89,6 +96,7 @@ async def test_clean_up_can_be_written_as_older_schedulers_did(empty: Site) -> N
 
 
 async def test_every_node_is_asked_when_all_are_to_be_probed(empty: Site) -> None:
+    """D-40."""
     await empty.start(dataclasses.replace(DEFAULTS, handshake_probe="all"))
     await empty.process.wait_synced()
     await empty.client.create(NODES, {"metadata": {"name": "plain"}})
@@ -96,6 +104,7 @@ async def test_every_node_is_asked_when_all_are_to_be_probed(empty: Site) -> Non
 
 
 async def test_a_handshake_that_cannot_be_written_is_tried_again(empty: Site) -> None:
+    """scheduler 8.2 failing patch."""
     await empty.start()
     await empty.process.wait_synced()
     empty.fail("PATCH", "/nodes/n1", status=500)
@@ -105,6 +114,7 @@ async def test_a_handshake_that_cannot_be_written_is_tried_again(empty: Site) ->
 
 
 async def test_only_nodes_with_the_selected_labels_serve(empty: Site) -> None:
+    """scheduler 8.1 label selector."""
     await empty.start(dataclasses.replace(DEFAULTS, node_label_selector="gpu=on, pool=a"))
     await empty.process.wait_synced()
     await empty.register("in", labels={"gpu": "on", "pool": "a", "more": "x"})
@@ -113,6 +123,7 @@ async def test_only_nodes_with_the_selected_labels_serve(empty: Site) -> None:
 
 
 async def test_a_node_that_loses_its_label_is_out(empty: Site) -> None:
+    """scheduler 8.1 label selector."""
     await empty.start(dataclasses.replace(DEFAULTS, node_label_selector="gpu=on"))
     await empty.process.wait_synced()
     await empty.register("n1", labels={"gpu": "on"})
@@ -121,17 +132,20 @@ async def test_a_node_that_loses_its_label_is_out(empty: Site) -> None:
 
 
 async def test_a_deleted_node_is_out(site: Site) -> None:
+    """scheduler 8.1 node deleted."""
     await site.client.delete(NODES, "n1")
     await poll(lambda: "n1" not in site.process.state.nodes)
     assert not await serves(site, "n1")
 
 
 async def test_a_cordoned_card_is_out_at_once(site: Site) -> None:
+    """B-28."""
     await site.annotate("n1", {"hami.io/device-cordon": card("n1").id})
     assert not await serves(site, "n1")
 
 
 async def test_a_node_whose_registration_vanishes_is_out_and_no_longer_asked(site: Site) -> None:
+    """B-27."""
     await is_shaken(site, "Requesting_2026-11-21 12:00:00")
     await site.annotate("n1", {REGISTER: None})
     assert not await serves(site, "n1")
@@ -164,7 +178,7 @@ async def test_a_node_that_was_just_asked_by_another_is_used_after_a_start(empty
 
 
 async def test_a_missed_change_of_time_is_found_by_the_regular_pass(site: Site) -> None:
-    """scheduler 8.1: a pass every 15 s; scheduler 8.3: the handshake's limit is 60 s."""
+    """scheduler 8.1 every 15 s; scheduler 8.3 handshake limit of 60 s."""
     await site.register("n2", count=0)
     await is_shaken(site, "Requesting_2026-11-21 12:00:00", "n2")
     began_s = site.clock.elapsed_s

@@ -27,6 +27,7 @@ async def test_a_pod_beyond_its_namespaces_quota_is_refused(site: Site) -> None:
 
 
 async def test_a_refused_pod_is_woken_when_the_quota_is_raised(site: Site) -> None:
+    """binding 4 quota raised."""
     pod = await site.submit(memory_mib=3000)
     await limit(site, 2000)
     assert await site.choose(pod) is None

@@ -116,6 +116,7 @@ async def test_an_empty_secret_that_the_chart_made_is_filled(empty: Site) -> Non
 
 
 async def test_replicas_that_start_together_present_one_certificate(empty: Site) -> None:
+    """binding 6 certificates race."""
     replicas = [SchedulerProcess(SETTINGS, empty.client, clocks=empty.clock.clocks) for _ in range(3)]
     async with replicas[0], replicas[1], replicas[2]:
         authorities = (await stock_of(empty)).authorities
@@ -141,6 +142,7 @@ async def test_the_webhook_configuration_is_told_whom_to_trust(empty: Site) -> N
 
 @pytest.mark.parametrize("bundle", ["", base64.b64encode(b"somebody else").decode()], ids=["emptied", "replaced"])
 async def test_a_configuration_that_somebody_changes_is_repaired(empty: Site, bundle: str) -> None:
+    """binding 6 certificates repair."""
     await empty.start(SETTINGS)
     await configure(empty)
     wanted = (await stock_of(empty)).bundle
@@ -188,6 +190,7 @@ async def wait_for_renewal(site: Site) -> Stock:
 
 
 async def test_a_renewal_publishes_both_authorities_before_anything_new_is_served(empty: Site) -> None:
+    """binding 6 certificates order."""
     old = due()
     await put(empty, old)
     await configure(empty)

@@ -18,6 +18,7 @@ async def simulate(site: Site, pod: Pod, *nodes: dict[str, Any]) -> Any:
 
 
 async def test_the_best_node_comes_back_as_it_was_sent(site: Site) -> None:
+    """B-31."""
     node = describe("new", 20000)
     reply = await simulate(site, await site.submit(memory_mib=15000), describe("small", 1000), node)
     assert (reply["Nodes"]["items"], reply["NodeNames"]) == ([node], None)
@@ -30,6 +31,7 @@ async def test_when_nothing_fits_the_reasons_come_back(site: Site) -> None:
 
 
 async def test_a_pod_without_cards_gets_all_nodes_back(site: Site) -> None:
+    """B-30."""
     pod = await site.submit(cards=0, memory_mib=0, seen=False)
     node = describe("new", 20000)
     assert (await simulate(site, pod, node))["Nodes"]["items"] == [node]

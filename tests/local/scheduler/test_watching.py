@@ -29,6 +29,7 @@ async def stays_asleep(site: Site, name: str = "p") -> None:
 
 
 async def test_an_unbound_pods_annotations_count_nothing(site: Site) -> None:
+    """binding 2.2 who is counted; D-41."""
     pod = await site.submit(memory_mib=9000)
     await site.change_pod("p", {"metadata": {"annotations": share_of("n1", 9000)}})
     await poll(lambda: ALLOCATED in site.process.state.pods[pod.metadata.uid].annotations)
@@ -36,6 +37,7 @@ async def test_an_unbound_pods_annotations_count_nothing(site: Site) -> None:
 
 
 async def test_a_bound_pod_whose_annotation_names_another_node_is_not_counted(site: Site) -> None:
+    """binding 2.2 who is counted."""
     await site.register("n2")
     pod = await site.submit()
     await site.bind_by_another(pod, "n2", share_of("n1"))
@@ -44,6 +46,7 @@ async def test_a_bound_pod_whose_annotation_names_another_node_is_not_counted(si
 
 
 async def test_a_terminating_bound_pod_is_counted_until_it_is_gone(site: Site) -> None:
+    """binding 2.2 terminating."""
     await occupy(site)
     pod = await site.pod("occupant")
     await site.client.delete(PODS, "occupant", namespace="default")
@@ -75,6 +78,7 @@ async def test_cards_given_by_another_scheduler_replace_what_was_reserved_here(s
 
 
 async def test_an_unreadable_pod_annotation_is_reported_once_and_harms_no_other_pod(site: Site) -> None:
+    """D-33."""
     bad = await site.submit("bad")
     with structlog.testing.capture_logs() as logs:
         await site.bind_by_another(bad, "n1", {VGPU_NODE: "n1", ALLOCATED: "GPU,x"})
@@ -92,6 +96,7 @@ async def test_an_unreadable_node_annotation_is_reported_once(site: Site) -> Non
 
 
 async def test_init_containers_that_ended_give_back_what_only_they_held(site: Site) -> None:
+    """D-10."""
     init = {"name": "init", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "9000"}}}
     pod = await site.submit(memory_mib=1000, spec={"initContainers": [init]})
     await site.choose(pod)
@@ -105,6 +110,7 @@ async def test_init_containers_that_ended_give_back_what_only_they_held(site: Si
 
 
 async def test_a_restart_counts_what_the_api_objects_say(site: Site) -> None:
+    """binding 2.2 restart."""
     await occupy(site, memory_mib=6000)
     filtered = await site.submit(memory_mib=3000)
     await site.choose(filtered)
@@ -113,6 +119,7 @@ async def test_a_restart_counts_what_the_api_objects_say(site: Site) -> None:
 
 
 async def test_a_terminating_pod_is_counted_after_a_restart(site: Site) -> None:
+    """B-25; D-37."""
     await occupy(site)
     await site.client.delete(PODS, "occupant", namespace="default")
     await site.restart()
@@ -142,6 +149,7 @@ async def test_a_node_deleted_while_the_watch_was_down_is_forgotten(site: Site) 
 
 
 async def test_a_refused_pod_is_woken_when_another_goes(site: Site) -> None:
+    """binding 4 pod gone."""
     await occupy(site)
     assert await site.choose(await site.submit()) is None
     await site.remove(await site.pod("occupant"))
@@ -149,12 +157,14 @@ async def test_a_refused_pod_is_woken_when_another_goes(site: Site) -> None:
 
 
 async def test_a_refused_pod_is_woken_when_a_node_registers_cards(site: Site) -> None:
+    """binding 4 node registered."""
     assert await site.choose(await site.submit(memory_mib=20000)) is None
     await site.register("n2", card("n2", memory_mib=40000))
     await is_woken(site)
 
 
 async def test_a_refused_pod_is_woken_when_a_card_recovers(site: Site) -> None:
+    """binding 4 card healthy."""
     await site.register("n2", card("n2", memory_mib=40000, healthy=False))
     assert await site.choose(await site.submit(memory_mib=20000), "n2") is None
     await site.client.delete(NODES, "n2")
@@ -187,6 +197,7 @@ async def test_a_pod_that_was_not_refused_is_left_alone(site: Site) -> None:
 
 
 async def test_the_pod_that_waits_longest_is_woken_first(site: Site) -> None:
+    """binding 4 oldest first."""
     await occupy(site)
     for name in ("z-first", "a-second"):
         assert await site.choose(await site.submit(name)) is None
@@ -197,6 +208,7 @@ async def test_the_pod_that_waits_longest_is_woken_first(site: Site) -> None:
 
 
 async def test_at_most_twenty_pods_a_second_are_woken(site: Site) -> None:
+    """binding 4 at most 20 a second."""
     await occupy(site)
     pods = [await site.submit(f"p{number}", memory_mib=1000) for number in range(25)]
     for pod in pods:
@@ -218,6 +230,7 @@ async def test_a_wake_up_that_fails_does_not_stop_the_others(site: Site) -> None
 
 
 async def test_a_watch_that_lags_behind_ends_in_a_wake_up(site: Site) -> None:
+    """binding 4 our watch is late."""
     await occupy(site)
     occupant = await site.pod("occupant")
     site.server.faults.cut_watches("pods")
@@ -245,7 +258,7 @@ async def test_a_late_event_of_a_node_does_not_undo_our_own_lock(site: Site) -> 
 
 
 async def test_a_refused_pod_is_woken_when_init_containers_give_back_their_share(site: Site) -> None:
-    """binding 4: capacity is released when init containers are done."""
+    """binding 4 init containers done release capacity."""
     resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "9000"}}
     holder = await site.submit(
         "holder", memory_mib=1000, spec={"initContainers": [{"name": "init", "image": "i", "resources": resources}]}
@@ -260,7 +273,7 @@ async def test_a_refused_pod_is_woken_when_init_containers_give_back_their_share
 
 
 async def test_only_so_many_deleted_pods_are_remembered(site: Site) -> None:
-    """binding 6: input that others choose is bounded."""
+    """binding 6 bounded input: others choose how many there are."""
     state = site.process.state
     for number in range(MOST_GONE + 10):
         state.bury(f"uid-{number}", 0.0)

@@ -51,7 +51,7 @@ async def start(site: Site, client: CountingClient, **settings: Any) -> None:
 
 
 async def test_a_pod_costs_two_writes(counted: tuple[Site, CountingClient]) -> None:
-    """binding 1: lock and binding."""
+    """binding 1 two writes: lock and binding."""
     site, client = counted
     await start(site, client, pod_label=False)
     client.writes.clear()
@@ -66,7 +66,7 @@ async def test_a_pod_costs_two_writes(counted: tuple[Site, CountingClient]) -> N
 async def test_no_write_is_given_more_than_four_seconds(
     counted: tuple[Site, CountingClient], filter_write: str
 ) -> None:
-    """binding 2.1: at most 4 s, whatever else is set."""
+    """binding 2.1 at most 4 s, whatever else is set."""
     site, client = counted
     await start(site, client, filter_write=filter_write)
     pod, waits = await site.submit(memory_mib=9000), await site.submit("waits", memory_mib=9000)

@@ -108,6 +108,7 @@ async def test_a_recording_ends_with_the_question(pages: Pages) -> None:
 
 @pytest.mark.parametrize("token", ["", "wrong"])
 async def test_nobody_comes_in_without_a_good_token(pages: Pages, token: str) -> None:
+    """binding 6 dashboard."""
     async with pages.session.get(
         f"{pages.part.url}/api/v1/overview", headers={"Authorization": f"Bearer {token}"} if token else {}
     ) as reply:
@@ -121,6 +122,7 @@ async def test_who_may_not_list_nodes_sees_none(pages: Pages) -> None:
 
 
 async def test_pods_of_other_namespaces_are_left_out(pages: Pages) -> None:
+    """binding 6 dashboard."""
     await pages.site.choose(await pages.site.submit("theirs"))
     somebody = pages.site.server.accounts.add("somebody", only_pods_of("other"))
     assert (await pages.see("/pods", who=somebody))["items"] == []

@@ -112,11 +112,13 @@ def test_not_even_an_administrator_writes_what_is_the_schedulers(people: People,
 
 
 def test_a_node_name_leads_not_past_the_policy(people: People, name: str) -> None:
+    """binding 6 not bypassed."""
     with is_denied(NOT_SET + ALLOCATED):
         people.alice.create(PODS, make_pod(name, node="n1", annotations={ALLOCATED: "x"}))
 
 
 def test_the_label_that_keeps_the_webhook_away_leads_not_past_the_policy(people: People, name: str) -> None:
+    """binding 6 not bypassed."""
     pod = make_pod(name, annotations={ALLOCATED: "x"})
     pod["metadata"]["labels"] = {"hami.io/webhook": "ignore"}
     with is_denied(NOT_SET + ALLOCATED):
@@ -152,6 +154,7 @@ def test_the_scheduler_writes_what_is_its(people: People, name: str) -> None:
 def test_a_user_changes_nothing_through_any_subresource(
     people: People, name: str, subresource: str, value: str | None
 ) -> None:
+    """binding 6 policy."""
     people.alice.create(PODS, make_pod(name))
     people.scheduler.merge(f"{PODS}/{name}", annotate("x"))
     try:
@@ -170,6 +173,7 @@ def test_where_a_change_would_count_it_is_denied_with_the_key(people: People, na
 
 @pytest.mark.parametrize("path", ["pods/{}/binding", "bindings"])
 def test_a_user_cannot_bind_a_pod_with_cards(people: People, name: str, path: str) -> None:
+    """binding 6 policy."""
     people.alice.create(PODS, make_pod(name))
     binding = {
         "apiVersion": "v1",
@@ -196,6 +200,7 @@ def test_binding_works_for_who_may(people: People, name: str, who: str, annotati
 
 
 def test_a_kubelet_removes_but_does_not_write(people: People, name: str) -> None:
+    """binding 6 policy."""
     people.alice.create(PODS, make_pod(name))
     people.scheduler.merge(f"{PODS}/{name}", annotate("x"))
     with is_denied(NOT_SET + ALLOCATED):

@@ -116,6 +116,7 @@ def create_pod_when_trusted(api: Api, name: str) -> Any:
 async def test_a_configuration_that_somebody_empties_is_repaired_within_a_second(
     own_control_plane: ControlPlane, client: KubeClient, admin: KubeClient
 ) -> None:
+    """binding 6 certificates repair."""
     async with SchedulerProcess(SETTINGS, client) as process:
         create_configuration(own_control_plane.api, process.url)
         bundle = read_stock(await admin.get(SECRETS, NAME, namespace=NAMESPACE)).bundle
@@ -135,6 +136,7 @@ async def test_a_configuration_that_somebody_empties_is_repaired_within_a_second
 
 
 async def test_the_account_reads_no_other_secret(own_control_plane: ControlPlane, client: KubeClient) -> None:
+    """binding 6 certificates rights."""
     own_control_plane.api.create(f"/api/v1/namespaces/{NAMESPACE}/secrets", {"metadata": {"name": "other"}})
     with pytest.raises(Exception, match="forbidden"):
         await client.get(SECRETS, "other", namespace=NAMESPACE)

@@ -5,6 +5,7 @@ from harness.policies import read_keys, read_policy
 
 
 def test_the_list_of_annotations_is_that_of_the_code() -> None:
+    """binding 6 owned keys."""
     assert read_keys("owned-annotations.txt") == sorted(OWNED_POD_ANNOTATIONS)
 
 

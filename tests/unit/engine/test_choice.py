@@ -66,6 +66,7 @@ def test_fitting_nodes_are_listed_worst_first_with_their_scores() -> None:
 
 
 def test_node_score_is_what_is_used_of_slots_cores_and_memory() -> None:
+    """B-46."""
     engine = Engine({"n1": [card("A", count=10, cores=4, memory_mib=8192)]})
     engine.hold("n1", "A", slots=2, cores=1, memory_mib=2048)
     assert engine.decide(pod(gpu=1, gpumem=1, gpucores=0)).fitting.worst_first() == [("n1", 7.0)]
@@ -73,6 +74,7 @@ def test_node_score_is_what_is_used_of_slots_cores_and_memory() -> None:
 
 @pytest.mark.parametrize(("key", "chosen"), [("use-gputype", "B"), ("nouse-gputype", "A")])
 def test_cards_are_chosen_by_parts_of_their_model(key: str, chosen: str) -> None:
+    """B-47."""
     engine = Engine({"n1": [card("A", model="NVIDIA L4"), card("B", model="NVIDIA A100-SXM4-40GB")]})
     assert cards_of(engine.decide(pod(annotations={f"nvidia.com/{key}": "a100"}, **SMALL))) == [[chosen]]
 

@@ -64,6 +64,7 @@ def test_first_instance_chooses_the_geometry_and_the_card_keeps_it() -> None:
 
 
 def test_instances_are_numbered_inside_the_whole_geometry() -> None:
+    """B-41."""
     partition = GeometryPartition(GEOMETRIES[0][1])
     parts = [taken and taken.part for taken in take_all(partition, 10000, 8000, 5000, 9000, 9000)]
     assert parts == [(1, 1), (1, 2), (1, 0), (1, 3), None]
@@ -90,6 +91,7 @@ def test_share_of_a_divided_card_is_what_its_instance_really_has() -> None:
 
 
 def test_one_divided_card_serves_two_cards_of_a_request() -> None:
+    """B-06."""
     decision = divided().decide(pod(gpu=2, gpumem=8000))
     assert [share.uuid for share in decision.shares[0]] == ["GPU-0[1-1]", "GPU-0[1-2]"]
 
@@ -100,6 +102,7 @@ def test_pod_that_wants_undivided_cards_gets_none_of_a_divided_one() -> None:
 
 
 def test_divided_card_with_memory_but_without_a_place_names_its_kind_of_division() -> None:
+    """D-38."""
     full = divided(mig_profiles=A100)
     roomy = replace(card("GPU-0", model="NVIDIA A100", memory_mib=50000, mig_profiles=A100), mode="mig")
     full.cluster.register("n1", NodeCards((roomy,)))

@@ -54,10 +54,12 @@ def test_whole_card_needs_all_of_its_memory() -> None:
 
 
 def test_node_with_fewer_cards_than_wanted_is_refused_as_a_whole() -> None:
+    """B-06."""
     assert one_card().why(pod(gpu=2, gpumem=1)) == "NodeInsufficientDevice"
 
 
 def test_cards_that_would_fit_but_are_too_few_are_counted() -> None:
+    """B-07; D-24."""
     engine = Engine({"n1": [card("GPU-0"), card("GPU-1", memory_mib=10), card("GPU-2", memory_mib=10)]})
     assert engine.why(pod(gpu=2, gpumem=100)) == "1/3 AllocatedCardsInsufficientRequest, 2/3 CardInsufficientMemory"
 

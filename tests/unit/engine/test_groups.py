@@ -65,6 +65,7 @@ def test_numa_binding_takes_all_cards_from_one_numa_node() -> None:
 
 
 def test_numa_nodes_that_are_too_small_are_counted() -> None:
+    """B-50."""
     words = two_numa_nodes().why(pod(gpu=3, gpumem=1, annotations=BIND))
     assert words == "1/3 NumaNotFit, 2/3 AllocatedCardsInsufficientRequest"
 
@@ -107,6 +108,7 @@ def test_quota_counts_what_the_namespace_holds_already() -> None:
 
 
 def test_quota_counts_init_containers_by_their_maximum() -> None:
+    """B-11."""
     engine = with_quota(two_cards(), gpumem=1000)
     asked = pod(
         container("c", gpu=1, gpumem=900),
@@ -117,6 +119,7 @@ def test_quota_counts_init_containers_by_their_maximum() -> None:
 
 
 def test_smallest_of_several_quotas_counts() -> None:
+    """B-43."""
     engine = with_quota(two_cards(), gpumem=1000)
     other = ResourceQuota(
         metadata=ObjectMeta(name="other", namespace="default"),
@@ -127,5 +130,6 @@ def test_smallest_of_several_quotas_counts() -> None:
 
 
 def test_quota_with_links_counts_as_many_cards_as_are_taken() -> None:
+    """B-09; D-16."""
     decision = with_quota(two_cards(), gpumem=500).decide(pod(gpu=1, gpumem=500, annotations=LINKED))
     assert decision.node == "n1"

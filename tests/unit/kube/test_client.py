@@ -41,6 +41,7 @@ from gpuloom.kube.tokens import FixedProof, Proof, TokenFile
 
 
 async def test_get_returns_the_decoded_object() -> None:
+    """kube client structs."""
     async with ScriptedServer(reply(pod("p", 7, nodeName="n1"))) as server, server.client() as client:
         found = await client.get(PODS, "p", namespace="ns")
     assert (found.full_name, found.spec.node_name) == ("ns/p", "n1")
@@ -99,6 +100,7 @@ async def test_patch_merges_json() -> None:
 
 
 async def test_patch_names_the_version_it_builds_upon() -> None:
+    """kube client calls."""
     async with ScriptedServer(reply({"metadata": {"name": "n"}})) as server, server.client() as client:
         await client.patch(NODES, "n", {"metadata": {"annotations": {"k": "v"}}}, resource_version="9")
     assert server.seen[0].body == {"metadata": {"annotations": {"k": "v"}, "resourceVersion": "9"}}
@@ -159,6 +161,7 @@ async def test_bind_carries_uid_annotations_and_node() -> None:
 async def test_every_refusal_has_its_class(
     status: int, reason: str, expected: type[ApiError], *, unknown: bool
 ) -> None:
+    """kube client calls."""
     async with ScriptedServer(failure(status, reason=reason)) as server, server.client() as client:
         with pytest.raises(ApiError) as caught:
             await client.patch(PODS, "p", {}, namespace="ns")
@@ -245,6 +248,7 @@ async def test_a_429_without_a_delay_is_raised() -> None:
 
 
 async def test_slow_calls_do_not_delay_an_unrelated_one() -> None:
+    """kube client limits."""
     async with ScriptedServer(*[hang()] * 150, reply({"metadata": {"name": "n"}})) as server, server.client() as client:
         slow = [asyncio.create_task(client.get(NODES, f"slow{i}")) for i in range(150)]
         await server.wait_for_requests(150)
@@ -260,6 +264,7 @@ def rotating(url: str, file: Path) -> Credentials:
 
 
 async def test_a_replaced_token_file_is_read_again(tmp_path: Path) -> None:
+    """kube reflector 8; kube client credentials."""
     file = tmp_path / "token"
     file.write_text("one\n")
     async with ScriptedServer(*[reply(pod("p"))] * 2) as server, KubeClient(rotating(server.url, file)) as client:
@@ -293,6 +298,7 @@ def successive(url: str, tokens: list[str]) -> Credentials:
 
 
 async def test_a_401_loads_the_credentials_again_and_repeats_the_call() -> None:
+    """kube reflector 8."""
     async with (
         ScriptedServer(failure(401), reply(pod("p"))) as server,
         KubeClient(successive(server.url, ["old", "new"])) as client,

@@ -133,6 +133,7 @@ async def test_renewing_an_access_that_was_replaced_changes_nothing(tmp_path: Pa
 def test_a_kubeconfig_that_cannot_work_is_refused_in_one_line(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
+    """kube client credentials."""
     file = write(tmp_path / "config", **changes)
     with pytest.raises(CredentialsError, match=message) as caught:
         load_kubeconfig(file)

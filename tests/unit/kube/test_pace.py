@@ -21,6 +21,7 @@ async def test_without_a_limit_nobody_waits() -> None:
 
 
 async def test_beyond_the_burst_calls_follow_at_the_rate() -> None:
+    """binding 7 rate limits; kube client limits."""
     time = FakeTime()
     await spend(RateLimit(5, 10), 13, time)
     assert [round(seconds, 6) for seconds in time.slept_s] == [0.2, 0.4, 0.6]
@@ -60,6 +61,7 @@ async def test_every_call_of_a_client_counts() -> None:
 
 
 async def test_a_budget_of_its_own_is_not_used_up_by_others() -> None:
+    """binding 7 separate budgets."""
     time = FakeTime()
     server = ScriptedServer(reply(pod("p")), reply(pod("p")))
     async with server, server.client(rate_limit=RateLimit(0.001, 1), sleep=time.sleep) as client:

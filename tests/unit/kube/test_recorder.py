@@ -93,6 +93,7 @@ async def test_the_longest_object_name_still_makes_a_valid_event_name() -> None:
 
 
 async def test_the_same_event_again_counts_up_the_first() -> None:
+    """kube client events."""
     async with Setting() as s:
         s.record()
         await s.flush()
@@ -171,6 +172,7 @@ async def test_a_warning_goes_before_all_that_tells_of_nothing_wrong() -> None:
 
 
 async def test_a_full_queue_drops_and_counts() -> None:
+    """kube client events."""
     async with Setting(hang(), closing_s=0.01) as s:
         for i in range(QUEUE_EVENTS + 3):
             s.record(uid=f"u{i}")

@@ -123,6 +123,7 @@ async def test_the_first_list_comes_as_one_bracketed_set() -> None:
 
 
 async def test_lists_come_in_pages() -> None:
+    """kube reflector 1."""
     async with Setting(pod_list(pod("a"), token="more"), pod_list(pod("b"))) as s:
         assert await s.take(4) == ["begin", "=a", "=b", "complete"]
     assert [seen.query for seen in s.server.seen] == [{"limit": "500"}, {"limit": "500", "continue": "more"}]
@@ -138,12 +139,14 @@ async def test_selectors_and_namespace_apply_to_list_and_watch() -> None:
 
 
 async def test_a_continue_token_that_expires_starts_the_list_again() -> None:
+    """kube reflector 1."""
     async with Setting(pod_list(pod("a"), token="old"), failure(410), pod_list(pod("b"))) as s:
         assert await s.take(5) == ["begin", "=a", "begin", "=b", "complete"]
     assert s.time.slept_s == []
 
 
 async def test_the_watch_begins_at_the_lists_version_with_bookmarks() -> None:
+    """kube reflector 2."""
     async with Setting(pod_list(version=100), stream(change("ADDED", pod("a", 101)))) as s:
         await s.take(3)
     query = s.server.seen[1].query
@@ -157,12 +160,14 @@ async def test_changes_and_deletions_are_told_apart() -> None:
 
 
 async def test_a_normal_close_watches_on_from_the_last_event_without_list_or_pause() -> None:
+    """kube reflector 3."""
     async with Setting(pod_list(), stream(change("ADDED", pod("a", 107)))) as s:
         await s.take_until_held()
     assert (s.requests, s.time.slept_s) == (["list", "watch 100", "watch 107"], [])
 
 
 async def test_a_bookmark_moves_the_version() -> None:
+    """kube reflector 2."""
     async with Setting(pod_list(), stream(bookmark(150))) as s:
         assert await s.take_until_held() == ["begin", "complete"]
     assert s.requests == ["list", "watch 100", "watch 150"]
@@ -186,6 +191,7 @@ async def test_watches_that_close_at_once_with_nothing_are_slowed_down() -> None
     ids=["as HTTP status", "as ERROR event in a stream"],
 )
 async def test_an_expired_version_lists_again_at_once(expiry: Answer) -> None:
+    """kube reflector 4."""
     async with Setting(pod_list(pod("a"), pod("b")), expiry, pod_list(pod("a"), version=200)) as s:
         assert await s.take(7) == ["begin", "=a", "=b", "complete", "begin", "=a", "complete"]
     assert (s.requests, s.time.slept_s) == (["list", "watch 100", "list"], [])
@@ -222,6 +228,7 @@ async def test_a_failure_of_the_list_pauses_and_lists_again() -> None:
 
 
 async def test_pauses_are_drawn_from_a_range_that_doubles_up_to_30_s() -> None:
+    """kube reflector 5."""
     async with Setting(*[failure(500)] * 7, pod_list()) as s:
         await s.take(9)
     assert s.draws == [(0.8, 1.6), (0.8, 3.2), (0.8, 6.4), (0.8, 12.8), (0.8, 25.6), (0.8, 30.0), (0.8, 30.0)]
@@ -240,6 +247,7 @@ def lasting(s_time: FakeTime, seconds: float, *lines: object) -> Answer:
 
 @pytest.mark.parametrize(("lived_s", "pause_s"), [(61, 1.6), (59, 6.4)])
 async def test_only_a_stream_that_lived_a_minute_resets_the_pauses(lived_s: float, pause_s: float) -> None:
+    """kube reflector 5."""
     async with Setting(failure(500), failure(500), pod_list()) as s:
         s.server.answer_next(lasting(s.time, lived_s))
         await s.take_until_held()
@@ -248,6 +256,7 @@ async def test_only_a_stream_that_lived_a_minute_resets_the_pauses(lived_s: floa
 
 @pytest.mark.parametrize("position", ["list", "watch"])
 async def test_retry_after_is_obeyed(position: str) -> None:
+    """kube reflector 5."""
     refusal = failure(429, headers={"Retry-After": "17"})
     answers = (refusal, pod_list()) if position == "list" else (pod_list(), refusal)
     async with Setting(*answers) as s:
@@ -256,6 +265,7 @@ async def test_retry_after_is_obeyed(position: str) -> None:
 
 
 async def test_the_server_is_asked_to_end_the_watch_within_5_to_10_minutes() -> None:
+    """kube reflector 6."""
     async with Setting(pod_list()) as s:
         await s.take_until_held()
     assert s.draws == [(300, 600)]
@@ -263,6 +273,7 @@ async def test_the_server_is_asked_to_end_the_watch_within_5_to_10_minutes() -> 
 
 
 async def test_a_silent_watch_is_given_up() -> None:
+    """kube reflector 6."""
     async with Setting(pod_list(), stream(bookmark(120), hold=True)) as s:
         s.reflector = s.reflect(silence_s=0.05)
         await s.take_until_held()
@@ -293,6 +304,7 @@ async def test_an_unreadable_object_in_a_list_is_skipped_and_counted() -> None:
     ids=["wrong field", "unknown type", "no object", "no JSON", "no UTF-8"],
 )
 async def test_an_unreadable_event_is_skipped_and_counted(bad: object) -> None:
+    """kube reflector 7."""
     async with Setting(pod_list(), stream(bad, change("ADDED", pod("good", 102)))) as s:
         assert await s.take(3) == ["begin", "complete", "+good"]
     assert (s.reflector.bad_objects, s.requests) == (1, ["list", "watch 100"])
@@ -338,6 +350,7 @@ async def test_an_event_that_was_cut_off_is_not_an_event() -> None:
 
 
 async def test_synced_only_after_the_consumer_took_the_complete_list() -> None:
+    """kube reflector 9."""
     async with Setting(pod_list(pod("a")), stream(change("ADDED", pod("b", 101)))) as s:
         states = []
         async with aclosing(s.reflector.events()) as events:
@@ -357,6 +370,7 @@ async def test_the_last_sign_of_life_is_remembered() -> None:
 
 
 async def test_relists_and_reconnects_are_counted() -> None:
+    """kube reflector 9."""
     expired = failure(410)
     async with Setting(pod_list(), stream(change("ADDED", pod("a", 101))), expired, pod_list()) as s:
         await s.take_until_held()
@@ -372,6 +386,7 @@ async def test_failures_are_counted_and_logged_with_their_cause() -> None:
 
 
 async def test_cancelling_the_reader_ends_everything() -> None:
+    """kube reflector 10."""
     before = asyncio.all_tasks()
     async with Setting(pod_list(pod("a"))) as s:
         await s.take_until_held()
@@ -409,7 +424,7 @@ async def test_a_long_list_lets_others_run() -> None:
 
 
 async def test_a_deletion_during_an_outage_is_not_missed() -> None:
-    """The test that every library failed: `b` goes away while nobody watches, and old versions expire."""
+    """kube reflector: a deletion during an outage. Every library failed it: `b` goes unseen, old versions expire."""
     before = pod_list(pod("a", 90), pod("b", 91), version=100), stream(change("MODIFIED", pod("a", 101)))
     async with Setting(*before, draw=min) as s:
         down: list[float] = []

@@ -9,6 +9,7 @@ ONE = "GPU-a,NVIDIA,1000,10:;"
 
 
 def test_the_pod_that_waits_here_is_accepted(settings, make_pod):
+    """binding 3 Allocate with a lock."""
     check_owner(make_pod(ONE), settings)
 
 
@@ -26,15 +27,18 @@ def test_the_pod_that_waits_here_is_accepted(settings, make_pod):
     ],
 )
 def test_an_owner_that_does_not_wait_here_is_refused(settings, make_pod, fact, reason):
+    """binding 3 Allocate with a lock; binding 6 Allocate."""
     with pytest.raises(AllocationError, match=rf"pod ns/p holds the lock of node n1 but .*{reason}"):
         check_owner(make_pod(ONE, **fact), settings)
 
 
 def test_a_foreign_scheduler_is_fine_where_any_is(settings, make_pod):
+    """binding 6 Allocate; D-49."""
     check_owner(make_pod(ONE, scheduler="other"), replace(settings, any_scheduler=True))
 
 
 def test_without_a_lock_the_only_waiting_pod_is_chosen(settings, make_pod):
+    """binding 3 Allocate without a lock."""
     pods = [make_pod(ONE, name="waits"), make_pod(ONE, name="elsewhere", node="n2"), make_pod(";", name="done")]
     assert choose_candidate(pods, [1], settings).name == "waits"
 
@@ -55,6 +59,7 @@ def test_p_11_a_pod_whose_init_container_alone_has_a_card_is_found_without_a_loc
 
 
 def test_without_a_lock_two_waiting_pods_are_an_error_that_names_both(settings, make_pod):
+    """binding 3 Allocate without a lock."""
     with pytest.raises(AllocationError, match=r"ns/x, ns/y"):
         choose_candidate([make_pod(ONE, name="y"), make_pod(ONE, name="x")], [1], settings)
 

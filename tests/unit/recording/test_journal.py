@@ -75,6 +75,7 @@ def test_only_so_many_old_files_stay(tmp_path: Path) -> None:
 
 
 def test_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    """binding 6 recordings."""
     file = RotatedFile(tmp_path / "r")
     file.open_next()
     file.close()

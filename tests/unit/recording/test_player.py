@@ -184,6 +184,7 @@ async def test_write_that_failed_after_the_answer_gives_the_room_back() -> None:
 
 
 async def test_inline_write_that_fails_is_the_error_of_the_filter() -> None:
+    """scheduler 7.1 Filter's patch."""
     player = await player_with_node(**{"filter-write": "inline"})
     status = {"code": 404, "message": "gone"}
     await play(player, type="WRITE_FAILED", of=1, object={"kind": "Pod", "namespace": "ns", "name": "p"}, status=status)
@@ -193,6 +194,7 @@ async def test_inline_write_that_fails_is_the_error_of_the_filter() -> None:
 
 
 async def test_refusal_with_inline_writes_takes_back_what_an_earlier_filter_wrote() -> None:
+    """B-20."""
     player = await player_with_node(**{"filter-write": "inline"})
     asked = pod(memory_mib=99999)
     asked["metadata"]["annotations"] = {"hami.io/vgpu-node": "a"}
@@ -213,6 +215,7 @@ async def test_decision_has_no_label_without_the_switch() -> None:
 
 
 async def test_node_name_that_is_too_long_for_a_label_gives_none() -> None:
+    """B-21."""
     player, name = Player(), "n" * 64
     await play(player, type="ADDED", object=node(name))
     await play(player, type="RECONCILE")
@@ -257,6 +260,7 @@ async def test_owned_keys_stay_without_the_switch() -> None:
 
 
 async def test_quota_of_the_review_s_namespace_counts_for_a_pod_without_one() -> None:
+    """B-52."""
     player = await player_with_node()
     hard = {"limits.nvidia.com/gpumem": "999"}
     await play(

@@ -89,6 +89,7 @@ def test_a_pod_without_containers_is_denied() -> None:
     ],
 )
 def test_pods_of_other_schedulers_are_left_alone(named: str, own: str, overwrite: bool, is_left_alone: bool) -> None:  # noqa: FBT001
+    """D-09."""
     settings = replace(SETTINGS, scheduler_name=own, force_overwrite_default_scheduler=overwrite)
     verdict = review(pod(container({GPU: 1}), schedulerName=named), settings)
     assert verdict.allowed
@@ -112,6 +113,7 @@ def test_cards_of_an_init_container_alone_are_enough() -> None:
 
 
 def test_a_privileged_container_is_left_untouched() -> None:
+    """D-02."""
     privileged = container({GPU: 1}, securityContext={"privileged": True})
     assert review(pod(privileged)).patch == ()
 
@@ -145,6 +147,7 @@ def test_without_a_scheduler_name_the_node_is_not_looked_at() -> None:
     ],
 )
 def test_limits_are_completed(limits: Json, expected: Json) -> None:
+    """D-08."""
     assert limits_after(limits) == expected
 
 
@@ -174,6 +177,7 @@ def test_a_priority_becomes_an_environment_variable_even_without_cards() -> None
 
 
 def test_a_priority_is_appended_behind_what_is_there() -> None:
+    """B-15."""
     own = [{"name": "CUDA_TASK_PRIORITY", "value": "0"}]
     assert env_after(pod(container({PRIORITY: "1"}, env=own))) == [
         ("CUDA_TASK_PRIORITY", "0"),
@@ -183,6 +187,7 @@ def test_a_priority_is_appended_behind_what_is_there() -> None:
 
 @pytest.mark.parametrize(("policy", "added"), [("force", True), ("default", False), ("", False)])
 def test_a_core_policy_reaches_every_container(policy: str, added: bool) -> None:  # noqa: FBT001
+    """B-15."""
     expected = [("GPU_CORE_UTILIZATION_POLICY", policy)] if added else []
     assert env_after(pod(container()), with_changes(core_policy=policy)) == expected
 
@@ -210,6 +215,7 @@ def test_a_pod_without_cards_gets_no_runtime_class() -> None:
 
 @pytest.mark.parametrize("value", [-1, 101])
 def test_a_percentage_outside_of_0_to_100_is_an_error(value: int) -> None:
+    """D-17."""
     verdict = review(pod(container({PERCENTAGE: value})))
     assert (verdict.allowed, verdict.code, verdict.message) == (
         False,
@@ -220,6 +226,7 @@ def test_a_percentage_outside_of_0_to_100_is_an_error(value: int) -> None:
 
 @pytest.mark.parametrize("value", ["1.5", "-1", "100m", "99999999999"])
 def test_memory_that_nobody_could_serve_is_denied(value: str) -> None:
+    """B-14; D-20."""
     verdict = review(pod(container({GPU: 1, MEMORY: value})))
     assert (verdict.allowed, verdict.code, verdict.message) == (
         False,
@@ -233,6 +240,7 @@ def test_cores_that_nobody_could_serve_are_denied() -> None:
 
 
 def test_owned_annotations_and_labels_are_stripped_from_a_copied_template() -> None:
+    """binding 6 webhook; D-43."""
     owned = {
         "hami.io/vgpu-node": "n1",
         "hami.io/vgpu-time": "1",

@@ -24,31 +24,37 @@ def judge(
 
 @pytest.mark.parametrize("handshake", ["", YOUNG, OLD, "Requesting", "Requesting_soon", *NEVER_ASKED])
 def test_cards_that_the_kubelet_offers_are_healthy(handshake: str) -> None:
+    """scheduler 8.2 requesting, older, A > 0."""
     assert judge(handshake, count=8).healthy
 
 
 @pytest.mark.parametrize("handshake", NEVER_ASKED)
 def test_a_node_that_was_not_asked_is_asked(handshake: str) -> None:
+    """scheduler 8.2 anything else."""
     assert judge(handshake, count=8).deed is Deed.ASK
 
 
 @pytest.mark.parametrize("handshake", [YOUNG, OLD, "Requesting", "Requesting_soon"])
 def test_a_question_is_not_repeated(handshake: str) -> None:
+    """scheduler 8.2 requesting, younger than 60 s."""
     assert judge(handshake, count=8).deed is Deed.NOTHING
 
 
 @pytest.mark.parametrize("handshake", ["", "Reported now", YOUNG, "Requesting", "Requesting_soon"])
 def test_a_node_that_was_just_asked_is_healthy_before_the_kubelet_offers_anything(handshake: str) -> None:
+    """scheduler 8.2 A = 0, R = 0; scheduler 8.2 requesting without a time; B-57."""
     assert judge(handshake).healthy
 
 
 @pytest.mark.parametrize("old", [OLD, "Requesting_2025.12.24 03:31:30"])
 def test_a_question_nobody_answers_for_a_minute_ends_health(old: str) -> None:
+    """scheduler 8.2 requesting, older, A = 0; scheduler 8.3 handshake limit; B-46."""
     assert judge(old) == Finding(healthy=False, deed=Deed.CLEAN, memory=Memory(0, "r"))
 
 
 @pytest.mark.parametrize("handshake", ["", YOUNG, "Reported now"])
 def test_an_offer_that_the_kubelet_takes_back_ends_health_at_once(handshake: str) -> None:
+    """scheduler 8.2 A = 0, R > 0."""
     assert judge(handshake, memory=Memory(8)) == Finding(healthy=False, deed=Deed.CLEAN, memory=Memory(0, "r"))
 
 
@@ -57,6 +63,7 @@ def test_cards_that_are_not_used_need_no_cleaning() -> None:
 
 
 def test_what_the_kubelet_offers_is_remembered() -> None:
+    """scheduler 8.2 A > 0, R not A."""
     assert judge(YOUNG, count=8).memory == Memory(8)
 
 
@@ -70,14 +77,17 @@ def test_a_node_that_went_down_comes_back_with_the_kubelets_offer() -> None:
 
 
 def test_a_node_that_went_down_comes_back_with_a_new_registration() -> None:
+    """scheduler 8.2 another register annotation."""
     assert judge("", memory=Memory(0, "before")).healthy
 
 
 def test_a_node_that_went_down_comes_back_with_a_report() -> None:
+    """B-26."""
     assert judge("Reported now", memory=Memory(0, "r")).healthy
 
 
 def test_a_node_that_another_scheduler_found_down_is_down() -> None:
+    """B-26."""
     assert judge("Deleted_2026-01-01 11:00:00") == Finding(healthy=False, deed=Deed.NOTHING, memory=Memory(0, "r"))
 
 
@@ -88,6 +98,7 @@ def test_a_vendor_that_registered_nothing_is_absent_and_not_asked(count: int) ->
 
 @pytest.mark.parametrize("handshake", [YOUNG, OLD, "Deleted_2026-01-01 11:00:00"])
 def test_an_old_question_to_an_absent_vendor_is_taken_back(handshake: str) -> None:
+    """B-56."""
     assert judge(handshake, register=None).deed is Deed.REMOVE
 
 

@@ -38,11 +38,13 @@ def test_nobody_leads_when_the_lease_is_gone() -> None:
 
 
 def test_the_host_that_holds_the_lease_leads() -> None:
+    """scheduler 8.4 holder test."""
     assert leadership((lease(transitions=3), 0)).term(9) == Term("node-1_a", 3)
 
 
 @pytest.mark.parametrize("holder", ["node-10_a", "node-1", "node-2_a"])
 def test_another_host_is_not_taken_for_this_one(holder: str) -> None:
+    """B-35; scheduler 8.4 holder test."""
     assert leadership((lease(holder), 0)).obstacle(1) == f"not the leader: {holder} is"
 
 
@@ -52,6 +54,7 @@ def test_ten_seconds_without_a_renewal_end_leading() -> None:
 
 
 def test_a_shorter_lease_ends_earlier() -> None:
+    """scheduler 8.4 leaseDurationSeconds."""
     assert leadership((lease(duration_s=4), 0)).term(4) is None
 
 
@@ -60,9 +63,11 @@ def test_a_renewal_goes_on() -> None:
 
 
 def test_the_same_lease_seen_again_is_no_renewal() -> None:
+    """scheduler 8.4 observed change."""
     assert leadership((lease(), 0), (lease(), 9)).term(10) is None
 
 
 def test_the_same_holder_after_a_change_is_another_term() -> None:
+    """binding 5 term."""
     before = leadership((lease(transitions=1), 0)).term(1)
     assert leadership((lease(transitions=2), 0)).term(1) != before

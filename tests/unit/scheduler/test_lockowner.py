@@ -78,6 +78,7 @@ def test_an_owner_that_may_still_be_served_is_not_over(changes: dict[str, str]) 
 
 
 def test_a_young_lock_of_an_unbound_owner_is_respected() -> None:
+    """binding 3 owner unbound."""
     assert not over(owner(node=""), age_s=35)
 
 

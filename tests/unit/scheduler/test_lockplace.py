@@ -36,6 +36,7 @@ async def test_news_wake_whoever_waited_before_and_nobody_later() -> None:
 
 
 def test_a_lock_is_ours_only_with_the_value_and_for_the_pod_that_we_wrote() -> None:
+    """binding 3 re-entrance."""
     place = LockPlace(node=node("1", "v"))
     assert not place.is_ours(TICKET)
     place.note_ours(TICKET, "v")

@@ -49,6 +49,7 @@ def test_json_without_health_means_unhealthy():
 
 @pytest.mark.parametrize(("text", "form"), [(CSV7, "csv7"), (CSV9, "csv9"), (JSON, "json")])
 def test_what_hami_wrote_is_written_byte_for_byte(text, form):
+    """B-53; D-13; D-32."""
     assert encode_register(decode_register(text), form) == text
 
 

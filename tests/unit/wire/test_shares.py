@@ -33,6 +33,7 @@ KEYS = {"NVIDIA": "hami.io/vgpu-devices-allocated", "MLU": "hami.io/mlu-devices-
     ],
 )
 def test_every_container_has_a_slot(slots, text):
+    """B-02; D-11."""
     assert encode_shares(slots) == text
 
 
@@ -49,6 +50,7 @@ def test_every_container_has_a_slot(slots, text):
     ],
 )
 def test_every_piece_between_semicolons_is_an_entry(text, slots):
+    """B-49; D-34."""
     assert decode_shares(text) == slots
 
 
@@ -106,6 +108,7 @@ def test_lists_round_trip_with_one_empty_entry_more(slots):
 
 @given(st.dictionaries(st.sampled_from(sorted(KEYS)), containers))
 def test_pods_round_trip_with_one_empty_entry_more(shares):
+    """B-05."""
     read = decode_pod_shares(encode_pod_shares(shares, KEYS), KEYS)
     assert read == {vendor: (*slots, ()) for vendor, slots in shares.items()}
 
