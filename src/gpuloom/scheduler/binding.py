@@ -5,6 +5,7 @@ own: a caller who hangs up ends the waiting, never a write that is under way.
 """
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from gpuloom.engine.annotations import read_decided_at, read_shares, read_tenancies, write_decision
@@ -19,6 +20,7 @@ from gpuloom.scheduler.locks import LockError, NodeLocks
 from gpuloom.scheduler.podevents import record
 from gpuloom.scheduler.settlement import BindingWriter, BindRefusedError
 from gpuloom.scheduler.state import NOT_LISTED, SchedulerState
+from gpuloom.vendors.profile import LockRules
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import BindArgs
 from gpuloom.wire.keys import BIND_PHASE, BIND_TIME, PHASE_ALLOCATING, VGPU_NODE
@@ -136,15 +138,29 @@ class Binder:
         def objection() -> str:
             return self._object(reservation, call)
 
-        ticket = LockTicket(
-            reservation.node, pod.namespace, pod.name, reservation.uid, objection, in_group=bool(pod.pod_group)
-        )
-        async with self._locks.hold(ticket):
+        async with AsyncExitStack() as stack:
+            for rules in self._locks_for(reservation):
+                ticket = LockTicket(
+                    reservation.node,
+                    pod.namespace,
+                    pod.name,
+                    reservation.uid,
+                    objection,
+                    in_group=bool(pod.pod_group),
+                    rules=rules,
+                )
+                await stack.enter_async_context(self._locks.hold(ticket))
             # The lock came with a reply: what was true before it was sent need not be true now.
             if text := objection():
                 raise BindError(text)
             await self._write(pod, reservation)
         self._labeller.note(pod, reservation.node)
+
+    def _locks_for(self, reservation: Reservation) -> list[LockRules]:
+        """Return the locks of the vendors whose cards the pod gets, in one order for all pods: none waits for ever."""
+        profiles = (self._state.settings.catalog.find(word) for word in reservation.shares)
+        found = {profile.lock.key: profile.lock for profile in profiles if profile is not None and profile.lock.key}
+        return [found[key] for key in sorted(found)]
 
     async def _write(self, pod: Pod, reservation: Reservation) -> None:
         ledger = self._state.cluster.ledger

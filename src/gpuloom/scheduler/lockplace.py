@@ -1,12 +1,16 @@
-"""One node in the lock queue: what is known of its lock, and who waits for it. Nothing here talks to anybody."""
+"""One lock of one node in the queue: what is known of it, and who waits for it. Nothing here talks to anybody."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gpuloom.vendors.profile import LockRules
 from gpuloom.wire.keys import NODE_LOCK
 from gpuloom.wire.objects import Node
+
+COMMON_LOCK = LockRules(key=NODE_LOCK)
+"""The lock that most vendors share."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -15,6 +19,7 @@ class LockTicket:
 
     objection   says why the lock is not wanted any more, empty while it is
     in_group    whether the pod starts together with others
+    rules       which lock it is
     """
 
     node: str
@@ -23,6 +28,7 @@ class LockTicket:
     uid: str
     objection: Callable[[], str]
     in_group: bool = False
+    rules: LockRules = COMMON_LOCK
 
     @property
     def full_name(self) -> str:
@@ -49,6 +55,7 @@ class LockPlace:
     news        set when there is something new to see; the next news is another event
     node        the node as last seen, None when unknown or gone
     suspicion   about the lock that is in the way
+    rules       which of the node's locks it is
     """
 
     waiting: deque[LockTicket] = field(default_factory=deque)
@@ -56,13 +63,14 @@ class LockPlace:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     node: Node | None = None
     suspicion: Suspicion | None = None
+    rules: LockRules = COMMON_LOCK
     _our_uid: str = ""
     _our_value: str = ""
 
     @property
     def value(self) -> str:
         """The lock annotation as last seen, empty without one."""
-        return self.node.annotations.get(NODE_LOCK, "") if self.node else ""
+        return self.node.annotations.get(self.rules.key, "") if self.node else ""
 
     @property
     def is_idle(self) -> bool:

@@ -15,10 +15,10 @@ from gpuloom.kube import NODES, ApiError, ConflictError, KubeClient, NotFoundErr
 from gpuloom.kube.annotations import Annotations, change_annotations, swap_annotations
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.durations import format_seconds
-from gpuloom.scheduler.lockplace import LockPlace, LockTicket
+from gpuloom.scheduler.lockplace import COMMON_LOCK, LockPlace, LockTicket
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.suspicion import OWNER_CHECK_S, Detective
-from gpuloom.wire.keys import NODE_LOCK
+from gpuloom.vendors.profile import LockRules
 from gpuloom.wire.lock import NodeLock, encode_lock
 from gpuloom.wire.objects import Node
 
@@ -37,7 +37,9 @@ class NodeLocks:
         self._settings = settings
         self._clocks = clocks
         self._detective = detective
-        self._places: dict[str, LockPlace] = {}
+        self._places: dict[tuple[str, str], LockPlace] = {}
+        shared = {profile.lock.key: profile.lock for profile in settings.catalog if profile.lock.key}
+        self._rules = {COMMON_LOCK.key: COMMON_LOCK} | shared
 
     @property
     def waiting(self) -> int:
@@ -45,27 +47,34 @@ class NodeLocks:
         return sum(len(place.waiting) for place in self._places.values())
 
     def __len__(self) -> int:
-        """How many nodes are remembered here."""
+        """How many locks of nodes are remembered here."""
         return len(self._places)
 
     def replace_nodes(self, nodes: Iterable[Node]) -> None:
         """Take a complete list: nodes that are not in it are gone."""
         listed = {node.name: node for node in nodes}
-        for name in self._places.keys() - listed.keys():
+        for name in {name for name, _ in self._places} - listed.keys():
             self.delete_node(name)
         for node in listed.values():
             self.apply_node(node)
 
     def apply_node(self, node: Node) -> None:
         """Take what the watch shows of a node; what is older than our own last write is not news."""
-        self._places.setdefault(node.name, LockPlace()).apply(node)
+        for key, rules in self._rules.items():
+            # Few nodes have another lock than the common one.
+            if key == COMMON_LOCK.key or key in node.annotations or (node.name, key) in self._places:
+                self._place(node.name, rules).apply(node)
+
+    def _place(self, node: str, rules: LockRules) -> LockPlace:
+        return self._places.setdefault((node, rules.key), LockPlace(rules=rules))
 
     def delete_node(self, name: str) -> None:
         """Take that a node is gone; whoever waits for it finds out."""
-        if place := self._places.get(name):
-            place.node = None
-            place.wake()
-            self._tidy(name, place)
+        for key in self._rules:
+            if place := self._places.get((name, key)):
+                place.node = None
+                place.wake()
+                self._tidy(name, place)
 
     def wake(self) -> None:
         """Let every waiter see at once whether it is still to wait."""
@@ -81,7 +90,7 @@ class NodeLocks:
 
         Raises LockError when that takes too long, is not wanted any more, or the API server refuses.
         """
-        place = self._places.setdefault(ticket.node, LockPlace())
+        place = self._place(ticket.node, ticket.rules)
         try:
             await self._acquire(place, ticket)
             yield
@@ -96,7 +105,7 @@ class NodeLocks:
 
     async def sweep(self) -> None:
         """Remove locks whose owner is over although nobody waits for them, such as those of an earlier life."""
-        for name, place in list(self._places.items()):
+        for (name, _), place in list(self._places.items()):
             if not place.value or not place.is_idle:
                 continue
             try:
@@ -107,12 +116,13 @@ class NodeLocks:
     async def _sweep(self, name: str, place: LockPlace) -> None:
         seen = place.value
         if await self._detective.is_owner_over(place, name) and place.is_idle and place.node and place.value == seen:
-            place.apply(await self._write(place.node, None))
+            place.apply(await self._write(place.node, place.rules.key, None))
             _log.info("node lock removed, its owner is over", node=name, value=seen)
 
     def _tidy(self, name: str, place: LockPlace) -> None:
-        if place.node is None and place.is_idle and self._places.get(name) is place:
-            del self._places[name]
+        key = (name, place.rules.key)
+        if place.node is None and place.is_idle and self._places.get(key) is place:
+            del self._places[key]
 
     async def _acquire(self, place: LockPlace, ticket: LockTicket) -> None:
         deadline = self._clocks.monotonic() + self._settings.node_lock_retry_timeout_s
@@ -132,7 +142,7 @@ class NodeLocks:
         if objection := ticket.objection():
             raise LockError(f"{objection} while waiting for node lock: node lock contention")
         if not self._may_wait(ticket):
-            limit = format_seconds(self._settings.node_lock_timeout_s)
+            limit = _tell_limit(ticket, self._settings.node_lock_timeout_s)
             raise LockError(f"node {ticket.node} has been locked within {limit}: node lock contention")
         left_s = deadline - self._clocks.monotonic()
         if left_s <= 0:
@@ -174,11 +184,14 @@ class NodeLocks:
         return await self._set(place, place.node, ticket)
 
     async def _set(self, place: LockPlace, node: Node, ticket: LockTicket) -> bool:
-        value = encode_lock(NodeLock(self._clocks.now(), ticket.namespace, ticket.name))
+        now = self._clocks.now()
+        value = encode_lock(
+            NodeLock(now, ticket.namespace, ticket.name) if ticket.rules.names_holder else NodeLock(now)
+        )
         # Noted before the write: when its reply is lost, the value is known as ours once it is seen.
         place.note_ours(ticket, value)
         try:
-            place.apply(await self._write(node, value))
+            place.apply(await self._write(node, ticket.rules.key, value))
         except ApiError as error:
             if not (error.outcome_unknown or isinstance(error, ConflictError)):
                 raise
@@ -194,12 +207,19 @@ class NodeLocks:
 
         def free(node: Node) -> Annotations:
             place.node = node
-            return {NODE_LOCK: None} if place.is_ours(ticket) else {}
+            return {ticket.rules.key: None} if place.is_ours(ticket) else {}
 
         try:
             place.apply(await change_annotations(self._client, NODES, ticket.node, free, sleep=self._clocks.sleep))
         except ApiError as error:
             _log.warning("node lock not released, it will be taken over", node=ticket.node, cause=str(error))
 
-    async def _write(self, node: Node, value: str | None) -> Node:
-        return await swap_annotations(self._client, NODES, node, {NODE_LOCK: value})
+    async def _write(self, node: Node, key: str, value: str | None) -> Node:
+        return await swap_annotations(self._client, NODES, node, {key: value})
+
+
+def _tell_limit(ticket: LockTicket, timeout_s: float) -> str:
+    """Say when a lock expires, as HAMi says it of each kind."""
+    if ticket.rules.expires_s:
+        return f"{ticket.rules.expires_s // 60} minutes"
+    return format_seconds(timeout_s)

@@ -30,7 +30,7 @@ class Detective:
     async def is_abandoned(self, place: LockPlace, node: str) -> bool:
         """Whether a waiter may take the lock: it has expired, or its owner has been over for a while."""
         suspicion = self._suspect(place)
-        limit_s = self._state.settings.node_lock_timeout_s
+        limit_s = place.rules.expires_s or self._state.settings.node_lock_timeout_s
         try:
             lock = decode_lock(suspicion.value)
         except WireError:
