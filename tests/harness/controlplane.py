@@ -4,10 +4,12 @@ It is on the machine's loopback, or in the network of a node's pods, which reach
 keeps everything below one directory. Logs stay there afterwards, for whoever looks into a failure; data does not.
 """
 
+import base64
 import json
 import random
 import shutil
 import socket
+import urllib.request
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -146,6 +148,22 @@ class ControlPlane:
             f"--audit-log-path={self.audit_log}",
         )
 
+    def compact_etcd(self) -> None:
+        """Make etcd forget every state but the one of now, as it does every few minutes in a real cluster."""
+        now = self._call_etcd("range", {"key": _in_base64("/")})["header"]["revision"]
+        self._call_etcd("compaction", {"revision": now, "physical": True})
+
+    def remove_from_etcd(self, key: str) -> None:
+        """Delete an object below /registry behind the API server's back, for what happens while nobody watches."""
+        self._call_etcd("deleterange", {"key": _in_base64(f"/registry/{key}")})
+
+    def _call_etcd(self, operation: str, body: Mapping[str, Any]) -> Any:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self._etcd_port}/v3/kv/{operation}", data=json.dumps(body).encode(), method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            return json.load(reply)
+
     def start_controller_manager(self) -> None:
         """Start the controllers (Deployments, garbage collection, nodes ...) and wait for the first thing they make."""
         (port,) = find_free_ports(1)
@@ -243,6 +261,10 @@ def find_free_ports(count: int) -> list[int]:
                 holders.enter_context(socket.create_server(("127.0.0.1", port), reuse_port=False))
                 found.append(port)
         return found
+
+
+def _in_base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 def _accepts(port: int) -> bool:

@@ -122,11 +122,11 @@ class Fleet:
 
     async def read_metrics(self) -> str:
         """Return gpuloom's metrics."""
-        return await asyncio.to_thread(_read, self.metrics_url)
+        return await asyncio.to_thread(read_url, self.metrics_url)
 
     def _is_ready(self) -> bool:
         try:
-            _read(f"{self.extender_url}/readyz")
+            read_url(f"{self.extender_url}/readyz")
         except (urllib.error.URLError, OSError):
             return False
         return True
@@ -170,6 +170,7 @@ def make_share_pod(name: str, memory_mib: int, **spec: Any) -> dict[str, Any]:
     }
 
 
-def _read(url: str) -> str:
+def read_url(url: str) -> str:
+    """Return what a URL answers. Raise OSError when it does not, or not with success."""
     with urllib.request.urlopen(url, timeout=5) as reply:
         return str(reply.read().decode())

@@ -1,0 +1,64 @@
+"""How long pods wait on a real control plane: many at once for one node, and one for a card that becomes free."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from gpuloom.kube import PODS, KubeClient, load_kubeconfig
+from harness.accounts import Accounts
+from harness.faultyproxy import Faults
+from harness.fleet import Fleet
+from harness.objects import create_ready_node
+from harness.playedplugins import PlayedPlugins
+
+PLAIN_NODES = 3
+LONGEST_BACKOFF_S = 10.0
+"""kube-scheduler's."""
+
+
+@asynccontextmanager
+async def open_fleet(directory: Path, *, cards: int, allocate_s: float) -> AsyncIterator[tuple[Fleet, Accounts]]:
+    """Run a fleet with one node that has cards and some without, everything started."""
+    async with Fleet(directory, cards=cards) as fleet:
+        await fleet.add_nodes(1)
+        for number in range(PLAIN_NODES):
+            await asyncio.to_thread(create_ready_node, fleet.control_plane.api, f"plain-{number}")
+        await fleet.start_gpuloom()
+        await fleet.start_kube_scheduler()
+        async with (
+            KubeClient(load_kubeconfig(fleet.control_plane.kubeconfig)) as client,
+            Accounts(fleet.client) as accounts,
+            PlayedPlugins(client, allocate_s=allocate_s),
+        ):
+            yield fleet, accounts
+
+
+async def bind_at_once(fleet: Fleet, accounts: Accounts, count: int) -> float:
+    """Create so many pods at once; seconds from the first creation until the last is bound."""
+    clock = asyncio.get_running_loop().time
+    began_s = clock()
+    await fleet.add_pods({f"one-of-many-{number}": 900 for number in range(count)})
+    await accounts.wait_for(lambda: len(accounts.bound_s) == count, timeout_s=100)
+    return max(accounts.bound_s.values()) - began_s
+
+
+async def free_a_card(fleet: Fleet, accounts: Accounts, *, lag_s: float, number: int = 0) -> float:
+    """Fill the only card, let a pod wait beyond kube-scheduler's backoff, delete the other; seconds until it is bound.
+
+    `lag_s`: so much later than it happens, gpuloom's watches tell it.
+    """
+    fleet.proxy.faults = Faults(watch_lag_s=lag_s)
+    (blocking,) = await fleet.add_pods({f"blocking-{number}": 9000})
+    await accounts.wait_for(lambda: blocking.metadata.uid in accounts.bound_s and not accounts.locks)
+    (waiting,) = await fleet.add_pods({f"waiting-{number}": 9000})
+    uid = waiting.metadata.uid
+    await accounts.wait_for(lambda: uid in accounts.pods and bool(accounts.pods[uid].reason))
+    await asyncio.sleep(LONGEST_BACKOFF_S + 1)
+    began_s = asyncio.get_running_loop().time()
+    await fleet.client.delete(PODS, blocking.name, namespace="default", grace_period_s=0)
+    await accounts.wait_for(lambda: uid in accounts.bound_s, timeout_s=30)
+    took_s = accounts.bound_s[uid] - began_s
+    await fleet.client.delete(PODS, waiting.name, namespace="default", grace_period_s=0)
+    await accounts.wait_for(lambda: not accounts.pods and not accounts.locks)
+    return took_s
