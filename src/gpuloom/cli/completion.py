@@ -16,7 +16,7 @@ _NO_FILES, _FILES = ":4", ":0"
 """kubectl's words for whether the shell may add names of files."""
 
 
-def print_completion(shell: Shell) -> None:
+def print_completion(shell: Shell, /) -> None:
     """Print a script that completes gpuloom's command lines; it is to be sourced by the shell.
 
     Parameters

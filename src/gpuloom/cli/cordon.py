@@ -39,7 +39,7 @@ class Place:
     uuid: str
 
 
-def cordon_card(card: str, *, cluster: ClusterFlags = _CLUSTER) -> None:
+def cordon_card(card: str, /, *, cluster: ClusterFlags = _CLUSTER) -> None:
     """Close a card to new pods; those that are on it stay.
 
     Parameters
@@ -51,7 +51,7 @@ def cordon_card(card: str, *, cluster: ClusterFlags = _CLUSTER) -> None:
     run_for_people(_set_cordon(card, cluster, is_closed=True))
 
 
-def uncordon_card(card: str, *, cluster: ClusterFlags = _CLUSTER) -> None:
+def uncordon_card(card: str, /, *, cluster: ClusterFlags = _CLUSTER) -> None:
     """Open a card to new pods again.
 
     Parameters
@@ -65,6 +65,7 @@ def uncordon_card(card: str, *, cluster: ClusterFlags = _CLUSTER) -> None:
 
 def drain_card(
     card: str,
+    /,
     *,
     yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative=())] = False,
     force: Annotated[bool, Parameter(negative=())] = False,

@@ -15,8 +15,10 @@ from real.chart.objects import (
 )
 
 from gpuloom.cli.commands import build_app
+from gpuloom.scheduler.roles import ROLE_LABEL
 from gpuloom.vendors.catalog import load_shipped
 from gpuloom.vendors.device_config import apply_device_config
+from gpuloom.web.place import SERVICE_LABEL, SERVICE_PORT
 from harness.helm import NAMESPACE, Helm
 
 pytestmark = pytest.mark.chart
@@ -87,8 +89,11 @@ def test_selectors_find_the_pods_of_their_own_component_alone(objects: list[Any]
         selector = one.get("spec", {}).get("selector")
         if not selector or one["kind"] == "ServiceMonitor":
             continue
-        wanted = selector.get("matchLabels", selector).items()
-        assert len([labels for labels in templates if wanted <= labels.items()]) == 1, one["metadata"]["name"]
+        # The replica in charge labels itself.
+        wanted = {
+            key: value for key, value in selector.get("matchLabels", selector).items() if key != ROLE_LABEL
+        }.items()
+        assert len([own for own in templates if wanted <= own.items()]) == 1, one["metadata"]["name"]
 
 
 def test_no_pod_of_gpuloom_goes_through_its_own_webhook(objects: list[Any]) -> None:
@@ -185,6 +190,13 @@ def test_the_webhook_is_told_its_authority_by_whoever_serves_the_certificate(hel
     assert 443 in [port["port"] for port in service["spec"]["ports"]]
 
 
+def test_the_command_line_finds_the_pages_of_the_replica_in_charge(helm: Helm) -> None:
+    service = find(helm.template(with_values({})), "Service", "-web")
+    assert service["metadata"]["labels"][SERVICE_LABEL] == "true"
+    assert service["spec"]["selector"][ROLE_LABEL] == "leader"
+    assert [port["name"] for port in service["spec"]["ports"]] == [SERVICE_PORT]
+
+
 def test_the_webhook_leaves_alone_what_it_is_told_to(helm: Helm) -> None:
     (webhook,) = find(helm.template(with_values(FROM_HAMI)), "MutatingWebhookConfiguration")["webhooks"]
     unless_ignored = {"key": "hami.io/webhook", "operator": "NotIn", "values": ["ignore"]}
@@ -239,7 +251,7 @@ def test_values_of_hami_keep_their_meaning(helm: Helm) -> None:
     assert template["spec"]["imagePullSecrets"] == [{"name": "key"}]
     assert {one["metadata"]["labels"]["team"] for one in objects} == {"ml"}
     ports = {port["name"]: port.get("nodePort") for port in find(objects, "Service", "-scheduler")["spec"]["ports"]}
-    assert ports == {"https": 31998, "metrics": 31993, "web": None}
+    assert ports == {"https": 31998, "metrics": 31993}
     assert find(objects, "ConfigMap", "-device-plugin")["data"]["config.json"].strip() == '{"nodeconfig": []}'
 
 

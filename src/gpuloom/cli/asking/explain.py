@@ -24,6 +24,7 @@ _REASON = re.compile(r"(?<=: )(Card|Node|Numa|Exclusive|Resource|Allocated)[A-Za
 
 def explain_pod(
     pod: str,
+    /,
     *,
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "",
     depth: DepthFlags = DEPTH,

@@ -13,7 +13,7 @@ from gpuloom.web.views.values import CardView, Holder
 _STATES = Literal["all", "unhealthy", "cordoned", "idle", "used"]
 
 
-def list_nodes(name: str = "", *, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT) -> None:
+def list_nodes(name: str = "", /, *, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT) -> None:
     """List nodes with what is given away of their cards, and why a node has none; of one node, every card.
 
     Parameters
@@ -40,6 +40,7 @@ def list_nodes(name: str = "", *, source: SourceFlags = SOURCE, form: OutputFlag
 
 def list_cards(
     uuid: str = "",
+    /,
     *,
     node: str = "",
     model: str = "",

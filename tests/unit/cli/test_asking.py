@@ -1,0 +1,64 @@
+import pytest
+
+from gpuloom.cli.asking.running import choose_pod
+from gpuloom.cli.asking.tables import draw_bar, format_age, format_share
+from gpuloom.cli.asking.usage import CardUse, read_metrics, sum_uses
+from gpuloom.cli.outcomes import CommandError
+from gpuloom.engine.explanation.values import Amount
+
+METRICS = """\
+# HELP hami_host_gpu_memory_used_bytes Memory in use
+# TYPE hami_host_gpu_memory_used_bytes gauge
+hami_host_gpu_memory_used_bytes{node="n",device_index="0",device_uuid="GPU-a",device_type="L4"} 1.073741824e+09
+hami_host_gpu_memory_used_bytes{node="n",device_index="1",device_uuid="GPU-b",device_type="L4"} 0
+# HELP hami_host_gpu_utilization_ratio How busy
+# TYPE hami_host_gpu_utilization_ratio gauge
+hami_host_gpu_utilization_ratio{node="n",device_index="0",device_uuid="GPU-a",device_type="L4"} 37
+"""
+
+
+def test_what_is_used_is_read_from_a_monitors_metrics() -> None:
+    assert read_metrics(METRICS) == {"GPU-a": CardUse(1024, 37), "GPU-b": CardUse(0, 0)}
+
+
+@pytest.mark.parametrize("text", ["", "not metrics {", "\x00"])
+def test_metrics_that_cannot_be_read_tell_nothing(text: str) -> None:
+    assert read_metrics(text) == {}
+
+
+def test_the_use_of_cards_is_summed_and_averaged() -> None:
+    assert sum_uses([CardUse(1000, 40), CardUse(500, 20)]) == CardUse(1500, 30)
+    assert sum_uses([]) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-1, "0s"), (45, "45s"), (119, "119s"), (120, "2m"), (7199, "119m"), (7200, "2h"), (2e5, "2d")],
+)
+def test_ages_are_written_as_kubectl_does(seconds: float, text: str) -> None:
+    assert format_age(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("used", "text"), [(0, ".........."), (1, "#........."), (999, "#########."), (1000, "#" * 10)]
+)
+def test_a_bar_shows_whatever_is_used_and_is_full_only_when_nothing_is_left(used: int, text: str) -> None:
+    assert draw_bar(Amount(used=used, total=1000)) == text
+
+
+def test_a_share_of_nothing_is_no_error() -> None:
+    assert format_share(Amount(used=0, total=0)) == "0/0 (0%)"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("p", ("mine", "p")), ("pod/p", ("mine", "p")), ("po/p", ("mine", "p")), ("other/p", ("other", "p"))],
+)
+def test_pods_are_named_as_with_kubectl(text: str, expected: tuple[str, str]) -> None:
+    assert choose_pod(text, "mine") == expected
+
+
+@pytest.mark.parametrize("text", ["", "a/b/c", "other/"])
+def test_what_names_no_pod_is_refused(text: str) -> None:
+    with pytest.raises(CommandError, match="is no pod"):
+        choose_pod(text, "mine")
