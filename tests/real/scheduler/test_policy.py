@@ -125,9 +125,12 @@ def test_the_label_that_keeps_the_webhook_away_leads_not_past_the_policy(people:
         people.alice.create(PODS, pod)
 
 
-def test_every_annotation_below_our_prefix_is_ours(people: People, name: str) -> None:
-    with is_denied(NOT_SET + "gpuloom.io/anything"):
-        people.alice.create(PODS, make_pod(name, annotations={"gpuloom.io/anything": "x"}))
+@pytest.mark.parametrize(
+    "key", ["gpuloom.io/anything", "hami.io/new-devices-allocated", "mthreads.com/gpu-index", "hami.io/bind-phase"]
+)
+def test_every_annotation_that_a_scheduler_writes_is_ours(people: People, name: str, key: str) -> None:
+    with is_denied(NOT_SET + key):
+        people.alice.create(PODS, make_pod(name, annotations={key: "x"}))
 
 
 def test_the_label_of_the_node_is_ours(people: People, name: str) -> None:
@@ -138,7 +141,8 @@ def test_the_label_of_the_node_is_ours(people: People, name: str) -> None:
 
 
 def test_a_user_creates_and_annotates_pods_as_ever(people: People, name: str) -> None:
-    people.alice.create(PODS, make_pod(name, annotations={"nvidia.com/use-gputype": "A40"}))
+    users = {"nvidia.com/use-gputype": "A40", "hami.io/gpu-scheduler-policy": "spread"}
+    people.alice.create(PODS, make_pod(name, annotations=users))
     changed = people.alice.merge(f"{PODS}/{name}", annotate("B", "example.com/own"))
     assert changed["metadata"]["annotations"]["example.com/own"] == "B"
 
