@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from gpuloom.node.nvml import Gpu
+from gpuloom.node.simulated import SimulatedMachine, parse_machine
 from harness.cluster import Cluster
 from harness.gpuloom import GPULOOM, PLACE_LIBRARY, Installation
 from harness.objects import BUSYBOX_IMAGE, PODS
@@ -63,6 +65,11 @@ class Site(Installation):
     def cards(self) -> Any:
         return self.node.directory / "cards.toml"
 
+    @property
+    def gpus(self) -> Sequence[Gpu]:
+        """The cards of the plugin, in the order of their indexes."""
+        return SimulatedMachine(self.node.name, parse_machine(self._machine.encode(), source="cards.toml")).gpus
+
     def allocatable(self) -> int:
         node = self.api.get(f"/api/v1/nodes/{self.node.name}")
         return int(node["status"]["allocatable"].get(RESOURCE, "0"))
@@ -96,16 +103,23 @@ def start(site: Site) -> Iterator[Callable[..., None]]:
     """Create pods whose containers ask for so many MiB of a card each; they are deleted after the test."""
     names = []
 
-    def start(name: str, memory_mib: Sequence[int], *, init_memory_mib: Sequence[int] = ()) -> None:
+    def start(
+        name: str,
+        memory_mib: Sequence[int],
+        *,
+        init_memory_mib: Sequence[int] = (),
+        command: str = SHOW_SHARE,
+        restart: str = "Never",
+    ) -> None:
         names.append(name)
         body = {
             "metadata": {"name": name},
             "spec": {
-                "containers": [_container(f"c{place}", size) for place, size in enumerate(memory_mib)],
+                "containers": [_container(f"c{place}", size, command=command) for place, size in enumerate(memory_mib)],
                 "initContainers": [
                     _container(f"i{place}", size, command="env") for place, size in enumerate(init_memory_mib)
                 ],
-                "restartPolicy": "Never",
+                "restartPolicy": restart,
                 "terminationGracePeriodSeconds": 0,
                 "automountServiceAccountToken": False,
             },
@@ -119,7 +133,7 @@ def start(site: Site) -> Iterator[Callable[..., None]]:
     site.api.wait_for(PODS, lambda found: not {pod["metadata"]["name"] for pod in found["items"]} & {*names})
 
 
-def _container(name: str, memory_mib: int, *, command: str = SHOW_SHARE) -> Mapping[str, Any]:
+def _container(name: str, memory_mib: int, *, command: str) -> Mapping[str, Any]:
     return {
         "name": name,
         "image": BUSYBOX_IMAGE,

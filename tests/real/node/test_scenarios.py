@@ -1,12 +1,16 @@
 """What happens to pods with shares of cards while their node lives: a real kubelet, real containers."""
 
 import asyncio
+import time
 
 import pytest
 
 from gpuloom.node.podresources import read_holders
 from gpuloom.node.settings import NodeSettings
+from gpuloom.wire.shares import decode_shares
 from harness.objects import PODS
+
+from .rightness import find_wrongs
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(240)]
 
@@ -95,11 +99,115 @@ def test_a_killed_plugin_leaves_running_pods_alone_and_serves_new_ones_when_it_i
     assert (restarts(site, "survivor"), memory_limit(site, "newcomer")) == ([0], 2000)
 
 
-def test_an_error_withdraws_a_card_until_it_recovers(site):
-    site.describe_cards('[[faults]]\nkind = "xid"\ncard = 0\n[[faults]]\nkind = "failing"\ncard = 0\n')
+CRASH_ONCE = "env; cd /usr/local/vgpu; test -e mark || { : > mark; exit 1; }; : > again; sleep 3600"
+
+
+def test_p_13_a_container_that_crashed_keeps_its_share_and_its_directory(site, start):
+    start("crasher", [1000], command=CRASH_ONCE, restart="Always")
+    site.api.wait_for(
+        f"{PODS}/crasher",
+        lambda pod: any(one["restartCount"] and one["ready"] for one in pod["status"].get("containerStatuses", ())),
+    )
+    uid = site.api.get(f"{PODS}/crasher")["metadata"]["uid"]
+    assert site.node.run(["ls", f"/usr/local/vgpu/containers/{uid}_c0"]).split() == ["again", "mark"]
+
+
+def sicken(site, card):
+    """Let the driver report a critical error of a card that then does not answer."""
+    faults = "".join(f'[[faults]]\nkind = "{kind}"\ncard = {card}\n' for kind in ("xid", "failing"))
+    site.describe_cards(faults)
     site.wait_for_devices(10)
+
+
+def test_an_error_withdraws_a_card_until_it_recovers(site):
+    sicken(site, 0)
     site.describe_cards()
     site.wait_for_devices(20)
+
+
+def test_pods_on_a_card_that_falls_sick_go_on_and_the_next_pod_gets_another_card(site, start):
+    start("on-the-card", [1000])
+    wait_until_running(site, "on-the-card")
+    (card,) = decode_shares(annotation(site, "on-the-card", "vgpu-devices-allocated"))[0]
+    sicken(site, [gpu.uuid for gpu in site.gpus].index(card.uuid))
+    start("elsewhere", [1000])
+    wait_until_running(site, "elsewhere")
+    (other,) = decode_shares(annotation(site, "elsewhere", "vgpu-devices-allocated"))[0]
+    site.describe_cards()
+    site.wait_for_devices(20)
+    assert (restarts(site, "on-the-card"), other.uuid != card.uuid) == ([0], True)
+
+
+class Steps:
+    """What happens to a node, one after another; the pods stay."""
+
+    def __init__(self, site, start):
+        self.site = site
+        self.start = start
+
+    def shares_in_init_and_regular_containers(self):
+        self.start("init", [1100], init_memory_mib=[1200])
+        wait_until_running(self.site, "init")
+
+    def two_containers_in_one_pod(self):
+        self.start("two", [1300, 1400])
+        wait_until_running(self.site, "two")
+
+    def two_pods_at_once(self):
+        self.start("at-once-1", [1500])
+        self.start("at-once-2", [1600])
+        wait_until_running(self.site, "at-once-1", "at-once-2")
+
+    def kubelet_restarted_while_pods_run(self):
+        self.site.restart_kubelet()
+        self.site.wait_for_devices(20)
+
+    def plugin_killed(self):
+        self.site.plugin.stop(grace_s=0)
+        self.site.wait_for_devices(0)
+
+    def plugin_started_again(self):
+        self.site.start_plugin()
+
+    def a_pod_after_all_that(self):
+        self.start("late", [1700])
+        wait_until_running(self.site, "late")
+
+    def card_marked_unhealthy_by_an_xid(self):
+        sicken(self.site, 0)
+
+    def card_recovered(self):
+        self.site.describe_cards()
+        self.site.wait_for_devices(20)
+
+
+def test_allocatable_annotations_and_environments_are_right_after_each_step(site, start):
+    steps = Steps(site, start)
+    wrongs = {}
+    for step in (
+        steps.shares_in_init_and_regular_containers,
+        steps.two_containers_in_one_pod,
+        steps.two_pods_at_once,
+        steps.kubelet_restarted_while_pods_run,
+        steps.plugin_killed,
+        steps.plugin_started_again,
+        steps.a_pod_after_all_that,
+        steps.card_marked_unhealthy_by_an_xid,
+        steps.card_recovered,
+    ):
+        step()
+        wrongs[step.__name__] = settle(site, is_plugin_up=step is not steps.plugin_killed)
+    assert not any(wrongs.values()), wrongs
+
+
+def settle(site, *, is_plugin_up, within_s=15.0):
+    """Give scheduler, plugin and kubelet a moment to be done with each other; what is wrong after it."""
+    end_s = time.monotonic() + within_s
+    while wrongs := find_wrongs(site, is_plugin_up=is_plugin_up):
+        if time.monotonic() > end_s:
+            return wrongs
+        time.sleep(0.2)
+    return []
 
 
 def test_a_hang_up_reads_the_cards_settings_again(site):

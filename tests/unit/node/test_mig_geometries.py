@@ -8,6 +8,7 @@ from gpuloom.node.mig.geometries import claim_positions, lay_out, lay_out_card
 from gpuloom.node.nvml import Gpu, PartProfile
 from gpuloom.wire.device_config import MigEntry, MigGeometries
 from gpuloom.wire.errors import WireError
+from gpuloom.wire.shares import decode_shares
 
 KNOWN = (
     PartProfile("1g.5gb", 4864, 14, 7, tuple(Placement(start, 1) for start in range(7))),
@@ -69,6 +70,25 @@ def claim(uuid):
 
 def test_a_position_is_an_instance_and_its_place():
     assert claim("GPU-a[1-1]") == [MigAllocation(3, 0, "GPU-a", "3g.20gb", Placement(4, 4))]
+
+
+@pytest.mark.parametrize(
+    ("order", "profiles"),
+    [
+        (("2g_10gb", "1g_5gb"), ["2g.10gb", "2g.10gb"]),
+        (("1g_5gb", "2g_10gb"), ["1g.5gb", "2g.10gb"]),
+    ],
+    ids=["HAMi up to 2.7", "HAMi 2.8 and 2.9"],
+)
+def test_example_two_instances_of_8000_mib_are_what_the_configurations_order_makes_them(order, profiles):
+    counts = {"1g_5gb": 1, "2g_10gb": 3}
+    layouts = {
+        "GPU-x": (lay_out(entries(**{"1g_5gb": 7}), KNOWN), lay_out(entries(**{n: counts[n] for n in order}), KNOWN))
+    }
+    ((first, second), *_) = decode_shares("GPU-x[1-0],NVIDIA,10240,0:GPU-x[1-1],NVIDIA,10240,0:;")
+    claims = claim_positions([first, second], 0, layouts)
+    assert [claim.profile for claim in claims] == profiles
+    assert not claims[0].placement.overlaps(claims[1].placement)
 
 
 @pytest.mark.parametrize("uuid", ["GPU-a", "GPU-a[1]", "GPU-a[1-2]", "GPU-a[2-0]", "GPU-b[1-1]"])
