@@ -1,43 +1,30 @@
 """Pods on instances that an administrator made: a kubelet and a plugin over real sockets."""
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
+from msgspec.structs import replace
 
 from gpuloom.kube.resources import PODS
 from gpuloom.local.kubelet import SimulatedKubelet
 from gpuloom.node.agent import NodeAgent
-from gpuloom.node.simulated import SimulatedMachine, parse_machine
+from gpuloom.node.simulated import MachineDescription, SimulatedMachine, load_machine
 from gpuloom.wire.keys import NODE_REGISTER
 from gpuloom.wire.register import decode_register
 
 from .conftest import LOCK, NODE, Site, hurry, wait_until
 
 SMALL, LARGE = "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"
-WHOLE = '[[cards]]\nmodel = "NVIDIA A100-SXM4-40GB"\nmemory_mib = 40960\n'
-PROFILES = """
-[[cards.mig_profiles]]
-name = "1g.5gb"
-memory_mib = 4864
-multiprocessors = 14
-size = 1
-starts = [0, 1, 2, 3, 4, 5, 6]
-[[cards.mig_profiles]]
-name = "3g.20gb"
-memory_mib = 20096
-multiprocessors = 42
-size = 4
-starts = [0, 4]
-"""
+WHOLE = load_machine("eight-a100-40gb").cards[0]
 
 
 def divided(*names):
-    return f"{WHOLE}instances = [{', '.join(repr(name) for name in names)}]\n{PROFILES}"
+    return replace(WHOLE, slots=(), instances=names)
 
 
 @pytest.fixture
 def describe():
-    return divided("1g.5gb", "1g.5gb")
+    return [divided("1g.5gb", "1g.5gb")]
 
 
 @pytest.fixture
@@ -47,12 +34,12 @@ def strategy():
 
 @pytest.fixture
 def machine(describe):
-    return SimulatedMachine(NODE, parse_machine(describe.encode(), source="m.toml"))
+    return SimulatedMachine(NODE, MachineDescription(cards=tuple(describe)))
 
 
 @pytest.fixture
 async def site(local_client, settings, machine, strategy):
-    changed = replace(settings, mig_strategy=strategy)
+    changed = dataclasses.replace(settings, mig_strategy=strategy)
     async with (
         SimulatedKubelet(NODE, local_client, changed.plugins_dir) as kubelet,
         NodeAgent(changed, local_client, machine, sleep=hurry) as agent,
@@ -113,7 +100,7 @@ class TestMixed:
 
     @pytest.fixture
     def describe(self):
-        return divided("3g.20gb", "1g.5gb") + WHOLE
+        return [divided("3g.20gb", "1g.5gb"), divided()]
 
     @pytest.fixture
     def strategy(self):
