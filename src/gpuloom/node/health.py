@@ -72,10 +72,14 @@ class HealthTarget:
 
 @dataclass(frozen=True, slots=True)
 class Sickness:
-    """Why a card is sick, and the time of the last sign of it, in seconds of any clock."""
+    """Why a card is sick, and the time of the last sign of it, in seconds of any clock.
+
+    ``is_of_driver`` says that only the driver as a whole failed: the card is well again as soon as that answers.
+    """
 
     reason: str
     since_s: float
+    is_of_driver: bool = False
 
 
 class HealthBook:
@@ -113,12 +117,31 @@ class HealthBook:
             _log.warning("card is unhealthy", uuid=uuid, reason=reason, recovery_s=self._settings.recovery_s)
         self._sick[uuid] = Sickness(reason, now_s)
 
-    def find_due(self, now_s: float) -> tuple[str, ...]:
-        """Find the cards that have been quiet for so long that they may be tried."""
+    def note_driver(self, targets: Iterable[HealthTarget], reason: str, now_s: float) -> None:
+        """Take down that nobody can say whether these are well; what is sick already stays so for its own reason."""
+        for uuid in (target.uuid for target in targets):
+            known = self._sick.get(uuid)
+            if known is None:
+                self.note(uuid, reason, now_s)
+                self._sick[uuid] = Sickness(reason, now_s, is_of_driver=True)
+            else:
+                self.postpone(uuid, known.reason, now_s)
+
+    def postpone(self, uuid: str, reason: str, now_s: float) -> None:
+        """Let a sick card that did not answer wait anew."""
+        if sickness := self._sick.get(uuid):
+            self._sick[uuid] = Sickness(reason, now_s, sickness.is_of_driver)
+
+    def find_due(self, now_s: float, *, is_driver_well: bool) -> tuple[str, ...]:
+        """Find the cards that may be tried: quiet for long enough, or sick with a driver that is well again."""
         limit_s = self._settings.recovery_s
         if not limit_s:
             return ()
-        return tuple(uuid for uuid, sickness in self._sick.items() if now_s - sickness.since_s >= limit_s)
+        return tuple(
+            uuid
+            for uuid, sickness in self._sick.items()
+            if now_s - sickness.since_s >= limit_s or (is_driver_well and sickness.is_of_driver)
+        )
 
     def recover(self, uuid: str) -> None:
         """Make a card well that answered when it was tried."""

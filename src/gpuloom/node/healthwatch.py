@@ -17,6 +17,7 @@ from gpuloom.node.nvml import Nvml
 
 PERIOD_S = 5.0
 _ERRORS_BEFORE_NEW_WATCH = 3
+_MISSES_BEFORE_SICK = 3
 _log = structlog.get_logger(__name__)
 
 
@@ -40,6 +41,7 @@ class HealthWatch:
         self._sleep = sleep
         self._now = now
         self._errors = 0
+        self._misses = 0
         self._must_open = True
 
     async def run(self) -> None:
@@ -72,13 +74,11 @@ class HealthWatch:
         """Without a driver that tells, no card can be called healthy."""
         self._errors += 1
         self._must_open = self._must_open or self._errors >= _ERRORS_BEFORE_NEW_WATCH
-        _log.warning("the driver does not report errors, all cards are unhealthy", error=str(error), retry_s=PERIOD_S)
-        for target in self._inventory.targets:
-            self._book.note(target.uuid, str(error), self._now())
+        _log.warning("the driver does not answer, all cards are unhealthy", error=str(error), retry_s=PERIOD_S)
+        self._book.note_driver(self._inventory.targets, str(error), self._now())
 
     async def _recover(self) -> None:
-        due = self._book.find_due(self._now())
-        if not due:
+        if not self._find_due():
             return
         try:
             # Whether its errors are reported belongs to what a card must prove.
@@ -86,20 +86,27 @@ class HealthWatch:
                 self._book.note_coverage(await self._nvml.watch_events(), self._now())
         except CardReadError as error:
             self._take_error(error)
-        for uuid in self._book.find_due(self._now()):
+        for uuid in self._find_due():
             await self._try_card(uuid)
+
+    def _find_due(self) -> tuple[str, ...]:
+        return self._book.find_due(self._now(), is_driver_well=not self._errors)
 
     async def _try_card(self, uuid: str) -> None:
         try:
             await self._nvml.probe(uuid)
         except CardReadError as error:
-            self._book.note(uuid, str(error), self._now())
+            self._book.postpone(uuid, str(error), self._now())
         else:
             self._book.recover(uuid)
 
     async def _refresh(self) -> None:
         try:
             await self._inventory.refresh()
+            self._misses = 0
         except CardReadError as error:
-            self._take_error(error)
+            self._misses += 1
+            # Reading fails for a moment while a driver is busy; what is known of the cards holds until it goes on.
+            if self._misses >= _MISSES_BEFORE_SICK:
+                self._take_error(error)
             await self._inventory.apply_health()

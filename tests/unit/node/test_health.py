@@ -99,27 +99,47 @@ def test_a_card_too_old_to_be_watched_is_well_and_named():
 def test_a_sick_card_is_tried_after_its_time():
     book = HealthBook(HealthSettings(recovery_s=300))
     book.note("GPU-a", "Xid 79", 0)
-    assert (book.find_due(299), book.find_due(300)) == ((), ("GPU-a",))
+    assert (book.find_due(299, is_driver_well=True), book.find_due(300, is_driver_well=True)) == ((), ("GPU-a",))
 
 
 def test_a_new_error_begins_the_time_anew():
     book = HealthBook(HealthSettings(recovery_s=300))
     book.note("GPU-a", "Xid 79", 0)
     book.note_event(XidEvent("GPU-a", 79), TARGETS, 200)
-    assert book.find_due(400) == ()
+    assert book.find_due(400, is_driver_well=True) == ()
 
 
 def test_an_error_that_does_not_count_does_not_begin_it_anew():
     book = HealthBook(HealthSettings(recovery_s=300))
     book.note("GPU-a", "Xid 79", 0)
     book.note_event(XidEvent("GPU-a", 13), TARGETS, 200)
-    assert book.find_due(400) == ("GPU-a",)
+    assert book.find_due(400, is_driver_well=True) == ("GPU-a",)
 
 
 def test_without_recovery_a_card_is_never_tried():
     book = HealthBook(HealthSettings(recovery_s=0))
     book.note("GPU-a", "Xid 79", 0)
-    assert book.find_due(1e9) == ()
+    assert book.find_due(1e9, is_driver_well=True) == ()
+
+
+def test_a_card_that_is_sick_with_its_driver_is_tried_when_that_is_well():
+    book = HealthBook(HealthSettings())
+    book.note_driver(TARGETS[:1], "the driver fails", 0)
+    assert (book.find_due(1, is_driver_well=False), book.find_due(1, is_driver_well=True)) == ((), ("GPU-a",))
+
+
+def test_a_card_that_was_sick_before_its_driver_is_not_tried_sooner():
+    book = HealthBook(HealthSettings())
+    book.note("GPU-a", "Xid 79", 0)
+    book.note_driver(TARGETS[:1], "the driver fails", 100)
+    assert (book.find_due(399, is_driver_well=True), book.sick["GPU-a"].reason) == ((), "Xid 79")
+
+
+def test_a_card_that_does_not_answer_when_it_is_tried_waits_anew():
+    book = HealthBook(HealthSettings())
+    book.note("GPU-a", "Xid 79", 0)
+    book.postpone("GPU-a", "no answer", 300)
+    assert (book.find_due(599, is_driver_well=True), book.find_due(600, is_driver_well=True)) == ((), ("GPU-a",))
 
 
 def test_a_card_that_recovered_is_well():

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from gpuloom.node.errors import CardReadError
 from gpuloom.node.health import HealthBook, HealthSettings, parse_health
 from gpuloom.node.healthwatch import HealthWatch
 from gpuloom.node.inventory import CardInventory
@@ -131,8 +132,37 @@ async def test_cards_recover_with_their_driver(ward):
         ward.set_faults([Fault(kind="failing")])
         await ward.wait_for_health(False, False)
         ward.set_faults([])
-        ward.now_s = 300
         await ward.wait_for_health(True, True)
+
+
+class DeafDriver:
+    """Reports errors and fails so many times to list its cards."""
+
+    def __init__(self, machine, failures):
+        self._machine = machine
+        self.failures = failures
+
+    def __getattr__(self, name):
+        return getattr(self._machine, name)
+
+    async def read_gpus(self):
+        if self.failures > 0:
+            self.failures -= 1
+            raise CardReadError("the driver is busy")
+        return await self._machine.read_gpus()
+
+
+@pytest.mark.parametrize(("failures", "is_healthy"), [(1, True), (2, True), (3, False)])
+async def test_a_driver_that_fails_to_list_its_cards_for_a_moment_takes_none_away(settings, failures, is_healthy):
+    driver = DeafDriver(SimulatedMachine("n1", load_machine("two-t4"), tick_s=0), 0)
+    book = HealthBook(settings.health)
+    inventory = CardInventory(driver, settings, book)
+    watch = HealthWatch(driver, inventory, book, settings.health, sleep=asyncio.sleep, now=lambda: 0.0)
+    await watch.look()
+    driver.failures = failures
+    for _ in range(failures):
+        await watch.look()
+    assert [card.healthy for card in inventory.cards] == [is_healthy] * 2
 
 
 async def test_errors_are_not_watched_where_none_counts(make_ward):
