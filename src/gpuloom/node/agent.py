@@ -120,7 +120,8 @@ class NodeAgent:
                 _log.info("starting again", node=self._settings.node_name)
 
     def _give_up_without_driver(self, error: Exception) -> None:
-        if isinstance(error, DriverMissingError) and self._settings.fail_on_init_error:
+        """End where there never was a driver; one that went away is waited for."""
+        if isinstance(error, DriverMissingError) and self._settings.fail_on_init_error and not self._inventory.is_read:
             raise error
 
     async def _serve_kubelet(self, kubelet: SocketIdentity | None) -> str:

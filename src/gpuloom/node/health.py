@@ -1,5 +1,6 @@
 """Which cards are sick, why, and when one may be tried again (device plugin 7). Time comes in as an argument."""
 
+import math
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ class HealthSettings:
     """What counts as a sick card.
 
     An Xid does not count when ``ignored`` or ``ignores_all`` says so; ``counted`` and ``counts_all`` win over these.
-    After ``recovery_s`` without a new error a card is tried again, 0 is never.
+    After ``recovery_s`` without a new error a card is tried again, 0 is never; one that is sick only because its driver
+    failed is tried in any case.
     """
 
     ignored: AbstractSet[int] = APPLICATION_XIDS
@@ -134,9 +136,7 @@ class HealthBook:
 
     def find_due(self, now_s: float, *, is_driver_well: bool) -> tuple[str, ...]:
         """Find the cards that may be tried: quiet for long enough, or sick with a driver that is well again."""
-        limit_s = self._settings.recovery_s
-        if not limit_s:
-            return ()
+        limit_s = self._settings.recovery_s or math.inf
         return tuple(
             uuid
             for uuid, sickness in self._sick.items()

@@ -167,6 +167,17 @@ async def test_a_missing_driver_is_waited_for_where_that_is_wanted(settings, loc
         await has_devices(kubelet, 20)
 
 
+async def test_a_driver_that_went_away_is_waited_for(settings, local_client, absent, kubelet):
+    absent.is_loaded = True
+    async with kubelet, NodeAgent(settings, local_client, absent, sleep=hurry):
+        await has_devices(kubelet, 20)
+        absent.is_loaded = False
+        await kubelet.restart()
+        await has_devices(kubelet, 0)
+        absent.is_loaded = True
+        await has_devices(kubelet, 20)
+
+
 async def lose_socket(kubelet, settings):
     """Remove the plugin's socket as a stranger would, and return when the kubelet has noticed."""
     await has_devices(kubelet, 20)

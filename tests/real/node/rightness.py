@@ -21,20 +21,16 @@ def find_wrongs(site: Site, *, is_plugin_up: bool = True) -> list[str]:
     node = site.api.get(f"/api/v1/nodes/{site.node.name}")
     annotations = node["metadata"]["annotations"]
     cards = {card.id: card for card in decode_register(annotations[keys.NODE_REGISTER])}
-    healthy = sum(card.count for card in cards.values() if card.healthy) if is_plugin_up else 0
-    wrongs = [*_compare_devices(node["status"], sum(card.count for card in cards.values()), healthy)]
+    healthy = [card.count for card in cards.values() if card.healthy] if is_plugin_up else []
+    allocatable = int(node["status"]["allocatable"].get(RESOURCE, "0"))
+    wrongs = []
+    if allocatable != sum(healthy):
+        wrongs.append(f"{allocatable} devices are allocatable, the registered cards make {sum(healthy)}")
     if keys.NODE_LOCK in annotations:
         wrongs.append(f"the node is locked: {annotations[keys.NODE_LOCK]}")
     for pod in site.api.get(PODS)["items"]:
         wrongs.extend(f"pod {pod['metadata']['name']}: {wrong}" for wrong in _find_wrongs_of_pod(site, pod, cards))
     return wrongs
-
-
-def _compare_devices(status: Mapping[str, Any], registered: int, healthy: int) -> Iterator[str]:
-    for place, expected in (("capacity", registered), ("allocatable", healthy)):
-        found = int(status[place].get(RESOURCE, "0"))
-        if found != expected:
-            yield f"{place} is {found}, but should be {expected}"
 
 
 def _find_wrongs_of_pod(site: Site, pod: Mapping[str, Any], cards: Mapping[str, Card]) -> Iterator[str]:

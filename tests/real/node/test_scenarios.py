@@ -140,24 +140,24 @@ def test_pods_on_a_card_that_falls_sick_go_on_and_the_next_pod_gets_another_card
 
 
 class Steps:
-    """What happens to a node, one after another; the pods stay."""
+    """What happens to a node, one after another; the pods stay. No other test's pods have these names."""
 
     def __init__(self, site, start):
         self.site = site
         self.start = start
 
     def shares_in_init_and_regular_containers(self):
-        self.start("init", [1100], init_memory_mib=[1200])
-        wait_until_running(self.site, "init")
+        self.start("step-init", [1100], init_memory_mib=[1200])
+        wait_until_running(self.site, "step-init")
 
     def two_containers_in_one_pod(self):
-        self.start("two", [1300, 1400])
-        wait_until_running(self.site, "two")
+        self.start("step-two", [1300, 1400])
+        wait_until_running(self.site, "step-two")
 
     def two_pods_at_once(self):
-        self.start("at-once-1", [1500])
-        self.start("at-once-2", [1600])
-        wait_until_running(self.site, "at-once-1", "at-once-2")
+        self.start("step-at-once-1", [1500])
+        self.start("step-at-once-2", [1600])
+        wait_until_running(self.site, "step-at-once-1", "step-at-once-2")
 
     def kubelet_restarted_while_pods_run(self):
         self.site.restart_kubelet()
@@ -171,8 +171,8 @@ class Steps:
         self.site.start_plugin()
 
     def a_pod_after_all_that(self):
-        self.start("late", [1700])
-        wait_until_running(self.site, "late")
+        self.start("step-late", [1700])
+        wait_until_running(self.site, "step-late")
 
     def card_marked_unhealthy_by_an_xid(self):
         sicken(self.site, 0)
@@ -197,7 +197,7 @@ def test_allocatable_annotations_and_environments_are_right_after_each_step(site
         steps.card_recovered,
     ):
         step()
-        wrongs[step.__name__] = settle(site, is_plugin_up=step is not steps.plugin_killed)
+        wrongs[step.__name__] = settle(site, is_plugin_up=step != steps.plugin_killed)
     assert not any(wrongs.values()), wrongs
 
 

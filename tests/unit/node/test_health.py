@@ -122,8 +122,9 @@ def test_without_recovery_a_card_is_never_tried():
     assert book.find_due(1e9, is_driver_well=True) == ()
 
 
-def test_a_card_that_is_sick_with_its_driver_is_tried_when_that_is_well():
-    book = HealthBook(HealthSettings())
+@pytest.mark.parametrize("recovery_s", [300, 0])
+def test_a_card_that_is_sick_with_its_driver_is_tried_when_that_is_well(recovery_s):
+    book = HealthBook(HealthSettings(recovery_s=recovery_s))
     book.note_driver(TARGETS[:1], "the driver fails", 0)
     assert (book.find_due(1, is_driver_well=False), book.find_due(1, is_driver_well=True)) == ((), ("GPU-a",))
 
