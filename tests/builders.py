@@ -97,6 +97,9 @@ class Engine:
         nodes = names or tuple(self.decider.cluster.table.positions)
         return self.decider.decide(demand, self.decider.look_up(nodes), explain=explain)
 
+    def has_room(self, asked: Pod) -> bool:
+        return self.decider.has_room(read_demand(asked, NVIDIA, self.options))
+
     def place(self, asked: Pod, *names: str) -> Decision:
         """Decide and reserve."""
         decision = self.decide(asked, *names)

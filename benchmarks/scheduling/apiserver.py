@@ -12,7 +12,7 @@ import uvloop
 from aiohttp import web
 
 from benchmarks.bulkserver import VERSION, BulkServer, serve
-from benchmarks.scheduling.generator import Scale, make_cluster
+from benchmarks.scheduling.generator import Scale, make_cluster, make_pod
 
 BEAT_S = 0.01
 
@@ -33,6 +33,16 @@ class GeneratedServer(BulkServer):
     def pod(self, number: int) -> str:
         """Write one pod."""
         return self._texts[number]
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Answer any request; the pods that calls are about exist, waiting."""
+        path = request.path.split("/")
+        if request.method == "GET" and path[-2:-1] == ["pods"]:
+            namespace, number = path[-3], int(path[-1].rpartition("-")[2])
+            pod = make_pod(number, memory_mib=1, cores=1)
+            pod["metadata"] |= {"namespace": namespace, "resourceVersion": VERSION}
+            return web.Response(body=msgspec.json.encode(pod), content_type="application/json")
+        return await super().answer(request)
 
     async def watch(self, plural: str, stream: web.StreamResponse) -> None:
         """Tell of changes at the given rate."""

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 import trustme
 
-from benchmarks.figures import memory_mib, print_case, summarize
+from benchmarks.figures import cpu_seconds, memory_mib, print_case, summarize
 from benchmarks.scheduling.generator import CARDS_PER_NODE, ClusterObjects, Json, Scale, make_cluster, make_pod
 from benchmarks.scheduling.subjects import Oracle
 from gpuloom.wire.objects import Pod
@@ -45,20 +45,25 @@ def run_calls(sizes: tuple[int, ...], *, with_oracle: bool) -> None:
         oracle_ms = _time_oracle(objects) if with_oracle else None
         for events_per_s in (0, 500):
             with _run_scheduler(nodes, events_per_s) as (connection, process):
-                _run_cases(connection, objects.node_names, events_per_s, oracle_ms)
+                _run_cases(connection, process.pid, objects.node_names, events_per_s, oracle_ms)
                 resident = memory_mib(process.pid)
                 print_case("memory of the process", nodes=nodes, pods=len(objects.pods), rss_mib=resident)
 
 
-def _run_cases(connection: "Connection", names: list[str], events_per_s: int, oracle_ms: float | None) -> None:
+def _run_cases(
+    connection: "Connection", pid: int, names: list[str], events_per_s: int, oracle_ms: float | None
+) -> None:
     size = {"nodes": len(names), "events_per_s": events_per_s}
     plain = lambda number: make_pod(number, memory_mib=1000, cores=5)  # noqa: E731 - one line a case reads best
     too_large = lambda number: make_pod(number, memory_mib=TOO_MUCH_MIB, cores=5)  # noqa: E731
     cases = [("fits, all names", plain, names), ("nothing fits, all names", too_large, names)]
     if len(names) > SAMPLE:
         cases.insert(1, ("fits, 500 names", plain, names[:SAMPLE]))
-    for case, maker, sent in cases:
-        figures = summarize(connection.time_calls(maker, sent, CALLS, distinct=PODS))
+    for number, (case, maker, sent) in enumerate(cases, 1):
+        before_s = cpu_seconds(pid)
+        figures = summarize(connection.time_calls(maker, sent, CALLS, distinct=PODS, first=number * 10**7))
+        # Of the whole process: events, watches and what comes after the reply included.
+        figures["process_cpu_ms"] = (cpu_seconds(pid) - before_s) / CALLS * 1e3
         ratio = {"oracle_p50_ms": oracle_ms, "ratio": round(oracle_ms / figures["p50_ms"])} if oracle_ms else {}
         print_case(f"/filter, {case}", **size, **figures, **(ratio if sent is names else {}))
     shapes = count(1000)
@@ -95,16 +100,20 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def time_calls(self, maker: PodMaker, names: list[str], calls: int, *, distinct: int) -> list[float]:
+    def time_calls(
+        self, maker: PodMaker, names: list[str], calls: int, *, distinct: int, first: int = 0
+    ) -> list[float]:
         """Filter pods one after another; the times of all calls after some to warm up."""
         times_s = []
         warm = min(calls // 10, distinct)
         for call in range(-warm, calls):
-            request = self._write({"Pod": maker(10**7 + call % distinct), "Nodes": None, "NodeNames": names})
+            request = self._write({"Pod": maker(10**7 + first + call % distinct), "Nodes": None, "NodeNames": names})
             began_s = time.perf_counter()
-            self._ask(request)
+            reply = self._ask(request)
             if call >= 0:
                 times_s.append(time.perf_counter() - began_s)
+            if error := msgspec.json.decode(reply)["Error"]:
+                raise RuntimeError(f"the scheduler refused to decide: {error}")
         return times_s
 
     def _write(self, args: Json) -> bytes:

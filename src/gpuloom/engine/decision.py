@@ -23,7 +23,7 @@ from gpuloom.engine.policies import SPREAD
 from gpuloom.engine.ranking import UNFIT, Ranking
 from gpuloom.engine.rules import RuleOrder
 from gpuloom.engine.scores import Scores
-from gpuloom.engine.table import CardTable, Snapshot
+from gpuloom.engine.table import NOBODY, CardTable, Snapshot
 from gpuloom.engine.trials import Trials, kind_of
 from gpuloom.engine.verdicts import Shape, VerdictMemory, Verdicts
 from gpuloom.model.cards import UNDIVIDED, Flags, Ints
@@ -110,6 +110,13 @@ class Decider:
         decision = query.search(names) if names.is_searchable else None
         return query.answer(self.look_up(names.all()), explain=False) if decision is None else decision
 
+    def has_room(self, demand: Demand) -> bool:
+        """Tell whether any node would do, without saying which or why the others would not.
+
+        Raises ValueError when the demand asks for no card.
+        """
+        return _Query(self, self.cluster.table, self.memory, demand, self.headroom(demand)).has_room()
+
     def _fresh_memory(self) -> VerdictMemory:
         make = HookedVerdicts if self.family.is_hooked else Verdicts
         return VerdictMemory(self.family, self.options.device_score_slots, make)
@@ -140,6 +147,7 @@ class _Query:
     memory: VerdictMemory
     demand: Demand
     headroom: Headroom
+    trials: Trials | None = None
 
     def answer(self, candidates: Candidates, *, explain: bool) -> Decision:
         request = self._placed_first()
@@ -154,6 +162,17 @@ class _Query:
         if refused is not None and (decision.node is None or explain):
             self._explain(decision, candidates, verdicts, refused)
         return decision
+
+    def has_room(self) -> bool:
+        request = self._placed_first()
+        is_tight = self._is_tight(request)
+        verdicts = self._recall(request, is_tight=is_tight)
+        if self._is_plain(request, is_tight=is_tight):
+            return bool((verdicts.ranks[NOBODY + 1 :] != UNFIT).any())
+        count = len(self.table.names)
+        known = np.flatnonzero(self.table.ends[:count] > self.table.starts[:count])
+        refused = self._refused_by_column(known, request, verdicts, is_tight=is_tight)
+        return self._choose_walking(Candidates(known, (), known), refused).node is not None
 
     def search(self, names: NodeNames) -> Decision | None:
         """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
@@ -224,7 +243,8 @@ class _Query:
         scores = self.table.node_scores[candidates.known]
         ranks = np.where(refused, UNFIT, -scores if self._is_spread else scores)
         decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), {})
-        trials = self._recall_trials()
+        trials = self.trials = self._recall_trials()
+        decision.fitting.strike_all(trials.refusing)
         while (best := decision.fitting.best()) is not None:
             answer: Placement | Refusal | None = trials.answers.get(best)
             if answer is None:
@@ -241,8 +261,12 @@ class _Query:
         """Tell of every candidate that does not fit why."""
         for _ in decision.complete():
             pass
+        known = self.table.names
+        if self.trials is not None:
+            answers = ((position, self.trials.answers.get(position)) for position in candidates.known.tolist())
+            decision.refusals.update({known[position]: answer for position, answer in answers if answer is not None})
         positions = candidates.known[refused]
-        names = map(self.table.names.__getitem__, positions.tolist())
+        names = map(known.__getitem__, positions.tolist())
         decision.refusals.update(zip(names, verdicts.refuse(self.table, positions), strict=True))
         decision.refusals.update(dict.fromkeys(candidates.unknown, refuse_node(Reason.NODE_UNREGISTERED)))
 

@@ -120,6 +120,7 @@ class Ledger:
     _entries: dict[str, dict[str, list[_Entry]]] = field(default_factory=dict)
     _on_node: dict[str, list[str]] = field(default_factory=dict)
     _in_namespace: dict[tuple[str, str], Usage] = field(default_factory=dict)
+    _assumed: dict[str, None] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def __len__(self) -> int:
@@ -131,6 +132,10 @@ class Ledger:
     def find(self, uid: str) -> Reservation | None:
         """Return the reservation of a pod."""
         return self._reservations.get(uid)
+
+    def assumed(self) -> list[Reservation]:
+        """Return the reservations that are not confirmed yet, of which there are few."""
+        return [self._reservations[uid] for uid in self._assumed]
 
     def is_current(self, reservation: Reservation) -> bool:
         """Tell whether nothing has superseded or ended this reservation."""
@@ -165,6 +170,7 @@ class Ledger:
         """Note that the pod is bound where it was reserved."""
         if reservation := self._reservations.get(uid):
             self._reservations[uid] = replace(reservation, standing=Standing.CONFIRMED)
+            self._assumed.pop(uid, None)
 
     def end_init(self, uid: str) -> set[CardKey]:
         """Give back what only the init containers held."""
@@ -179,6 +185,7 @@ class Ledger:
         reservation = self._reservations.pop(uid, None)
         if reservation is None:
             return set()
+        self._assumed.pop(uid, None)
         by_vendor = reservation.usage_by_vendor()
         touched = set(sum_by_card(reservation, by_vendor))
         for key in touched:
@@ -199,6 +206,8 @@ class Ledger:
     def _enter(self, reservation: Reservation) -> Iterable[CardKey]:
         uid, node = reservation.uid, reservation.node
         self._reservations[uid] = reservation
+        if reservation.standing is Standing.ASSUMED:
+            self._assumed[uid] = None
         self._on_node.setdefault(node, []).append(uid)
         by_vendor = reservation.usage_by_vendor()
         by_card = sum_by_card(reservation, by_vendor)

@@ -1,6 +1,6 @@
 """Fitting nodes by score (scheduler 5.5)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -43,6 +43,11 @@ class Ranking:
     def strike(self, position: int) -> None:
         """Take a node out: it does not fit after all."""
         self._ranks[self._positions == position] = UNFIT
+
+    def strike_all(self, positions: Collection[int]) -> None:
+        """Take nodes out."""
+        if positions:
+            self._ranks[np.isin(self._positions, np.fromiter(positions, np.int64, len(positions)))] = UNFIT
 
     def worst_first(self, most: int | None = None) -> list[tuple[str, float]]:
         """Return names and scores, best last; at most so many, the worst."""

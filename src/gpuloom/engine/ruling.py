@@ -120,6 +120,13 @@ class Judge:
         self._know_other_vendors(decision, decision.refusals)
         return self._rule(decision, demands, {})
 
+    def has_room(self, demands: Demands) -> bool:
+        """Tell whether any node would do, without saying which or why the others would not."""
+        if len(demands) != 1:
+            return bool(demands) and self.decide(demands, tuple(self.fleet.nodes)).node is not None
+        ((word, demand),) = demands.items()
+        return self.deciders[word].has_room(demand)
+
     def _know_other_vendors(self, decision: Decision, names: Iterable[str]) -> None:
         """Tell nodes that have cards of other vendors only from those that have none: they are known."""
         if not decision.refusals or not self.fleet.is_mixed:

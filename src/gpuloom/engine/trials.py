@@ -38,6 +38,11 @@ class Trials:
     answers: dict[int, Refusal | None] = field(default_factory=dict)
     _mark: int = -1
 
+    @property
+    def refusing(self) -> list[int]:
+        """Positions of the nodes that do not take such a pod."""
+        return [position for position, answer in self.answers.items() if answer is not None]
+
     def refresh(self, table: CardTable) -> None:
         """Forget the answers of nodes that changed."""
         changed = table.journal.since(self._mark) if self._mark >= 0 else None

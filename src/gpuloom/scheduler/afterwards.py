@@ -1,12 +1,11 @@
 """Work that a reply does not wait for, such as the fate of nodes that were not needed: done after it, in pages."""
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Iterator
 
-PAGE_S = 0.002
-"""So long calls may have to wait for such work."""
+from gpuloom.scheduler.pages import Page
+
 MOST_WAITING = 256
 """Every piece of work may hold a snapshot of the cards."""
 
@@ -30,20 +29,16 @@ class Afterwards:
         """Work until cancelled."""
         while True:
             await self._arrived.wait()
-            self._work_a_page()
-            if not self._waiting:
-                self._arrived.clear()
+            # The call that this work comes from is answered first.
             await asyncio.sleep(0)
-
-    def _work_a_page(self) -> None:
-        until_s = time.perf_counter() + PAGE_S
-        while self._waiting:
-            try:
-                next(self._waiting[0])
-            except StopIteration:
-                self._waiting.popleft()
-            if time.perf_counter() >= until_s:
-                break
+            page = Page()
+            while self._waiting:
+                try:
+                    next(self._waiting[0])
+                except StopIteration:
+                    self._waiting.popleft()
+                await page.turn()
+            self._arrived.clear()
 
 
 class AtOnce(Afterwards):

@@ -3,8 +3,7 @@
 A node's own watch event updates that node at once; a pass over all nodes every few seconds catches what was missed.
 """
 
-import asyncio
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import replace
 
 import structlog
@@ -14,6 +13,7 @@ from gpuloom.scheduler.absence import tell_absence, tell_no_vendor
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.handshakes import Handshakes
 from gpuloom.scheduler.health import Deed, Memory, Sight, judge_health
+from gpuloom.scheduler.pages import Page
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.vendors.hooks import read_cards
 from gpuloom.vendors.profile import Profile
@@ -24,8 +24,6 @@ from gpuloom.wire.objects import Node
 from gpuloom.wire.quantity import decode_strict_integer
 from gpuloom.wire.register import NoCardsError
 from gpuloom.wire.words import decode_list
-
-_PAGE_NODES = 100
 
 _log = structlog.get_logger(__name__)
 
@@ -64,6 +62,8 @@ class NodeBook:
         self._selector = state.settings.node_labels
         self._memories: dict[str, dict[str, Memory]] = {}
         self._said: dict[tuple[str, str], tuple[Hashable, ...]] = {}
+        # By name the node as it was looked at, and the vendors that it names: passes meet the same nodes again.
+        self._named: dict[str, tuple[Node, frozenset[str]]] = {}
         self._is_listing = False
         catalog = state.settings.catalog
         self._node_keys = catalog.node_keys | {NODE_CORDON}
@@ -72,11 +72,11 @@ class NodeBook:
 
     async def run_pass(self) -> None:
         """Look at all nodes again, a page at a time so that calls are answered in between."""
-        for position, name in enumerate(list(self._state.nodes), 1):
+        page = Page()
+        for name in list(self._state.nodes):
             if node := self._state.nodes.get(name):
                 self._look(node)
-            if position % _PAGE_NODES == 0:
-                await asyncio.sleep(0)
+            await page.turn()
 
     def replace(self, nodes: dict[str, Node]) -> None:
         """Take a complete list: nodes that are not in it are gone."""
@@ -134,11 +134,9 @@ class NodeBook:
             return
         memories = self._memories.setdefault(node.name, {})
         deeds: dict[str, Deed] = {}
-        for profile in self._state.settings.catalog:
+        for profile in self._concerning(node, memories):
             word, rules = profile.word, profile.health
             is_registered = self._state.cluster.registered(node.name, word) is not None
-            if not (is_registered or word in memories or self._may_concern(node, profile)):
-                continue
             finding = judge_health(
                 self._see(node, profile, is_used=is_registered),
                 memories.get(word, Memory()),
@@ -154,6 +152,15 @@ class NodeBook:
             else:
                 self._remove(node.name, word)
         self._handshakes.note(node.name, deeds)
+
+    def _concerning(self, node: Node, memories: Collection[str]) -> list[Profile]:
+        """Return the vendors of which a node has cards, had some, or may have some."""
+        known = self._named.get(node.name)
+        if known is None or known[0] is not node:
+            named = frozenset(one.word for one in self._state.settings.catalog if self._may_concern(node, one))
+            known = self._named[node.name] = node, named
+        words = known[1].union(memories, self._state.cluster.words_of(node.name))
+        return [self._state.settings.catalog[word] for word in sorted(words)]
 
     def _may_concern(self, node: Node, profile: Profile) -> bool:
         """Whether a node can have cards of a vendor at all, or is asked about it all the same."""
@@ -179,6 +186,7 @@ class NodeBook:
 
     def _forget(self, name: str) -> None:
         self._memories.pop(name, None)
+        self._named.pop(name, None)
         for profile in self._state.settings.catalog:
             self._remove(name, profile.word)
 

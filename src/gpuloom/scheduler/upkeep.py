@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.ledger import Reservation
 from gpuloom.kube import PODS, ApiError, KubeClient, NotFoundError
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.listening import Listener
@@ -49,8 +49,8 @@ class Upkeep:
         self._forget_old(now)
         if not self.state.is_in_charge:
             return
-        for reservation in list(self.state.cluster.ledger):
-            if reservation.standing is Standing.ASSUMED and reservation.uid not in self.state.binding:
+        for reservation in self.state.cluster.ledger.assumed():
+            if reservation.uid not in self.state.binding:
                 await self._check(reservation, now - reservation.since)
         await self.locks.sweep()
 

@@ -5,7 +5,6 @@ same event was refused again, and then nothing follows for minutes. A change of 
 queue, so one annotation is patched.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import structlog
@@ -13,6 +12,7 @@ import structlog
 from gpuloom.engine.policies import PolicyError
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, KubeClient
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.pages import Page
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.keys import WOKEN
 from gpuloom.wire.objects import Pod
@@ -39,24 +39,25 @@ class Waker:
             self.state.room.clear()
             if self.state.obstacle:
                 continue
-            for pod in self._that_fit():
-                await self._wake(pod)
-                await self.clocks.sleep(PAUSE_S)
+            await self._wake_those_that_fit()
 
-    def _that_fit(self) -> Iterator[Pod]:
+    async def _wake_those_that_fit(self) -> None:
+        page = Page()
         for uid in list(self.state.refused):
             # Asked at the last moment: between two wake-ups others take the room, and pods go away.
             refused = self.state.refused.get(uid)
             if refused is not None and self._fits(refused.pod):
                 del self.state.refused[uid]
-                yield refused.pod
+                await self._wake(refused.pod)
+                await self.clocks.sleep(PAUSE_S)
+            await page.turn()
 
     def _fits(self, pod: Pod) -> bool:
         try:
             demands = self.state.read_demands(pod)
         except PolicyError:
             return False
-        return bool(demands) and self.state.judge.decide(demands, tuple(self.state.nodes)).node is not None
+        return self.state.judge.has_room(demands)
 
     async def _wake(self, pod: Pod) -> None:
         # The UID keeps the annotation from another pod of the same name.

@@ -47,7 +47,9 @@ def test_remembered_answers_are_those_of_a_fresh_look(changes) -> None:
         asked = pod(name="asked", gpu=1, gpumem=20, gpucores=1)
         names = tuple(f"n{number}" for number in range(4))
         remembered = engine.decide(asked, *names, explain=True)
+        has_room = engine.has_room(asked)
         engine.decider.memory.forget_all()
         fresh = engine.decide(asked, *names, explain=True)
         assert (remembered.node, remembered.shares) == (fresh.node, fresh.shares)
+        assert has_room == (fresh.node is not None)
         assert {n: r.text for n, r in remembered.refusals.items()} == {n: r.text for n, r in fresh.refusals.items()}

@@ -69,7 +69,9 @@ def test_remembered_trials_answer_as_fresh_ones(free_mib: list[int], held: list[
         engine.hold(f"n{node}", f"GPU-{node}", memory_mib=memory_mib, by=f"holder-{step}")
         remembered = finish(engine.decide(two_halves("asked"), explain=True))
         engine.decider.memory.forget_all()
+        has_room = engine.has_room(two_halves("asked"))
         fresh = finish(engine.decide(two_halves("asked"), explain=True))
+        assert has_room == (fresh.node is not None)
         assert (remembered.node, remembered.shares) == (fresh.node, fresh.shares)
         assert remembered.fitting.worst_first() == fresh.fitting.worst_first()
         assert {n: r.text for n, r in remembered.refusals.items()} == {n: r.text for n, r in fresh.refusals.items()}
