@@ -8,7 +8,14 @@ from typing import Any
 import msgspec
 
 from gpuloom.model.share import Share
-from gpuloom.wire.keys import DEVICES_ALLOCATED, DEVICES_TO_ALLOCATE, NODE_REGISTER, VGPU_NODE, VGPU_TIME
+from gpuloom.wire.keys import (
+    DEVICES_ALLOCATED,
+    DEVICES_TO_ALLOCATE,
+    NODE_HANDSHAKE,
+    NODE_REGISTER,
+    VGPU_NODE,
+    VGPU_TIME,
+)
 from gpuloom.wire.shares import encode_shares
 
 Json = dict[str, Any]
@@ -18,6 +25,7 @@ VENDOR, COUNT, MEMORY, CORES = "NVIDIA", "nvidia.com/gpu", "nvidia.com/gpumem", 
 MODELS = (("NVIDIA A100-SXM4-40GB", 40960), ("NVIDIA L4", 23034), ("NVIDIA H100 80GB HBM3", 81559))
 SLOTS = 10
 NAMESPACES = 20
+REPORTED = "Reported 2026-01-01 00:00:00.000000000 +0000 UTC"
 STARTED = "1777881600"
 """Unix seconds at which all pods were decided."""
 
@@ -100,7 +108,11 @@ def _make_node(number: int, random: Random, rooms: dict[str, list[_Room]]) -> Js
     count = {COUNT: str(SLOTS * CARDS_PER_NODE)}
     register = msgspec.json.encode(cards).decode()
     return {
-        "metadata": {"name": name, "annotations": {NODE_REGISTER: register}, "labels": {"gpu": "on"}},
+        "metadata": {
+            "name": name,
+            "annotations": {NODE_REGISTER: register, NODE_HANDSHAKE: REPORTED},
+            "labels": {"gpu": "on"},
+        },
         "status": {"allocatable": count, "capacity": count},
     }
 
