@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
 from gpuloom.cli.device_plugin import open_cards
 from gpuloom.cli.device_plugin_flags import DevicePluginFlags, make_settings
 from gpuloom.cli.doctor_report import print_report
@@ -15,26 +16,39 @@ from gpuloom.cli.logs import configure_logs
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.cli.process import run_until_signal
 from gpuloom.doctor.checks import run_checks
+from gpuloom.doctor.cluster.catalogue import CLUSTER_CHECKS
+from gpuloom.doctor.cluster.collection import collect_cluster
 from gpuloom.doctor.findings import Finding
 from gpuloom.doctor.machine.catalogue import MACHINE_CHECKS
-from gpuloom.doctor.machine.collection import Configuration, collect_machine
+from gpuloom.doctor.machine.collection import Configuration, collect_machine, looks_like_node
+from gpuloom.kube import KubeClient, load_default
 from gpuloom.node.errors import ConfigurationError, NodeError
+from gpuloom.node.settings import NodeSettings
 
 
 def run_doctor(
     *,
+    node: Annotated[bool, Parameter(negative=())] = False,
+    cluster: Annotated[bool, Parameter(negative=())] = False,
     json: Annotated[bool, Parameter(negative=())] = False,
-    output: Annotated[Literal["table", "json"], Parameter(name=["--output", "-o"])] = "table",
+    output: Annotated[Literal["table", "json", "yaml"], Parameter(name=["--output", "-o"])] = "table",
     node_name: Annotated[str, Parameter(env_var=["NODE_NAME", "NodeName"])] = "",
     cards: str = "",
+    place: ClusterFlags = ClusterFlags(),  # noqa: B008 - frozen
     flags: DevicePluginFlags = DevicePluginFlags(),  # noqa: B008 - frozen
 ) -> ExitCode:
     """Find what makes an installation fail; nothing is changed.
 
-    Exit code 0 if nothing is wrong, 1 if something is. What could not be looked at is told, and is not wrong.
+    Exit code 0 if nothing is wrong, 1 if something is, 3 if the cluster cannot be reached. What could not be looked at
+    is told, and is not wrong. Without --node and --cluster it looks at this machine if a kubelet works on it, and else
+    at the cluster.
 
     Parameters
     ----------
+    node:
+        Look at this machine, with the flags and environment of its device plugin.
+    cluster:
+        Look at the cluster.
     json:
         Print JSON, as -o json.
     output:
@@ -46,22 +60,39 @@ def run_doctor(
 
     """
     configure_logs("console", level=logging.CRITICAL)
+    settings = _make_settings(node_name, flags)
+    if not node and not cluster:
+        node = looks_like_node(settings)
+        cluster = not node
     found: list[Finding] = []
 
     async def examine() -> None:
-        found.extend(await _examine_machine(node_name, cards, flags))
+        if node:
+            found.extend(await _examine_machine(settings, cards, flags))
+        if cluster:
+            found.extend(await _examine_cluster(place))
 
     run_until_signal(examine(), failures=(NodeError,))
-    print_report(found, as_json=json or output == "json")
+    print_report(found, OutputFlags(output="json" if json else output))
     return ExitCode.NO if any(finding.is_bad for finding in found) else ExitCode.YES
 
 
-async def _examine_machine(node_name: str, cards: str, flags: DevicePluginFlags) -> Sequence[Finding]:
+def _make_settings(node_name: str, flags: DevicePluginFlags) -> NodeSettings:
     try:
-        settings = make_settings(node_name, flags, os.environ)
+        return make_settings(node_name, flags, os.environ)
     except ConfigurationError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
+
+
+async def _examine_machine(settings: NodeSettings, cards: str, flags: DevicePluginFlags) -> Sequence[Finding]:
     configuration = Configuration(settings, flags.place.config_file, flags.place.node_config_file)
-    async with open_cards(node_name, cards) as nvml:
+    async with open_cards(settings.node_name, cards) as nvml:
         facts = await collect_machine(configuration, nvml, is_simulated=bool(cards))
-    return run_checks(MACHINE_CHECKS, facts, f"node {node_name or platform.node()}")
+    return run_checks(MACHINE_CHECKS, facts, f"node {settings.node_name or platform.node()}")
+
+
+async def _examine_cluster(place: ClusterFlags) -> Sequence[Finding]:
+    credentials = load_default(place.kubeconfig or None, place.context or None)
+    async with KubeClient(credentials) as client:
+        facts = await collect_cluster(client, credentials.namespace)
+    return run_checks(CLUSTER_CHECKS, facts, f"cluster {credentials.server}")

@@ -1,14 +1,15 @@
-"""How the doctor's findings look: a table for people, bad things first, or JSON for programs."""
+"""How the doctor's findings look: a table for people, bad things first, or JSON and YAML for programs."""
 
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpuloom.cli.asking.flags import OutputFlags
+from gpuloom.cli.asking.printing import has_colours, print_value
 from gpuloom.doctor.checks import sort_findings
 from gpuloom.doctor.findings import Finding, Severity
 
@@ -16,18 +17,18 @@ _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.SKIP
 _PLAIN_WIDTH = 120
 
 
-def print_report(findings: Iterable[Finding], *, as_json: bool) -> None:
+def print_report(findings: Iterable[Finding], form: OutputFlags) -> None:
     """Print findings to stdout."""
     ordered = sort_findings(findings)
-    if as_json:
-        value = {"items": ordered, "summary": _count(ordered)}
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    if form.output in {"json", "yaml"}:
+        print_value({"items": ordered, "summary": _count(ordered)}, form)
     else:
         _print_table(ordered)
 
 
 def _print_table(findings: Sequence[Finding]) -> None:
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False)
+    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+    console = Console(file=sys.stdout, width=width, highlight=False, no_color=not has_colours())
     shown = [finding for finding in findings if finding.severity is not Severity.OK]
     if shown:
         table = Table(box=None, pad_edge=False, header_style="bold")

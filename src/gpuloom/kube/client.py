@@ -201,9 +201,11 @@ class KubeClient:
         subresource: str = "",
         name: str = "",
         timeout_s: float | None = None,
+        dry_run: bool = False,
     ) -> T:
         """Create an object, or a ``subresource`` of the object ``name``; ``apiVersion`` and ``kind`` are added.
 
+        With ``dry_run`` everybody is asked as always, webhooks too, and nothing is stored.
         Raises :class:`~gpuloom.kube.errors.AlreadyExistsError` if the name is taken.
         """
         if not subresource:
@@ -211,7 +213,8 @@ class KubeClient:
         own_name = name or (body.get("metadata") or {}).get("name", "")
         path = resource.path(namespace=namespace, name=name if subresource else "", subresource=subresource)
         target = resource.describe(namespace=namespace, name=own_name)
-        request = Request("create", target, "POST", path, body=msgspec.json.encode(body))
+        query = {"dryRun": "All"} if dry_run else {}
+        request = Request("create", target, "POST", path, query, body=msgspec.json.encode(body))
         return _decode(resource, await self._patiently(request, timeout_s), request)
 
     async def delete(

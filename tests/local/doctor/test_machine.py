@@ -1,53 +1,15 @@
 """The doctor on the machine of a local cluster, whose kubelet and device plugin are real sockets."""
 
-import asyncio
-import json
-import os
 import platform
-import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from local.doctor.examining import examine, run, severities
 
 from gpuloom.local.cluster import LocalCluster
-from gpuloom.local.description import ClusterDescription, NodeDescription
-from gpuloom.node.simulated import CardGroup, MachineDescription
 
-TWO_CARDS = MachineDescription(cards=(CardGroup(model="NVIDIA L4", memory_mib=20000, count=2),))
 MACHINES = {"x86_64": 62, "aarch64": 183}
 LIBRARY = b"\x7fELF\x02\x01\x01" + bytes(9) + bytes([3, 0, MACHINES[platform.machine()], 0]) + bytes(44)
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="gl-") as name:
-        yield Path(name)
-
-
-@pytest.fixture
-async def cluster(directory: Path) -> AsyncIterator[LocalCluster]:
-    async with LocalCluster(ClusterDescription(nodes=(NodeDescription("n1", TWO_CARDS),)), directory) as cluster:
-        await cluster.wait_until_registered()
-        yield cluster
-
-
-async def examine(*tokens: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
-    """The exit code, and the findings by check."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gpuloom.cli", "doctor", "--json", *tokens),
-        stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "KUBECONFIG": "", "KUBERNETES_SERVICE_HOST": ""},
-    )
-    async with asyncio.timeout(60):
-        told, _ = await process.communicate()
-    findings: dict[str, list[dict[str, Any]]] = {}
-    for item in json.loads(told)["items"]:
-        findings.setdefault(item["check"], []).append(item)
-    assert process.returncode is not None
-    return process.returncode, findings
 
 
 def machine(directory: Path) -> tuple[str, ...]:
@@ -61,8 +23,8 @@ def machine(directory: Path) -> tuple[str, ...]:
 
 async def test_sockets_of_a_working_node_answer(cluster: LocalCluster, directory: Path) -> None:
     _, findings = await examine(*machine(directory))
-    states = {name: findings[name][0]["severity"] for name in ("plugin", "cards", "configuration", "driver")}
-    assert states == dict.fromkeys(("plugin", "cards", "configuration", "driver"), "ok")
+    checks = ("kubelet", "plugin", "cards", "configuration", "driver")
+    assert severities(findings, *checks) == dict.fromkeys(checks, "ok")
 
 
 async def test_the_placeholder_of_a_library_is_found_out(cluster: LocalCluster, directory: Path) -> None:
@@ -90,22 +52,23 @@ async def test_a_kubelet_that_stopped_is_found_out(cluster: LocalCluster, direct
 
 async def test_a_device_configuration_that_cannot_be_used_is_found_out(directory: Path) -> None:
     (directory / "device-config.yaml").write_text("nvidia: {deviceMemoryScaling: -1}")
-    _, findings = await examine(*machine(directory), f"--config-file={directory}/device-config.yaml")
+    _, findings = await examine("--node", *machine(directory), f"--config-file={directory}/device-config.yaml")
     assert "deviceMemoryScaling" in findings["configuration"][0]["text"]
 
 
 async def test_people_get_a_table_with_bad_things_first(directory: Path) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gpuloom.cli", "doctor", *machine(directory)), stdout=asyncio.subprocess.PIPE
-    )
-    told, _ = await process.communicate()
-    heading, first, *_ = told.decode().splitlines()
+    _, told = await run(*machine(directory), "--node")
+    heading, first, *_ = told.splitlines()
     assert (heading.split()[:2], first.split()[0]) == (["SEVERITY", "CHECK"], "error")
 
 
 @pytest.mark.parametrize("flag", ["--device-list-strategy=none", "--output=xml"])
 async def test_wrong_usage_has_exit_code_2(flag: str) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gpuloom.cli", "doctor", flag), stderr=asyncio.subprocess.DEVNULL
-    )
-    assert await process.wait() == 2
+    assert (await run(flag))[0] == 2
+
+
+async def test_a_machine_with_a_kubelet_is_looked_at_without_being_named(
+    cluster: LocalCluster, directory: Path
+) -> None:
+    _, findings = await examine(*machine(directory))
+    assert ("driver" in findings, "webhook" in findings) == (True, False)

@@ -1,9 +1,11 @@
 """What the doctor says of a machine, one made-up fact at a time."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from unit.doctor.facts import (
+from unit.doctor.judging import judge_changed, told
+from unit.doctor.machinefacts import (
     CDI_SETTINGS,
     CONTAINERD,
     GPU,
@@ -11,8 +13,6 @@ from unit.doctor.facts import (
     NVIDIA,
     SETTINGS,
     SPEC,
-    judge,
-    told,
 )
 
 from gpuloom.doctor.checks import Unseen, UnseenError, run_checks
@@ -32,6 +32,7 @@ from gpuloom.doctor.machine.kubelet import judge_kubelet, judge_plugin, judge_se
 from gpuloom.doctor.machine.library import judge_configuration, judge_library, judge_locks, judge_preload
 from gpuloom.doctor.machine.runtime import judge_cdi, judge_runtime
 
+judge = partial(judge_changed, HEALTHY)
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 MISSING = DriverFailure("no NVIDIA driver answers (Driver Not Loaded)", is_missing=True)
 FOREIGN_ID = "GPU-7aebc545-cbd3-18a0-afce-76cae449702a"

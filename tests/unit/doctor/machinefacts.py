@@ -1,15 +1,11 @@
 """Made-up facts of a machine on which nothing is wrong; a test changes the one that it is about."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, TypeVar
 
-from gpuloom.doctor.findings import Problem, Severity
 from gpuloom.doctor.machine.facts import CdiFacts, CdiSpec, Handler, Library, MachineFacts, RuntimeConfig
 from gpuloom.node.nvml import Gpu
 from gpuloom.node.settings import InjectionSettings, NodeSettings
 
-F = TypeVar("F")
 GPU = Gpu("GPU-1", 0, "NVIDIA L4", 23034, "00000000:01:00.0", minor=0)
 NVIDIA = Handler("nvidia", "/usr/bin/nvidia-container-runtime")
 CONTAINERD = RuntimeConfig("/etc/containerd/config.toml", "nvidia", (NVIDIA,))
@@ -30,12 +26,3 @@ HEALTHY = MachineFacts(
     lock_dir_mode=0o777,
     cdi=CdiFacts((SPEC,)),
 )
-
-
-def judge(judgement: Callable[[MachineFacts], Iterable[Problem]], **changes: Any) -> list[Problem]:
-    return list(judgement(replace(HEALTHY, **changes)))
-
-
-def told(problems: Iterable[Problem]) -> list[tuple[Severity, str]]:
-    """How bad, and about which object."""
-    return [(problem.severity, problem.object) for problem in problems]

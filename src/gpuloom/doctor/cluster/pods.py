@@ -1,0 +1,135 @@
+"""Judges the installation's own pods, and the pods that ask for cards. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from gpuloom.doctor.checks import look
+from gpuloom.doctor.cluster.facts import ClusterFacts
+from gpuloom.doctor.cluster.objects import InstalledContainer, InstalledPod
+from gpuloom.doctor.findings import Fault, Problem, Severity
+from gpuloom.vendors.catalog import Catalog
+from gpuloom.wire.objects import Pod
+
+_MOST_NAMED = 3
+_RUNNING = "Running"
+_FOREIGN_PLUGINS = ("nvidia-device-plugin", "k8s-device-plugin")
+OUR_SCHEDULER, OUR_PLUGIN = "hami-scheduler", "hami-device-plugin"
+COMPONENT = "app.kubernetes.io/component"
+
+
+def judge_scheduler(facts: ClusterFacts) -> Iterator[Problem]:
+    """Say why nobody schedules cards."""
+    pods = look(facts.scheduler_pods)
+    if not pods:
+        yield Problem(
+            "scheduler",
+            f"no pod has the label {COMPONENT}={OUR_SCHEDULER}, so nobody schedules cards",
+            Fault.INSTALLATION,
+            "install the chart; look at the ReplicaSet's events if its pods cannot be created",
+        )
+    is_ready = any(pod.is_ready for pod in pods)
+    for pod in pods:
+        yield from _judge_pod(pod, Severity.WARNING if is_ready else Severity.ERROR)
+
+
+def judge_device_plugin(facts: ClusterFacts) -> Iterator[Problem]:
+    """Say on which nodes no device plugin works, or why on none."""
+    ours = [each for each in look(facts.daemon_sets) if each.labels.get(COMPONENT) == OUR_PLUGIN]
+    pods = look(facts.plugin_pods)
+    if not ours and not pods:
+        text = "no DaemonSet of a device plugin is installed, so no node offers cards"
+        yield Problem("device plugin", text, Fault.INSTALLATION, "install the chart with devicePlugin.enabled=true")
+    for each in ours:
+        if not each.status.desired_number_scheduled:
+            yield Problem(
+                f"DaemonSet {each.namespace}/{each.name}",
+                "is wanted on no node",
+                Fault.INSTALLATION,
+                "label the nodes with cards as its node selector says (kubectl label node NODE gpu=on), and let it "
+                "tolerate their taints",
+            )
+    for pod in pods:
+        yield from _judge_pod(pod, Severity.ERROR)
+
+
+def judge_other_plugins(facts: ClusterFacts) -> Iterator[Problem]:
+    """Say which DaemonSets offer the same cards."""
+    sets = [each for each in look(facts.daemon_sets) if each.status.desired_number_scheduled]
+    ours = [each for each in sets if each.labels.get(COMPONENT) == OUR_PLUGIN]
+    others = [each for each in sets if each not in ours and _is_foreign(each.spec.template.spec.containers or ())]
+    names = [f"{each.namespace}/{each.name}" for each in (*ours, *others)]
+    if others or len(ours) > 1:
+        yield Problem(
+            facts.nvidia.resources.count,
+            f"{len(names)} DaemonSets offer it: {', '.join(names)}; where two run on a node the last one wins",
+            Fault.INSTALLATION,
+            "keep one: remove NVIDIA's own (in the GPU Operator: devicePlugin.enabled=false) or HAMi's, or keep them "
+            "apart by node selectors; then restart gpuloom's",
+            Severity.ERROR if ours else Severity.WARNING,
+        )
+
+
+def judge_runtime_class(facts: ClusterFacts) -> Iterator[Problem]:
+    """Say which runtime class is named and does not exist."""
+    known = look(facts.runtime_classes)
+    named = {profile.container.runtime_class: "the device configuration" for profile in facts.catalog}
+    for pod in look(facts.plugin_pods):
+        named[pod.spec.runtime_class_name or ""] = f"pod {pod.full_name}"
+    for name, user in named.items():
+        if name and name not in known:
+            yield Problem(
+                f"RuntimeClass {name}",
+                f"does not exist, and {user} names it",
+                Fault.INSTALLATION,
+                f"create it with handler {name} (the chart does with devicePlugin.createRuntimeClass=true)",
+            )
+
+
+def judge_pods(facts: ClusterFacts) -> Iterator[Problem]:
+    """Say which pods ask for cards and never come to gpuloom."""
+    lost: dict[str, list[Pod]] = {}
+    for pod in look(facts.pods):
+        scheduler = pod.spec.scheduler_name
+        if scheduler != facts.scheduler_name and not pod.is_over and _asks(pod, facts.catalog):
+            lost.setdefault(scheduler, []).append(pod)
+    for scheduler, pods in lost.items():
+        names = ", ".join(pod.full_name for pod in pods[:_MOST_NAMED])
+        more = f" and {len(pods) - _MOST_NAMED} more" if len(pods) > _MOST_NAMED else ""
+        waits = any(pod.status.phase != _RUNNING for pod in pods)
+        yield Problem(
+            f"scheduler {scheduler}",
+            f"is asked by {len(pods)} pods with cards instead of {facts.scheduler_name}: {names}{more}",
+            Fault.POD,
+            "see check webhook-answers; take the label hami.io/webhook=ignore off them or their namespace, and "
+            "schedulerName out of their manifests; then create them anew",
+            Severity.ERROR if waits else Severity.WARNING,
+        )
+
+
+def _judge_pod(pod: InstalledPod, severity: Severity) -> Iterator[Problem]:
+    if pod.is_ready:
+        return
+    node = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
+    remedy = f"kubectl describe pod -n {pod.namespace} {pod.name}, and kubectl logs of it"
+    text = f"is not ready{node}: {_tell_state(pod)}"
+    yield Problem(f"pod {pod.full_name}", text, Fault.INSTALLATION, remedy, severity)
+
+
+def _tell_state(pod: InstalledPod) -> str:
+    statuses = [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]
+    for one in statuses:
+        if one.state.waiting is not None and one.state.waiting.reason not in {"", "PodInitializing"}:
+            waiting = one.state.waiting
+            said = f" ({waiting.message})" if waiting.message else ""
+            return f"container {one.name} waits: {waiting.reason}{said}"
+    unready = [f"{one.name}, restarted {one.restart_count} times" for one in statuses if not one.ready]
+    return f"phase {pod.status.phase or 'unknown'}" + (f"; not ready: {'; '.join(unready)}" if unready else "")
+
+
+def _asks(pod: Pod, catalog: Catalog) -> bool:
+    """Tell whether the webhook would take a pod for one with cards; it leaves privileged containers alone."""
+    return bool(catalog.concerned(container for container in pod.all_containers if not container.privileged))
+
+
+def _is_foreign(containers: Sequence[InstalledContainer]) -> bool:
+    texts = (text for container in containers for text in (container.image, *container.words))
+    return any(name in text for text in texts for name in _FOREIGN_PLUGINS)

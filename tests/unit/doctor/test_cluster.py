@@ -1,0 +1,226 @@
+"""What the doctor says of an installation and its pods, one made-up fact at a time."""
+
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from unit.doctor.clusterfacts import (
+    ACCOUNT,
+    HEALTHY,
+    NOW,
+    bundle,
+    daemon_set,
+    installed_pod,
+    pod,
+    webhook,
+)
+from unit.doctor.judging import judge_changed, told
+
+from gpuloom.doctor.checks import Unseen, UnseenError, run_checks
+from gpuloom.doctor.cluster.catalogue import CLUSTER_CHECKS
+from gpuloom.doctor.cluster.facts import Meeting, Probe, Right, RightAnswer, Trust
+from gpuloom.doctor.cluster.pods import (
+    judge_device_plugin,
+    judge_other_plugins,
+    judge_pods,
+    judge_runtime_class,
+    judge_scheduler,
+)
+from gpuloom.doctor.cluster.rights import judge_rights
+from gpuloom.doctor.cluster.webhook import judge_webhook, judge_webhook_answers, judge_webhook_ca
+from gpuloom.doctor.findings import Fault, Severity
+
+judge = partial(judge_changed, HEALTHY)
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
+X509 = 'failed calling webhook "vgpu.hami.io": tls: failed to verify certificate: x509: unknown authority'
+ROUTE = 'failed calling webhook "vgpu.hami.io": dial tcp 10.0.0.7:443: connect: no route to host'
+
+
+def test_a_healthy_cluster_gives_one_good_finding_for_each_check() -> None:
+    findings = run_checks(CLUSTER_CHECKS, HEALTHY, "cluster")
+    assert [(one.check, one.severity) for one in findings] == [(check.name, Severity.OK) for check in CLUSTER_CHECKS]
+
+
+@pytest.mark.parametrize(
+    ("check", "fact"),
+    [
+        ("scheduler", "scheduler_pods"),
+        ("webhook", "webhooks"),
+        ("webhook-ca", "webhooks"),
+        ("webhook-answers", "probe"),
+        ("rights", "rights"),
+        ("device-plugin", "plugin_pods"),
+        ("other-plugins", "daemon_sets"),
+        ("runtime-class", "runtime_classes"),
+        ("registers", "nodes"),
+        ("offers", "nodes"),
+        ("handshakes", "nodes"),
+        ("node-locks", "nodes"),
+        ("pods", "pods"),
+    ],
+)
+def test_a_fact_that_may_not_be_read_skips_its_check_with_the_reason(check: str, fact: str) -> None:
+    facts = replace(HEALTHY, **{fact: Unseen("forbidden")})  # type: ignore[arg-type]
+    findings = [one for one in run_checks(CLUSTER_CHECKS, facts, "cluster") if one.check == check]
+    assert [(one.severity, one.text) for one in findings] == [(Severity.SKIPPED, "forbidden")]
+
+
+def test_without_a_scheduler_nobody_schedules() -> None:
+    assert told(judge(judge_scheduler, scheduler_pods=())) == [(ERROR, "scheduler")]
+
+
+def test_a_scheduler_that_cannot_start_is_told_with_the_kubelets_words() -> None:
+    waiting = {"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}
+    pods = (installed_pod(ready=False, status={"containerStatuses": [waiting]}),)
+    (problem,) = judge(judge_scheduler, scheduler_pods=pods)
+    assert (problem.severity, "container c waits: ImagePullBackOff (not found)" in problem.text) == (ERROR, True)
+
+
+def test_one_of_two_replicas_that_is_not_ready_is_a_warning() -> None:
+    pods = (installed_pod(), installed_pod("s-1", ready=False))
+    assert told(judge(judge_scheduler, scheduler_pods=pods)) == [(WARNING, "pod gpu/s-1")]
+
+
+def test_a_pod_that_restarts_again_and_again_is_told_with_the_number() -> None:
+    (problem,) = judge(judge_device_plugin, plugin_pods=(installed_pod("d-0", ready=False),))
+    assert "restarted 7 times" in problem.text
+
+
+def test_a_daemon_set_that_no_node_is_labelled_for_wants_the_label() -> None:
+    (problem,) = judge(judge_device_plugin, daemon_sets=(daemon_set("d", nodes=0),), plugin_pods=())
+    assert "gpu=on" in problem.remedy
+
+
+def test_without_a_device_plugin_no_node_offers_cards() -> None:
+    assert told(judge(judge_device_plugin, daemon_sets=(), plugin_pods=())) == [(ERROR, "device plugin")]
+
+
+OTHER = daemon_set("nvdp", ours=False, image="nvcr.example/nvidia/k8s-device-plugin:v0.17")
+
+
+def test_nvidias_own_plugin_beside_ours_is_an_error_that_names_both() -> None:
+    (problem,) = judge(judge_other_plugins, daemon_sets=(daemon_set("d"), OTHER))
+    assert (problem.severity, "gpu/d, gpu/nvdp" in problem.text) == (ERROR, True)
+
+
+def test_nvidias_own_plugin_on_no_node_harms_nobody() -> None:
+    idle = daemon_set("nvdp", ours=False, nodes=0, image="nvcr.example/nvidia/k8s-device-plugin:v0.17")
+    assert judge(judge_other_plugins, daemon_sets=(daemon_set("d"), idle)) == []
+
+
+def test_two_installations_of_our_plugin_are_an_error() -> None:
+    assert told(judge(judge_other_plugins, daemon_sets=(daemon_set("d"), daemon_set("hami")))) == [
+        (ERROR, "nvidia.com/gpu")
+    ]
+
+
+def test_a_runtime_class_that_the_plugin_names_must_exist() -> None:
+    pods = (installed_pod("d-0", spec={"runtimeClassName": "nvidia"}),)
+    found = (
+        judge(judge_runtime_class, plugin_pods=pods),
+        judge(judge_runtime_class, plugin_pods=pods, runtime_classes=frozenset({"nvidia"})),
+    )
+    assert (told(found[0]), found[1]) == ([(ERROR, "RuntimeClass nvidia")], [])
+
+
+def test_pods_with_cards_that_go_elsewhere_are_counted_by_scheduler() -> None:
+    pods = [pod(f"p{number}", scheduler="default-scheduler") for number in range(5)]
+    (problem,) = judge(judge_pods, pods=pods)
+    assert (problem.object, problem.fault) == ("scheduler default-scheduler", Fault.POD)
+    assert "team/p0, team/p1, team/p2 and 2 more" in problem.text
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pod(scheduler="x", limits={"cpu": "1"}),
+        pod(scheduler="x", privileged=True),
+        pod(scheduler="x", phase="Succeeded"),
+    ],
+)
+def test_pods_that_gpuloom_would_not_take_may_go_anywhere(other: Any) -> None:
+    assert judge(judge_pods, pods=(other,)) == []
+
+
+def test_a_pod_that_asks_for_memory_alone_counts_too() -> None:
+    assert told(judge(judge_pods, pods=(pod(scheduler="x", limits={"nvidia.com/gpumem": "9"}),))) == [
+        (ERROR, "scheduler x")
+    ]
+
+
+def test_a_pod_that_runs_elsewhere_already_is_a_warning() -> None:
+    assert told(judge(judge_pods, pods=(pod(scheduler="x", phase="Running"),))) == [(WARNING, "scheduler x")]
+
+
+def test_an_account_is_told_everything_that_it_lacks_at_once() -> None:
+    answers = [RightAnswer(ACCOUNT, Right("create", "pods/binding"), False), RightAnswer(ACCOUNT, LEASES, False)]
+    (problem,) = judge(judge_rights, rights=answers)
+    assert problem.text == "may not create pods/binding, list leases.coordination.k8s.io in namespace gpu"
+
+
+LEASES = Right("list", "leases", "coordination.k8s.io", "gpu")
+
+
+def test_without_a_webhook_configuration_pods_go_elsewhere() -> None:
+    assert told(judge(judge_webhook, webhooks=())) == [(ERROR, "webhook")]
+
+
+def test_two_webhook_configurations_are_named() -> None:
+    (problem,) = judge(judge_webhook, webhooks=(webhook(), webhook("hami-webhook")))
+    assert "gpuloom-webhook, hami-webhook" in problem.text
+
+
+def test_a_webhook_that_is_not_asked_about_new_pods_is_an_error() -> None:
+    rules = [{"operations": ["UPDATE"], "resources": ["pods"]}]
+    assert told(judge(judge_webhook, webhooks=(webhook(rules=rules),))) == [
+        (ERROR, "webhook vgpu.hami.io of gpuloom-webhook")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ca_bundle", "severity"),
+    [
+        ("", ERROR),
+        ("AAAA", ERROR),
+        ("?", ERROR),
+        (bundle(NOW - timedelta(days=9), timedelta(days=8)), ERROR),
+        (bundle(NOW, timedelta(days=6)), WARNING),
+    ],
+)
+def test_a_bundle_that_nobody_can_be_believed_by_is_told(ca_bundle: str, severity: Severity) -> None:
+    assert [problem.severity for problem in judge(judge_webhook_ca, webhooks=(webhook(ca_bundle=ca_bundle),))] == [
+        severity
+    ]
+
+
+def test_a_url_may_be_believed_by_the_systems_authorities() -> None:
+    found = webhook(clientConfig={"url": "https://hooks.example/webhook"})
+    assert judge(judge_webhook_ca, webhooks=(found,)) == []
+
+
+def test_a_certificate_that_the_bundle_does_not_sign_is_told_with_the_reason() -> None:
+    found = webhook(meeting=Meeting(Trust.REFUSED, "self-signed certificate"))
+    (problem,) = judge(judge_webhook_ca, webhooks=(found,))
+    assert "self-signed certificate" in problem.text
+
+
+def test_a_webhook_that_cannot_be_reached_from_here_is_not_blamed() -> None:
+    assert judge(judge_webhook_ca, webhooks=(webhook(meeting=Meeting(Trust.UNREACHABLE, "no name")),)) == []
+
+
+@pytest.mark.parametrize(("refusal", "fault"), [(X509, Fault.INSTALLATION), (ROUTE, Fault.CLUSTER)])
+def test_what_the_api_server_says_of_the_webhook_decides_whose_fault_it_is(refusal: str, fault: Fault) -> None:
+    (problem,) = judge(judge_webhook_answers, probe=Probe(refusal=refusal))
+    assert (problem.fault, refusal in problem.text) == (fault, True)
+
+
+def test_a_pod_that_is_left_to_another_scheduler_betrays_a_webhook_that_fails_silently() -> None:
+    (problem,) = judge(judge_webhook_answers, probe=Probe("default-scheduler"))
+    assert "left to default-scheduler" in problem.text
+
+
+def test_without_a_webhook_there_is_nobody_to_ask() -> None:
+    with pytest.raises(UnseenError, match="see check webhook"):
+        judge(judge_webhook_answers, webhooks=())
