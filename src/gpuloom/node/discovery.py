@@ -9,7 +9,6 @@ from gpuloom.node.mig.offers import MigOffer
 from gpuloom.node.nvml import Gpu
 from gpuloom.node.settings import NodeSettings
 
-_MAKER = "NVIDIA"
 _NO_OFFERS: Mapping[str, MigOffer] = {}
 
 
@@ -29,7 +28,7 @@ def build_resources(
     gpus: Iterable[Gpu], settings: NodeSettings, offers: Mapping[str, MigOffer] = _NO_OFFERS
 ) -> Mapping[str, tuple[Card, ...]]:
     """Give what is offered to the kubelet, by resource; the node's own, which is registered, is always among them."""
-    present = sorted((gpu for gpu in gpus if is_offered(gpu, settings)), key=lambda gpu: (gpu.index, gpu.uuid))
+    present = _sort_offered(gpus, settings)
     return {
         settings.resource_name: build_cards(present, settings, offers),
         **standing.build_resources(present, settings),
@@ -38,7 +37,7 @@ def build_resources(
 
 def explain_omissions(gpus: Iterable[Gpu], settings: NodeSettings) -> Iterator[tuple[str, str]]:
     """Name the cards that are not filtered and still left out, by UUID, and why."""
-    present = [gpu for gpu in gpus if is_offered(gpu, settings)]
+    present = _sort_offered(gpus, settings)
     for gpu in present:
         if not (gpu.memory_mib or settings.preconfigured_memory_mib):
             yield gpu.uuid, "it cannot tell its memory: set preConfiguredDeviceMemory to offer it"
@@ -51,6 +50,10 @@ def is_offered(gpu: Gpu, settings: NodeSettings) -> bool:
     return gpu.uuid not in settings.filter_uuids and gpu.index not in settings.filter_indexes
 
 
+def _sort_offered(gpus: Iterable[Gpu], settings: NodeSettings) -> list[Gpu]:
+    return sorted((gpu for gpu in gpus if is_offered(gpu, settings)), key=lambda gpu: (gpu.index, gpu.uuid))
+
+
 def _build_card(gpu: Gpu, settings: NodeSettings, offers: Mapping[str, MigOffer]) -> Card | None:
     memory_mib = gpu.memory_mib or settings.preconfigured_memory_mib
     if memory_mib <= 0:
@@ -61,7 +64,7 @@ def _build_card(gpu: Gpu, settings: NodeSettings, offers: Mapping[str, MigOffer]
         count=settings.time_slicing.slices.get(settings.resource_name, settings.device_split_count),
         memory_mib=int(memory_mib * settings.device_memory_scaling),
         cores=int(settings.device_core_scaling * 100),
-        model=_name_model(gpu.name, settings),
+        model=settings.name_model(gpu.name),
         numa=max(gpu.numa, 0),
         mode=settings.mode,
         healthy=gpu.healthy,
@@ -72,10 +75,3 @@ def _build_card(gpu: Gpu, settings: NodeSettings, offers: Mapping[str, MigOffer]
     if (offer := offers.get(gpu.uuid)) is None:
         return None
     return replace(card, count=offer.count, memory_mib=memory_mib, cores=100, mig_profiles=offer.profiles)
-
-
-def _name_model(name: str, settings: NodeSettings) -> str:
-    # The csv forms belong to versions that always put the maker in front (wire protocol 2.1.4).
-    if settings.register_format == "json" and name.startswith(_MAKER):
-        return name
-    return f"{_MAKER}-{name}"

@@ -15,6 +15,7 @@ ListStrategy = Literal["envvar", "volume-mounts", "cdi-annotations", "cdi-cri"]
 IdStrategy = Literal["uuid", "index"]
 LimitOrder = Literal["annotation", "index"]
 DriverPart = Literal["gdrcopy", "gds", "mofed"]
+_MAKER = "NVIDIA"
 OperatingMode = Literal["hami-core", "mig"]
 MigStrategy = Literal["none", "single", "mixed"]
 
@@ -134,6 +135,12 @@ class NodeSettings:
     def mig_lock(self) -> Path:
         """The file that tells the monitor to keep its hands off the driver while a card is being divided."""
         return self.on_this_side("/tmp/hami/hami-mig-apply.lock")  # noqa: S108 - where HAMi's monitor looks
+
+    def name_model(self, name: str) -> str:
+        """Say how a card of this product name is registered; csv forms always have the maker in front."""
+        if self.register_format == "json" and name.startswith(_MAKER):
+            return name
+        return f"{_MAKER}-{name}"
 
     def find_socket(self, resource: str) -> Path:
         """Where a resource's plugin is served: ``nvidia-<part of the resource's name after the slash>.sock``."""

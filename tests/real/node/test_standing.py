@@ -1,4 +1,6 @@
-"""Pods on instances that an administrator made, each profile a resource of its own: a real kubelet and containers."""
+"""Pods on instances that an administrator made: a real kubelet, real containers, and the scheduler where it counts."""
+
+from contextlib import ExitStack
 
 import pytest
 
@@ -30,14 +32,32 @@ memory_mib = 40960
 """
 
 
+DIVIDED, WHOLE = CARDS.rsplit("[[cards]]", 1)
+
+
+def open_site(directories, *, strategy, cards, devices):
+    """A cluster whose plugin offers these cards; as the fixture of a module it is closed by its stack."""
+    stack = ExitStack()
+    cluster = stack.enter_context(Cluster(directories.mktemp("cluster")))
+    flags = [f"--mig-strategy={strategy}"]
+    site = Site(cluster, directories.mktemp("gpuloom"), cards=cards, devices=devices, flags=flags)
+    stack.enter_context(site)
+    return site, stack
+
+
 @pytest.fixture(scope="module")
 def site(real_node_tools, tmp_path_factory):
-    with (
-        Cluster(tmp_path_factory.mktemp("cluster")) as cluster,
-        Site(
-            cluster, tmp_path_factory.mktemp("gpuloom"), cards=CARDS, devices=10, flags=["--mig-strategy=mixed"]
-        ) as site,
-    ):
+    """Each profile is a resource, beside a card that is not divided."""
+    site, stack = open_site(tmp_path_factory, strategy="mixed", cards=CARDS, devices=10)
+    with stack:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def single(real_node_tools, tmp_path_factory):
+    """The instances are the node's cards."""
+    site, stack = open_site(tmp_path_factory, strategy="single", cards=DIVIDED, devices=2)
+    with stack:
         yield site
 
 
@@ -59,3 +79,18 @@ def test_a_container_sees_one_of_the_instances_and_no_limiter(site, seen):
 def test_the_kubelet_counts_instances_beside_the_shares_of_whole_cards(site, seen):
     capacity = site.api.get(f"/api/v1/nodes/{site.node.name}")["status"]["allocatable"]
     assert (capacity[RESOURCE], capacity["nvidia.com/gpu"]) == ("2", "10")
+
+
+def test_p_06_pods_that_the_scheduler_put_on_instances_are_done_and_see_one_each(single):
+    names = ["one", "other"]
+    for name in names:
+        limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"}
+        single.api.create(PODS, make_pod(name, ["sh", "-c", SHOW_SHARE], limits=limits))
+    pods = [single.api.wait_for(f"{PODS}/{name}", is_served) for name in names]
+    seen = {read_environment(single, pod["metadata"]["name"], "main")["NVIDIA_VISIBLE_DEVICES"] for pod in pods}
+    assert seen == {device.uuid for device in single.gpus[0].devices}
+
+
+def is_served(pod):
+    phase = pod["metadata"].get("annotations", {}).get("hami.io/bind-phase")
+    return (pod["status"]["phase"], phase) == ("Running", "success")

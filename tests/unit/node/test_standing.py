@@ -73,6 +73,12 @@ def test_an_instance_is_registered_as_a_card_for_one(settings):
     assert (card.count, card.memory_mib, card.cores, card.model) == (1, 4864, 100, "NVIDIA A100 MIG 1g.5gb")
 
 
+def test_the_model_of_an_instance_is_named_as_that_of_a_card(settings):
+    change = replace(settings, mig_strategy="single", register_format="csv9")
+    ((card,),) = build_resources([divided("a", 0, "1g.5gb")], change).values()
+    assert card.model == "NVIDIA-NVIDIA A100 MIG 1g.5gb"
+
+
 def test_instances_may_be_sliced_in_time_where_each_profile_is_a_resource(settings):
     slicing = TimeSlicing({"nvidia.com/mig-1g.5gb": 3})
     change = replace(settings, mig_strategy="mixed", time_slicing=slicing)
@@ -109,6 +115,15 @@ async def test_what_is_left_out_is_named_with_the_reason(settings, strategy, gpu
     with capture_logs() as logs:
         await CardInventory(Driver(gpu), change, HealthBook(change.health)).refresh()
     assert [reason in entry["reason"] for entry in logs if entry["log_level"] == "error"] == [True]
+
+
+async def test_the_first_instance_is_that_of_the_card_with_the_lowest_index(settings):
+    change = replace(settings, mig_strategy="single")
+    driver = Driver(divided("b", 1, "2g.10gb"), divided("a", 0, "1g.5gb"))
+    with capture_logs() as logs:
+        cards = await CardInventory(driver, change, HealthBook(change.health)).refresh()
+    omitted = [entry["uuid"] for entry in logs if entry["log_level"] == "error"]
+    assert ([card.id for card in cards], omitted) == (["MIG-a0"], ["MIG-b0"])
 
 
 async def test_a_whole_card_beside_divided_ones_is_named(settings):

@@ -103,7 +103,7 @@ def _build_card(gpu: Gpu, device: MigDevice, settings: NodeSettings, resource: s
         count=settings.time_slicing.slices.get(resource, 1),
         memory_mib=device.memory_mib,
         cores=100,
-        model=f"{gpu.name} MIG {device.profile}",
+        model=settings.name_model(f"{gpu.name} MIG {device.profile}"),
         numa=max(gpu.numa, 0),
         mode=settings.mode,
         healthy=gpu.healthy and device.healthy,
