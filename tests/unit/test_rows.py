@@ -153,8 +153,7 @@ KUBE = (
 SURPRISES = tuple(f"B-{number:02}" for number in range(1, 58))
 # The others concern other parts (vendors, device plugin), or only say which source was followed.
 SWITCHES = tuple(
-    f"D-{number:02}"
-    for number in (*range(1, 7), *range(8, 14), *range(16, 19), 20, *range(23, 31), *range(32, 44), 48, 49)
+    f"D-{number:02}" for number in (*range(1, 7), *range(8, 14), *range(16, 19), 20, *range(23, 31), *range(32, 50))
 )
 ROWS = (
     *(f"binding {section} {row}" for section, rows in BINDING.items() for row in rows),

@@ -191,6 +191,10 @@ SWITCHES = {
     "D-41 trust-annotations": (False, True),
     "D-42 lock-wait": ("all", "group-only"),
     "D-43 strip-owned-keys": (True, False),
+    "D-44 topology-score-sign": ("fixed", "upstream"),
+    "D-45 metax-same-card": (True, False),
+    "D-46 mlu-default-cores": (False, True),
+    "D-47 quota-in-fit": ("all", "hami"),
     "D-48 pod-label": (True, False),
 }
 

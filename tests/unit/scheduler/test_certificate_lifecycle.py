@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from gpuloom.kube.authority import CertificateAuthority
 from gpuloom.scheduler.certificates.lifecycle import LIFETIME, RENEWAL, Stock, plan
 from gpuloom.scheduler.certificates.presented import Pair
 
@@ -113,6 +115,13 @@ def test_authorities_that_cannot_be_read_are_dropped() -> None:
 def test_another_host_is_added_and_the_old_ones_kept_for_replicas_that_want_them() -> None:
     stock = plan(first(), ["new.svc"], START, published=False)
     assert names_of(stock.next) == {*HOSTS, "new.svc"}
+
+
+def test_a_certificate_that_names_no_host_is_renewed() -> None:
+    authority = CertificateAuthority.create(now=START, lifetime=LIFETIME)
+    nameless = Pair(authority.pem, authority.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    stock = plan(Stock(nameless, None, (authority.pem,)), HOSTS, START, published=False)
+    assert names_of(stock.next) == set(HOSTS)
 
 
 def test_a_host_that_is_no_longer_wanted_changes_nothing() -> None:

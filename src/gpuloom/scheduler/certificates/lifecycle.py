@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from gpuloom.kube.authority import CertificateAuthority
@@ -91,7 +91,7 @@ def _is_usable(pair: Pair, authorities: Iterable[bytes], now: datetime) -> bool:
     try:
         certificate = x509.load_pem_x509_certificate(pair.certificate)
         key = load_pem_private_key(pair.key, None)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         return False
     if certificate.not_valid_after_utc <= now or key.public_key() != certificate.public_key():
         return False
@@ -101,7 +101,7 @@ def _is_usable(pair: Pair, authorities: Iterable[bytes], now: datetime) -> bool:
 def _has_issued(authority: bytes, certificate: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
 
@@ -112,6 +112,9 @@ def _is_due(pair: Pair, now: datetime) -> bool:
 
 def _hosts(pair: Pair) -> frozenset[str]:
     certificate = x509.load_pem_x509_certificate(pair.certificate)
-    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return frozenset()
     addresses = names.get_values_for_type(x509.IPAddress)
     return frozenset((*names.get_values_for_type(x509.DNSName), *(str(address) for address in addresses)))
