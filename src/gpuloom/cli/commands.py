@@ -41,6 +41,7 @@ COMMANDS: tuple[tuple[str, str, Group, str], ...] = (
         "Tell Prometheus who uses this node's cards; keep priorities and promises.",
     ),
     ("doctor", "doctor:run_doctor", TOOLS, "Find what makes an installation fail."),
+    ("vendors", "vendors:vendors_app", TOOLS, "List the accelerator families that are served, or check a profile."),
     ("snapshot", "snapshot:run_snapshot", TOOLS, "Print a live cluster as a recording."),
     ("replay", "replay:run_replay", TOOLS, "Play a recording: answers, check or explanation."),
     ("demo", "demo:run_demo", TOOLS, "Show a small cluster with simulated cards at work."),

@@ -1,0 +1,105 @@
+"""``gpuloom vendors``: which accelerator families are served, and whether a profile of one's own is right."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import App, Parameter
+from rich.console import Console
+from rich.table import Table
+
+from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.cli.scheduler_flags import load_profiles
+from gpuloom.vendors.catalog import add_families, default_profiles, load_shipped, make_catalog
+from gpuloom.vendors.overview import FamilyView, list_hooks, view_family, write_table
+from gpuloom.vendors.profile import ProfileError
+from gpuloom.vendors.profilefile import read_family
+
+_FLAGS = ("enable-ascend", "enable-iluvatar", "metax-same-card")
+
+vendors_app = App(name="vendors", help="List the accelerator families that are served, or check a profile of one.")
+
+
+@vendors_app.default
+def list_vendors(
+    *,
+    device_config_file: Path | None = None,
+    vendor_dir: Path | None = None,
+    all_families: Annotated[bool, Parameter(name="--all", negative=())] = False,
+    json: Annotated[bool, Parameter(negative=())] = False,
+    markdown: Annotated[bool, Parameter(negative=())] = False,
+) -> ExitCode:
+    """List the families that a scheduler with these files would serve.
+
+    Parameters
+    ----------
+    device_config_file:
+        Device configuration (device-config.yaml); without it the values of HAMi's chart.
+    vendor_dir:
+        Folder with profiles of more vendors (*.toml).
+    all_families:
+        Also those that a flag of the scheduler switches on.
+    json:
+        Print JSON.
+    markdown:
+        Print the table of all shipped families as it stands in the documentation.
+
+    """
+    if markdown:
+        sys.stdout.write(write_table(profile for family in load_shipped() for profile in family.profiles))
+        return ExitCode.YES
+    try:
+        catalog = make_catalog(load_profiles(device_config_file, vendor_dir), _FLAGS if all_families else ())
+    except ProfileError as error:
+        raise CommandError(str(error)) from error
+    views = [view_family(profile) for profile in catalog]
+    if json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(views)).decode() + "\n")
+    else:
+        Console().print(_make_table(views))
+    return ExitCode.YES
+
+
+def _make_table(views: list[FamilyView]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("WORD", "FAMILY", "COUNT", "MEMORY", "CORES", "NODE SAYS"):
+        table.add_column(column, overflow="fold")
+    for view in views:
+        table.add_row(view.word, view.name, view.count, view.memory, view.cores, view.node)
+    return table
+
+
+@vendors_app.command(name="check")
+def check_profile(file: Path) -> ExitCode:
+    """Check a profile: keys, names of checks and hooks, and that it is in nobody's way.
+
+    Parameters
+    ----------
+    file:
+        The profile (*.toml).
+
+    """
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror}", ExitCode.USAGE) from error
+    try:
+        family = read_family(text, str(file))
+        make_catalog(default_profiles(add_families(load_shipped(), [family])), _FLAGS)
+    except ProfileError as error:
+        said = str(error)
+        sys.stdout.write(f"{said if said.startswith(str(file)) else f'{file}: {said}'}\n")
+        return ExitCode.NO
+    for profile in family.profiles:
+        view = view_family(profile)
+        sys.stdout.write(f"{profile.word}: {view.name}\n")
+        told = {
+            "users ask for": ", ".join(profile.resources.all),
+            "nodes say": view.node,
+            "checks, in order": ", ".join(profile.fit.checks),
+            "hooks": ", ".join(f"{name} ({field})" for field, name in list_hooks(profile).items()) or "none",
+            "decisions write": ", ".join(sorted(profile.owned_keys)),
+        }
+        sys.stdout.writelines(f"  {key}: {value}\n" for key, value in told.items())
+    return ExitCode.YES
