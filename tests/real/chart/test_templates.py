@@ -16,7 +16,7 @@ from real.chart.objects import (
 
 from gpuloom.cli.commands import build_app
 from gpuloom.scheduler.roles import ROLE_LABEL
-from gpuloom.vendors.catalog import load_shipped
+from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.web.place import SERVICE_LABEL, SERVICE_PORT
 from harness.helm import NAMESPACE, Helm
@@ -24,6 +24,7 @@ from harness.helm import NAMESPACE, Helm
 pytestmark = pytest.mark.chart
 
 ONE_REPLICA: dict[str, Any] = {"scheduler": {"leaderElect": False}}
+EVERYBODY: dict[str, Any] = {"devices": {"ascend": {"enabled": True}, "iluvatar": {"enabled": True}}}
 OTHER_NAMES: dict[str, Any] = {"resourceName": "corp.example/gpu", "resourcePriority": ""}
 CERT_MANAGER: dict[str, Any] = {"scheduler": {"certManager": {"enabled": True}}}
 NO_NODES: dict[str, Any] = {"devicePlugin": {"enabled": False}}
@@ -53,6 +54,7 @@ ALL = {
     "defaults": {},
     "one-replica": ONE_REPLICA,
     "other-names": OTHER_NAMES,
+    "everybody": EVERYBODY,
     "cert-manager": CERT_MANAGER,
     "no-nodes": NO_NODES,
     "try-out": TRY_OUT,
@@ -130,8 +132,50 @@ def test_roles_name_what_they_allow(objects: list[Any]) -> None:
 
 def test_kube_scheduler_leaves_to_the_extender_what_the_device_configuration_names(objects: list[Any]) -> None:
     text = find(objects, "ConfigMap", "-device")["data"]["device-config.yaml"].encode()
-    profiles = apply_device_config(load_shipped(), text, "device-config.yaml")
-    assert list_managed(objects) == [name for profile in profiles for name in profile.resources.all]
+    on = {word.removeprefix("--").removesuffix("=true") for word in find_container(objects, "extender")["args"]}
+    named = set()
+    for profile in make_catalog(apply_device_config(load_shipped(), text, "device-config.yaml"), on):
+        # Where cards are counted by their cores, the vendor's plugin offers cores and memory to the kubelet.
+        named |= set(profile.resources.all) if profile.cards.unit == "count" else {profile.resources.count}
+    assert sorted(list_managed(objects)) == sorted(named)
+
+
+def test_by_default_the_vendors_are_those_of_hami(helm: Helm) -> None:
+    managed = list_managed(helm.template(with_values({})))
+    assert len(managed) == len(set(managed)) == 28
+    assert {"cambricon.com/vmlu", "mthreads.com/vgpu", "enflame.com/gcu", "kunlunxin.com/xpu"} <= set(managed)
+    assert not {"cambricon.com/mlu.smlu.vcore", "mthreads.com/sgpu-core"} & set(managed)
+    assert not [name for name in managed if name.startswith(("huawei.com/", "iluvatar.ai/"))]
+
+
+def test_chips_that_are_switched_on_come_with_their_resources_and_their_flag(helm: Helm) -> None:
+    objects = helm.template(with_values({"devices": {"ascend": {"enabled": True, "hamiVnpuCore": True}}}))
+    assert {"huawei.com/Ascend910B3", "huawei.com/Ascend910B3-memory"} <= set(list_managed(objects))
+    assert {"--enable-ascend=true", "--enable-iluvatar=false"} <= set(find_container(objects, "extender")["args"])
+    assert read_data(objects, "-device", "device-config.yaml")["vnpus"]["hamiVnpuCore"] is True
+
+
+def test_a_vendor_that_is_off_is_neither_configured_nor_managed(helm: Helm) -> None:
+    objects = helm.template(with_values({"devices": {"metax": {"enabled": False}}}))
+    assert "metax" not in read_data(objects, "-device", "device-config.yaml")
+    assert not [name for name in list_managed(objects) if name.startswith("metax")]
+
+
+def test_a_resource_that_is_renamed_is_renamed_everywhere(helm: Helm) -> None:
+    objects = helm.template(with_values({"enflameResourceNameDRSGCU": "corp.example/gcu", "mluResourceName": ""}))
+    managed = list_managed(objects)
+    assert "corp.example/gcu" in managed
+    assert not {"enflame.com/drs-gcu", "cambricon.com/vmlu"} & set(managed)
+
+
+def test_vendors_of_ones_own_are_given_to_the_scheduler_with_their_resources(helm: Helm) -> None:
+    own = {"vendors": {"profiles": {"corp.toml": 'word = "Corp"'}, "managedResources": ["corp.example/npu"]}}
+    objects = helm.template(with_values(own))
+    assert find(objects, "ConfigMap", "-vendors")["data"] == {"corp.toml": 'word = "Corp"'}
+    extender = find_container(objects, "extender")
+    (mount,) = (one for one in extender["volumeMounts"] if one["name"] == "vendors")
+    assert f"--vendor-dir={mount['mountPath']}" in extender["args"]
+    assert "corp.example/npu" in list_managed(objects)
 
 
 def test_the_extender_is_reached_in_the_pod_only(helm: Helm) -> None:

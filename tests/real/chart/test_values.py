@@ -58,6 +58,8 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         ({"devicePlugin": {"deviceMemoryScaling": 0}}, "at '/devicePlugin/deviceMemoryScaling'"),
         ({"devicePlugin": {"deviceListStrategy": "env"}}, "at '/devicePlugin/deviceListStrategy'"),
         ({"devicePlugin": {"nvidiaDriverRoot": "auto"}}, "at '/devicePlugin/nvidiaDriverRoot': 'auto'"),
+        ({"devices": {"nvida": {}}}, "at '/devices': additional properties 'nvida' not allowed"),
+        ({"vendors": {"profiles": {"corp.yaml": "a"}}}, "additional properties 'corp.yaml' not allowed"),
         ({"mockDevicePlugin": {"enabled": True}}, "additional properties 'mockDevicePlugin' not allowed"),
     ],
 )

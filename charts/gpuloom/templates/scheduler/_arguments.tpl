@@ -37,6 +37,10 @@ capabilities:
 {{- end }}
 - --scheduler-name={{ .Values.schedulerName }}
 - --device-config-file=/device-config/device-config.yaml
+{{- include "gpuloom.deviceFlags" . }}
+{{- if .Values.vendors.profiles }}
+- --vendor-dir=/vendors
+{{- end }}
 - --node-scheduler-policy={{ $scheduler.defaultSchedulerPolicy.nodeSchedulerPolicy }}
 - --gpu-scheduler-policy={{ $scheduler.defaultSchedulerPolicy.gpuSchedulerPolicy }}
 - --force-overwrite-default-scheduler={{ $scheduler.forceOverwriteDefaultScheduler }}
