@@ -43,11 +43,11 @@ class Helm:
         text = self._run(["template", RELEASE, CHART, *flags], values or {})
         return [found for found in yaml.load_all(text, Loader=yaml.CSafeLoader) if found]
 
-    def install(self, values: Mapping[str, Any], *, timeout_s: int = 120) -> str:
+    def install(self, values: Mapping[str, Any], *, timeout_s: int = 300) -> str:
         """Install the chart and wait until everything is ready; return the notes. Raise HelmError."""
         return self._change("install", values, timeout_s, "--create-namespace")
 
-    def upgrade(self, values: Mapping[str, Any], *, timeout_s: int = 120) -> str:
+    def upgrade(self, values: Mapping[str, Any], *, timeout_s: int = 300) -> str:
         """Upgrade the release and wait until everything is ready. Raise HelmError."""
         return self._change("upgrade", values, timeout_s)
 
