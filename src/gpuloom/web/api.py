@@ -13,8 +13,9 @@ from aiohttp import web
 
 from gpuloom.engine.explanation.study import STANDARD, Depth
 from gpuloom.kube import PODS, ApiError, NotFoundError
-from gpuloom.web.pages import collect, finish
-from gpuloom.web.place import API_ROOT, TOKEN_HEADER
+from gpuloom.web.entrance import Entrance
+from gpuloom.web.pages import Pace
+from gpuloom.web.place import API_ROOT
 from gpuloom.web.rights import Rights, RightsError, SignInError, User
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
 from gpuloom.web.views.decisions import list_decisions, view_decision
@@ -60,6 +61,8 @@ class Api:
 
     source: Source
     rights: Rights
+    entrance: Entrance
+    pace: Pace
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes."""
@@ -82,18 +85,25 @@ class Api:
             web.get(f"{API_ROOT}/recording", self._guard(self._recording)),
         ]
 
-    async def viewer(self, request: web.Request) -> tuple[User, Viewer]:
-        """Find out who asks and what they may see.
+    async def viewer(self, request: web.Request, named: frozenset[str] = frozenset()) -> tuple[User, Viewer]:
+        """Find out who asks and what they may see; ``named`` are namespaces that the request's body names.
 
         Raises RefusedError.
         """
         try:
-            user = await self.rights.recognise(read_token(request))
-            return user, await self.rights.view(user, self.source.namespaces() | _named_namespaces(request))
+            user = await self.rights.recognise(self.entrance.read_token(request))
+            return user, await self.view(request, user, named)
         except SignInError as error:
             raise RefusedError(401, str(error)) from error
         except RightsError as error:
             raise RefusedError(503, str(error)) from error
+
+    async def view(self, request: web.Request, user: User, named: frozenset[str] = frozenset()) -> Viewer:
+        """Find out what somebody may see.
+
+        Raises RightsError.
+        """
+        return await self.rights.view(user, lambda: self.source.namespaces() | _named_namespaces(request) | named)
 
     def _answer(self, view: Callable[[web.Request, Viewer], Awaitable[Any]]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -113,26 +123,26 @@ class Api:
         return handle
 
     async def _overview(self, _request: web.Request, viewer: Viewer) -> Any:
-        _need_nodes(viewer)
+        need_nodes(viewer)
         return view_overview(self.source)
 
     async def _nodes(self, _request: web.Request, viewer: Viewer) -> Any:
-        _need_nodes(viewer)
-        return {"items": await collect(list_nodes(self.source, viewer))}
+        need_nodes(viewer)
+        return {"items": await self.pace.collect(list_nodes(self.source, viewer))}
 
     async def _node(self, request: web.Request, viewer: Viewer) -> Any:
-        _need_nodes(viewer)
+        need_nodes(viewer)
         name = request.match_info["node"]
         if name not in self.source.node_names():
             raise RefusedError(404, f"there is no node {name}")
         return detail_node(self.source, viewer, name)
 
     async def _cards(self, _request: web.Request, viewer: Viewer) -> Any:
-        _need_nodes(viewer)
-        return {"items": await collect(list_cards(self.source))}
+        need_nodes(viewer)
+        return {"items": await self.pace.collect(list_cards(self.source))}
 
     async def _card(self, request: web.Request, viewer: Viewer) -> Any:
-        _need_nodes(viewer)
+        need_nodes(viewer)
         uuid = request.match_info["uuid"]
         card = find_card(self.source, viewer, uuid)
         if card is None:
@@ -157,44 +167,44 @@ class Api:
         """Answer with the items of one namespace, or of all that may be seen."""
         namespace = request.query.get("namespace", "")
         if namespace:
-            _need_pods(viewer, namespace)
-        return {"items": await collect(view(self.source, viewer, namespace), _read_limit(request))}
+            need_pods(viewer, namespace)
+        return {"items": await self.pace.collect(view(self.source, viewer, namespace), _read_limit(request))}
 
     async def _decision(self, request: web.Request, viewer: Viewer) -> Any:
         text = request.match_info["number"]
         decided = self.source.state.decisions.find(int(text)) if text.isdecimal() and len(text) < 19 else None
         if decided is None:
             raise RefusedError(404, f"decision {text} is not remembered: only the last ones are")
-        _need_pods(viewer, decided.pod.namespace)
+        need_pods(viewer, decided.pod.namespace)
         return view_decision(decided, most_names=_MOST_NODES)
 
     async def _explain(self, request: web.Request, viewer: Viewer) -> Any:
-        pod = await self._pod(request.match_info["namespace"], request.match_info["pod"], viewer)
-        return await finish(explain_pod(self.source, viewer, pod, read_depth(request)))
+        pod = await self.find_pod(request.match_info["namespace"], request.match_info["pod"], viewer)
+        return await self.pace.finish(explain_pod(self.source, viewer, pod, read_depth(request)))
 
     async def _fits(self, request: web.Request, viewer: Viewer) -> Any:
         namespace = request.query.get("namespace", "default")
-        _need_pods(viewer, namespace)
+        need_pods(viewer, namespace)
         try:
             steps = fit_pod(self.source, viewer, await request.read(), namespace, read_depth(request))
-            return await finish(steps)
+            return await self.pace.finish(steps)
         except PodError as error:
             raise RefusedError(400, str(error)) from error
 
     async def _recording(self, request: web.Request) -> web.StreamResponse:
         _, viewer = await self.viewer(request)
-        _need_nodes(viewer)
+        need_nodes(viewer)
         if not viewer.all_pods:
             raise RefusedError(403, "a recording tells of all pods: it needs the right to list pods in all namespaces")
         namespace, _, name = request.query.get("pod", "").partition("/")
-        pod = await self._pod(namespace, name, viewer) if name else None
-        lines = await collect(list_lines(self.source, pod))
+        pod = await self.find_pod(namespace, name, viewer) if name else None
+        lines = await self.pace.collect(list_lines(self.source, pod))
         disposition = {"Content-Disposition": 'attachment; filename="gpuloom.jsonl"'}
         return web.Response(body=b"".join(lines), content_type="application/jsonl", headers=disposition)
 
-    async def _pod(self, namespace: str, name: str, viewer: Viewer) -> Pod:
+    async def find_pod(self, namespace: str, name: str, viewer: Viewer) -> Pod:
         """Find a pod; of bound ones the scheduler keeps too little to tell what they asked for."""
-        _need_pods(viewer, namespace)
+        need_pods(viewer, namespace)
         pod = find_pod(self.source, namespace, name)
         if pod is None:
             raise RefusedError(404, f"the scheduler knows no pod {namespace}/{name} that asks for cards")
@@ -206,12 +216,6 @@ class Api:
             raise RefusedError(404, str(error)) from error
         except ApiError as error:
             raise RefusedError(503, str(error)) from error
-
-
-def read_token(request: web.Request) -> str:
-    """Return the bearer token of a request, empty without one."""
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else request.headers.get(TOKEN_HEADER, "").strip()
 
 
 def read_depth(request: web.Request) -> Depth:
@@ -244,12 +248,14 @@ def _named_namespaces(request: web.Request) -> set[str]:
     return {name for name in (*named, pod, default) if name}
 
 
-def _need_nodes(viewer: Viewer) -> None:
+def need_nodes(viewer: Viewer) -> None:
+    """Refuse whoever may not list nodes."""
     if not viewer.nodes:
         raise RefusedError(403, "this needs the right to list nodes")
 
 
-def _need_pods(viewer: Viewer, namespace: str) -> None:
+def need_pods(viewer: Viewer, namespace: str) -> None:
+    """Refuse whoever may not list the pods of a namespace."""
     if not viewer.sees(namespace):
         raise RefusedError(403, f"this needs the right to list pods in namespace {namespace}")
 

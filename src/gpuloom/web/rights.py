@@ -93,15 +93,15 @@ class Rights:
         except ApiError as error:
             raise RightsError(f"the API server cannot be asked whose token this is: {error}") from error
 
-    async def view(self, user: User, namespaces: Iterable[str]) -> Viewer:
-        """Find out what somebody may see: nodes, and the pods of which namespaces.
+    async def view(self, user: User, namespaces: Callable[[], Iterable[str]]) -> Viewer:
+        """Find out what somebody may see: nodes, and the pods of which of the namespaces.
 
         Raises RightsError when the API server cannot be asked.
         """
         nodes, all_pods = await asyncio.gather(self.may(user, "list", "nodes"), self.may(user, "list", "pods"))
         if all_pods:
             return Viewer(nodes=nodes)
-        names = sorted(set(namespaces))
+        names = sorted(set(namespaces()))
         allowed = await asyncio.gather(*(self.may(user, "list", "pods", name) for name in names))
         seen = frozenset(name for name, is_allowed in zip(names, allowed, strict=True) if is_allowed)
         return Viewer(nodes=nodes, all_pods=False, namespaces=seen)
@@ -118,7 +118,8 @@ class Rights:
             raise RightsError(f"the API server cannot be asked for rights: {error}") from error
 
     async def _review(self, token: str) -> User:
-        answer = await self._client.create(TOKEN_REVIEWS, {"spec": {"token": token}})
+        async with self._turns:
+            answer = await self._client.create(TOKEN_REVIEWS, {"spec": {"token": token}})
         if not answer.status.authenticated:
             raise SignInError("the API server does not know this token, or it has expired: get a new one")
         info = answer.status.user

@@ -11,7 +11,11 @@ from gpuloom.scheduler.certificates.presented import Presented
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.server import ServerError, listen, split_address
 from gpuloom.web.api import Api
+from gpuloom.web.dashboard.routes import Dashboard
+from gpuloom.web.entrance import Entrance
+from gpuloom.web.pages import Pace
 from gpuloom.web.rights import Rights
+from gpuloom.web.sessions import Sessions
 from gpuloom.web.views.source import Source
 
 WebError = ServerError
@@ -57,8 +61,10 @@ class WebPart:
             )
         tls = self._presented.context if self._presented else None
         async with AsyncExitStack() as stack:
-            api = Api(self._source, self._rights)
-            self.url = await listen(stack, address, api.routes(), tls)
+            api = Api(self._source, self._rights, Entrance(Sessions(), is_tls=tls is not None), Pace())
+            dashboard = Dashboard(api)
+            self.url = await listen(stack, address, [*api.routes(), *dashboard.routes()], tls)
+            stack.push_async_callback(dashboard.close)
             self._stack = stack.pop_all()
         _log.info("pages served", url=self.url)
         return self

@@ -1,39 +1,19 @@
 """A scheduler with its pages beside a local API server, and people with and without rights."""
 
+import shutil
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
-from local.scheduler.site import Site, open_site
+from local.scheduler.site import open_site
+from local.web.browsing import Window, open_window
+from local.web.pages import Pages
+from local.web.scenes import set_small_scene
+from playwright.async_api import Browser, async_playwright
 
 from gpuloom.web.server import WebPart, WebSettings
-
-
-@dataclass
-class Pages:
-    """``get`` and ``post`` ask the API; ``who`` is a token."""
-
-    site: Site
-    part: WebPart
-    session: aiohttp.ClientSession
-
-    async def get(self, path: str, *, who: str = "") -> tuple[int, Any]:
-        headers = {"Authorization": f"Bearer {who or self.site.server.token}"}
-        async with self.session.get(f"{self.part.url}/api/v1{path}", headers=headers) as reply:
-            return reply.status, await reply.json(content_type=None)
-
-    async def see(self, path: str, *, who: str = "") -> Any:
-        status, value = await self.get(path, who=who)
-        assert status == 200, value
-        return value
-
-    async def post(self, path: str, body: Any, *, who: str = "") -> tuple[int, Any]:
-        headers = {"Authorization": f"Bearer {who or self.site.server.token}"}
-        async with self.session.post(f"{self.part.url}/api/v1{path}", json=body, headers=headers) as reply:
-            return reply.status, await reply.json()
+from harness.availability import require
 
 
 @pytest.fixture
@@ -49,3 +29,28 @@ async def pages(tmp_path: Path) -> AsyncIterator[Pages]:
             aiohttp.ClientSession() as session,
         ):
             yield Pages(site, part, session)
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    chromium = shutil.which("chromium")
+    require(chromium, "no chromium: install Debian's package (tools/debian-packages.txt)")
+    async with async_playwright() as playwright:
+        running = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield running
+        await running.close()
+
+
+@pytest.fixture
+async def scene(pages: Pages) -> Pages:
+    """A small cluster with pods on cards and pods that wait."""
+    await set_small_scene(pages.site)
+    return pages
+
+
+@pytest.fixture
+async def window(scene: Pages, browser: Browser) -> AsyncIterator[Window]:
+    """The browser of somebody who may see everything, not signed in yet; its pages must load nothing from outside."""
+    async with open_window(scene, browser) as opened:
+        yield opened
+        assert (opened.outside, opened.faults) == ([], [])

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 from local.scheduler.clock import poll
-from local.web.conftest import Pages
+from local.web.pages import Pages
 
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.local.manifests import pod_manifest

@@ -13,7 +13,7 @@ from gpuloom.scheduler.recording.errors import LineError
 from gpuloom.scheduler.recording.lines import AnswerLine, AnyLine, FilterLine
 from gpuloom.scheduler.recording.player import Player
 from gpuloom.scheduler.recording.source import BadLineError, open_source, read_lines
-from gpuloom.web.pages import finish
+from gpuloom.web.pages import Pace
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
 from gpuloom.web.views.explaining import PodError, explain_pod, find_pod, fit_pod
 from gpuloom.web.views.overview import list_quotas, view_overview
@@ -102,12 +102,12 @@ class RecordedReader:
             )
         if not pod.containers:
             pod = await player.world.client.get(PODS, name, namespace=namespace)
-        return await finish(explain_pod(source, EVERYTHING, pod, _read_depth(depth)))
+        return await Pace().finish(explain_pod(source, EVERYTHING, pod, _read_depth(depth)))
 
     async def fits(self, manifest: bytes, namespace: str, depth: DepthFlags) -> Fits:
         """Say whether a pod would fit."""
         try:
-            return await finish(fit_pod(await self._play(), EVERYTHING, manifest, namespace, _read_depth(depth)))
+            return await Pace().finish(fit_pod(await self._play(), EVERYTHING, manifest, namespace, _read_depth(depth)))
         except PodError as error:
             raise CommandError(str(error)) from error
 
@@ -133,7 +133,7 @@ async def _explain(player: Player, args: FilterArgs, depth: DepthFlags) -> Expla
     if args.pod is None:
         return None
     offered = frozenset(args.nodenames.all() if args.nodenames else ())
-    return await finish(
+    return await Pace().finish(
         explain_pod(Source(player.world.parts), EVERYTHING, args.pod, _read_depth(depth), offered=offered)
     )
 

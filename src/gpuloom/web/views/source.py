@@ -1,6 +1,6 @@
 """Where views read: the parts of a scheduler, live or replayed, and the person who looks."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gpuloom.engine.explanation.values import PodName
@@ -16,7 +16,7 @@ class Viewer:
 
     nodes: bool = True
     all_pods: bool = True
-    namespaces: Container[str] = frozenset()
+    namespaces: frozenset[str] = frozenset()
 
     def sees(self, namespace: str) -> bool:
         """Tell whether the pods of a namespace may be named."""

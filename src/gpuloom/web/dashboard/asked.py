@@ -1,0 +1,92 @@
+"""What somebody wants to see: equal questions have equal answers, so they are worked out once."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
+from urllib.parse import quote, urlencode
+
+from aiohttp import web
+
+from gpuloom.web.api import Api, RefusedError
+from gpuloom.web.dashboard.regions import Page
+from gpuloom.web.views.source import Viewer
+
+ROWS = 100
+"""So many rows a table has on one page."""
+
+_LONGEST_OPTION = 256
+_MOST_OPTIONS = 16
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A page's route, the names in its path, the options behind the question mark, and who looks."""
+
+    route: str
+    path: str
+    names: tuple[tuple[str, str], ...]
+    options: tuple[tuple[str, str], ...]
+    viewer: Viewer
+
+    def name(self, key: str) -> str:
+        """Return a name of the path."""
+        return dict(self.names)[key]
+
+    def option(self, key: str, default: str = "") -> str:
+        """Return an option, the last if there are several."""
+        return dict(self.options).get(key, default).strip()
+
+    @property
+    def page_number(self) -> int:
+        """Which page of a long table is asked for, from 1."""
+        text = self.option("page", "1")
+        return max(int(text), 1) if text.isdecimal() and len(text) < 7 else 1
+
+    def link(self, **options: str | int) -> str:
+        """Return the path with some options set, those that are empty left out."""
+        chosen = {**dict(self.options), **{key: str(value) for key, value in options.items()}}
+        query = urlencode({key: value for key, value in chosen.items() if value})
+        return f"{self.path}?{query}" if query else self.path
+
+
+Maker = Callable[[Api, Asked], Awaitable[Page]]
+"""Makes a page; raises RefusedError when there is nothing to see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turning:
+    """Where one is in a long table; links are empty at its ends."""
+
+    number: int
+    before: str
+    after: str
+
+
+def read_asked(request: web.Request, route: str, viewer: Viewer) -> Asked:
+    """Read a request for a page or for its stream.
+
+    Raises RefusedError when there are too many or too long options.
+    """
+    options = tuple((key, value) for key, value in request.query.items() if key != "state")
+    if len(options) > _MOST_OPTIONS or any(len(value) > _LONGEST_OPTION for _, value in options):
+        raise RefusedError(400, "too many or too long options behind the question mark")
+    names = dict(request.match_info)
+    path = route.format_map({name: quote(value, safe="") for name, value in names.items()})
+    return Asked(route, path, tuple(sorted(names.items())), options, viewer)
+
+
+def cut_rows(items: Iterable[_T], asked: Asked) -> Iterable[_T]:
+    """Take the items of the page that is asked for and one more, if there is one."""
+    first = (asked.page_number - 1) * ROWS
+    return islice(items, first, first + ROWS + 1)
+
+
+def turn(asked: Asked, rows: list[_T]) -> tuple[list[_T], Turning]:
+    """Return the rows to show and where the neighbouring pages are."""
+    number = asked.page_number
+    after = asked.link(page=number + 1) if len(rows) > ROWS else ""
+    before = asked.link(page=number - 1 if number > 2 else "") if number > 1 else ""
+    return rows[:ROWS], Turning(number, before, after)

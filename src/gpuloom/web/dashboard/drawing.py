@@ -1,0 +1,73 @@
+"""Values to HTML by the templates beside this module; everything that comes from a cluster is escaped."""
+
+from collections.abc import Hashable
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from gpuloom.engine.explanation.text import tell_ask, tell_policy
+from gpuloom.engine.explanation.values import Amount
+from gpuloom.web.dashboard.static import find_asset
+from gpuloom.wire.words import encode_time
+
+_MOST_REMEMBERED = 32_768
+
+
+def _tell_number(value: int) -> str:
+    return f"{value:,}"
+
+
+def _tell_percent(amount: Amount) -> int:
+    """Return how much of something is used, in whole per cent; only full is 100."""
+    return amount.used * 100 // amount.total if amount.total else 0
+
+
+def _tell_moment(seconds: int) -> str:
+    return encode_time(datetime.fromtimestamp(seconds, UTC)) if seconds else ""
+
+
+def _tell_count(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def draw(template: str, macro: str, *values: Any) -> Markup:
+    """Draw values by a macro of a template."""
+    module = _environment().get_template(f"{template}.html").module
+    return Markup(getattr(module, macro)(*values))  # noqa: S704 - macros escape what they are given
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def draw_item(template: str, macro: str, value: Hashable) -> Markup:
+    """Draw one of many values; what was drawn before is not drawn again."""
+    return draw(template, macro, value)
+
+
+def draw_document(template: str, **values: Any) -> str:
+    """Draw a whole HTML document."""
+    return _environment().get_template(f"{template}.html").render(values)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("gpuloom.web.dashboard"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    filters = {
+        "number": _tell_number,
+        "percent": _tell_percent,
+        "moment": _tell_moment,
+        "count": _tell_count,
+        "tell_ask": tell_ask,
+        "tell_policy": tell_policy,
+    }
+    environment.filters.update(filters)
+    environment.globals["asset"] = find_asset
+    return environment

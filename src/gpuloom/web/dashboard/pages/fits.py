@@ -1,0 +1,121 @@
+"""Would it fit? A form of a few fields or a whole manifest, answered as if the pod was created now."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import yaml
+
+from gpuloom.vendors.profile import Profile, ResourceNames
+from gpuloom.web.api import Api, RefusedError, need_pods
+from gpuloom.web.dashboard.asked import Asked
+from gpuloom.web.dashboard.drawing import draw
+from gpuloom.web.dashboard.regions import Page, Region
+from gpuloom.web.views.explaining import PodError, fit_pod
+from gpuloom.web.views.source import Source
+
+LONGEST_MANIFEST = 32_768
+FIELDS = ("namespace", "vendor", "cards", "memory", "cores", "manifest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """The form as somebody filled it in."""
+
+    namespace: str = "default"
+    vendor: str = ""
+    cards: str = "1"
+    memory: str = ""
+    cores: str = ""
+    manifest: str = ""
+
+
+class WishError(ValueError):
+    """The form cannot be read; the message names the field."""
+
+
+async def make_form(api: Api, asked: Asked, wish: Wish | None = None) -> Page:
+    """Show the form, and the answer to what was filled in."""
+    regions: dict[str, Region] = {}
+    if wish is not None:
+        need_pods(asked.viewer, wish.namespace)
+        regions = await _answer(api, asked, wish)
+    vendors = {profile.word: profile.resources.count for profile in _order_vendors(api.source)}
+    form = draw("fits", "form", wish or Wish(), vendors)
+    return Page(title="Would it fit?", here="/fits", regions={"form": form, **regions}, is_live=False)
+
+
+def read_wish(fields: Mapping[str, Any]) -> Wish:
+    """Read the fields that were sent.
+
+    Raises RefusedError when they are too long.
+    """
+    sent = {name: str(fields[name]) for name in FIELDS if name in fields}
+    if any(len(text) > LONGEST_MANIFEST for text in sent.values()):
+        raise RefusedError(413, f"the manifest is longer than {LONGEST_MANIFEST // 1024} KiB: give the pod alone")
+    wish = Wish(**{name: text if name == "manifest" else text.strip()[:253] for name, text in sent.items()})
+    return wish if wish.namespace else replace(wish, namespace="default")
+
+
+async def _answer(api: Api, asked: Asked, wish: Wish) -> dict[str, Region]:
+    try:
+        manifest = write_manifest(wish, _order_vendors(api.source))
+        found = await api.pace.finish(fit_pod(api.source, asked.viewer, manifest, wish.namespace))
+    except (PodError, WishError) as error:
+        return {"answer": draw("fits", "refusal", str(error))}
+    regions: dict[str, Region] = {"answer": draw("fits", "answer", found)}
+    if found.explanation is not None:
+        regions["summary"] = draw("explanation", "summary", found.explanation)
+        regions["details"] = draw("explanation", "details", found.explanation, "", "")
+    return regions
+
+
+def _order_vendors(source: Source) -> list[Profile]:
+    """Return the vendors whose cards can be asked for, those of which there are any before the others."""
+    state = source.state
+    profiles = [profile for profile in state.settings.catalog if profile.resources.count]
+    return sorted(profiles, key=lambda profile: not state.cluster[profile.word].table.positions)
+
+
+def write_manifest(wish: Wish, vendors: Iterable[Profile]) -> bytes:
+    """Write the pod of a form as JSON: its manifest if there is one, else a container with the limits.
+
+    Raises WishError.
+    """
+    if wish.manifest.strip():
+        return msgspec.json.encode(_read_manifest(wish.manifest))
+    names = _choose_vendor(wish.vendor, vendors)
+    amounts = ((names.count, wish.cards, "cards"), (names.memory, wish.memory, "memory"), (names.cores, wish.cores, ""))
+    limits = {}
+    for resource, text, label in amounts:
+        if text and not text.isdecimal():
+            raise WishError(f"{label or 'cores'}: {text!r} is not a whole number")
+        if text and resource:
+            limits[resource] = text
+    container = {"name": "main", "resources": {"limits": limits}}
+    return msgspec.json.encode({"kind": "Pod", "metadata": {"name": "pod"}, "spec": {"containers": [container]}})
+
+
+def _choose_vendor(word: str, vendors: Iterable[Profile]) -> ResourceNames:
+    """Return the resources of a vendor, of the first if none is named."""
+    named = [profile.resources for profile in vendors if word in {"", profile.word}]
+    if not named:
+        raise WishError(f"kind of card: this scheduler places none of {word or 'any vendor'}")
+    return named[0]
+
+
+def _read_manifest(text: str) -> Any:
+    """Read YAML or JSON; references are refused, because few of them can stand for very much."""
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.CSafeLoader)):
+            raise WishError("manifest: write out what its references (*name) stand for")
+        documents = [one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one is not None]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        problem = getattr(error, "problem", None) or "cannot be read"
+        raise WishError(f"manifest: {where}{problem}") from error
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise WishError("manifest: give one pod")
+    return documents[0]

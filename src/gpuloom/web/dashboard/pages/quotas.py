@@ -1,0 +1,28 @@
+"""What namespaces hold and may hold."""
+
+from gpuloom.web.api import Api, need_pods
+from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
+from gpuloom.web.dashboard.drawing import draw, draw_item
+from gpuloom.web.dashboard.regions import Listing, Page
+from gpuloom.web.views.overview import list_quotas
+
+
+async def make_quotas(api: Api, asked: Asked) -> Page:
+    """Show the quotas of the namespaces that may be seen."""
+    namespace = asked.option("namespace")
+    if namespace:
+        need_pods(asked.viewer, namespace)
+    found = await api.pace.collect(cut_rows(list_quotas(api.source, asked.viewer, namespace), asked))
+    rows, turning = turn(asked, found)
+    return Page(
+        title="Namespaces and quotas",
+        here="/quotas",
+        regions={
+            "seek": draw("pods", "seek", "/quotas", namespace, asked.viewer),
+            "quotas": Listing(
+                head=draw("quotas", "head", len(found)),
+                items={f"q-{row.namespace}-{row.resource}": draw_item("quotas", "row", row) for row in rows},
+                tail=draw("quotas", "tail", turning),
+            ),
+        },
+    )

@@ -1,0 +1,71 @@
+"""A page as a value: named regions of HTML, so that two states of it can be compared. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A region of many items that change one by one; the HTML of an item is an element with its name as id."""
+
+    head: Markup
+    items: Mapping[str, Markup]
+    tail: Markup
+
+    def draw(self) -> Markup:
+        """Return the whole."""
+        return Markup("").join((self.head, *self.items.values(), self.tail))
+
+
+Region = Markup | Listing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What somebody sees; the HTML of a region is an element with its name as id.
+
+    ``here`` is the entry of the navigation that the page belongs to. ``is_live``: whether it can change.
+    """
+
+    title: str
+    here: str
+    regions: Mapping[str, Region] = field(default_factory=dict)
+    is_live: bool = True
+
+    @property
+    def state(self) -> str:
+        """A short name of what is shown, good for as long as the process lives."""
+        facts = tuple((name, _fingerprint(region)) for name, region in self.regions.items())
+        return f"{hash(facts) & 0xFFFF_FFFF_FFFF:x}"
+
+    def draw(self) -> Markup:
+        """Return all regions."""
+        return Markup("\n").join(map(_draw, self.regions.values()))
+
+
+def find_changes(before: Page | None, after: Page) -> dict[str, Markup]:
+    """Return the elements to replace, by id: whole regions, or items of a listing that stayed the same otherwise."""
+    changes: dict[str, Markup] = {}
+    for name, region in after.regions.items():
+        known = before.regions.get(name) if before else None
+        if isinstance(region, Listing) and isinstance(known, Listing) and _has_same_frame(known, region):
+            changes.update((item, html) for item, html in region.items.items() if known.items[item] != html)
+        elif region != known:
+            changes[name] = _draw(region)
+    return changes
+
+
+def _has_same_frame(one: Listing, other: Listing) -> bool:
+    return (one.head, one.tail) == (other.head, other.tail) and list(one.items) == list(other.items)
+
+
+def _draw(region: Region) -> Markup:
+    return region.draw() if isinstance(region, Listing) else region
+
+
+def _fingerprint(region: Region) -> int:
+    if isinstance(region, Listing):
+        return hash((region.head, tuple(region.items.items()), region.tail))
+    return hash(region)

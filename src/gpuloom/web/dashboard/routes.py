@@ -1,0 +1,175 @@
+"""The routes of the dashboard: signing in and out, pages, their streams, and their files."""
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+
+import structlog
+from aiohttp import web
+from yarl import URL
+
+from gpuloom.web.api import Api, RefusedError
+from gpuloom.web.dashboard.asked import Asked, Maker, read_asked
+from gpuloom.web.dashboard.drawing import draw_document
+from gpuloom.web.dashboard.live import Live
+from gpuloom.web.dashboard.pages.decisions import make_decision, make_decisions
+from gpuloom.web.dashboard.pages.fits import make_form, read_wish
+from gpuloom.web.dashboard.pages.nodes import make_card, make_node, make_nodes
+from gpuloom.web.dashboard.pages.overview import make_overview
+from gpuloom.web.dashboard.pages.pods import make_pending, make_pod
+from gpuloom.web.dashboard.pages.quotas import make_quotas
+from gpuloom.web.dashboard.regions import Page
+from gpuloom.web.dashboard.static import answer_asset
+from gpuloom.web.dashboard.streaming import Streams
+from gpuloom.web.entrance import is_from_here
+from gpuloom.web.rights import LONGEST_TOKEN, RightsError, SignInError, User
+from gpuloom.web.sessions import CrowdedError
+from gpuloom.web.views.source import Viewer
+
+PAGES: dict[str, Maker] = {
+    "/": make_overview,
+    "/nodes": make_nodes,
+    "/nodes/{node}": make_node,
+    "/cards/{uuid}": make_card,
+    "/pending": make_pending,
+    "/pods/{namespace}/{pod}": make_pod,
+    "/quotas": make_quotas,
+    "/decisions": make_decisions,
+    "/decisions/{number}": make_decision,
+    "/fits": make_form,
+}
+LIVE_ROOT = "/live"
+SIGN_IN = "/sign-in"
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_LONGEST_SIGN_IN = 2 * LONGEST_TOKEN
+_LONGEST_FORM = 256 * 1024
+
+_log = structlog.get_logger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Dashboard:
+    """The pages over one API."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._live = Live(self._make)
+        self._streams = Streams(api, self._live)
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes."""
+        pages = [web.get(path, self._guard(self._answer(path))) for path in PAGES]
+        streams = [web.get(LIVE_ROOT + path.rstrip("/"), self._streams.answer(path)) for path in PAGES]
+        return [
+            *pages,
+            *streams,
+            web.post("/fits", self._guard(self._fits)),
+            web.get(SIGN_IN, self._show_sign_in),
+            web.post(SIGN_IN, self._sign_in),
+            web.post("/sign-out", self._sign_out),
+            web.get("/static/{digest}/{name}", answer_asset),
+        ]
+
+    async def close(self) -> None:
+        """End all streams, so that nothing waits for browsers."""
+        await self._live.close()
+
+    async def _make(self, asked: Asked) -> Page:
+        return await PAGES[asked.route](self._api, asked)
+
+    def _answer(self, path: str) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            user, viewer = await self._api.viewer(request)
+            if path == "/" and not viewer.nodes:
+                raise web.HTTPSeeOther("/pending")
+            asked = read_asked(request, path, viewer)
+            return _show(await PAGES[path](self._api, asked), request, user, viewer)
+
+        return handle
+
+    async def _fits(self, request: web.Request) -> web.StreamResponse:
+        if (request.content_length or 0) > _LONGEST_FORM:
+            raise RefusedError(413, "the form is too long: give the pod alone")
+        wish = read_wish(await request.post())
+        user, viewer = await self._api.viewer(request, frozenset({wish.namespace}))
+        asked = read_asked(request, "/fits", viewer)
+        return _show(await make_form(self._api, asked, wish), request, user, viewer)
+
+    def _guard(self, handler: Handler) -> Handler:
+        """Answer with a page where a request is refused; whoever is not signed in is asked to."""
+
+        @wraps(handler)
+        async def handle(request: web.Request) -> web.StreamResponse:
+            try:
+                return await handler(request)
+            except RefusedError as error:
+                if error.code == 401:
+                    raise web.HTTPSeeOther(URL(SIGN_IN).with_query(next=request.path_qs)) from error
+                return _show_error(error.code, str(error))
+
+        return handle
+
+    async def _show_sign_in(self, request: web.Request) -> web.StreamResponse:
+        return _show_sign_in(request.query.get("next", "/"), "")
+
+    async def _sign_in(self, request: web.Request) -> web.StreamResponse:
+        if not is_from_here(request) or (request.content_length or _LONGEST_SIGN_IN + 1) > _LONGEST_SIGN_IN:
+            return _show_error(403, "a token is only taken from the form of this site")
+        fields = await request.post()
+        token, after = str(fields.get("token", "")).strip(), _keep_local(str(fields.get("next", "/")))
+        try:
+            user = await self._api.rights.recognise(token)
+            response = web.Response(status=303, headers={**_HEADERS, "Location": after})
+            self._api.entrance.admit(response, token, user.name)
+        except SignInError as error:
+            _log.info("sign-in refused")
+            return _show_sign_in(after, str(error), 401)
+        except (RightsError, CrowdedError) as error:
+            return _show_sign_in(after, str(error), 503)
+        _log.info("signed in", user=user.name)
+        return response
+
+    async def _sign_out(self, request: web.Request) -> web.StreamResponse:
+        if not is_from_here(request):
+            return _show_error(403, "signing out is only done from the pages of this site")
+        response = web.Response(status=303, headers={**_HEADERS, "Location": SIGN_IN})
+        self._api.entrance.dismiss(request, response)
+        return response
+
+
+def _keep_local(path: str) -> str:
+    """Return a path of this site; anything else becomes the first page."""
+    is_local = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if is_local else "/"
+
+
+def _show(page: Page, request: web.Request, user: User, viewer: Viewer) -> web.Response:
+    live = _find_stream(request.rel_url) if page.is_live else ""
+    text = draw_document("page", page=page, user=user.name, viewer=viewer, live=live, state=page.state)
+    return web.Response(text=text, content_type="text/html", headers=_HEADERS)
+
+
+def _find_stream(url: URL) -> str:
+    query = f"?{url.raw_query_string}" if url.raw_query_string else ""
+    return f"{LIVE_ROOT}{url.raw_path.rstrip('/')}{query}"
+
+
+def _show_error(code: int, message: str) -> web.Response:
+    text = draw_document("error", code=code, message=message)
+    return web.Response(text=text, status=code, content_type="text/html", headers=_HEADERS)
+
+
+def _show_sign_in(after: str, problem: str, code: int = 200) -> web.Response:
+    text = draw_document("signin", after=_keep_local(after), problem=problem)
+    return web.Response(text=text, status=code, content_type="text/html", headers=_HEADERS)

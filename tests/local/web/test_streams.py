@@ -1,0 +1,113 @@
+"""Streams of changes, without a browser: what is sent to whom, how many there may be, and how they end."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from local.web.pages import Pages
+from markupsafe import Markup
+
+from gpuloom.web.dashboard import live, streaming
+from gpuloom.web.dashboard.regions import Page, find_changes
+
+
+@asynccontextmanager
+async def follow(pages: Pages, path: str, *, who: str = "", state: str = "") -> AsyncIterator[aiohttp.ClientResponse]:
+    headers = {"Authorization": f"Bearer {who or pages.site.server.token}"}
+    url = f"{pages.part.url}/live{path}"
+    async with pages.session.get(url, params={"state": state}, headers=headers) as reply:
+        yield reply
+
+
+async def next_event(reply: aiohttp.ClientResponse) -> tuple[str, Any]:
+    """Read on to the next event: its kind and data."""
+    async with asyncio.timeout(10):
+        kind = ""
+        async for line in reply.content:
+            text = line.decode().rstrip("\n")
+            if text.startswith("event: "):
+                kind = text.removeprefix("event: ")
+            elif text.startswith("data: "):
+                return kind, json.loads(text.removeprefix("data: "))
+    raise AssertionError("the stream ended")
+
+
+async def state_of(pages: Pages, path: str) -> str:
+    headers = {"Authorization": f"Bearer {pages.site.server.token}"}
+    async with pages.session.get(f"{pages.part.url}{path}", headers=headers) as reply:
+        found = re.search(r'data-state="(\w+)"', await reply.text())
+        assert found
+        return found[1]
+
+
+async def test_a_browser_that_shows_an_older_state_is_sent_everything(pages: Pages) -> None:
+    async with follow(pages, "/nodes/n1", state="older") as reply:
+        kind, changes = await next_event(reply)
+    assert (kind, sorted(changes)) == ("change", ["cards", "node"])
+
+
+async def test_only_what_changed_is_sent(pages: Pages) -> None:
+    await pages.site.register("n2")
+    async with follow(pages, "", state=await state_of(pages, "/")) as reply:
+        await pages.site.choose(await pages.site.submit("newcomer"), "n1")
+        _, changes = await next_event(reply)
+    assert sorted(changes) == ["n-n1", "sums"]
+
+
+async def test_people_with_equal_rights_share_the_work(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def note(before: Page | None, after: Page) -> dict[str, Markup]:
+        made.append(after)
+        return find_changes(before, after)
+
+    monkeypatch.setattr("gpuloom.web.dashboard.live.find_changes", note)
+    state = await state_of(pages, "/nodes/n1")
+    async with follow(pages, "/nodes/n1", state=state) as one, follow(pages, "/nodes/n1", state=state) as other:
+        await pages.site.choose(await pages.site.submit("newcomer"))
+        await next_event(one)
+        await next_event(other)
+    changed = [page for page in made if page.state != state]
+    assert len({id(page) for page in changed}) == 1
+
+
+async def test_too_many_streams_of_one_person_are_refused_in_words(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MOST_OF_ONE", 1)
+    async with follow(pages, ""), follow(pages, "") as second:
+        assert second.status == 503
+        assert "too many pages" in await second.text()
+
+
+async def test_a_stream_needs_the_rights_of_its_page(pages: Pages) -> None:
+    nobody = pages.site.server.accounts.add("nobody", lambda *_: False)
+    async with follow(pages, "", who=nobody) as reply:
+        assert (await next_event(reply)) == ("over", {"why": "this needs the right to list nodes"})
+
+
+async def test_a_stream_ends_when_its_token_does(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "RECOGNISED_S", 0.0)
+    monkeypatch.setattr("gpuloom.web.rights.REMEMBERED_S", 0.0)
+    somebody = pages.site.server.accounts.add("somebody", lambda *_: True)
+    async with follow(pages, "/nodes/n1", who=somebody, state=await state_of(pages, "/nodes/n1")) as reply:
+        pages.site.server.accounts.remove(somebody)
+        await pages.site.choose(await pages.site.submit("newcomer"))
+        assert (await next_event(reply))[0] == "reload"
+
+
+async def test_streams_do_not_hold_up_the_end_of_the_process(pages: Pages) -> None:
+    async with follow(pages, "/nodes/n1", state=await state_of(pages, "/nodes/n1")) as reply:
+        async with asyncio.timeout(3):
+            await pages.part.__aexit__(None, None, None)
+        assert (await next_event(reply)) == ("over", {"why": "closing"})
+
+
+async def test_nobody_follows_a_page_without_a_token(pages: Pages) -> None:
+    async with pages.session.get(f"{pages.part.url}/live/nodes") as reply:
+        assert reply.status == 401
