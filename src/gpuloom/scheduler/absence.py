@@ -9,6 +9,7 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Node
 from gpuloom.wire.register import NoCardsError
 
+READY = "Ready"
 _NOT_READY = "the node is not ready: its kubelet does not answer"
 _CLOSED = "the node is closed to new pods (kubectl cordon)"
 
@@ -17,7 +18,7 @@ def tell_bar(node: Node) -> str:
     """Say why kube-scheduler offers a node to no pod, nothing if it does."""
     if node.spec.unschedulable:
         return _CLOSED
-    ready = [condition.status for condition in node.status.conditions or () if condition.type == "Ready"]
+    ready = [condition.status for condition in node.status.conditions or () if condition.type == READY]
     return _NOT_READY if ready and ready[0] != "True" else ""
 
 

@@ -80,6 +80,7 @@ async def test_explain_is_the_same_from_the_scheduler_and_from_the_api_servers_o
     snapshot = await stage.gpuloom("snapshot")
     recorded = await stage.gpuloom("explain", "waits", "-o", "json", "--from", "-", stdin=snapshot.out)
     assert served.json() == recorded.json()
+    assert recorded.err.startswith("gpuloom: - tells of 20")
 
 
 async def test_the_server_can_be_named(stage: Stage) -> None:

@@ -4,11 +4,15 @@ from local.scheduler.clock import poll
 from local.web.pages import Pages
 
 from gpuloom.engine.explanation.values import Explanation
+from gpuloom.kube import NODES, PODS, Resource
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.scheduler.recording.lines import decode_line
 from gpuloom.scheduler.server import ServerError
 from gpuloom.web.rights import REMEMBERED_S
 from gpuloom.web.server import WebPart, WebSettings
+from gpuloom.wire.objects import KubeObject
+
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", KubeObject, namespaced=False)
 
 
 def only_pods_of(namespace: str):
@@ -167,3 +171,38 @@ async def test_a_bound_pod_tells_what_it_asked_for_and_has(pages: Pages) -> None
     seen = await pages.see("/explain/default/runs")
     assert (seen["outcome"], seen["held"]["node"], seen["held"]["shares"][0]["memoryMib"]) == ("bound", "n1", 3000)
     assert seen["nodes"][0]["cards"][0]["chosen"]
+
+
+async def test_who_is_on_a_card_is_not_named_to_those_who_may_not_see_them(pages: Pages) -> None:
+    await pages.site.choose(await pages.site.submit("secret"))
+    somebody = pages.site.server.accounts.add(
+        "somebody", lambda verb, resource, _: (verb, resource) == ("list", "nodes")
+    )
+    (holder,) = (await pages.see("/cards/GPU-n1-0", who=somebody))["holders"]
+    assert (holder["pod"], holder["memoryMib"]) == ({}, 3000)
+    assert "containers" not in holder
+
+
+async def test_pods_in_the_way_are_not_named_to_those_who_may_not_see_them(pages: Pages) -> None:
+    await pages.site.choose(await pages.site.submit("secret"))
+    await pages.site.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+    await pages.site.client.create(
+        PODS, {**pod_manifest("big", memory_mib=9000), "metadata": {"name": "big"}}, namespace="other"
+    )
+    await poll(lambda: any(pod.name == "big" for pod in pages.site.process.state.pods.values()))
+    somebody = pages.site.server.accounts.add("somebody", only_pods_of("other"))
+    seen = await pages.see("/explain/other/big", who=somebody)
+    assert [one["text"] for one in seen["remedies"]] == [
+        "fits if 2,000 MiB more were free on any NVIDIA A40 of n1",
+        "would fit on n1 without a pod of another namespace",
+    ]
+    assert "secret" not in msgspec.json.encode(seen).decode()
+
+
+async def test_a_node_that_is_closed_to_pods_does_not_fit_and_says_so(pages: Pages) -> None:
+    await pages.site.client.patch(NODES, "n1", {"spec": {"unschedulable": True}})
+    await poll(lambda: pages.site.process.state.nodes["n1"].spec.unschedulable)
+    await pages.site.submit("small")
+    seen = await pages.see("/explain/default/small")
+    assert seen["outcome"] == "does not fit"
+    assert seen["nodes"][0]["causes"] == ["the node is closed to new pods (kubectl cordon)"]

@@ -219,3 +219,9 @@ def test_a_share_is_told_by_container() -> None:
     held = ask(engine, asked).held
     assert held is not None
     assert [(one.container, one.uuid, one.memory_mib) for one in held.shares] == [("main", "a", 100)]
+
+
+def test_a_card_that_can_never_serve_counts_for_no_change() -> None:
+    engine = Engine({"n1": [card("a", count=1), card("b", count=0)]})
+    engine.hold("n1", "a", memory_mib=100)
+    assert remedies(ask(engine, pod(gpu=2, gpumem=100)), "slots") == []

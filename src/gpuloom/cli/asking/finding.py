@@ -49,7 +49,7 @@ async def open_reader(flags: SourceFlags) -> AsyncIterator[Reader]:
     if flags.snapshot:
         from gpuloom.cli.asking.recorded import RecordedReader, read_file  # noqa: PLC0415 - it loads the scheduler
 
-        yield RecordedReader(flags.snapshot, read_file(flags.snapshot))
+        yield RecordedReader(flags.snapshot, read_file(flags.snapshot), is_file=True)
     elif flags.server:
         async with _open_server(flags) as reader:
             yield reader

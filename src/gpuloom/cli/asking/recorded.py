@@ -1,5 +1,6 @@
 """A recording as the one who answers: played to the scheduler's own code, then asked as a scheduler would be."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -43,7 +44,9 @@ class RecordedReader:
     name: str
     lines: Iterable[Numbered]
     namespace: str = "default"
+    is_file: bool = False
     _source: Source | None = None
+    _time: str = ""
 
     async def overview(self) -> Overview:
         """Sum up the cluster."""
@@ -91,6 +94,7 @@ class RecordedReader:
             if isinstance(line, FilterLine) and (args := _read_call(line, namespace, name)) is not None:
                 told = await _explain(player, args, depth) or told
             await self._take(player, number, line)
+        self._tell_age()
         if told is not None:
             return told
         source = Source(player.world.parts)
@@ -117,9 +121,16 @@ class RecordedReader:
             for number, line in self.lines:
                 await self._take(player, number, line)
             self._source = Source(player.world.parts)
+            self._tell_age()
         return self._source
 
+    def _tell_age(self) -> None:
+        """Say of when a file tells: what is old may be true no more."""
+        if self.is_file and self._time:
+            sys.stderr.write(f"gpuloom: {self.name} tells of {self._time}\n")
+
     async def _take(self, player: Player, number: int, line: AnyLine) -> None:
+        self._time = line.time or self._time
         if isinstance(line, AnswerLine):
             return
         try:

@@ -61,6 +61,9 @@ def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
     order = np.lexsort((gaps, nodes))
     places, first = np.unique(nodes[order], return_index=True)
     missing = np.maximum(question.cards - question.picture.fitting()[places], 1)
+    # Some rows were left out because nothing would make room on them: enough must be there still.
+    enough = missing <= np.diff(first, append=len(order))
+    places, first, missing = places[enough], first[enough], missing[enough]
     last = order[first + missing - 1]
     found = zip(places.tolist(), gaps[last].tolist(), missing.tolist(), rows[last].tolist(), strict=True)
     return sorted((_Gap(*one) for one in found), key=lambda gap: (gap.amount, gap.cards, gap.node))

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from gpuloom.scheduler.absence import READY
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.keys import POD_GROUP_LABEL, VGPU_NODE
-from gpuloom.wire.objects import Container, KubeObject, Node, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
+from gpuloom.wire.objects import Container, KubeObject, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
 
 _PREFIXES = ("hami.io/", "nvidia.com/", "gpuloom.io/")
 
@@ -29,12 +30,24 @@ class Projection:
             case Pod():
                 item = self._cut_pod(item)
             case Node():
-                status = NodeStatus(allocatable=item.status.allocatable, capacity=item.status.capacity)
-                item = Node(metadata=self._cut_metadata(item.metadata), status=status)
+                item = self._cut_node(item)
             case _:
                 item = msgspec.structs.replace(item, metadata=self._cut_metadata(item.metadata))
         value: dict[str, Any] = msgspec.to_builtins(item)
         return value
+
+    def _cut_node(self, node: Node) -> Node:
+        """Keep what decisions depend on, and what says that kube-scheduler offers the node to nobody."""
+        status, conditions = node.status, node.status.conditions
+        return Node(
+            metadata=self._cut_metadata(node.metadata),
+            spec=NodeSpec(unschedulable=node.spec.unschedulable),
+            status=NodeStatus(
+                allocatable=status.allocatable,
+                capacity=status.capacity,
+                conditions=None if conditions is None else [one for one in conditions if one.type == READY],
+            ),
+        )
 
     def _cut_pod(self, pod: Pod) -> Pod:
         spec = pod.spec

@@ -1,0 +1,133 @@
+"""An explanation says what the decision did, and what it says would help does help: on clusters that nobody chose."""
+
+from dataclasses import replace
+from typing import Any
+
+from builders import NVIDIA, Engine, card, container, pod
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuloom.engine.demand import read_demand
+from gpuloom.engine.explanation.explain import explain, finish
+from gpuloom.engine.explanation.study import Depth, Scene
+from gpuloom.engine.explanation.values import Explanation, NodeVerdict
+from gpuloom.engine.table import NodeCards
+from gpuloom.model.card import Card
+from gpuloom.wire.objects import Pod
+
+ALL = Depth(most_nodes=100, most_names=100)
+
+cards = st.fixed_dictionaries(
+    {},
+    optional={
+        "healthy": st.booleans(),
+        "count": st.integers(0, 3),
+        "memory_mib": st.sampled_from([4000, 8000, 16384]),
+        "model": st.sampled_from(["NVIDIA A40", "NVIDIA L4"]),
+        "numa": st.integers(0, 1),
+    },
+)
+holders = st.tuples(
+    st.integers(0, 3), st.integers(0, 3), st.sampled_from([0, 1000, 3000, 7000]), st.sampled_from([0, 30, 100])
+)
+limits: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"gpu": st.integers(1, 3)},
+    optional={"gpumem": st.sampled_from([500, 3000, 7000, 20_000]), "gpucores": st.sampled_from([10, 60, 100])},
+)
+annotations = st.fixed_dictionaries(
+    {}, optional={"nvidia.com/use-gputype": st.just("L4"), "hami.io/node-scheduler-policy": st.just("spread")}
+)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Engine:
+    nodes = draw(st.lists(st.lists(cards, min_size=1, max_size=4), min_size=1, max_size=4))
+    engine = Engine(
+        {
+            f"n{at}": [card(f"c{at}-{place}", index=place, **facts) for place, facts in enumerate(facts_of)]
+            for at, facts_of in enumerate(nodes)
+        }
+    )
+    for number, (node, place, memory_mib, cores) in enumerate(draw(st.lists(holders, max_size=8))):
+        at = node % len(nodes)
+        uuid = f"c{at}-{place % len(nodes[at])}"
+        engine.hold(f"n{at}", uuid, memory_mib=memory_mib, cores=cores, by=f"h{number}")
+    return engine
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> Pod:
+    asked = [container(f"c{at}", **one) for at, one in enumerate(draw(st.lists(limits, min_size=1, max_size=2)))]
+    return pod(*asked, annotations=draw(annotations))
+
+
+def ask(engine: Engine, asked: Pod) -> Explanation:
+    demand = read_demand(asked, NVIDIA, engine.options)
+    return finish(explain(Scene(engine.decider, tuple(engine.cluster.table.positions)), demand, ALL))
+
+
+@given(clusters(), pods())
+def test_it_says_what_the_decision_did(engine: Engine, asked: Pod) -> None:
+    explanation, decision = ask(engine, asked), engine.decide(asked, explain=True)
+    for _ in decision.complete():
+        pass
+    assert [ranked.node for ranked in explanation.ranking] == [
+        node for node, _ in reversed(decision.fitting.worst_first())
+    ]
+    assert {node.name: node.refusal for node in explanation.nodes if not node.fits} == {
+        node: refusal.text for node, refusal in decision.refusals.items()
+    }
+    chosen = [one.uuid for node in explanation.nodes for one in node.cards if one.chosen]
+    assert set(chosen) == {share.uuid for shares in decision.shares for share in shares}
+
+
+@given(clusters(), st.builds(lambda one, told: pod(container(**one), annotations=told), limits, annotations))
+def test_the_cards_add_up_to_the_nodes_words(engine: Engine, asked: Pod) -> None:
+    for node in ask(engine, asked).nodes:
+        if not node.fits and node.refusal != "NodeInsufficientDevice":
+            assert node.refusal == count_words(node)
+
+
+def count_words(node: NodeVerdict) -> str:
+    words = [one.reason or "AllocatedCardsInsufficientRequest" for one in node.cards]
+    return ", ".join(sorted(f"{words.count(word)}/{len(words)} {word}" for word in set(words)))
+
+
+@given(clusters(), pods())
+def test_the_pods_that_are_named_are_in_the_way(engine: Engine, asked: Pod) -> None:
+    for remedy in [one for one in ask(engine, asked).remedies if one.change == "pods"]:
+        held = [one for one in engine.cluster.ledger if one.name in {named.name for named in remedy.pods}]
+        assert len(held) == len(remedy.pods)
+        for one in held:
+            engine.cluster.forget(one.uid)
+        assert engine.decide(asked, *remedy.nodes).node == remedy.nodes[0]
+        for one in held:
+            engine.cluster.assume(one)
+
+
+@given(clusters(), st.builds(lambda gpu, mib: pod(gpu=gpu, gpumem=mib), st.integers(1, 3), st.integers(1, 9000)))
+def test_so_much_more_memory_is_what_was_missing(engine: Engine, asked: Pod) -> None:
+    for remedy in [one for one in ask(engine, asked).remedies if one.change == "memory"]:
+        (node, *_), by = remedy.nodes, remedy.amount
+        before = engine.cluster.table.registered(node)
+        assert before is not None
+        for more, fits in ((by, True), (by - 1, False)):
+            engine.cluster.register(node, NodeCards(tuple(grow(one, more) for one in before.cards)))
+            assert (engine.decide(asked, node).node is not None) is fits
+        engine.cluster.register(node, before)
+
+
+def grow(one: Card, by: int) -> Card:
+    return replace(one, memory_mib=one.memory_mib + by)
+
+
+@given(clusters(), pods())
+def test_asking_changes_nothing(engine: Engine, asked: Pod) -> None:
+    def look() -> Any:
+        table = engine.cluster.table
+        used = (table.cards.used_memory_mib, table.cards.used_slots, table.cards.used_cores)
+        return [column.tolist() for column in used], {one.uid: one.number for one in engine.cluster.ledger}
+
+    before = look()
+    ask(engine, asked)
+    assert look() == before
