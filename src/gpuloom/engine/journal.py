@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-MOST_ENTRIES = 65_536
+MOST_ENTRIES = 16_384
 """Older entries are dropped; a reader that is behind them looks at everything again."""
 
 

@@ -49,7 +49,7 @@ NOTHING_ELSE: Mapping[str, str] = MappingProxyType({})
 class Reservation(msgspec.Struct, frozen=True, gc=False):
     """What one pod holds on one node.
 
-    since       seconds of the caller's monotonic clock
+    since       seconds of the caller's monotonic clock; 0 once it is confirmed, when it does not matter any more
     decided_at  Unix seconds of the decision, 0 when nobody says
     instances   parts of divided cards that stand in an annotation of their own
     tenancies   with whom the pod shares cards, by vendor
@@ -113,11 +113,11 @@ class _Entry(msgspec.Struct, frozen=True, gc=False):
 class Ledger:
     """All reservations. Every change returns the cards it touched.
 
-    _entries  by node and card: lists, for a card has few pods, and there may be very many cards
+    _entries  by node and card: tuples, for a card has few pods, and there may be very many cards
     """
 
     _reservations: dict[str, Reservation] = field(default_factory=dict)
-    _entries: dict[str, dict[str, list[_Entry]]] = field(default_factory=dict)
+    _entries: dict[str, dict[str, tuple[_Entry, ...]]] = field(default_factory=dict)
     _on_node: dict[str, list[str]] = field(default_factory=dict)
     _in_namespace: dict[tuple[str, str], Usage] = field(default_factory=dict)
     _assumed: dict[str, None] = field(default_factory=dict)
@@ -163,13 +163,15 @@ class Ledger:
     def assume(self, reservation: Reservation) -> tuple[Reservation, set[CardKey]]:
         """Enter a reservation under a new number; one that the pod had is superseded."""
         touched = self.forget(reservation.uid)
-        entered = replace(reservation, number=next(self._numbers), shares=compact_shares(reservation.shares))
+        # Nobody acts on what is confirmed already: that needs no number of its own, and there is very much of it.
+        number = next(self._numbers) if reservation.standing is Standing.ASSUMED else 0
+        entered = replace(reservation, number=number, shares=compact_shares(reservation.shares))
         return entered, touched.union(self._enter(entered))
 
     def confirm(self, uid: str) -> None:
         """Note that the pod is bound where it was reserved."""
         if reservation := self._reservations.get(uid):
-            self._reservations[uid] = replace(reservation, standing=Standing.CONFIRMED)
+            self._reservations[uid] = replace(reservation, standing=Standing.CONFIRMED, since=0.0)
             self._assumed.pop(uid, None)
 
     def end_init(self, uid: str) -> set[CardKey]:
@@ -197,7 +199,7 @@ class Ledger:
 
     def _take_out(self, key: CardKey, uid: str) -> None:
         node, uuid = key
-        left = [entry for entry in self._entries[node][uuid] if entry.uid != uid]
+        left = tuple([entry for entry in self._entries[node][uuid] if entry.uid != uid])
         if left:
             self._entries[node][uuid] = left
         else:
@@ -213,7 +215,7 @@ class Ledger:
         by_card = sum_by_card(reservation, by_vendor)
         entries = self._entries.setdefault(node, {})
         for (_, uuid), usage in by_card.items():
-            entries.setdefault(uuid, []).append(_Entry(uid, _one_of(usage)))
+            entries[uuid] = (*entries.get(uuid, ()), _Entry(uid, _one_of(usage)))
         for vendor, usages in by_vendor.items():
             # A namespace may have very many pods, and every decision under a quota asks, so this one sum is kept.
             place = (reservation.namespace, vendor)

@@ -1,12 +1,11 @@
 """A card as its node registered it."""
 
-from dataclasses import dataclass
+import msgspec
 
 from gpuloom.model.mig import MigProfile
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(msgspec.Struct, frozen=True, gc=False):
     """One accelerator card (GPU, NPU, ...) of one node, as registered: what there is, not what is used.
 
     ``count`` says how many containers may share the card, ``cores`` is in per cent (100 = one whole card), ``model``

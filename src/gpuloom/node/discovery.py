@@ -1,7 +1,8 @@
 """From the driver's cards to the cards that a node registers (device plugin 6). Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpuloom.model.card import Card
 from gpuloom.node.mig import standing

@@ -132,7 +132,7 @@ class PodBook:
             shares=shares,
             phases=read_phases(pod),
             standing=Standing.CONFIRMED,
-            since=self._clock(),
+            since=0.0,
             decided_at=read_decided_at(pod),
             instances=read_instances(pod, self._state.settings.catalog),
             tenancies=read_tenancies(pod, self._state.settings.catalog),

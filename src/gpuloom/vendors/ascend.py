@@ -1,10 +1,10 @@
 """Huawei Ascend: fixed templates, shares by software, pairs and networks (vendors 4.8)."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from gpuloom.model.card import Card
 from gpuloom.model.cards import Cards, Ints

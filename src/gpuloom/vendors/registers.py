@@ -1,6 +1,6 @@
 """From a node to its cards: the common ways, and what hooks build on (vendors 1.3)."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gpuloom.model.card import Card
 from gpuloom.model.nodecards import NodeCards

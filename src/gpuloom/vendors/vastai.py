@@ -1,6 +1,6 @@
 """Vastai: dies of one board are taken together (vendors 4.13)."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gpuloom.model.hands import Chosen, Hands, Points, Terms
 from gpuloom.model.nodecards import NodeCards

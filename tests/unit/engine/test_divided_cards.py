@@ -1,11 +1,11 @@
 """Cards divided in hardware (MIG): which instance is given (scheduler 6.8, 6.9)."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 from builders import NVIDIA, Engine, card, pod
+from msgspec.structs import replace
 
 from gpuloom.engine.cluster import Cluster
 from gpuloom.engine.decision import Decider

@@ -1,9 +1,9 @@
 from collections.abc import Sequence
-from dataclasses import replace
 
 import msgspec
 import pytest
 from builders import NVIDIA, Engine, card, container, pod
+from msgspec.structs import replace
 
 from gpuloom.engine.demand import read_demand
 from gpuloom.engine.explanation.explain import explain, finish
