@@ -27,9 +27,9 @@ class Api:
         self._token = token
         self._tls = ssl.create_default_context(cafile=str(ca_file))
 
-    def get(self, path: str) -> Any:
+    def get(self, path: str, *, headers: Mapping[str, str] | None = None) -> Any:
         """Return the object at `path`."""
-        return self._call("GET", path)
+        return self._call("GET", path, headers=headers)
 
     def create(self, path: str, body: Mapping[str, Any]) -> Any:
         """Create an object in the collection `path`."""
@@ -74,12 +74,18 @@ class Api:
         return found
 
     def _call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
         connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=15, context=self._tls)
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type}
+        sent = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type, **(headers or {})}
         try:
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            connection.request(method, path, None if body is None else json.dumps(body), sent)
             response = connection.getresponse()
             payload = response.read()
         finally:

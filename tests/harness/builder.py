@@ -1,0 +1,135 @@
+"""Builds gpuloom's own images as a user does, by images/Dockerfile, on a base made of Debian's packages.
+
+The base is kept in the user's cache; the images are not, because they hold this checkout.
+"""
+
+import fcntl
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from harness import binaries
+from harness.processes import clean_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("images", "src", "LICENSE", "README.md", "pyproject.toml", "requirements.lock")
+TOOLS = ("debootstrap", "buildah")
+BASE = "localhost/gpuloom-base:1"
+BASE_PACKAGES = "python3,python3-venv"
+LEFT_OUT = ("./var/cache/apt", "./var/lib/apt/lists", "./usr/share/doc", "./usr/share/locale", "./usr/share/man")
+# pip inside the build trusts and uses what it does out here.
+PIP_FILES = ("/etc/ssl/certs", "/etc/pip.conf")
+PLACEHOLDER_LIBRARY = "placeholder\n"
+
+
+class BuildError(Exception):
+    """An image could not be built; the message holds the end of the tool's output."""
+
+
+def describe_obstacle() -> str | None:
+    """Say why no image can be built on this machine; None where it can."""
+    if os.geteuid() != 0:
+        return "building images needs root"
+    missing = [tool for tool in TOOLS if not shutil.which(tool)]
+    if missing:
+        return f"building images needs {', '.join(missing)} (see tools/debian-packages.txt)"
+    if "VERSION_CODENAME" not in platform.freedesktop_os_release():
+        return "the base image is made of Debian's packages, and this machine is no Debian"
+    return None
+
+
+class Builder:
+    """A store of images below `directory`, as a context manager; it is gone when left, archives are not.
+
+    The node image holds a placeholder where users put HAMi-core's library.
+    """
+
+    def __init__(self, directory: Path):
+        self._directory = directory
+        self._store = directory / "store"
+        self._context = directory / "context"
+
+    def __enter__(self) -> Self:
+        self._store.mkdir(parents=True)
+        # Layers are mounted over each other where the file system is not made so itself; copying them takes minutes.
+        kind = _run(["stat", "--file-system", "--format=%T", str(self._store)]).strip()
+        self._driver = "vfs" if kind == "overlayfs" else "overlay"
+        self._context.mkdir()
+        for name in SOURCES:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, self._context / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, self._context)
+        (self._context / "images/library/libvgpu.so").write_text(PLACEHOLDER_LIBRARY)
+        self._make_base()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._store, ignore_errors=True)
+        shutil.rmtree(self._context, ignore_errors=True)
+
+    def build(self, target: str, name: str) -> Path:
+        """Build a target of the Dockerfile as the image `name`; return an archive that containerd imports."""
+        mounts = [f"--volume={path}:{path}:ro" for path in PIP_FILES if Path(path).exists()]
+        self._buildah(
+            "bud",
+            "--layers",
+            "--isolation=chroot",
+            "--network=host",
+            *mounts,
+            f"--build-arg=BASE={BASE}",
+            f"--file={self._context / 'images/Dockerfile'}",
+            f"--target={target}",
+            f"--tag={name}",
+            str(self._context),
+        )
+        archive = self._directory / f"{target}.tar"
+        self._buildah("push", "--quiet", name, f"docker-archive:{archive}:{name}")
+        return archive
+
+    def _make_base(self) -> None:
+        working = self._buildah("from", "scratch").strip()
+        self._buildah("add", "--quiet", working, str(find_base()), "/")
+        self._buildah("commit", "--quiet", "--rm", working, BASE)
+
+    def _buildah(self, verb: str, *arguments: str) -> str:
+        places = (f"--root={self._store}/images", f"--runroot={self._store}/run")
+        return _run(["buildah", *places, f"--storage-driver={self._driver}", verb, *arguments])
+
+
+def find_base() -> Path:
+    """Return the files of the base image as a tar, making it first where it is missing (a minute). Raise BuildError."""
+    release = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    archive = binaries.find_cache() / "images" / f"{release}-python3.tar"
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with (archive.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not archive.exists():
+            _make_base_archive(release, archive)
+    return archive
+
+
+def _make_base_archive(release: str, archive: Path) -> None:
+    files = archive.with_suffix(".files")
+    unfinished = archive.with_suffix(".unfinished")
+    print(f"making the base image of {release} (once; a minute) ...", flush=True)
+    shutil.rmtree(files, ignore_errors=True)
+    try:
+        _run(["debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", release, str(files)])
+        without = [f"--exclude={path}/*" for path in LEFT_OUT]
+        _run(["tar", "--create", f"--directory={files}", *without, f"--file={unfinished}", "."])
+        unfinished.replace(archive)
+    finally:
+        shutil.rmtree(files, ignore_errors=True)
+
+
+def _run(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, env=clean_environment(), check=False)
+    if done.returncode != 0:
+        raise BuildError(f"{' '.join(command[:4])} ...: {done.stdout[-2000:]}{done.stderr[-4000:]}")
+    return done.stdout

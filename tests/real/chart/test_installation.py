@@ -1,0 +1,181 @@
+"""The chart in a real cluster: gpuloom's own images as pods do what a user was promised, with the rights they have."""
+
+import json
+import tarfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real.chart.objects import with_values
+from real.sharedcard import TWO_SMALL_CARDS, check_shared_cards
+
+from harness.api import Api, ApiCallError
+from harness.audit import Right, list_granted, read_requests
+from harness.closedcluster import ClosedCluster
+from harness.helm import NAMESPACE, Helm
+from harness.objects import PODS, make_pod
+
+pytestmark = [
+    pytest.mark.chart,
+    pytest.mark.images,
+    pytest.mark.control_plane,
+    pytest.mark.real_node,
+    pytest.mark.timeout(900),
+]
+
+NEVER = {"image": {"pullPolicy": "Never"}}
+VALUES: dict[str, Any] = {
+    "global": {"imageRegistry": "localhost"},
+    "scheduler": {"kubeScheduler": NEVER, "extender": NEVER},
+    "devicePlugin": {**NEVER, "simulatedCards": TWO_SMALL_CARDS, "library": NEVER, "monitor": NEVER},
+}
+CHANGED = with_values({"devicePlugin": {"deviceSplitCount": 4}, "scheduler": {"podAnnotations": {"a": "b"}}}, VALUES)
+REGISTER = "hami.io/node-nvidia-register"
+WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpuloom-webhook"
+OVERVIEW = f"/api/v1/namespaces/{NAMESPACE}/services/https:gpuloom-scheduler-web:web/proxy/api/v1/overview"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+ROLES = {
+    "gpuloom-scheduler": [
+        f"{RBAC}/clusterroles/gpuloom-scheduler",
+        f"{RBAC}/namespaces/{NAMESPACE}/roles/gpuloom-scheduler",
+    ],
+    "gpuloom-device-plugin": [f"{RBAC}/clusterroles/gpuloom-device-plugin"],
+    "gpuloom-monitor": [f"{RBAC}/clusterroles/gpuloom-monitor"],
+}
+RARE: dict[str, dict[Right, str]] = {
+    "gpuloom-scheduler": {
+        ("", "pods", "get"): "the outcome of a write is unknown, or a lock's owner is suspected",
+        ("", "nodes", "get"): "a lock changed while it was written",
+    },
+    "gpuloom-device-plugin": {
+        (
+            "",
+            "pods",
+            "list",
+        ): "there is no lock on the node: HAMi's scheduler binds without, and MIG looks for its pods",
+        ("", "events", "create"): "a pod got another one's share",
+        ("", "events", "patch"): "that happened again",
+    },
+    "gpuloom-monitor": {
+        ("", "events", "create"): "the audit found something",
+        ("", "events", "patch"): "it found that again",
+    },
+}
+"""Rights that a short and lucky run does not use, and when they are used."""
+
+
+def is_there(api: Api, path: str) -> bool:
+    try:
+        api.get(path)
+    except ApiCallError as error:
+        if error.status != 404:
+            raise
+        return False
+    return True
+
+
+def wait_until_cards_are_offered(cluster: ClosedCluster, *, shares: int) -> None:
+    def offers(node: Any) -> bool:
+        registered = json.loads(node["metadata"]["annotations"].get(REGISTER, "[]"))
+        count = sum(card["count"] for card in registered)
+        return count == shares and int(node["status"]["allocatable"].get("nvidia.com/gpu", "0")) == shares
+
+    api = cluster.control_plane.api
+    api.wait_for(f"/api/v1/nodes/{cluster.node.name}", offers)
+    api.wait_for(WEBHOOK, lambda found: found["webhooks"][0]["clientConfig"].get("caBundle"))
+
+
+def list_release_paths(helm: Helm, api: Api) -> list[str]:
+    """Return the paths of all objects that the chart makes."""
+    paths = []
+    for one in helm.template(VALUES):
+        group = one["apiVersion"]
+        root = f"/apis/{group}" if "/" in group else f"/api/{group}"
+        resources = {found["kind"]: found["name"] for found in api.get(root)["resources"] if "/" not in found["name"]}
+        place = f"/namespaces/{one['metadata']['namespace']}" if "namespace" in one["metadata"] else ""
+        paths.append(f"{root}{place}/{resources[one['kind']]}/{one['metadata']['name']}")
+    return paths
+
+
+def check_upgrade(cluster: ClosedCluster, helm: Helm) -> None:
+    """Change the values: a running pod is left alone, and a new one is served."""
+    api = cluster.control_plane.api
+    before = api.get(f"{PODS}/big")
+    bundle = api.get(WEBHOOK)["webhooks"][0]["clientConfig"]["caBundle"]
+    helm.upgrade(CHANGED)
+    wait_until_cards_are_offered(cluster, shares=8)
+    after = api.get(f"{PODS}/big")
+    assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
+    assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
+    assert api.get(WEBHOOK)["webhooks"][0]["clientConfig"]["caBundle"] == bundle
+    api.create(PODS, make_pod("after", limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}))
+    api.wait_for(f"{PODS}/after", lambda pod: pod["status"]["phase"] == "Running")
+
+
+def check_rights(cluster: ClosedCluster) -> None:
+    """Compare what the accounts were given with what they asked for."""
+    requests = list(read_requests(cluster.control_plane.audit_log))
+    for account, paths in ROLES.items():
+        user = f"system:serviceaccount:{NAMESPACE}:{account}"
+        own = [one for one in requests if one.user == user]
+        assert [one for one in own if one.status == 403] == [], account
+        granted = list_granted(cluster.control_plane.api, paths)
+        used = {one.right for one in own}
+        assert granted - used <= set(RARE[account]), f"{account} may do what it never does"
+        asked = {one.right for one in own if one.program.startswith("gpuloom/")}
+        assert asked <= granted, f"{account} lives on rights that are not gpuloom's"
+
+
+def check_uninstall(cluster: ClosedCluster, helm: Helm) -> None:
+    """Take the release away: its objects go, pods with cards stay, and new pods are nobody's business."""
+    api = cluster.control_plane.api
+    paths = list_release_paths(helm, api)
+    assert [path for path in paths if not is_there(api, path)] == []
+    helm.uninstall()
+    assert [path for path in paths if is_there(api, path)] == []
+    assert api.get(f"{PODS}/after")["status"]["phase"] == "Running"
+    api.create(PODS, make_pod("plain", ["true"], node=cluster.node.name))
+    api.wait_for(f"{PODS}/plain", lambda pod: pod["status"]["phase"] in {"Succeeded", "Failed"})
+
+
+def test_chart_is_installed_serves_is_upgraded_and_goes(
+    helm: Helm, closed_cluster: ClosedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    control_plane = closed_cluster.control_plane
+    installer = Helm(tmp_path, kubeconfig=control_plane.kubeconfig)
+    notes = installer.install(VALUES)
+    assert "Cards are SIMULATED" in notes
+    wait_until_cards_are_offered(closed_cluster, shares=20)
+    waited_s = check_shared_cards(closed_cluster)
+    overview = control_plane.api.get(OVERVIEW, headers={"X-Gpuloom-Token": control_plane.admin_token})
+    assert overview["cards"] == 2, overview
+    check_upgrade(closed_cluster, installer)
+    check_rights(closed_cluster)
+    check_uninstall(closed_cluster, installer)
+    with capsys.disabled():
+        print(f"\nfrom room on a card to Running, gpuloom in pods: {waited_s:.2f} s")
+
+
+def read_config(archive: Path) -> Any:
+    """Return the configuration of an image in an archive."""
+    with tarfile.open(archive) as image:
+        manifest = json.loads(read_member(image, "manifest.json"))
+        return json.loads(read_member(image, manifest[0]["Config"]))["config"]
+
+
+def read_member(image: tarfile.TarFile, name: str) -> bytes:
+    member = image.extractfile(name)
+    assert member is not None
+    return member.read()
+
+
+def test_images_start_gpuloom_and_the_schedulers_is_nobodys_root(
+    image_archives: Mapping[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for target, archive in image_archives.items():
+        assert read_config(archive)["Entrypoint"] == ["gpuloom"]
+        with capsys.disabled(), suppress(OSError):
+            print(f"\nimage {target}: {archive.stat().st_size / 2**20:.0f} MiB on a base of Debian's packages")
+    assert read_config(image_archives["scheduler"])["User"] == "65532:65532"
