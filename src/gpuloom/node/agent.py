@@ -6,7 +6,6 @@ It does not know about signals or configuration files; whoever enters it does.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +38,7 @@ POLL_S = 1.0
 _log = structlog.get_logger(__name__)
 
 SocketIdentity = tuple[int, int]
+_Served = Mapping[str, frozenset[str]]
 
 
 class NodeAgent:
@@ -132,14 +132,14 @@ class NodeAgent:
             self._inventory.offer_parts(await self._mig.prepare(await self._inventory.read_gpus()))
         await self._inventory.refresh()
         await write_specs(settings)
-        resources = frozenset(self._inventory.resources)
+        served = self._read_served()
         async with AsyncExitStack() as stack:
             for resource in self._inventory.resources:
                 service = DevicePluginService(
                     settings, self._inventory, self._allocator, self._check.begin, resource=resource
                 )
                 await stack.enter_async_context(serve(service, settings.find_socket(resource)))
-            own = self._identify_sockets(resources)
+            own = self._identify_sockets(self._inventory.resources)
             for resource in self._inventory.resources:
                 await register(settings, resource)
                 _log.info("device plugin is registered", node=settings.node_name, resource=resource)
@@ -150,13 +150,13 @@ class NodeAgent:
                 ]
                 if self._mig:
                     helpers.append(group.create_task(self._mig.keep()))
-                end = await self._wait_for_end(kubelet, resources, own)
+                end = await self._wait_for_end(kubelet, served, own)
                 for helper in helpers:
                     helper.cancel()
             return end
 
     async def _wait_for_end(
-        self, kubelet: SocketIdentity | None, resources: AbstractSet[str], own: Mapping[Path, SocketIdentity | None]
+        self, kubelet: SocketIdentity | None, served: _Served, own: Mapping[Path, SocketIdentity | None]
     ) -> str:
         """Wait until the plugin must start again; tells a cause that counts as a crash, empty for a good one."""
         while True:
@@ -165,8 +165,8 @@ class NodeAgent:
             if present not in {kubelet, None}:
                 _log.info("there is a new kubelet", node=self._settings.node_name)
                 return ""
-            if frozenset(self._inventory.resources) != resources:
-                _log.info("there are instances of other profiles", resources=sorted(self._inventory.resources))
+            if self._read_served() != served:
+                _log.info("there are other resources or devices", resources=sorted(self._inventory.resources))
                 return ""
             # A kubelet that starts removes all sockets, its own first.
             lost = [path for path, identity in own.items() if _identify(path) != identity]
@@ -181,6 +181,12 @@ class NodeAgent:
             waited_s += POLL_S
             if _identify(self._settings.kubelet_socket) not in {known, None}:
                 return
+
+    def _read_served(self) -> _Served:
+        """Give the resources, and their ids where container runtimes must know these by name before they are used."""
+        names_ids = self._settings.injection.uses_cdi
+        resources = self._inventory.resources
+        return {name: frozenset(self._inventory.find_ids(name) if names_ids else ()) for name in resources}
 
     def _identify_sockets(self, resources: Iterable[str]) -> Mapping[Path, SocketIdentity | None]:
         return {path: _identify(path) for path in map(self._settings.find_socket, resources)}

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gpuloom.kube.resources import PODS
 from gpuloom.local.kubelet import SimulatedKubelet
 from gpuloom.node.agent import NodeAgent
+from gpuloom.node.settings import InjectionSettings
 from gpuloom.node.simulated import MachineDescription, SimulatedMachine, load_machine
 from gpuloom.wire.keys import NODE_REGISTER
 from gpuloom.wire.register import decode_register
@@ -38,8 +39,13 @@ def machine(describe):
 
 
 @pytest.fixture
-async def site(local_client, settings, machine, strategy):
-    changed = dataclasses.replace(settings, mig_strategy=strategy)
+def injection():
+    return InjectionSettings()
+
+
+@pytest.fixture
+async def site(local_client, settings, machine, strategy, injection):
+    changed = dataclasses.replace(settings, mig_strategy=strategy, injection=injection)
     async with (
         SimulatedKubelet(NODE, local_client, changed.plugins_dir) as kubelet,
         NodeAgent(changed, local_client, machine, sleep=hurry) as agent,
@@ -93,6 +99,33 @@ async def test_an_error_of_one_instance_withdraws_that_instance(site, machine):
 
 
 THREE_RESOURCES = {"gpu": 10, "mig-1g.5gb": 1, "mig-3g.20gb": 1}
+
+
+class TestCdi:
+    """Instances whose names the container runtime looks up; a script stands for NVIDIA's tool."""
+
+    @pytest.fixture(autouse=True)
+    def calls(self, tmp_path, monkeypatch):
+        """Where the tool writes a line for each call."""
+        tool = tmp_path / "nvidia-ctk"
+        tool.write_text(f"#!/bin/sh\necho called >> {tmp_path}/calls\n")
+        tool.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        return tmp_path / "calls"
+
+    @pytest.fixture
+    def injection(self):
+        return InjectionSettings(list_strategies=("cdi-cri",), driver_root_here="/nowhere")
+
+    async def test_the_specification_is_written_anew_for_other_instances(self, site, machine, calls):
+        await allocatable(site, gpu=2)
+        machine.mig.divide({machine.gpus[0].uuid: ("1g.5gb", "1g.5gb", "1g.5gb")})
+        await allocatable(site, gpu=3)
+        await wait_until(lambda: _is_written(calls, times=2))
+
+
+async def _is_written(calls, *, times):
+    return len(calls.read_text().splitlines()) == times
 
 
 class TestMixed:
