@@ -85,27 +85,30 @@ def read_shares(pod: Pod, catalog: Iterable[Profile]) -> PodShares:
     Raises WireError when any of it cannot be read: then nothing of the pod counts.
     """
     found: dict[str, tuple[tuple[Share, ...], ...]] = {}
+    annotations = pod.annotations
     for profile in catalog:
-        text = pod.annotations.get(profile.write.allocated)
+        text = annotations.get(profile.write.allocated)
         if text is not None:
             found[profile.word] = decode_shares(text)
             if recall := RECALL.get(profile.write.recall):
                 names = tuple(container.name for container in pod.all_containers)
-                found[profile.word] = recall(found[profile.word], names, pod.annotations)
+                found[profile.word] = recall(found[profile.word], names, annotations)
     return found
 
 
 def read_tenancies(pod: Pod, catalog: Iterable[Profile]) -> Mapping[str, Tenancy]:
     """Read with whom a pod shares cards, of every vendor that cares."""
     caring = (profile for profile in catalog if profile.select.app_class or profile.select.policy)
-    found = {profile.word: read_tenancy(pod.annotations, profile.select) for profile in caring}
+    annotations = pod.annotations
+    found = {profile.word: read_tenancy(annotations, profile.select) for profile in caring}
     return {word: tenancy for word, tenancy in found.items() if tenancy != NO_TENANCY} or NOBODY_ELSE
 
 
 def read_instances(pod: Pod, catalog: Iterable[Profile]) -> tuple[MigAllocation, ...]:
     """Read which parts of divided cards a pod was given; a list that is broken counts as missing, as in HAMi."""
-    keys = [profile.write.instances for profile in catalog if profile.write.instances]
+    annotations = pod.annotations
+    texts = [annotations[key] for profile in catalog if (key := profile.write.instances) in annotations]
     try:
-        return tuple(one for key in keys for one in decode_mig_allocations(pod.annotations.get(key, "")))
+        return tuple(one for text in texts for one in decode_mig_allocations(text))
     except WireError:
         return ()

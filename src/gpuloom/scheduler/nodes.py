@@ -68,6 +68,10 @@ class NodeBook:
         catalog = state.settings.catalog
         self._node_keys = catalog.node_keys | {NODE_CORDON}
         self._resources = frozenset(name for profile in catalog for name in profile.resources.all)
+        self._marks = {
+            profile.word: frozenset(profile.resources.all if profile.cards.source == "capacity" else profile.node_keys)
+            for profile in catalog
+        }
         self._looks_at_labels = bool(self._selector or catalog.node_labels)
 
     async def run_pass(self) -> None:
@@ -170,9 +174,8 @@ class NodeBook:
 
     def _is_named(self, node: Node, profile: Profile) -> bool:
         """Whether a node says anything of a vendor's cards."""
-        if profile.cards.source == "capacity":
-            return bool(profile.resources.all and (node.status.capacity or {}).keys() & set(profile.resources.all))
-        return any(key in node.annotations for key in profile.node_keys)
+        said = (node.status.capacity or {}) if profile.cards.source == "capacity" else node.annotations
+        return not self._marks[profile.word].isdisjoint(said)
 
     def _see(self, node: Node, profile: Profile, *, is_used: bool) -> Sight:
         offered = (node.status.allocatable or {}).get(profile.resources.count)
