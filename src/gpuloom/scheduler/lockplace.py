@@ -92,6 +92,11 @@ class LockPlace:
         """Remember which value we write for which pod: a lock carries no UID."""
         self._our_uid, self._our_value = ticket.uid, value
 
+    @property
+    def is_set_here(self) -> bool:
+        """Whether the lock that is there was set by this process, for whichever pod."""
+        return bool(self.value) and self.value == self._our_value
+
     def is_ours(self, ticket: LockTicket) -> bool:
         """Whether the lock that is there was set here for this very pod."""
         return bool(self.value) and (self._our_uid, self._our_value) == (ticket.uid, self.value)

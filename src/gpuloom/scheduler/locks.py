@@ -22,6 +22,8 @@ from gpuloom.vendors.profile import LockRules
 from gpuloom.wire.lock import NodeLock, encode_lock
 from gpuloom.wire.objects import Node
 
+_SHORTEST_WAIT_S = 0.05
+
 _log = structlog.get_logger(__name__)
 
 
@@ -134,11 +136,11 @@ class NodeLocks:
                 if place.waiting[0] is ticket and await self._try(place, ticket):
                     place.holder = ticket
                     return
-                await self._wait_for(news, ticket, deadline)
+                await self._wait_for(news, place, ticket, deadline)
         finally:
             place.waiting.remove(ticket)
 
-    async def _wait_for(self, news: asyncio.Event, ticket: LockTicket, deadline: float) -> None:
+    async def _wait_for(self, news: asyncio.Event, place: LockPlace, ticket: LockTicket, deadline: float) -> None:
         if objection := ticket.objection():
             raise LockError(f"{objection} while waiting for node lock: node lock contention")
         if not self._may_wait(ticket):
@@ -150,7 +152,14 @@ class NodeLocks:
             raise LockError(
                 f"timed out after {limit} waiting for node {ticket.node} to be unlocked: node lock contention"
             )
-        await self._clocks.wait(news, min(left_s, OWNER_CHECK_S))
+        await self._clocks.wait(news, min(left_s, self._until_next_look(place)))
+
+    def _until_next_look(self, place: LockPlace) -> float:
+        """Tell how long nobody has to ask for the owner of a lock; news come in between and change nothing of it."""
+        if place.suspicion is None:
+            return OWNER_CHECK_S
+        due_s = place.suspicion.checked + OWNER_CHECK_S - self._clocks.monotonic()
+        return min(max(due_s, _SHORTEST_WAIT_S), OWNER_CHECK_S)
 
     def _may_wait(self, ticket: LockTicket) -> bool:
         """Whether a pod waits for a lock at all (D-42)."""

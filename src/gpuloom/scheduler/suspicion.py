@@ -53,7 +53,9 @@ class Detective:
     def _suspect(self, place: LockPlace) -> Suspicion:
         now = self._clocks.monotonic()
         if place.suspicion is None or place.suspicion.value != place.value:
-            place.suspicion = Suspicion(place.value, first_seen=now, checked=now)
+            # Whoever got a lock from here is known to be alive a moment ago; about others we ask at once.
+            checked = now if place.is_set_here else float("-inf")
+            place.suspicion = Suspicion(place.value, first_seen=now, checked=checked)
             try:
                 decode_lock(place.value)
             except WireError as error:

@@ -62,6 +62,14 @@ async def test_the_lock_of_a_pod_that_does_not_exist_is_taken_over(site: Site) -
     await is_taken_over(site, bind)
 
 
+async def test_a_foreign_lock_is_taken_over_when_its_owner_has_been_over_for_two_seconds(site: Site) -> None:
+    """binding 3 held for 2 s."""
+    began_s = site.clock.elapsed_s
+    _, bind = await wait_behind(site, lock_of("nobody"))
+    assert await site.clock.run_until_done(bind, step_s=0.1) == ""
+    assert 2 <= site.clock.elapsed_s - began_s < 4
+
+
 async def test_the_lock_of_a_pod_that_ended_is_taken_over(site: Site) -> None:
     """binding 3 owner ended."""
     await bind_owner(site)
@@ -102,8 +110,9 @@ async def test_the_lock_of_an_allocating_pod_is_not_taken_over(site: Site) -> No
 
 async def test_a_lock_that_changes_hands_while_its_owner_is_asked_for_is_not_taken(site: Site) -> None:
     await bind_owner(site)
+    first_question = site.fail("GET", "/pods/nobody$")
     _, bind = await wait_behind(site, lock_of("nobody"))
-    await ask_for(site, "nobody", delay_s=0.0)
+    await poll(lambda: site.has_happened(first_question))
     await ask_for(site, "nobody", delay_s=0.3)
     await site.annotate("n1", {LOCK: lock_of("owner")})
     await stays_locked(site, bind)
