@@ -58,6 +58,7 @@ def stage() -> Iterator[Stage]:
         runner.run(stack.aclose())
 
 
+@pytest.mark.timeout(600)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stories())
 def test_what_is_advertised_registered_and_allocated_agrees_after_every_step(stage: Stage, story: Story) -> None:
