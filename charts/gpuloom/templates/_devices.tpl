@@ -110,7 +110,7 @@ under the keys that files/devices.yaml knows, and what a user's own vendors name
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- $names = concat $names .Values.vendors.managedResources -}}
+{{- $names = concat $names (default list .Values.vendors.managedResources) -}}
 {{- if not $names -}}
 {{- fail "the device configuration names no resource: pods could not ask for cards (resourceName, or device-config.content)" -}}
 {{- end -}}

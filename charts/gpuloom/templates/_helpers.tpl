@@ -83,9 +83,9 @@ annotations:
 
 {{/* References to pull secrets: called with a list of root and image values. */}}
 {{- define "gpuloom.pullSecrets" -}}
-{{- $secrets := (index . 0).Values.global.imagePullSecrets -}}
+{{- $secrets := default list (index . 0).Values.global.imagePullSecrets -}}
 {{- range rest . -}}
-{{- $secrets = concat $secrets .pullSecrets -}}
+{{- $secrets = concat $secrets (default list .pullSecrets) -}}
 {{- end -}}
 {{- with $secrets | uniq }}
 imagePullSecrets:

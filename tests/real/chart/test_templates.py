@@ -85,6 +85,20 @@ def test_every_argument_is_one_that_the_command_takes(objects: list[Any]) -> Non
         build_app().parse_args([name, *from_environment, *flags], exit_on_error=False)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"devicePlugin": {"migStrategy": "single"}},
+        {"devicePlugin": {"migStrategy": "mixed", "deviceListStrategy": "cdi-annotations,cdi-cri"}},
+        {"scheduler": {"defaultSchedulerPolicy": {"nodeSchedulerPolicy": "spread"}, "kubeTimeout": 2.5, "kubeQPS": 50}},
+        {"scheduler": {"nodeLockExpire": "1h5m", "nodeLockRetryTimeout": "0s"}},
+        {"scheduler": {"nodeLabelSelector": {"gpu": "on", "zone": "a"}}, "legacyMetrics": True},
+    ],
+)
+def test_every_word_that_the_schema_allows_is_one_that_the_command_takes(helm: Helm, values: Any) -> None:
+    test_every_argument_is_one_that_the_command_takes(helm.template(with_values(values)))
+
+
 def test_selectors_find_the_pods_of_their_own_component_alone(objects: list[Any]) -> None:
     templates = [one["spec"]["template"]["metadata"]["labels"] for one in objects if "template" in one.get("spec", {})]
     for one in objects:
@@ -203,7 +217,8 @@ def test_two_replicas_follow_the_lease_of_kube_scheduler(helm: Helm) -> None:
 
 def test_without_a_lease_there_is_one_replica_and_no_budget_that_would_keep_its_node(helm: Helm) -> None:
     objects = helm.template(with_values(ONE_REPLICA))
-    assert find(objects, "Deployment")["spec"]["replicas"] == 1
+    deployment = find(objects, "Deployment")["spec"]
+    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
     assert "PodDisruptionBudget" not in {one["kind"] for one in objects}
     assert "leader-elect" not in json.dumps(find_container(objects, "extender")["args"])
 
@@ -297,6 +312,15 @@ def test_values_of_hami_keep_their_meaning(helm: Helm) -> None:
     ports = {port["name"]: port.get("nodePort") for port in find(objects, "Service", "-scheduler")["spec"]["ports"]}
     assert ports == {"https": 31998, "metrics": 31993}
     assert find(objects, "ConfigMap", "-device-plugin")["data"]["config.json"].strip() == '{"nodeconfig": []}'
+
+
+def test_a_list_that_is_taken_away_with_null_is_empty(helm: Helm) -> None:
+    none: dict[str, Any] = {
+        "global": {"imagePullSecrets": None},
+        "vendors": {"managedResources": None},
+        "scheduler": {"admissionPolicy": {"accounts": None}, "extender": {"image": {"pullSecrets": None}}},
+    }
+    assert helm.template(with_values(none)) == helm.template(with_values({}))
 
 
 def test_only_dividing_cards_takes_a_privileged_plugin(helm: Helm) -> None:
