@@ -27,7 +27,7 @@ class EmptyExtender:
 
     async def filter(self, request: web.Request) -> web.Response:
         """Name one node."""
-        names = decode_filter_args(await request.read()).nodenames or []
+        names = list(decode_filter_args(await request.read()).nodenames or [])
         chosen = [names[next(self._turns) % len(names)]] if names else []
         return _answer(FilterResult(node_names=chosen))
 

@@ -109,6 +109,7 @@ async def test_the_lock_of_an_allocating_pod_is_not_taken_over(site: Site) -> No
 
 
 async def test_a_lock_that_changes_hands_while_its_owner_is_asked_for_is_not_taken(site: Site) -> None:
+    """scheduler 7.2 forced release."""
     await bind_owner(site)
     first_question = site.fail("GET", "/pods/nobody$")
     _, bind = await wait_behind(site, lock_of("nobody"))
