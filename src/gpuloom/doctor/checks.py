@@ -10,6 +10,7 @@ F = TypeVar("F")
 T = TypeVar("T")
 
 _ORDER = tuple(Severity)
+_MOST_CHARS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,16 @@ def _run(check: Check[F], facts: F, subject: str) -> Iterator[Finding]:
     try:
         for problem in check.judge(facts):
             found = True
-            yield Finding(
-                check.name, problem.severity, problem.object, problem.text, str(problem.fault), problem.remedy
-            )
+            about, text, remedy = map(_tidy, (problem.object, problem.text, problem.remedy))
+            yield Finding(check.name, problem.severity, about, text, str(problem.fault), remedy)
     except UnseenError as error:
-        yield Finding(check.name, Severity.SKIPPED, subject, str(error))
+        yield Finding(check.name, Severity.SKIPPED, subject, _tidy(str(error)))
         return
     if not found:
         yield Finding(check.name, Severity.OK, subject, check.fine)
+
+
+def _tidy(text: str) -> str:
+    """Make one line of a text that others wrote parts of: annotations may hold what a terminal would obey."""
+    line = " ".join(text.split())
+    return "".join(letter if letter.isprintable() else "?" for letter in line[:_MOST_CHARS])

@@ -1,6 +1,7 @@
 """How checks become findings."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpuloom.doctor.checks import Check, Unseen, look, run_checks, sort_findings
 from gpuloom.doctor.findings import Fault, Finding, Problem, Severity
@@ -42,6 +43,15 @@ def test_what_a_judgement_found_before_it_could_not_look_on_is_kept() -> None:
 
     findings = run_checks([Check("cards", "", "fine", complain_and_look_away)], None, "node n1")
     assert [finding.severity for finding in findings] == [Severity.ERROR, Severity.SKIPPED]
+
+
+def test_what_others_wrote_is_one_line_that_no_terminal_obeys() -> None:
+    def quote(_: object) -> Iterator[Problem]:
+        yield replace(PROBLEM, text="\x1b[31mred\nand " + "long " * 1000)
+
+    (finding,) = run_checks([Check("cards", "", "fine", quote)], None, "node n1")
+    assert finding.text.startswith("?[31mred and long long")
+    assert len(finding.text) == 1000
 
 
 def test_bad_things_come_first_and_the_order_of_checks_stays() -> None:

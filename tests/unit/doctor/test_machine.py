@@ -31,6 +31,7 @@ from gpuloom.doctor.machine.facts import (
 from gpuloom.doctor.machine.kubelet import judge_kubelet, judge_plugin, judge_second_plugin
 from gpuloom.doctor.machine.library import judge_configuration, judge_library, judge_locks, judge_preload
 from gpuloom.doctor.machine.runtime import judge_cdi, judge_runtime
+from gpuloom.node.settings import NodeSettings, TimeSlicing
 
 judge = partial(judge_changed, HEALTHY)
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
@@ -76,7 +77,7 @@ def test_a_driver_without_cards_is_an_error() -> None:
 
 
 def test_a_lost_card_is_an_error_of_that_card() -> None:
-    assert told(judge(judge_cards, cards=(replace(GPU, healthy=False),))) == [(ERROR, "card 0 (GPU-1)")]
+    assert told(judge(judge_cards, cards=(replace(GPU, healthy=False),))) == [(ERROR, "card GPU-1")]
 
 
 def test_a_card_that_cannot_tell_its_memory_wants_a_setting() -> None:
@@ -90,7 +91,7 @@ def test_a_card_with_preconfigured_memory_is_fine() -> None:
 
 
 def test_mig_in_mode_hami_core_is_a_warning() -> None:
-    assert told(judge(judge_cards, cards=(replace(GPU, can_be_divided=True),))) == [(WARNING, "card 0 (GPU-1)")]
+    assert told(judge(judge_cards, cards=(replace(GPU, can_be_divided=True),))) == [(WARNING, "card GPU-1")]
 
 
 @pytest.mark.parametrize("path", ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"])
@@ -180,6 +181,19 @@ def test_two_plugin_processes_are_named_with_their_ids() -> None:
 def test_ids_that_gpuloom_does_not_make_betray_another_plugin(foreign: str) -> None:
     (problem,) = judge(judge_second_plugin, registered={"nvidia.com/gpu": (foreign,)})
     assert foreign in problem.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "ours", "foreign"),
+    [
+        (replace(SETTINGS, time_slicing=TimeSlicing({"nvidia.com/gpu": 4})), f"{FOREIGN_ID}::0", f"{FOREIGN_ID}-0"),
+        (replace(SETTINGS, mig_strategy="single"), "MIG-1", FOREIGN_ID),
+        (SETTINGS, f"{FOREIGN_ID}-0", "MIG-1"),
+    ],
+)
+def test_which_ids_are_ours_depends_on_how_cards_are_shared(settings: NodeSettings, ours: str, foreign: str) -> None:
+    (problem,) = judge(judge_second_plugin, settings=settings, registered={"nvidia.com/gpu": (ours, foreign)})
+    assert problem.text.endswith(f": {foreign}")
 
 
 def test_another_resource_may_have_any_ids() -> None:

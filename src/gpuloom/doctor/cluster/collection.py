@@ -31,7 +31,16 @@ from gpuloom.doctor.cluster.objects import (
 )
 from gpuloom.doctor.cluster.pods import COMPONENT, OUR_PLUGIN, OUR_SCHEDULER
 from gpuloom.doctor.cluster.reviews import ask_rights
-from gpuloom.kube import NODES, PODS, ApiError, KubeClient, Resource, UnauthorizedError, UnreachableError
+from gpuloom.kube import (
+    NODES,
+    PODS,
+    ApiError,
+    ForbiddenError,
+    KubeClient,
+    Resource,
+    UnauthorizedError,
+    UnreachableError,
+)
 from gpuloom.vendors.catalog import Catalog
 from gpuloom.vendors.profile import ProfileError
 from gpuloom.wire.objects import KubeObject, Pod
@@ -108,8 +117,10 @@ async def _see(reading: Coroutine[Any, Any, _T]) -> _T | Unseen:
         return await reading
     except (UnreachableError, UnauthorizedError):
         raise
-    except ApiError as error:
+    except ForbiddenError as error:
         return Unseen(f"{error}: ask with an account that may")
+    except ApiError as error:
+        return Unseen(str(error))
 
 
 async def _find_webhooks(client: KubeClient) -> Sequence[FoundWebhook] | Unseen:

@@ -56,7 +56,7 @@ def judge_offers(facts: ClusterFacts) -> Iterator[Problem]:
                 remedy = "another device plugin offers them, see check other-plugins; or start gpuloom's there"
                 yield _about(node, text, Fault.INSTALLATION, remedy)
             continue
-        registered = sum(1 if "MIG" in card.id else card.count for card in cards)
+        registered = sum(card.count for card in cards)
         if offered != registered:
             text = f"offers {offered} of {resource}, but its {len(cards)} registered cards are {registered} shares"
             remedy = (

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpuloom.doctor.checks import UnseenError
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.doctor.machine.facts import DriverFailure, MachineFacts
+from gpuloom.node.discovery import explain_omissions
 from gpuloom.node.nvml import Gpu
 
 _DRIVER = "NVIDIA driver"
@@ -48,19 +49,12 @@ def judge_cards(facts: MachineFacts) -> Iterator[Problem]:
             "take the label off a node that has no cards",
         )
     for gpu in gpus:
-        name = f"card {gpu.index} ({gpu.uuid})"
         if not gpu.healthy:
             remedy = "see dmesg | grep -i xid; reset the card (nvidia-smi --gpu-reset) or restart the node"
-            yield Problem(name, "does not answer any more", Fault.MACHINE, remedy)
-        elif gpu.memory_mib is None and not facts.settings.preconfigured_memory_mib:
-            remedy = "say how many MiB it has: preConfiguredDeviceMemory in the device configuration"
-            yield Problem(
-                name, "cannot tell its memory and is not offered", Fault.INSTALLATION, remedy, Severity.WARNING
-            )
-        elif gpu.can_be_divided and facts.settings.mode != "mig":
-            remedy = f"switch MIG off (nvidia-smi -i {gpu.index} -mig 0), or set operatingmode mig for this node"
-            text = "has MIG switched on and is not offered in mode hami-core"
-            yield Problem(name, text, Fault.INSTALLATION, remedy, Severity.WARNING)
+            yield Problem(f"card {gpu.uuid}", "does not answer any more", Fault.MACHINE, remedy)
+    for uuid, why in explain_omissions(gpus, facts.settings):
+        text, _, remedy = why.partition(": ")
+        yield Problem(f"card {uuid}", f"is not offered: {text}", Fault.INSTALLATION, remedy, Severity.WARNING)
 
 
 def judge_device_files(facts: MachineFacts) -> Iterator[Problem]:

@@ -1,12 +1,13 @@
 """Judges the sockets between kubelet and plugin, and who else offers the same cards. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from gpuloom.doctor.checks import look
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.doctor.machine.facts import MachineFacts, SocketState
-from gpuloom.node.replicas import physical_id
+from gpuloom.node.replicas import SLICE_MARK, is_instance, physical_id
+from gpuloom.node.settings import NodeSettings
 
 _MOST_NAMED = 3
 
@@ -54,15 +55,20 @@ def judge_second_plugin(facts: MachineFacts) -> Iterator[Problem]:
         yield Problem(resource, text, Fault.INSTALLATION, remedy)
         return
     ids = look(facts.registered).get(resource, ())
-    foreign = _find_foreign(ids)
+    foreign = [each for each in ids if not _is_ours(each, facts.settings)]
     if foreign:
         text = f"the kubelet was offered ids that gpuloom does not make: {', '.join(foreign[:_MOST_NAMED])}"
         yield Problem(resource, text, Fault.INSTALLATION, remedy)
 
 
-def _find_foreign(ids: Sequence[str]) -> list[str]:
-    """Ours are ``<UUID>-<i>``, or names of MIG instances."""
-    return [each for each in ids if "MIG" not in each and ("::" in each or physical_id(each) == each)]
+def _is_ours(device_id: str, settings: NodeSettings) -> bool:
+    """Tell whether an id has the form of those that our plugin makes with these settings (device plugin 4)."""
+    is_slice = SLICE_MARK in device_id
+    if settings.resource_name in settings.time_slicing.slices or is_slice:
+        return is_slice and settings.resource_name in settings.time_slicing.slices
+    if is_instance(device_id):
+        return settings.mig_strategy != "none"
+    return physical_id(device_id) != device_id
 
 
 def _judge_socket(
