@@ -9,6 +9,7 @@ from gpuloom.doctor.cluster.installation import ExtenderFlags, KubeScheduler, po
 from gpuloom.doctor.cluster.objects import Extender, SchedulerConfiguration
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.scheduler.durations import parse_seconds
+from gpuloom.vendors.profile import Profile
 
 _GROUP = "kubescheduler.config.k8s.io"
 _SERVED = {"v1": (25, 999), "v1beta3": (23, 28), "v1beta2": (22, 27), "v1beta1": (19, 22)}
@@ -106,14 +107,20 @@ def _judge_resources(scheduler: KubeScheduler, extender: Extender, facts: Cluste
     remedy = "name every resource of the device configuration in managedResources, with ignoredByScheduler: true"
     for profile in facts.catalog:
         severity = Severity.ERROR if profile.word == facts.nvidia.word else Severity.WARNING
-        missing = [name for name in profile.resources.all if name not in managed]
+        names = _list_managed(profile)
+        missing = [name for name in names if name not in managed]
         if missing:
             text = f"it does not ask gpuloom about {', '.join(missing)} ({profile.word}), so such pods fit nowhere"
             yield _complain(scheduler, text, remedy, severity)
-        counted = [name for name in profile.resources.all if managed.get(name) is False]
+        counted = [name for name in names if managed.get(name) is False]
         if counted:
             text = f"it looks itself for {', '.join(counted)} ({profile.word}) on nodes, where most of them are not"
             yield _complain(scheduler, text, remedy, severity)
+
+
+def _list_managed(profile: Profile) -> tuple[str, ...]:
+    """Return what kube-scheduler leaves to gpuloom: where cards are counted by cores, the kubelet knows the rest."""
+    return profile.resources.all if profile.cards.unit == "count" else (profile.resources.count,)
 
 
 def _read_timeout_s(extender: Extender) -> float | None:
