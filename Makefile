@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test unit ci check controlplane lock clean help
+.PHONY: demo test unit ci check chaos controlplane lock clean help
 
 help: ## say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -35,6 +35,10 @@ check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+chaos: $(READY) ## a storm over the scheduler on a real control plane, three times as long as the one that is a test
+	PYTHONPATH=tests $(BIN)/python benchmarks/chaos.py --pods 900 --kills 30 --api-restarts 9 --watch-cuts 30 \
+		--deletions 200 --ends 100 $(ARGS)
 
 controlplane: $(READY) ## build the Kubernetes that tests run against, once (minutes)
 	PYTHONPATH=tests $(BIN)/python -m harness.binaries

@@ -11,6 +11,7 @@ import asyncio
 import statistics
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -49,39 +50,48 @@ async def settle(accounts: Accounts) -> None:
             return
 
 
-async def measure(fleet: Fleet, accounts: Accounts, pods: int, extender_url: str) -> float:
-    """Let kube-scheduler bind so many pods; pods a second."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run: pods a second, and processor time a pod of the extender and of everything but this process, in ms."""
+
+    rate: float
+    own_ms: float
+    all_ms: float
+
+
+async def measure(fleet: Fleet, accounts: Accounts, pods: int, extender_url: str, extender_pid: int) -> Run:
+    """Let kube-scheduler bind so many pods."""
     await fleet.add_pods({f"pod-{number}": 1000 for number in range(pods)})
     await accounts.wait_for(lambda: len(accounts.pods) == pods)
     await settle(accounts)
     await fleet.start_kube_scheduler(extender_url)
+    pids = {**fleet.control_plane.pids, "extender": extender_pid}
+    before_s = {name: cpu_seconds(pid) for name, pid in pids.items()}
     try:
         await accounts.wait_for(lambda: len(accounts.bound_s) == pods, timeout_s=TIMEOUT_S)
+        spent_ms = {name: (cpu_seconds(pid) - before_s[name]) / pods * 1000 for name, pid in pids.items()}
     finally:
         await asyncio.to_thread(fleet.control_plane.stop_scheduler)
     bound_s = sorted(accounts.bound_s.values())
     first, last = pods // 10, pods * 9 // 10
     rate = (last - first) / (bound_s[last] - bound_s[first])
     await clear(fleet, accounts)
-    return rate
+    return Run(rate, spent_ms["extender"], sum(spent_ms.values()))
 
 
-async def run_gpuloom(fleet: Fleet, accounts: Accounts, pods: int, flags: list[str]) -> tuple[float, float]:
-    """Measure gpuloom: pods a second, and its processor time a pod in ms."""
+async def run_gpuloom(fleet: Fleet, accounts: Accounts, pods: int, flags: list[str]) -> Run:
+    """Measure gpuloom."""
     await fleet.start_gpuloom(*flags, through_proxy=False)
-    pid = fleet.gpuloom_pid
-    before_s = cpu_seconds(pid)
     async with (
         KubeClient(load_kubeconfig(fleet.control_plane.kubeconfig)) as client,
         PlayedPlugins(client),
     ):
-        rate = await measure(fleet, accounts, pods, fleet.extender_url)
-    cpu_ms = (cpu_seconds(pid) - before_s) / pods * 1000
+        run = await measure(fleet, accounts, pods, fleet.extender_url, fleet.gpuloom_pid)
     await fleet.stop_gpuloom()
-    return rate, cpu_ms
+    return run
 
 
-async def run_empty(fleet: Fleet, accounts: Accounts, pods: int) -> float:
+async def run_empty(fleet: Fleet, accounts: Accounts, pods: int) -> Run:
     """Measure the extender that only binds."""
     script = Path(__file__).with_name("emptyextender.py")
     command = (sys.executable, script, fleet.control_plane.kubeconfig)
@@ -93,7 +103,7 @@ async def run_empty(fleet: Fleet, accounts: Accounts, pods: int) -> float:
             KubeClient(load_kubeconfig(fleet.control_plane.kubeconfig)) as client,
             PlayedPlugins(client, dummy=True),
         ):
-            return await measure(fleet, accounts, pods, url)
+            return await measure(fleet, accounts, pods, url, extender.pid)
     finally:
         extender.terminate()
         await extender.wait()
@@ -107,12 +117,24 @@ async def compare(given: argparse.Namespace, folder: Path) -> None:
             pairs = []
             for number in range(given.pairs):
                 empty = await run_empty(fleet, accounts, given.pods)
-                rate, cpu_ms = await run_gpuloom(fleet, accounts, given.pods, given.flags)
-                pairs.append((rate, empty, rate / empty, cpu_ms))
-                print_case("bind rate, pair", pair=number, gpuloom=rate, empty=empty, ratio=rate / empty, cpu_ms=cpu_ms)
-            middle = [statistics.median(column) for column in zip(*pairs, strict=True)]
-    names = ("gpuloom_pods_per_s", "empty_pods_per_s", "ratio", "cpu_ms_per_pod")
-    print_case("bind rate", **vars(given), **dict(zip(names, middle, strict=True)))
+                own = await run_gpuloom(fleet, accounts, given.pods, given.flags)
+                pairs.append(describe(own, empty))
+                print_case("bind rate, pair", pair=number, **pairs[-1])
+    medians = {name: statistics.median(pair[name] for pair in pairs) for name in pairs[0]}
+    print_case("bind rate", **vars(given), **medians)
+
+
+def describe(own: Run, empty: Run) -> dict[str, float]:
+    """Set a pair side by side. The share of processor time tells, on a busy machine, what the rates would tell."""
+    return {
+        "gpuloom_pods_per_s": own.rate,
+        "empty_pods_per_s": empty.rate,
+        "ratio": own.rate / empty.rate,
+        "gpuloom_own_cpu_ms": own.own_ms,
+        "gpuloom_all_cpu_ms": own.all_ms,
+        "empty_all_cpu_ms": empty.all_ms,
+        "cpu_ratio": empty.all_ms / own.all_ms,
+    }
 
 
 def main() -> None:

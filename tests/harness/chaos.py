@@ -35,6 +35,7 @@ class Plan:
     allocate_s: float = 0.05
     refused_share: float = 0.2
     lost_share: float = 0.02
+    watch_lag_s: float = 0.3
     seed: int = 1
 
 
@@ -90,7 +91,8 @@ class _Chaos:
     async def run(self) -> Outcome:
         clock = asyncio.get_running_loop().time
         began_s = clock()
-        self._fleet.proxy.faults = Faults(refused_share=self._plan.refused_share, lost_share=self._plan.lost_share)
+        plan = self._plan
+        self._fleet.proxy.faults = Faults(plan.refused_share, plan.lost_share, plan.watch_lag_s)
         coming = asyncio.create_task(self._let_pods_come_and_go())
         for fault in self._order_faults():
             await getattr(self, fault)()

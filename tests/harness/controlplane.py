@@ -84,6 +84,11 @@ class ControlPlane:
             self._stop(name)
         shutil.rmtree(self.directory / "etcd", ignore_errors=True)
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """The process ids of what runs now, by name."""
+        return {name: process.pid for name, process in self._processes.items()}
+
     def connect(self, token: str) -> Api:
         """Return a client for calls as the user with this token."""
         return Api(port=self._port, ca_file=self.ca_file, token=token)
