@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from gpuloom.engine.cluster import Cluster
 from gpuloom.engine.decision import Decider, Decision
 from gpuloom.engine.demand import read_demand, read_phases
@@ -14,6 +16,7 @@ from gpuloom.model.card import Card
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.share import ContainerShares, Share
 from gpuloom.vendors.catalog import load_default_profiles
+from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
 
 NVIDIA = next(profile for profile in load_default_profiles() if profile.word == "NVIDIA")
@@ -96,6 +99,11 @@ class Engine:
         demand = read_demand(asked, NVIDIA, self.options)
         nodes = names or tuple(self.decider.cluster.table.positions)
         return self.decider.decide(demand, self.decider.look_up(nodes), explain=explain)
+
+    def decide_among(self, asked: Pod, *, most_tries: int) -> Decision:
+        names = msgspec.json.encode(list(self.decider.cluster.table.positions))
+        demand = read_demand(asked, NVIDIA, self.options)
+        return self.decider.decide_among(demand, NodeNames(names), most_tries=most_tries)
 
     def has_room(self, asked: Pod) -> bool:
         return self.decider.has_room(read_demand(asked, NVIDIA, self.options))

@@ -70,6 +70,17 @@ class Decision:
             self.rest = None
 
 
+class UnsettledError(Exception):
+    """No node has taken the pod yet, and many are left to be tried, each of which takes a while.
+
+    trying  tries them, a node between two steps; then the same question is answered at once
+    """
+
+    def __init__(self, trying: Iterator[None]) -> None:
+        super().__init__("many nodes are left to be tried")
+        self.trying = trying
+
+
 @dataclass(slots=True)
 class Decider:
     """Decides over one cluster, for one vendor's cards, and remembers verdicts between decisions."""
@@ -100,13 +111,12 @@ class Decider:
         headroom = self.headroom(demand) if headroom is None else headroom
         return _Query(self, self.cluster.table, self.memory, demand, headroom).answer(candidates, explain=explain)
 
-    def decide_among(self, demand: Demand, names: NodeNames, headroom: Headroom | None = None) -> Decision:
+    def decide_among(self, demand: Demand, names: NodeNames, *, most_tries: int | None = None) -> Decision:
         """Choose as :meth:`decide` does, among nodes as a call names them; large lists are not read before the answer.
 
-        Raises ValueError when the demand asks for no card.
+        Raises ValueError when the demand asks for no card, UnsettledError when so many nodes were tried in vain.
         """
-        headroom = self.headroom(demand) if headroom is None else headroom
-        query = _Query(self, self.cluster.table, self.memory, demand, headroom)
+        query = _Query(self, self.cluster.table, self.memory, demand, self.headroom(demand), most_tries)
         decision = query.search(names) if names.is_searchable else None
         return query.answer(self.look_up(names.all()), explain=False) if decision is None else decision
 
@@ -116,6 +126,14 @@ class Decider:
         Raises ValueError when the demand asks for no card.
         """
         return _Query(self, self.cluster.table, self.memory, demand, self.headroom(demand)).has_room()
+
+    def try_nodes(self, demand: Demand) -> Iterator[None]:
+        """Try a pod of several containers on all nodes that may take it, a node between two steps.
+
+        What they say is remembered, so that questions about such pods are answered quickly; of other pods there is
+        nothing to be tried. Raises ValueError when the demand asks for no card.
+        """
+        return _Query(self, self.cluster.table, self.memory, demand, self.headroom(demand)).try_nodes()
 
     def _fresh_memory(self) -> VerdictMemory:
         make = HookedVerdicts if self.family.is_hooked else Verdicts
@@ -147,6 +165,7 @@ class _Query:
     memory: VerdictMemory
     demand: Demand
     headroom: Headroom
+    most_tries: int | None = None
     trials: Trials | None = None
 
     def answer(self, candidates: Candidates, *, explain: bool) -> Decision:
@@ -173,6 +192,19 @@ class _Query:
         known = np.flatnonzero(self.table.ends[:count] > self.table.starts[:count])
         refused = self._refused_by_column(known, request, verdicts, is_tight=is_tight)
         return self._choose_walking(Candidates(known, (), known), refused).node is not None
+
+    def try_nodes(self) -> Iterator[None]:
+        request = self._placed_first()
+        is_tight = self._is_tight(request)
+        if self._is_plain(request, is_tight=is_tight):
+            return
+        verdicts = self._recall(request, is_tight=is_tight)
+        trials = self._recall_trials()
+        for position in np.flatnonzero(verdicts.fitting).tolist():
+            # Nodes may go while this goes on.
+            if position not in trials.answers and self.table.rows_of(position).stop:
+                trials.note(position, _refusal_of(self._place(self.table.bench(position))))
+                yield
 
     def search(self, names: NodeNames) -> Decision | None:
         """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
@@ -245,16 +277,19 @@ class _Query:
         decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), {})
         trials = self.trials = self._recall_trials()
         decision.fitting.strike_all(trials.refusing)
+        tries = 0
         while (best := decision.fitting.best()) is not None:
             answer: Placement | Refusal | None = trials.answers.get(best)
             if answer is None:
+                if self.most_tries is not None and tries == self.most_tries:
+                    raise UnsettledError(self.try_nodes())
+                tries += 1
                 answer = self._place(self.table.bench(best))
             if isinstance(answer, Placement):
                 self._settle(decision, best, answer)
                 decision.rest = self._try_others(decision, self.table.snapshot(), trials)
                 break
-            trials.answers[best] = answer
-            self._strike(decision, best, answer)
+            self._strike(decision, best, trials.note(best, answer) or answer)
         return decision
 
     def _explain(self, decision: Decision, candidates: Candidates, verdicts: Verdicts, refused: Flags) -> None:
@@ -294,15 +329,16 @@ class _Query:
                 answer = _refusal_of(self._place(snapshot.bench(position)))
             else:
                 if position not in trials.answers:
-                    trials.answers[position] = _refusal_of(self._place(snapshot.bench(position)))
+                    trials.note(position, _refusal_of(self._place(snapshot.bench(position))))
                 answer = trials.answers[position]
             if answer is not None:
                 self._strike(decision, position, answer)
             yield
 
     def _recall_trials(self) -> Trials:
-        if self.headroom != UNBOUNDED or self.demand.selection.names_uuids:
+        if self._may_exceed_quota() or self.demand.selection.names_uuids:
             # What a quota leaves changes with every pod of its namespace, and cards are hardly named twice.
+            self.most_tries = None
             return Trials()
         return self.memory.recall_trials(self.table, kind_of(self.demand))
 
@@ -314,11 +350,25 @@ class _Query:
                     return container.request
         raise ValueError("the pod asks for no card")
 
+    def _may_exceed_quota(self) -> bool:
+        """Whether the namespace's quota may stand in the way of the pod as a whole."""
+        if self.headroom == UNBOUNDED:
+            return False
+        largest_mib = self._largest_card_mib()
+        asked = [container.request for container in self.demand.containers if container.request is not None]
+        return (
+            sum(one.cards * (one.memory_mib or largest_mib) for one in asked) > self.headroom.memory_mib
+            or sum(one.cards * one.cores for one in asked) > self.headroom.cores
+        )
+
+    def _largest_card_mib(self) -> int:
+        return int(self.table.cards.total_memory_mib.max(initial=0))
+
     def _is_tight(self, request: Request) -> bool:
         """Whether the namespace's quota may stand in the way of the request that is placed first."""
         if self.headroom == UNBOUNDED:
             return False
-        largest_mib = request.memory_mib or int(self.table.cards.total_memory_mib.max(initial=0))
+        largest_mib = request.memory_mib or self._largest_card_mib()
         return (
             request.cards * largest_mib > self.headroom.memory_mib
             or request.cards * request.cores > self.headroom.cores

@@ -108,15 +108,15 @@ class Judge:
             decision = self._ask_all(demands, names, headrooms)
         return self._rule(decision, demands, headrooms)
 
-    def decide_among(self, demands: Demands, names: NodeNames) -> Ruling:
+    def decide_among(self, demands: Demands, names: NodeNames, *, most_tries: int | None = None) -> Ruling:
         """Choose as :meth:`decide` does, among nodes as a call names them; large lists are not read before the answer.
 
-        Raises ValueError when the demands ask for no card.
+        Raises ValueError when the demands ask for no card, UnsettledError when so many nodes were tried in vain.
         """
         if len(demands) != 1:
             return self.decide(demands, names.all())
         word, demand = next(iter(demands.items()))
-        decision = self.deciders[word].decide_among(demand, names)
+        decision = self.deciders[word].decide_among(demand, names, most_tries=most_tries)
         self._know_other_vendors(decision, decision.refusals)
         return self._rule(decision, demands, {})
 
@@ -126,6 +126,11 @@ class Judge:
             return bool(demands) and self.decide(demands, tuple(self.fleet.nodes)).node is not None
         ((word, demand),) = demands.items()
         return self.deciders[word].has_room(demand)
+
+    def try_nodes(self, demands: Demands) -> Iterator[None]:
+        """Try nodes ahead of a question, a node between two steps; see :meth:`Decider.try_nodes`."""
+        for word, demand in demands.items():
+            yield from self.deciders[word].try_nodes(demand)
 
     def _know_other_vendors(self, decision: Decision, names: Iterable[str]) -> None:
         """Tell nodes that have cards of other vendors only from those that have none: they are known."""

@@ -10,6 +10,7 @@ import msgspec
 
 from gpuloom.engine.demand import Choice, ContainerDemand, Demand, Phase, Selection
 from gpuloom.engine.table import CardTable
+from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.request import Request
 
@@ -36,7 +37,15 @@ class Trials:
     """The answers of nodes by position, None for those that take such a pod."""
 
     answers: dict[int, Refusal | None] = field(default_factory=dict)
+    _refusals: dict[tuple[tuple[tuple[Reason, int], ...], int], Refusal] = field(default_factory=dict)
     _mark: int = -1
+
+    def note(self, position: int, refusal: Refusal | None) -> Refusal | None:
+        """Remember and return an answer; refusals that say the same are one object."""
+        if refusal is not None:
+            refusal = self._refusals.setdefault((tuple(refusal.counts.items()), refusal.total), refusal)
+        self.answers[position] = refusal
+        return refusal
 
     @property
     def refusing(self) -> list[int]:
@@ -48,6 +57,7 @@ class Trials:
         changed = table.journal.since(self._mark) if self._mark >= 0 else None
         if changed is None:
             self.answers.clear()
+            self._refusals.clear()
         else:
             for position in changed:
                 self.answers.pop(position, None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gpuloom.engine.annotations import read_tenancies
-from gpuloom.engine.demand import Demands, read_phases
+from gpuloom.engine.demand import read_phases
 from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_failure, describe_success
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.engine.policies import PolicyError
@@ -36,8 +36,11 @@ class Filterer:
     afterwards: Afterwards
     event_bytes: int = MESSAGE_LIMIT_BYTES
 
-    def filter(self, args: FilterArgs) -> FilterResult:
-        """Answer one filter call; a pod that fits holds its cards from now on."""
+    def filter(self, args: FilterArgs, *, most_tries: int | None = None) -> FilterResult:
+        """Answer one filter call; a pod that fits holds its cards from now on.
+
+        Raises UnsettledError when so many nodes were tried in vain and more are left; nothing is decided then.
+        """
         pod = args.pod
         if pod is None:
             return FilterResult(error="extender args missing pod")
@@ -57,7 +60,8 @@ class Filterer:
             message = f"calcScore failed {error} for pod {pod.name}"
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
             return FilterResult(error=message)
-        return self._decide(pod, demands, args.nodenames or NodeNames(b"[]"))
+        ruling = self.state.judge.decide_among(demands, args.nodenames or NodeNames(b"[]"), most_tries=most_tries)
+        return self._follow(pod, ruling)
 
     def _simulate(self, pod: Pod, args: FilterArgs, nodes: msgspec.Raw) -> FilterResult:
         """Answer an autoscaler that sends whole nodes: as if nothing on them were used; nothing changes here (4.8)."""
@@ -102,8 +106,7 @@ class Filterer:
             return f"pod {pod.full_name} is bound to node {held.node} already"
         return ""
 
-    def _decide(self, pod: Pod, demands: Demands, names: NodeNames) -> FilterResult:
-        decision = self.state.judge.decide_among(demands, names)
+    def _follow(self, pod: Pod, decision: Ruling) -> FilterResult:
         self.state.decisions.note(self.clocks.now(), pod, decision)
         if decision.node is None:
             return self._refuse(pod, decision)

@@ -46,17 +46,19 @@ class Waker:
         for uid in list(self.state.refused):
             # Asked at the last moment: between two wake-ups others take the room, and pods go away.
             refused = self.state.refused.get(uid)
-            if refused is not None and self._fits(refused.pod):
-                del self.state.refused[uid]
+            if refused is not None and await self._fits(refused.pod, page):
+                self.state.refused.pop(uid, None)
                 await self._wake(refused.pod)
                 await self.clocks.sleep(PAUSE_S)
             await page.turn()
 
-    def _fits(self, pod: Pod) -> bool:
+    async def _fits(self, pod: Pod, page: Page) -> bool:
         try:
             demands = self.state.read_demands(pod)
         except PolicyError:
             return False
+        for _ in self.state.judge.try_nodes(demands):
+            await page.turn()
         return self.state.judge.has_room(demands)
 
     async def _wake(self, pod: Pod) -> None:

@@ -2,12 +2,14 @@
 
 from unittest.mock import patch
 
+import pytest
 from builders import Engine, card, container, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.engine.decision import Decision
+from gpuloom.engine.decision import Decision, UnsettledError
 from gpuloom.engine.placement import Placer
+from gpuloom.engine.table import NodeCards
 from gpuloom.wire.objects import Pod
 
 
@@ -39,6 +41,32 @@ def test_only_the_changed_node_is_tried_again_to_tell_of_the_others() -> None:
     with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
         second = finish(engine.decide(two_halves("second")))
     assert (second.node, place.call_count) == ("n1", 1)
+
+
+def test_a_decision_gives_up_after_so_many_nodes_tried_in_vain() -> None:
+    engine = a_cluster([60] * 5)
+    with pytest.raises(UnsettledError):
+        engine.decide_among(two_halves(), most_tries=4)
+
+
+def test_after_all_nodes_are_tried_the_same_question_is_answered_without_another_try() -> None:
+    engine = a_cluster([60] * 5)
+    with pytest.raises(UnsettledError) as raised:
+        engine.decide_among(two_halves(), most_tries=1)
+    steps = sum(1 for _ in raised.value.trying)
+    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
+        decision = engine.decide_among(two_halves(), most_tries=1)
+    assert (steps, place.call_count, decision.node, len(decision.refusals)) == (4, 0, None, 5)
+
+
+def test_nodes_that_go_while_others_are_tried_harm_nothing() -> None:
+    engine = a_cluster([60] * 5)
+    with pytest.raises(UnsettledError) as raised:
+        engine.decide_among(two_halves(), most_tries=1)
+    next(raised.value.trying)
+    for number in range(4):
+        engine.cluster.register(f"n{number}", NodeCards(()))
+    assert sum(1 for _ in raised.value.trying) <= 1
 
 
 FREE = st.lists(st.integers(40, 260), min_size=1, max_size=6)
