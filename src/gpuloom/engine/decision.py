@@ -196,7 +196,7 @@ class _Query:
     def try_nodes(self) -> Iterator[None]:
         request = self._placed_first()
         is_tight = self._is_tight(request)
-        if self._is_plain(request, is_tight=is_tight):
+        if self._is_plain(request, is_tight=is_tight) or not self._is_remembered:
             return
         verdicts = self._recall(request, is_tight=is_tight)
         trials = self._recall_trials()
@@ -335,9 +335,13 @@ class _Query:
                 self._strike(decision, position, answer)
             yield
 
+    @property
+    def _is_remembered(self) -> bool:
+        """Whether trials are worth remembering: quotas change with every pod, and cards are hardly named twice."""
+        return not (self._may_exceed_quota() or self.demand.selection.names_uuids)
+
     def _recall_trials(self) -> Trials:
-        if self._may_exceed_quota() or self.demand.selection.names_uuids:
-            # What a quota leaves changes with every pod of its namespace, and cards are hardly named twice.
+        if not self._is_remembered:
             self.most_tries = None
             return Trials()
         return self.memory.recall_trials(self.table, kind_of(self.demand))
