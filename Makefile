@@ -46,6 +46,7 @@ controlplane: $(READY) ## build the Kubernetes that tests run against, once (min
 ci: $(READY) check controlplane ## everything, nothing skipped; CI=true makes a skip a failure
 	$(BIN)/pytest $(ARGS)
 	$(BIN)/gpuloom demo --once
+	$(BIN)/gpuloom bench --nodes 1000 5000
 
 lock: $(READY) ## resolve the dependencies anew
 	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url \
