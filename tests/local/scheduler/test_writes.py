@@ -13,11 +13,16 @@ from gpuloom.kube import WRITE_DEADLINE_S, KubeClient, load_kubeconfig
 
 
 class CountingClient(KubeClient):
-    """A client that notes its writes: verb, kind, and the time that each is given."""
+    """A client that notes its writes (verb, kind, and the time that each is given) and its reads of one object."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.writes: list[tuple[str, str, float | None]] = []
+        self.reads: list[tuple[str, str]] = []
+
+    async def get(self, resource: Any, name: str, **options: Any) -> Any:
+        self.reads.append((resource.kind, name))
+        return await super().get(resource, name, **options)
 
     async def patch(self, resource: Any, name: str, body: Any, **options: Any) -> Any:
         self.writes.append(("patch", resource.kind, options.get("timeout_s")))
@@ -85,3 +90,18 @@ async def test_no_write_is_given_more_than_four_seconds(
     }
     assert [write for write in client.writes if write[2] is None or write[2] > WRITE_DEADLINE_S] == []
     assert WRITE_DEADLINE_S <= 4
+
+
+async def test_a_waiter_sets_a_free_lock_without_reading_anything(counted: tuple[Site, CountingClient]) -> None:
+    """binding 3 GET only after a 409: the watched node's version will do."""
+    site, client = counted
+    await start(site, client)
+    first, second = await site.submit("first"), await site.submit("second")
+    for pod in (first, second):
+        await site.choose(pod)
+    assert await site.bind(first) == ""
+    waiting = site.start_bind(second)
+    await poll(lambda: site.process.locks.waiting == 1)
+    await site.unlock()
+    assert await waiting == ""
+    assert client.reads == []
