@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
 from gpuloom.cli.device_plugin import open_cards
 from gpuloom.cli.device_plugin_flags import DevicePluginFlags, make_settings
+from gpuloom.cli.doctor_flags import MachineFlags, adopt_flags
 from gpuloom.cli.doctor_report import print_report
 from gpuloom.cli.logs import configure_logs
 from gpuloom.cli.outcomes import CommandError, ExitCode
@@ -46,7 +47,7 @@ def run_doctor(
     Parameters
     ----------
     node:
-        Look at this machine, with the flags and environment of its device plugin.
+        Look at this machine, with the device plugin's flags: those given, else those of the one that runs here.
     cluster:
         Look at the cluster.
     json:
@@ -60,7 +61,8 @@ def run_doctor(
 
     """
     configure_logs("console", level=logging.CRITICAL)
-    settings = _make_settings(node_name, flags)
+    told = adopt_flags(MachineFlags(node_name, cards, flags))
+    settings = _make_settings(told)
     if not node and not cluster:
         node = looks_like_node(settings)
         cluster = not node
@@ -68,7 +70,7 @@ def run_doctor(
 
     async def examine() -> None:
         if node:
-            found.extend(await _examine_machine(settings, cards, flags))
+            found.extend(await _examine_machine(settings, told))
         if cluster:
             found.extend(await _examine_cluster(place))
 
@@ -77,17 +79,18 @@ def run_doctor(
     return ExitCode.NO if any(finding.is_bad for finding in found) else ExitCode.YES
 
 
-def _make_settings(node_name: str, flags: DevicePluginFlags) -> NodeSettings:
+def _make_settings(told: MachineFlags) -> NodeSettings:
     try:
-        return make_settings(node_name, flags, os.environ)
+        return make_settings(told.node_name, told.flags, os.environ)
     except ConfigurationError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
 
 
-async def _examine_machine(settings: NodeSettings, cards: str, flags: DevicePluginFlags) -> Sequence[Finding]:
-    configuration = Configuration(settings, flags.place.config_file, flags.place.node_config_file)
-    async with open_cards(settings.node_name, cards) as nvml:
-        facts = await collect_machine(configuration, nvml, is_simulated=bool(cards))
+async def _examine_machine(settings: NodeSettings, told: MachineFlags) -> Sequence[Finding]:
+    place = told.flags.place
+    configuration = Configuration(settings, place.config_file, place.node_config_file)
+    async with open_cards(settings.node_name, told.cards) as nvml:
+        facts = await collect_machine(configuration, nvml, is_simulated=bool(told.cards))
     return run_checks(MACHINE_CHECKS, facts, f"node {settings.node_name or platform.node()}")
 
 

@@ -14,18 +14,19 @@ pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.time
 NOTES = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
 
-def examine(site: Site) -> dict[str, list[dict[str, Any]]]:
+def examine(site: Site, *flags: str) -> dict[str, list[dict[str, Any]]]:
     """Findings by check; the doctor runs inside the node."""
-    flags = f"--node --json --node-name={site.node.name} --cards={site.cards}"
-    told = site.node.run(["sh", "-c", f"{GPULOOM} doctor {flags} || test $? = 1"])
+    told = site.node.run(["sh", "-c", f"{GPULOOM} doctor --json {' '.join(flags)} || test $? = 1"])
     findings: dict[str, list[dict[str, Any]]] = {}
     for item in json.loads(told)["items"]:
         findings.setdefault(item["check"], []).append(item)
     return findings
 
 
-def test_a_node_whose_plugin_works_is_told_as_such(site: Site) -> None:
-    findings = examine(site)
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_node_whose_plugin_works_is_told_as_such(site: Site, *, is_told: bool) -> None:
+    """Without flags those of the running plugin count: its cards and the node's name."""
+    findings = examine(site, *([f"--node-name={site.node.name}", f"--cards={site.cards}"] if is_told else []))
     checks = ("cards", "kubelet", "plugin", "second-plugin", "preload", "configuration")
     assert {check: findings[check][0]["severity"] for check in checks} == dict.fromkeys(checks, "ok")
 

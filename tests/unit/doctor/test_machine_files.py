@@ -15,6 +15,7 @@ from gpuloom.doctor.machine.files import (
     read_kernel_driver,
     read_library,
     read_mode,
+    read_plugin_flags,
     read_plugins,
     read_registered,
 )
@@ -109,6 +110,17 @@ def test_plugins_are_found_among_processes(tmp_path: Path) -> None:
         PluginProcess(9, "/venv/bin/python /venv/bin/gpuloom device-plugin"),
         PluginProcess(12, "/usr/bin/nvidia-device-plugin --v=1"),
     )
+
+
+def test_the_flags_of_the_plugin_that_runs_are_read(tmp_path: Path) -> None:
+    write(tmp_path / "proc/9/cmdline", "/venv/bin/python\0/venv/bin/gpuloom\0device-plugin\0--cards=two-t4\0-x\0")
+    assert read_plugin_flags(tmp_path) == ["--cards=two-t4", "-x"]
+
+
+def test_of_two_plugins_none_is_the_one_that_runs(tmp_path: Path) -> None:
+    for pid in (8, 9):
+        write(tmp_path / f"proc/{pid}/cmdline", "gpuloom\0device-plugin\0--cards=two-t4\0")
+    assert list(read_plugin_flags(tmp_path)) == []
 
 
 def test_cdi_specifications_are_read_and_broken_ones_kept(settings: NodeSettings) -> None:

@@ -81,7 +81,16 @@ def read_registered(settings: NodeSettings) -> Mapping[str, Sequence[str]] | Uns
 
 def read_plugins(root: Path) -> tuple[PluginProcess, ...]:
     """Find the device plugins for NVIDIA cards that run where this process can see them."""
-    return tuple(_find_plugins(root / "proc"))
+    found = _list_plugins(root / "proc")
+    return tuple(PluginProcess(pid, " ".join(words)[:_COMMAND_CHARS]) for pid, words in found)
+
+
+def read_plugin_flags(root: Path) -> Sequence[str]:
+    """Return the flags of gpuloom's device plugin that runs here; empty where it does not, or not alone."""
+    found = [words for _, words in _list_plugins(root / "proc")]
+    if len(found) != 1 or not _find_ours(found[0]):
+        return ()
+    return found[0][_find_ours(found[0]) :]
 
 
 def read_cdi(settings: NodeSettings) -> CdiFacts:
@@ -108,20 +117,23 @@ def _read_kind(path: Path) -> str:
     return _MACHINES.get(number, f"machine type {number}")
 
 
-def _find_plugins(proc: Path) -> Iterator[PluginProcess]:
+def _list_plugins(proc: Path) -> Iterator[tuple[int, Sequence[str]]]:
+    """Give id and command line of every device plugin for NVIDIA cards."""
     for folder in sorted(proc.glob("[0-9]*"), key=lambda path: int(path.name) if path.name.isdecimal() else 0):
         try:
-            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            words = (folder / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
         except OSError:
             continue
-        if _is_plugin(words):
-            yield PluginProcess(int(folder.name), " ".join(words).strip()[:_COMMAND_CHARS])
+        if _find_ours(words) or Path(words[0]).name in _FOREIGN_PLUGINS:
+            yield int(folder.name), words
 
 
-def _is_plugin(words: Sequence[str]) -> bool:
-    names = [Path(word).name for word in words[:2]]
-    is_ours = any(name == "gpuloom" and words[at + 1 : at + 2] == ["device-plugin"] for at, name in enumerate(names))
-    return is_ours or names[0] in _FOREIGN_PLUGINS
+def _find_ours(words: Sequence[str]) -> int:
+    """Tell where the flags of ``gpuloom device-plugin`` begin in a command line, 0 when it is another one."""
+    for at, word in enumerate(words[:2]):
+        if Path(word).name == "gpuloom" and words[at + 1 : at + 2] == ["device-plugin"]:
+            return at + 2
+    return 0
 
 
 def _read_spec(file: Path, name: str) -> CdiSpec:
