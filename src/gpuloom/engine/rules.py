@@ -258,9 +258,10 @@ def select_mattering(rules: Sequence[PlacedRule], want: Want) -> Sequence[Placed
     return [placed for placed in rules if placed[1].matters(want)]
 
 
-def judge_few(cards: Sequence[Cards], wants: Sequence[Want], rules: Sequence[PlacedRule]) -> list[int]:
-    """Return the same for cards of plain numbers, a want for each."""
-    asked = [(position, rule.rejects) for position, rule in rules]
+def judge_few(
+    cards: Sequence[Cards], wants: Sequence[Want], asked: Sequence[tuple[int, Callable[[Cards, Want], Flags]]]
+) -> list[int]:
+    """Return the same for cards of plain numbers, a want for each; ``asked`` are positions and how they reject."""
     verdicts = []
     for card, want in zip(cards, wants, strict=True):
         for position, rejects in asked:

@@ -20,7 +20,6 @@ from gpuloom.engine.need import Particular, make_want
 from gpuloom.engine.options import ScoreSlots
 from gpuloom.engine.ranking import UNFIT
 from gpuloom.engine.rules import (
-    PlacedRule,
     Positions,
     combine,
     combine_few,
@@ -31,7 +30,7 @@ from gpuloom.engine.rules import (
 from gpuloom.engine.scores import Scores
 from gpuloom.engine.table import CardTable
 from gpuloom.engine.trials import Kind, Trials
-from gpuloom.model.cards import Ints
+from gpuloom.model.cards import Cards, Flags, Ints
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
 from gpuloom.model.request import Request
@@ -93,7 +92,7 @@ class Verdicts:
         self._score_slots = score_slots
         self._want: Want
         self._wants: dict[int, list[Want]] = {}
-        self._asked: Sequence[PlacedRule] = ()
+        self._asked: Sequence[tuple[int, Callable[[Cards, Want], Flags]]] = ()
         self._lasting: Positions = self.column
         self._refusals = _Refusals()
         self._registrations = -1
@@ -131,7 +130,8 @@ class Verdicts:
         if self._registrations != table.registrations:
             self._want = self._make_want(table)
             self._wants.clear()
-            self._asked = select_mattering(self._rules.passing, self._want)
+            mattering = select_mattering(self._rules.passing, self._want)
+            self._asked = [(position, rule.rejects) for position, rule in mattering]
             self._lasting = self._judge_lasting(table)
             self._registrations = table.registrations
         self.column = combine(self._lasting, judge(table.cards, self._want, self._rules.passing))
