@@ -1,6 +1,7 @@
 """``gpuloom demo``: a small cluster with simulated cards, at work before your eyes."""
 
 import logging
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -9,15 +10,22 @@ from rich.console import Console
 
 from gpuloom.cli.logs import configure_logs
 from gpuloom.cli.process import run_until_signal
+from gpuloom.cli.scheduler_flags import read_own
 from gpuloom.local.cluster import LocalClusterError
 from gpuloom.local.demo import DemoError, perform_live, perform_once
 from gpuloom.node.errors import NodeError
 from gpuloom.scheduler.server import ServerError
+from gpuloom.vendors.catalog import default_profiles
 
 _PLAIN_WIDTH = 140
 
 
-def run_demo(*, port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 0, once: bool = False) -> None:
+def run_demo(
+    *,
+    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 0,
+    once: bool = False,
+    vendor_dir: Path | None = None,
+) -> None:
     """Show a small cluster with simulated cards at work, until Ctrl-C.
 
     API server, scheduler, device plugins and kubelets run inside this process; a real kubectl works with the
@@ -29,11 +37,15 @@ def run_demo(*, port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535
         Port of the API server on the loopback interface, 0 for a free one.
     once:
         Play the story as fast as the cluster settles, check the outcome, print it and end: 0 if it is right, 1 if not.
+    vendor_dir:
+        Folder with profiles of more vendors (*.toml); the cluster gets a node with two cards of each.
 
     """
+    own = read_own(vendor_dir) if vendor_dir else []
     configure_logs("console", level=logging.ERROR)
     console = Console()
     if not console.is_terminal:
         console = Console(width=_PLAIN_WIDTH)
     perform = perform_once if once else perform_live
-    run_until_signal(perform(console, port=port), failures=(DemoError, LocalClusterError, NodeError, ServerError))
+    failures = (DemoError, LocalClusterError, NodeError, ServerError)
+    run_until_signal(perform(console, port=port, own=default_profiles(own)), failures=failures)

@@ -36,14 +36,18 @@ def load_profiles(device_config_file: Path | None, vendor_dir: Path | None) -> t
 
     Raises CommandError or ProfileError that names the file.
     """
-    families = add_families(load_shipped(), _read_own(vendor_dir) if vendor_dir else ())
+    families = add_families(load_shipped(), read_own(vendor_dir) if vendor_dir else ())
     if device_config_file is None:
         return tuple(default_profiles(families))
     text = _read("--device-config-file", device_config_file)
     return tuple(apply_device_config(families, text, str(device_config_file)))
 
 
-def _read_own(folder: Path) -> list[Family]:
+def read_own(folder: Path) -> list[Family]:
+    """Read the profiles of a folder.
+
+    Raises CommandError or ProfileError that names the file.
+    """
     if not folder.is_dir():
         raise CommandError(f"--vendor-dir {folder}: there is no such folder")
     return [read_family(_read("--vendor-dir", file), str(file)) for file in sorted(folder.glob("*.toml"))]

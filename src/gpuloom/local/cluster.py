@@ -16,10 +16,11 @@ from gpuloom.kube.credentials import load_kubeconfig
 from gpuloom.kube.recorder import EventRecorder
 from gpuloom.kube.resources import MUTATING_WEBHOOKS, NODES, PODS, SERVICES
 from gpuloom.local.apiserver import LocalApiServer
-from gpuloom.local.description import ClusterDescription, NodeDescription
+from gpuloom.local.description import ClusterDescription, NodeDescription, VendorNodeDescription
 from gpuloom.local.kubelet import SimulatedKubelet
 from gpuloom.local.kubelet.statuses import describe_node
 from gpuloom.local.queue import Extender, PodQueue
+from gpuloom.local.vendornode import VendorNode
 from gpuloom.local.waiting import Key, wait_until
 from gpuloom.local.webhooks import describe_webhook
 from gpuloom.node.agent import NodeAgent
@@ -100,6 +101,8 @@ class LocalCluster:
             await self.client.create(MUTATING_WEBHOOKS, describe_webhook(f"{url}/webhook", authority.pem))
             for node in self.description.nodes:
                 await self._start_node(stack, node)
+            for vendor_node in self.description.vendor_nodes:
+                await self._start_vendor_node(stack, vendor_node)
             await self._start_queues(stack, url, authority)
             self._stack = stack.pop_all()
         return self
@@ -149,6 +152,9 @@ class LocalCluster:
             metrics_bind_address="",
             cert_file=str(certificate),
             key_file=str(key),
+            enable_ascend=True,
+            enable_iluvatar=True,
+            profiles=self.description.profiles,
             node_scheduler_policy=self.description.node_scheduler_policy,
             gpu_scheduler_policy=self.description.gpu_scheduler_policy,
         )
@@ -186,6 +192,14 @@ class LocalCluster:
         agent = await stack.enter_async_context(NodeAgent(settings, client, self.machines[node.name]))
         self._guards.append(agent.run)
 
+    async def _start_vendor_node(self, stack: AsyncExitStack, described: VendorNodeDescription) -> None:
+        client = await self._connect(stack)
+        node = VendorNode(described.name, described.machine, client, self.description.catalog)
+        await node.create(described.labels)
+        task = asyncio.create_task(node.run(), name=f"vendor node {described.name}")
+        stack.push_async_callback(_end, task)
+        self._guards.append(lambda: _watch(task))
+
     async def _start_queues(self, stack: AsyncExitStack, url: str, authority: CertificateAuthority) -> None:
         extender = await stack.enter_async_context(Extender(url, ca_pem=authority.pem))
         await self._start_queue(stack, self.description.scheduler_name, extender)
@@ -202,6 +216,7 @@ class LocalCluster:
             name,
             backoff_initial_s=self._backoff_initial_s,
             backoff_max_s=self._backoff_max_s,
+            managed=frozenset(name for profile in self.description.catalog for name in profile.resources.all),
         )
         self._guards.append((await stack.enter_async_context(queue)).wait_failed)
 
@@ -214,6 +229,18 @@ def _are_registered(found: Mapping[Key, Node], names: list[str]) -> bool:
 def _is_registered(node: Node) -> bool:
     counted = any(resource.startswith("nvidia.com/") for resource in node.status.allocatable or {})
     return counted and keys.NODE_REGISTER in node.annotations
+
+
+async def _watch(task: asyncio.Task[None]) -> None:
+    """Raise what ends the task, without ending it."""
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.result()
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
 
 
 def _describe_pages() -> dict[str, Any]:

@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gpuloom.local.vendornode import VendorMachine
 from gpuloom.node.simulated import MachineDescription
 from gpuloom.scheduler.flags import NodePolicy
+from gpuloom.vendors.catalog import Catalog, load_default_profiles, make_catalog
+from gpuloom.vendors.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +20,29 @@ class NodeDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class VendorNodeDescription:
+    """A node with cards that are not gpuloom's to hand out: its name, its labels, and what its plugins tell."""
+
+    name: str
+    machine: VendorMachine
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+_FLAGS = ("enable-ascend", "enable-iluvatar")
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The nodes, and how the scheduler places by default (binpack or spread)."""
+    """The nodes, the families that the scheduler serves, and how it places by default (binpack or spread)."""
 
     nodes: tuple[NodeDescription, ...]
+    vendor_nodes: tuple[VendorNodeDescription, ...] = ()
+    profiles: tuple[Profile, ...] = field(default_factory=load_default_profiles)
     scheduler_name: str = "hami-scheduler"
     node_scheduler_policy: NodePolicy = "binpack"
     gpu_scheduler_policy: str = "spread"
+
+    @property
+    def catalog(self) -> Catalog:
+        """The families that the scheduler serves."""
+        return make_catalog(self.profiles, _FLAGS)

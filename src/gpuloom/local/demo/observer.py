@@ -8,15 +8,17 @@ from gpuloom.kube.client import KubeClient
 from gpuloom.kube.reflector import Applied, Deleted, InitialListBegins, InitialListComplete, InitialObject, Reflector
 from gpuloom.kube.resources import NODES, PODS, Resource, T
 from gpuloom.local.demo.picture import TIMED_EVENTS, Picture, TimedEvent, draw_picture
+from gpuloom.vendors.catalog import Catalog
 from gpuloom.wire.objects import Node, Pod
 
 
 class Observer:
     """Sees the cluster through its API; ``changed`` is set with every change, whoever waits for it clears it."""
 
-    def __init__(self, client: KubeClient) -> None:
+    def __init__(self, client: KubeClient, catalog: Catalog) -> None:
         self.changed = asyncio.Event()
         self._client = client
+        self._catalog = catalog
         self._nodes: dict[str, Node] = {}
         self._pods: dict[str, Pod] = {}
         self._events: dict[str, TimedEvent] = {}
@@ -38,7 +40,9 @@ class Observer:
 
     def look(self) -> Picture:
         """Draw what is known now."""
-        return draw_picture(self._nodes.values(), tuple(self._pods.values()), tuple(self._events.values()))
+        return draw_picture(
+            self._nodes.values(), tuple(self._pods.values()), tuple(self._events.values()), self._catalog
+        )
 
     async def _follow(self, resource: Resource[T], known: dict[str, T]) -> None:
         listed: dict[str, T] = {}

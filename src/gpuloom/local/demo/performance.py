@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from gpuloom.local.demo.picture import Picture
 from gpuloom.local.demo.screen import render_picture
 from gpuloom.local.demo.story import Scene, describe_stage, tell_story
 from gpuloom.local.demo.verdict import find_faults
+from gpuloom.vendors.profile import Profile
 
 _SETTLE_S = 30.0
 _SCENE_PAUSE_S = 8.0
@@ -29,12 +30,14 @@ class DemoError(Exception):
     """The demo did not turn out as it should; the message says what is wrong."""
 
 
-async def perform_once(console: Console, *, port: int = 0) -> None:
+async def perform_once(console: Console, *, port: int = 0, own: Sequence[Profile] = ()) -> None:
     """Play all scenes as fast as the cluster settles, check each, print the last picture.
+
+    ``own`` are families of one's own; each gets a node.
 
     Raises DemoError when a scene did not turn out as it should, OSError when the port is taken.
     """
-    async with _stage(port) as (cluster, observer):
+    async with _stage(port, own) as (cluster, observer):
         title = ""
         for scene in tell_story():
             await _play(cluster, scene)
@@ -44,12 +47,14 @@ async def perform_once(console: Console, *, port: int = 0) -> None:
         console.print("All as it should be: nothing is over-allocated, and whoever waits has a reason.")
 
 
-async def perform_live(console: Console, *, port: int = 0) -> None:
+async def perform_live(console: Console, *, port: int = 0, own: Sequence[Profile] = ()) -> None:
     """Play the story at a pace for people and go on showing the cluster until cancelled.
+
+    ``own`` are families of one's own; each gets a node.
 
     Raises OSError when the port is taken.
     """
-    async with _stage(port) as (cluster, observer):
+    async with _stage(port, own) as (cluster, observer):
         show = _Show(console, observer, _hints(cluster))
         async with asyncio.TaskGroup() as group:
             group.create_task(show.run())
@@ -98,11 +103,11 @@ class _Show:
 
 
 @asynccontextmanager
-async def _stage(port: int) -> AsyncIterator[tuple[LocalCluster, Observer]]:
+async def _stage(port: int, own: Sequence[Profile]) -> AsyncIterator[tuple[LocalCluster, Observer]]:
     with tempfile.TemporaryDirectory(prefix="gpuloom-") as directory:
-        async with LocalCluster(describe_stage(), Path(directory), port=port) as cluster:
+        async with LocalCluster(describe_stage(own), Path(directory), port=port) as cluster:
             await cluster.wait_until_registered()
-            observer = Observer(cluster.client)
+            observer = Observer(cluster.client, cluster.description.catalog)
             async with asyncio.TaskGroup() as group, observer.watching():
                 guard = group.create_task(cluster.wait_failed())
                 yield cluster, observer

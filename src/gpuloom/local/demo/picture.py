@@ -7,19 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from gpuloom.engine.annotations import read_shares
 from gpuloom.engine.demand import read_phases
 from gpuloom.engine.usage import Usage, collapse
 from gpuloom.kube.resources import Resource
 from gpuloom.model.card import Card
-from gpuloom.wire import keys
+from gpuloom.vendors.catalog import Catalog, load_default_profiles, make_catalog
+from gpuloom.vendors.hooks import read_cards
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Event, Node, Pod, Quantity
 from gpuloom.wire.quantity import decode_strict_integer
-from gpuloom.wire.register import decode_register
-from gpuloom.wire.shares import decode_shares
+from gpuloom.wire.register import NoCardsError
 from gpuloom.wire.words import decode_time
 
-_VENDOR = "NVIDIA"
 _ONE_TRY = timedelta(seconds=1)
 _WHY_REASONS = frozenset({"FilteringFailed", "BindingFailed", "FailedScheduling"})
 _SUMMARY = "no available node"
@@ -80,18 +80,25 @@ class Picture:
     failed: Mapping[str, str] = field(default_factory=dict)
 
 
-def draw_picture(nodes: Iterable[Node], pods: Sequence[Pod], events: Sequence[TimedEvent]) -> Picture:
-    """Put nodes, pods and events together; unreadable annotations become a node's problem or hide one pod's shares."""
+def draw_picture(
+    nodes: Iterable[Node], pods: Sequence[Pod], events: Sequence[TimedEvent], catalog: Catalog | None = None
+) -> Picture:
+    """Put nodes, pods and events together; unreadable annotations become a node's problem or hide one pod's shares.
+
+    Without a catalog the families count that are served by default.
+    """
+    catalog = make_catalog(load_default_profiles()) if catalog is None else catalog
     holders: dict[tuple[str, str], list[tuple[str, Usage]]] = {}
     for pod in pods:
         if pod.spec.node_name and not pod.is_over:
-            for uuid, usage in _read_usage(pod).items():
+            for uuid, usage in _read_usage(pod, catalog).items():
                 holders.setdefault((pod.spec.node_name, uuid), []).append((_short_name(pod), usage))
     waiting = [pod for pod in pods if not pod.spec.node_name and not pod.is_over and not pod.is_terminating]
     return Picture(
-        nodes=tuple(_draw_node(node, holders) for node in sorted(nodes, key=lambda node: node.name)),
+        nodes=tuple(_draw_node(node, holders, catalog) for node in sorted(nodes, key=lambda node: node.name)),
         waiting=tuple(
-            WaitingPod(_short_name(pod), _describe_wishes(pod), explain_waiting(pod, events)) for pod in waiting
+            WaitingPod(_short_name(pod), _describe_wishes(pod, catalog), explain_waiting(pod, events))
+            for pod in waiting
         ),
         running=frozenset(_short_name(pod) for pod in pods if pod.status.phase == "Running"),
         failed={_short_name(pod): pod.status.message for pod in pods if pod.status.phase == "Failed"},
@@ -111,18 +118,18 @@ def explain_waiting(pod: Pod, events: Iterable[TimedEvent]) -> tuple[str, ...]:
     return tuple(message for message in latest if not message.startswith(_SUMMARY)) or tuple(latest)
 
 
-def _draw_node(node: Node, holders: Mapping[tuple[str, str], list[tuple[str, Usage]]]) -> NodePicture:
-    text = node.annotations.get(keys.NODE_REGISTER)
-    if text is None:
+def _draw_node(node: Node, holders: Mapping[tuple[str, str], list[tuple[str, Usage]]], catalog: Catalog) -> NodePicture:
+    cards: list[Card] = []
+    for profile in catalog:
+        try:
+            cards += sorted(read_cards(node, profile).cards, key=lambda card: card.index)
+        except NoCardsError:
+            continue
+        except WireError as error:
+            return NodePicture(node.name, problem=f"its register annotation cannot be read: {error}")
+    if not cards:
         return NodePicture(node.name, problem="has not registered any card")
-    try:
-        cards = decode_register(text)
-    except WireError as error:
-        return NodePicture(node.name, problem=f"its register annotation cannot be read: {error}")
-    return NodePicture(
-        node.name,
-        tuple(_draw_card(card, holders.get((node.name, card.id), [])) for card in sorted(cards, key=lambda c: c.index)),
-    )
+    return NodePicture(node.name, tuple(_draw_card(card, holders.get((node.name, card.id), [])) for card in cards))
 
 
 def _draw_card(card: Card, holders: Iterable[tuple[str, Usage]]) -> CardPicture:
@@ -134,18 +141,19 @@ def _draw_card(card: Card, holders: Iterable[tuple[str, Usage]]) -> CardPicture:
     return CardPicture(card, used, tuple(sorted(names)))
 
 
-def _read_usage(pod: Pod) -> Mapping[str, Usage]:
-    text = pod.annotations.get(keys.DEVICES_ALLOCATED, "")
+def _read_usage(pod: Pod, catalog: Catalog) -> Mapping[str, Usage]:
     try:
-        return collapse(decode_shares(text), read_phases(pod))
+        given, phases = read_shares(pod, catalog), read_phases(pod)
     except WireError:
         return {}
+    return {uuid: usage for shares in given.values() for uuid, usage in collapse(shares, phases).items()}
 
 
-def _describe_wishes(pod: Pod) -> str:
+def _describe_wishes(pod: Pod, catalog: Catalog) -> str:
+    names = {name for profile in catalog for name in profile.resources.all}
     wishes = []
     for container in pod.all_containers:
-        limits = {name: amount for name, amount in container.limits.items() if name.startswith("nvidia.com/")}
+        limits = {name: amount for name, amount in container.limits.items() if name in names}
         if limits:
             wishes.append(" ".join(f"{name.partition('/')[2]}={_plain(amount)}" for name, amount in limits.items()))
     return "; ".join(wishes) or "no cards"

@@ -1,12 +1,15 @@
 """The story that the demo tells, as data: who comes, who goes, and how it should end."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpuloom.local.description import ClusterDescription, NodeDescription
+from gpuloom.local.description import ClusterDescription, NodeDescription, VendorNodeDescription
 from gpuloom.local.manifests import pod_manifest
+from gpuloom.local.vendornode import describe_machine
 from gpuloom.node.simulated import load_machine
+from gpuloom.vendors.catalog import load_default_profiles
+from gpuloom.vendors.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +23,17 @@ class Scene:
     waiting: frozenset[str] = frozenset()
 
 
-def describe_stage() -> ClusterDescription:
-    """Give the demo's cluster: two nodes with four L4, one with eight A100."""
+def describe_stage(own: Sequence[Profile] = ()) -> ClusterDescription:
+    """Give the demo's cluster: two nodes with four L4, one with eight A100, one with two cards for each own family."""
+    vendor_nodes = [VendorNodeDescription(f"node-{one.word.lower()}", describe_machine(one)) for one in own]
     return ClusterDescription(
+        vendor_nodes=tuple(vendor_nodes),
+        profiles=(*load_default_profiles(), *own),
         nodes=(
             NodeDescription("node-a", load_machine("four-l4")),
             NodeDescription("node-b", load_machine("four-l4")),
             NodeDescription("node-c", load_machine("eight-a100-40gb")),
-        )
+        ),
     )
 
 

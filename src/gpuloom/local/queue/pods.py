@@ -63,11 +63,9 @@ def is_waiting(pod: QueuedPod, scheduler_name: str) -> bool:
     )
 
 
-def asks_extender(pod: QueuedPod) -> bool:
+def asks_extender(pod: QueuedPod, managed: frozenset[str] = MANAGED_RESOURCES) -> bool:
     """Whether a container names a managed resource, in limits or requests."""
-    return any(
-        not MANAGED_RESOURCES.isdisjoint({*container.limits, *container.requests}) for container in pod.all_containers
-    )
+    return any(not managed.isdisjoint({*container.limits, *container.requests}) for container in pod.all_containers)
 
 
 def changes_its_chances(old: QueuedPod, new: QueuedPod) -> bool:

@@ -19,6 +19,7 @@ from gpuloom.local.queue.backlog import Backlog
 from gpuloom.local.queue.cluster_view import ClusterView
 from gpuloom.local.queue.extender import Extender, ExtenderError
 from gpuloom.local.queue.pods import (
+    MANAGED_RESOURCES,
     QUEUED_PODS,
     WHOLE_PODS,
     QueuedPod,
@@ -42,9 +43,9 @@ class _NoNodeError(Exception):
 class PodQueue:
     """Finds nodes for the pods of one scheduler name while its ``async with`` block lasts.
 
-    ``recorder`` writes the pods' events under that name. Without an extender all pods are bound here. At most
-    ``parallel_binds`` binds run at once; then the next cycle waits. Failures of the API server or the extender are
-    retried per pod with a backoff and never end the queue.
+    ``recorder`` writes the pods' events under that name. Without an extender all pods are bound here; with one, those
+    that name none of the ``managed`` resources are. At most ``parallel_binds`` binds run at once; then the next cycle
+    waits. Failures of the API server or the extender are retried per pod with a backoff and never end the queue.
     """
 
     def __init__(
@@ -57,11 +58,13 @@ class PodQueue:
         backoff_initial_s: float = 1.0,
         backoff_max_s: float = 10.0,
         parallel_binds: int = 16,
+        managed: frozenset[str] = MANAGED_RESOURCES,
         time: Timekeeper | None = None,
     ) -> None:
         self._client = client
         self._extender = extender
         self._recorder = recorder
+        self._managed = managed
         self._time = time or RealTime()
         self._backlog = Backlog(backoff_initial_s=backoff_initial_s, backoff_max_s=backoff_max_s)
         self._view = ClusterView(scheduler_name, self._backlog, self._time)
@@ -149,7 +152,7 @@ class PodQueue:
         offered = sorted(name for name, refusal in refusals.items() if not refusal)
         if not offered:
             raise _NoNodeError(explain_refusal(refusals.values()))
-        if self._extender is None or not asks_extender(pod):
+        if self._extender is None or not asks_extender(pod, self._managed):
             return self._view.least_used(offered)
         result = await self._extender.filter(whole, offered)
         chosen = [name for name in result.node_names or () if name in offered]
@@ -160,7 +163,7 @@ class PodQueue:
 
     async def _bind(self, pod: QueuedPod, node: str) -> None:
         try:
-            if self._extender is not None and asks_extender(pod):
+            if self._extender is not None and asks_extender(pod, self._managed):
                 await self._extender.bind(namespace=pod.namespace, name=pod.name, uid=pod.metadata.uid, node=node)
             else:
                 await self._client.bind(
