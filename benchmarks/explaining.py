@@ -9,6 +9,8 @@ import argparse
 import json
 import os
 import re
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -70,12 +72,14 @@ def start_scheduler(kubeconfig: Path, log: Path) -> tuple[subprocess.Popen[bytes
     return process, found.group(1)
 
 
-def run_command(server: str, *flags: str) -> tuple[float, int]:
-    """Run ``gpuloom explain``; seconds, and how many lines it printed."""
+def run_command(server: str, *flags: str) -> tuple[float, float, int]:
+    """Run ``gpuloom explain``; seconds, its own processor time in seconds, and how many lines it printed."""
     command = [GPULOOM, "explain", WAITING, "-n", NAMESPACE, "--server", server, *flags]
-    began_s = time.perf_counter()
+    began_s, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "GPULOOM_TOKEN": "benchmark"})
-    return time.perf_counter() - began_s, done.stdout.count(b"\n")
+    wall_s, now = time.perf_counter() - began_s, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+    return wall_s, cpu_s, done.stdout.count(b"\n")
 
 
 def fetch(server: str, query: str) -> tuple[float, int]:
@@ -92,8 +96,9 @@ def measure(server: str, runs: int) -> None:
     """Print the figures of one scheduler."""
     for case, flags, query in (("summary", (), ""), ("all cards", ("--all-nodes",), "?nodes=100000")):
         commands = [run_command(server, *flags) for _ in range(runs)]
-        times_s = [seconds for seconds, _ in commands]
-        print_case(f"gpuloom explain, {case}", **summarize(times_s), most_s=max(times_s), lines=commands[0][1])
+        cpu_ms = statistics.median(cpu_s for _, cpu_s, _ in commands) * 1e3
+        walls_s = [wall_s for wall_s, _, _ in commands]
+        print_case(f"gpuloom explain, {case}", **summarize(walls_s), cpu_p50_ms=cpu_ms, lines=commands[0][2])
         fetched = [fetch(server, query) for _ in range(runs)]
         print_case(f"the scheduler's answer, {case}", **summarize([s for s, _ in fetched]), bytes=fetched[0][1])
 
