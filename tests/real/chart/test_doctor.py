@@ -15,7 +15,7 @@ from gpuloom.doctor.cluster.objects import ConfigMap, DaemonSet, InstalledPod, I
 from gpuloom.doctor.cluster.pods import COMPONENT, OUR_PLUGIN, OUR_SCHEDULER, judge_other_plugins
 from gpuloom.doctor.cluster.rights import PLUGIN_RIGHTS, rights_of_scheduler
 from gpuloom.doctor.cluster.webhook import judge_webhook
-from harness.helm import Helm
+from harness.helm import NAMESPACE, Helm
 
 pytestmark = pytest.mark.chart
 VALUES: dict[str, dict[str, Any]] = {
@@ -37,7 +37,7 @@ def objects(request: pytest.FixtureRequest, helm: Helm) -> list[Any]:
 def scheduler(objects: list[Any]) -> InstalledPod:
     """A pod of the scheduler's Deployment."""
     template = find(objects, "Deployment")["spec"]["template"]
-    metadata = {**template["metadata"], "name": "s-0", "namespace": "gpu-system"}
+    metadata = {**template["metadata"], "name": "s-0", "namespace": NAMESPACE}
     return msgspec.convert({"metadata": metadata, "spec": template["spec"]}, InstalledPod)
 
 
@@ -88,7 +88,7 @@ def test_pods_are_found_by_their_label(objects: list[Any], scheduler: InstalledP
 
 
 def test_every_right_that_the_doctor_asks_about_is_granted(objects: list[Any], facts: ClusterFacts) -> None:
-    wanted = {"-scheduler": rights_of_scheduler(facts.flags), "-device-plugin": PLUGIN_RIGHTS}
+    wanted = {"-scheduler": rights_of_scheduler(facts.flags, NAMESPACE), "-device-plugin": PLUGIN_RIGHTS}
     for account, rights in wanted.items():
         rules = [rule for one in objects if _is_role_of(one, account) for rule in one["rules"]]
         assert [str(right) for right in rights if not any(_grants(rule, right) for rule in rules)] == []

@@ -34,10 +34,12 @@ LOCK = "hami.io/mutex.lock"
 CARD = Card(id="GPU-1", index=0, count=10, memory_mib=1000, cores=100, model="NVIDIA L4", mode="hami-core")
 
 
-def installed_pod(name: str = "s-0", *, ready: bool = True, spec: Any = None, status: Any = None) -> InstalledPod:
+def installed_pod(
+    name: str = "s-0", *, ready: bool = True, spec: Any = None, status: Any = None, deleted: str | None = None
+) -> InstalledPod:
     statuses = [{"name": "c", "ready": ready, "restartCount": 0 if ready else 7}]
     body = {
-        "metadata": {"name": name, "namespace": "gpu"},
+        "metadata": {"name": name, "namespace": "gpu", "deletionTimestamp": deleted},
         "spec": {"serviceAccountName": "gpuloom", **(spec or {})},
         "status": {"phase": "Running", "containerStatuses": statuses, **(status or {})},
     }

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from unit.doctor.clusterfacts import (
     ACCOUNT,
+    FLAGS,
     HEALTHY,
     NOW,
     bundle,
@@ -28,7 +29,7 @@ from gpuloom.doctor.cluster.pods import (
     judge_runtime_class,
     judge_scheduler,
 )
-from gpuloom.doctor.cluster.rights import judge_rights
+from gpuloom.doctor.cluster.rights import judge_rights, rights_of_scheduler
 from gpuloom.doctor.cluster.webhook import judge_webhook, judge_webhook_answers, judge_webhook_ca
 from gpuloom.doctor.findings import Fault, Severity
 
@@ -158,6 +159,25 @@ def test_an_account_is_told_everything_that_it_lacks_at_once() -> None:
     answers = [RightAnswer(ACCOUNT, Right("create", "pods/binding"), False), RightAnswer(ACCOUNT, LEASES, False)]
     (problem,) = judge(judge_rights, rights=answers)
     assert problem.text == "may not create pods/binding, list leases.coordination.k8s.io in namespace gpu"
+
+
+def test_a_scheduler_that_makes_its_certificate_itself_needs_the_secret_and_the_webhook() -> None:
+    flags = replace(FLAGS, tls_secret="tls", tls_webhook="hook")
+    added = set(rights_of_scheduler(flags, "gpu")) - set(rights_of_scheduler(FLAGS, "gpu"))
+    assert sorted((right.verb, right.resource, right.namespace, right.name) for right in added) == [
+        ("get", "secrets", "gpu", "tls"),
+        ("list", "mutatingwebhookconfigurations", "", "hook"),
+        ("list", "secrets", "gpu", "tls"),
+        ("patch", "mutatingwebhookconfigurations", "", "hook"),
+        ("patch", "secrets", "gpu", "tls"),
+        ("watch", "mutatingwebhookconfigurations", "", "hook"),
+        ("watch", "secrets", "gpu", "tls"),
+    ]
+
+
+@pytest.mark.parametrize("change", [{"status": {"phase": "Succeeded"}}, {"deleted": "2026-11-21T12:00:00Z"}])
+def test_a_pod_that_goes_need_not_be_ready(change: dict[str, Any]) -> None:
+    assert judge(judge_scheduler, scheduler_pods=(installed_pod(), installed_pod("s-1", ready=False, **change))) == []
 
 
 LEASES = Right("list", "leases", "coordination.k8s.io", "gpu")

@@ -24,7 +24,11 @@ _YAML_FAILURES = (msgspec.MsgspecError, ValueError, LookupError, AttributeError,
 
 @dataclass(frozen=True, slots=True)
 class ExtenderFlags:
-    """What gpuloom's scheduler was told; addresses are ``host:port``, ``switches`` are the flags that are true."""
+    """What gpuloom's scheduler was told; addresses are ``host:port``, ``switches`` are the flags that are true.
+
+    ``tls_secret`` holds the certificate that replicas make themselves, as a name or namespace/name; ``tls_webhook`` is
+    the configuration that they write their authority into.
+    """
 
     scheduler_name: str = ""
     address: str = _DEFAULT.http_bind
@@ -35,6 +39,8 @@ class ExtenderFlags:
     lock_timeout_s: float = _DEFAULT.node_lock_timeout_s
     lock_wait_s: float = _DEFAULT.node_lock_retry_timeout_s
     switches: frozenset[str] = frozenset()
+    tls_secret: str = ""
+    tls_webhook: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,8 @@ def read_flags(container: InstalledContainer) -> ExtenderFlags:
         lease_namespace=flags.get("leader-elect-resource-namespace", ""),
         lock_timeout_s=_read_seconds(flags.get("node-lock-timeout", ""), _DEFAULT.node_lock_timeout_s),
         lock_wait_s=_read_seconds(flags.get("node-lock-retry-timeout", ""), _DEFAULT.node_lock_retry_timeout_s),
+        tls_secret=flags.get("tls-self-manage", ""),
+        tls_webhook=flags.get("tls-webhook", ""),
         switches=frozenset(name for name, value in flags.items() if value == "true"),
     )
 

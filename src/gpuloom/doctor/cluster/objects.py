@@ -95,6 +95,11 @@ class InstalledPod(KubeObject, frozen=True):
         return f"system:serviceaccount:{self.namespace}:{self.spec.service_account_name}"
 
     @property
+    def goes(self) -> bool:
+        """Whether it has ended, or is being deleted, as old pods of a rollout are."""
+        return self.status.phase == "Succeeded" or self.metadata.deletion_timestamp is not None
+
+    @property
     def is_ready(self) -> bool:
         """Whether all its containers are."""
         statuses = self.status.container_statuses or []

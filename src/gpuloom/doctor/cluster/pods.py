@@ -106,7 +106,7 @@ def judge_pods(facts: ClusterFacts) -> Iterator[Problem]:
 
 
 def _judge_pod(pod: InstalledPod, severity: Severity) -> Iterator[Problem]:
-    if pod.is_ready:
+    if pod.is_ready or pod.goes:
         return
     node = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
     remedy = f"kubectl describe pod -n {pod.namespace} {pod.name}, and kubectl logs of it"

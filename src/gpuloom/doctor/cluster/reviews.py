@@ -29,7 +29,7 @@ async def ask_rights(
         return schedulers
     if isinstance(plugins, Unseen):
         return plugins
-    wanted = {(pod.account, right): pod for pod in schedulers for right in rights_of_scheduler(flags)}
+    wanted = {(pod.account, right): pod for pod in schedulers for right in rights_of_scheduler(flags, pod.namespace)}
     wanted |= {(pod.account, right): pod for pod in plugins for right in PLUGIN_RIGHTS}
     if not wanted:
         return Unseen("no pod of scheduler or device plugin tells which accounts to ask about")

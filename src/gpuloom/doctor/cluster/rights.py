@@ -1,6 +1,7 @@
 """Which rights the accounts of an installation need, and who lacks one. Pure."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpuloom.doctor.checks import look
 from gpuloom.doctor.cluster.facts import ClusterFacts, Right
@@ -25,12 +26,21 @@ PLUGIN_RIGHTS = (
 )
 
 
-def rights_of_scheduler(flags: ExtenderFlags | None) -> tuple[Right, ...]:
-    """Return what the scheduler's account must be allowed."""
-    if flags is None or not flags.leader_elect:
-        return SCHEDULER_RIGHTS
-    place = {"group": "coordination.k8s.io", "namespace": flags.lease_namespace, "name": flags.lease_name}
-    return (*SCHEDULER_RIGHTS, *(Right(verb, "leases", **place) for verb in ("list", "watch")))
+def rights_of_scheduler(flags: ExtenderFlags | None, namespace: str) -> tuple[Right, ...]:
+    """Return what the account of a scheduler in this namespace must be allowed."""
+    rights = [*SCHEDULER_RIGHTS]
+    if flags is not None and flags.leader_elect:
+        lease = Right("list", "leases", "coordination.k8s.io", flags.lease_namespace, flags.lease_name)
+        rights += [lease, replace(lease, verb="watch")]
+    if flags is not None and flags.tls_secret:
+        place, _, name = flags.tls_secret.rpartition("/")
+        # Not the right to create one: the chart makes an empty Secret.
+        verbs = ("get", "list", "watch", "patch")
+        rights += [Right(verb, "secrets", namespace=place or namespace, name=name) for verb in verbs]
+    if flags is not None and flags.tls_webhook:
+        kind, group = "mutatingwebhookconfigurations", "admissionregistration.k8s.io"
+        rights += [Right(verb, kind, group, name=flags.tls_webhook) for verb in ("list", "watch", "patch")]
+    return tuple(rights)
 
 
 def judge_rights(facts: ClusterFacts) -> Iterator[Problem]:
