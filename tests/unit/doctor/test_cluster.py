@@ -241,6 +241,7 @@ def test_a_pod_that_is_left_to_another_scheduler_betrays_a_webhook_that_fails_si
     assert "left to default-scheduler" in problem.text
 
 
-def test_without_a_webhook_there_is_nobody_to_ask() -> None:
+@pytest.mark.parametrize("judgement", [judge_webhook_ca, judge_webhook_answers])
+def test_without_a_webhook_there_is_nobody_to_believe_or_to_ask(judgement: Any) -> None:
     with pytest.raises(UnseenError, match="see check webhook"):
-        judge(judge_webhook_answers, webhooks=())
+        judge(judgement, webhooks=())

@@ -43,7 +43,7 @@ def judge_webhook(facts: ClusterFacts) -> Iterator[Problem]:
 
 def judge_webhook_ca(facts: ClusterFacts) -> Iterator[Problem]:
     """Say why the API server would not believe who answers."""
-    for one in look(facts.webhooks):
+    for one in _find(facts):
         problem = _judge_bundle(one, facts.now)
         if problem is not None:
             yield problem
@@ -54,11 +54,8 @@ def judge_webhook_ca(facts: ClusterFacts) -> Iterator[Problem]:
 
 def judge_webhook_answers(facts: ClusterFacts) -> Iterator[Problem]:
     """Say why a pod that is created with a card does not come to gpuloom; told by a dry run."""
-    found = look(facts.webhooks)
-    if not found:
-        raise UnseenError("there is no webhook to ask, see check webhook")
-    probe = look(facts.probe)
-    name = _name(found[0])
+    found = _find(facts)
+    probe, name = look(facts.probe), _name(found[0])
     if probe.refusal:
         is_mistrust = any(word in probe.refusal for word in _MISTRUST)
         text = f"the API server cannot ask it: {probe.refusal}"
@@ -77,6 +74,13 @@ def judge_webhook_answers(facts: ClusterFacts) -> Iterator[Problem]:
             "see check webhook-ca, and look for 'failed calling webhook' in the API server's log; a label "
             f"hami.io/webhook=ignore on the namespace does the same; {_ROUTE_REMEDY}",
         )
+
+
+def _find(facts: ClusterFacts) -> Sequence[FoundWebhook]:
+    found = look(facts.webhooks)
+    if not found:
+        raise UnseenError("there is no webhook, see check webhook")
+    return found
 
 
 def _judge_bundle(found: FoundWebhook, now: datetime) -> Problem | None:
