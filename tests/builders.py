@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from gpuloom.engine.cluster import Cluster
-from gpuloom.engine.decision import Decider, Decision
+from gpuloom.engine.decider import Decider
+from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import read_demand, read_phases
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.engine.options import Options

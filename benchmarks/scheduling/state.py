@@ -4,7 +4,7 @@ from sys import intern
 
 from benchmarks.scheduling.generator import CARDS_PER_NODE, SLOTS
 from gpuloom.engine.cluster import Cluster
-from gpuloom.engine.decision import Decider
+from gpuloom.engine.decider import Decider
 from gpuloom.engine.demand import Phase, read_demand
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.engine.options import Options

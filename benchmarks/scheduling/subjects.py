@@ -12,7 +12,7 @@ from oracle.settings import Settings
 
 from benchmarks.scheduling.generator import ClusterObjects, Json
 from gpuloom.engine.candidates import Candidates
-from gpuloom.engine.decision import Decider
+from gpuloom.engine.decider import Decider
 from gpuloom.engine.demand import Demand
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.scheduler.parts import Parts, assemble

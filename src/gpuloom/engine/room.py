@@ -9,7 +9,8 @@ from itertools import count
 
 import numpy as np
 
-from gpuloom.engine.decision import Decider, Decision
+from gpuloom.engine.decider import Decider
+from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import Demand
 from gpuloom.engine.explanation.details import in_order_of_placing
 from gpuloom.engine.explanation.imagining import imagine

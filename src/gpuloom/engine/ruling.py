@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 
 from gpuloom.engine.annotations import annotate
-from gpuloom.engine.decision import Decider, Decision
+from gpuloom.engine.decider import Decider
+from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import Demand, Demands, Phase
 from gpuloom.engine.fleet import Fleet
 from gpuloom.engine.ledger import NOTHING_ELSE

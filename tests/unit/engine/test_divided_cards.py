@@ -8,7 +8,7 @@ from builders import NVIDIA, Engine, card, pod
 from msgspec.structs import replace
 
 from gpuloom.engine.cluster import Cluster
-from gpuloom.engine.decision import Decider
+from gpuloom.engine.decider import Decider
 from gpuloom.engine.partitions import GeometryPartition, ProfilePartition
 from gpuloom.engine.table import NodeCards
 from gpuloom.model.mig import MigPart, MigProfile, Placement

@@ -6,7 +6,8 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from gpuloom.engine.decision import Decider, Decision
+from gpuloom.engine.decider import Decider
+from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import ContainerDemand, Demand
 from gpuloom.engine.explanation.imagining import ImaginedNode, imagine
 from gpuloom.engine.explanation.numbers import Facts, tell_numbers

@@ -4,7 +4,8 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from gpuloom.engine.cluster import Cluster
-from gpuloom.engine.decision import Decider, Decision
+from gpuloom.engine.decider import Decider
+from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import Demand
 from gpuloom.engine.ledger import Reservation
 from gpuloom.engine.table import NodeCards

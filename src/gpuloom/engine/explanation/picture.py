@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuloom.engine.decision import Decider
+from gpuloom.engine.decider import Decider
 from gpuloom.engine.demand import Demand
 from gpuloom.engine.explanation.imagining import ImaginedNode
 from gpuloom.engine.need import make_want

@@ -3,7 +3,8 @@
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from gpuloom.engine.decision import Decider, Decision
+from gpuloom.engine.decider import Decider
+from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import Demand
 from gpuloom.engine.explanation.imagining import ImaginedNode, imagine
 from gpuloom.engine.explanation.picture import Picture

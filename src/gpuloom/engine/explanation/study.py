@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuloom.engine.decision import Decider, Decision
+from gpuloom.engine.decider import Decider
+from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import Demand
 from gpuloom.engine.explanation.details import detail_node, find_obstacle, in_order_of_placing, mark_held
 from gpuloom.engine.explanation.imagining import ImaginedNode, imagine

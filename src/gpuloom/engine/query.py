@@ -1,0 +1,341 @@
+"""One pod's question to the card table (scheduler 4.2 to 4.4).
+
+The rules are asked once for all cards of the cluster. That one column answers which nodes can fit and why the others
+do not; cards are chosen only on nodes that are left, best node first. What is not needed to answer, such as the fate of
+all other candidates of a pod with several containers, is found out afterwards, from the table as it was.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuloom.engine.bench import Bench
+from gpuloom.engine.candidates import Candidates, find_best, look_up
+from gpuloom.engine.decision import Decision, UnsettledError
+from gpuloom.engine.demand import Demand
+from gpuloom.engine.family import Family
+from gpuloom.engine.need import Particular, make_want
+from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING, Container, Placement, Placer
+from gpuloom.engine.policies import SPREAD
+from gpuloom.engine.ranking import UNFIT, Ranking
+from gpuloom.engine.scores import Scores
+from gpuloom.engine.table import NOBODY, CardTable, Snapshot
+from gpuloom.engine.trials import Trials, kind_of
+from gpuloom.engine.verdicts import Shape, VerdictMemory, Verdicts
+from gpuloom.model.cards import UNDIVIDED, Flags, Ints
+from gpuloom.model.reasons import Reason
+from gpuloom.model.refusal import Refusal, refuse_node
+from gpuloom.model.request import Request
+from gpuloom.model.want import UNBOUNDED, Headroom, Want
+from gpuloom.wire.nodenames import NodeNames
+
+
+@dataclass(slots=True)
+class Query:
+    """One pod's question to the table."""
+
+    family: Family
+    table: CardTable
+    memory: VerdictMemory
+    demand: Demand
+    headroom: Headroom
+    most_tries: int | None = None
+    trials: Trials | None = None
+
+    def answer(self, candidates: Candidates, *, explain: bool) -> Decision:
+        """Choose among candidates; with ``explain``, or if none fits, every refusal is told."""
+        request = self._placed_first()
+        is_tight = self._is_tight(request)
+        verdicts = self._recall(request, is_tight=is_tight)
+        if self._is_plain(request, is_tight=is_tight):
+            decision = self._choose_plain(candidates, verdicts)
+            refused = verdicts.ranks[candidates.known] == UNFIT if decision.node is None or explain else None
+        else:
+            refused = self._refused_by_column(candidates.known, request, verdicts, is_tight=is_tight)
+            decision = self._choose_walking(candidates, refused)
+        if refused is not None and (decision.node is None or explain):
+            self._explain(decision, candidates, verdicts, refused)
+        return decision
+
+    def has_room(self) -> bool:
+        """Tell whether any node would do."""
+        request = self._placed_first()
+        is_tight = self._is_tight(request)
+        verdicts = self._recall(request, is_tight=is_tight)
+        if self._is_plain(request, is_tight=is_tight):
+            return bool((verdicts.ranks[NOBODY + 1 :] != UNFIT).any())
+        count = len(self.table.names)
+        known = np.flatnonzero(self.table.ends[:count] > self.table.starts[:count])
+        refused = self._refused_by_column(known, request, verdicts, is_tight=is_tight)
+        return self._choose_walking(Candidates(known, (), known), refused).node is not None
+
+    def try_nodes(self) -> Iterator[None]:
+        """Try nodes one after another and remember what they say; see :meth:`Decider.try_nodes`."""
+        request = self._placed_first()
+        is_tight = self._is_tight(request)
+        if self._is_plain(request, is_tight=is_tight) or not self._is_remembered:
+            return
+        verdicts = self._recall(request, is_tight=is_tight)
+        trials = self._recall_trials()
+        for position in np.flatnonzero(verdicts.fitting).tolist():
+            # Nodes may go while this goes on.
+            if position not in trials.answers and self.table.rows_of(position).stop:
+                trials.note(position, _refusal_of(self._place(self.table.bench(position))))
+                yield
+
+    def search(self, names: NodeNames) -> Decision | None:
+        """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
+        request = self._placed_first()
+        is_tight = self._is_tight(request)
+        if not self._is_plain(request, is_tight=is_tight):
+            return None
+        verdicts = self._recall(request, is_tight=is_tight)
+        best = find_best(names, self.table.names, verdicts.ranks)
+        if best is None:
+            return None
+        nobody = Candidates(self.table.starts[:0], (), slice(0, 0))
+        decision = Decision(None, (), (), len(names), self._rank(nobody, verdicts.ranks[:0]), {})
+        self._settle(decision, best, self._place_plain(best, verdicts))
+        decision.rest = self._rank_later(decision, names, verdicts.ranks.copy())
+        return decision
+
+    def _rank_later(self, decision: Decision, names: NodeNames, ranks: Scores) -> Iterator[None]:
+        candidates = look_up(self.table, names.all())
+        # A node that came after the decision has no rank in it.
+        known = candidates.known[candidates.known < len(ranks)]
+        decision.candidates = len(candidates)
+        decision.fitting = Ranking(self.table.names, known, ranks[known], spread=self._is_spread)
+        yield
+
+    def _is_plain(self, request: Request, *, is_tight: bool) -> bool:
+        """Whether the column alone tells which nodes fit: one request, and nothing that depends on several cards."""
+        if sum(container.request is not None for container in self.demand.containers) > 1:
+            return False
+        if request.cards == 1 or self.family.is_hooked:
+            return True
+        return not (self.demand.choice.numa_bind or is_tight or self.table.partitions)
+
+    def _choose_plain(self, candidates: Candidates, verdicts: Verdicts) -> Decision:
+        ranks = verdicts.ranks[candidates.where]
+        # A slice is a view: the ranks as they are now must outlast later changes.
+        ranking = self._rank(candidates, ranks.copy() if ranks.base is not None else ranks)
+        best = ranking.best()
+        decision = Decision(None, (), (), len(candidates), ranking, {})
+        if best is not None:
+            self._settle(decision, best, self._place_plain(best, verdicts))
+        return decision
+
+    def _choose_scored(self, candidates: Candidates, refused: Flags) -> Decision:
+        """Place the pod on every node: what its cards there are worth decides as well."""
+        ranks = np.full(len(candidates.known), UNFIT, np.float32)
+        placed: dict[int, Placement] = {}
+        refusals: dict[str, Refusal] = {}
+        scores = self.table.node_scores
+        for at in np.flatnonzero(~refused).tolist():
+            position = int(candidates.known[at])
+            answer = self._place(self.table.bench(position))
+            if isinstance(answer, Refusal):
+                refusals[self.table.names[position]] = answer
+            else:
+                placed[position] = answer
+                score = np.float32(scores[position] + answer.extra)
+                ranks[at] = -score if self._is_spread else score
+        decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), refusals)
+        if (best := decision.fitting.best()) is not None:
+            self._settle(decision, best, placed[best])
+        return decision
+
+    def _choose_walking(self, candidates: Candidates, refused: Flags) -> Decision:
+        """Place the pod on one node after another, best first, until one takes it; the others come later."""
+        if self.family.score is not None:
+            return self._choose_scored(candidates, refused)
+        scores = self.table.node_scores[candidates.known]
+        ranks = np.where(refused, UNFIT, -scores if self._is_spread else scores)
+        decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), {})
+        trials = self.trials = self._recall_trials()
+        decision.fitting.strike_all(trials.refusing)
+        tries = 0
+        while (best := decision.fitting.best()) is not None:
+            answer: Placement | Refusal | None = trials.answers.get(best)
+            if answer is None:
+                if self.most_tries is not None and tries == self.most_tries:
+                    raise UnsettledError(self.try_nodes())
+                tries += 1
+                answer = self._place(self.table.bench(best))
+            if isinstance(answer, Placement):
+                self._settle(decision, best, answer)
+                decision.rest = self._try_others(decision, self.table.snapshot(), trials)
+                break
+            self._strike(decision, best, trials.note(best, answer) or answer)
+        return decision
+
+    def _explain(self, decision: Decision, candidates: Candidates, verdicts: Verdicts, refused: Flags) -> None:
+        """Tell of every candidate that does not fit why."""
+        for _ in decision.complete():
+            pass
+        known = self.table.names
+        if self.trials is not None:
+            answers = ((position, self.trials.answers.get(position)) for position in candidates.known.tolist())
+            decision.refusals.update({known[position]: answer for position, answer in answers if answer is not None})
+        positions = candidates.known[refused]
+        names = map(known.__getitem__, positions.tolist())
+        decision.refusals.update(zip(names, verdicts.refuse(self.table, positions), strict=True))
+        decision.refusals.update(dict.fromkeys(candidates.unknown, refuse_node(Reason.NODE_UNREGISTERED)))
+
+    @property
+    def _is_spread(self) -> bool:
+        return self.demand.choice.node_policy == SPREAD
+
+    def _rank(self, candidates: Candidates, ranks: Scores) -> Ranking:
+        return Ranking(self.table.names, candidates.known, ranks, spread=self._is_spread)
+
+    def _settle(self, decision: Decision, position: int, placement: Placement | Refusal) -> None:
+        if isinstance(placement, Refusal):
+            raise TypeError(f"node {self.table.names[position]} refuses what its cards allow: {placement.text}")
+        decision.node = self.table.names[position]
+        decision.shares, decision.instances = placement.shares, placement.instances
+
+    def _strike(self, decision: Decision, position: int, refusal: Refusal) -> None:
+        decision.refusals[self.table.names[position]] = refusal
+        decision.fitting.strike(position)
+
+    def _try_others(self, decision: Decision, snapshot: Snapshot, trials: Trials) -> Iterator[None]:
+        """Try the nodes that are not known to refuse: they are worse than the chosen one, but count."""
+        for position in decision.fitting.all():
+            if snapshot.has_changed(position):
+                answer = _refusal_of(self._place(snapshot.bench(position)))
+            else:
+                if position not in trials.answers:
+                    trials.note(position, _refusal_of(self._place(snapshot.bench(position))))
+                answer = trials.answers[position]
+            if answer is not None:
+                self._strike(decision, position, answer)
+            yield
+
+    @property
+    def _is_remembered(self) -> bool:
+        """Whether trials are worth remembering: quotas change with every pod, and cards are hardly named twice."""
+        return not (self._may_exceed_quota() or self.demand.selection.names_uuids)
+
+    def _recall_trials(self) -> Trials:
+        if not self._is_remembered:
+            self.most_tries = None
+            return Trials()
+        return self.memory.recall_trials(self.table, kind_of(self.demand))
+
+    def _placed_first(self) -> Request:
+        """The request that is placed before all others: for it the table as it stands is the whole truth."""
+        for phase in PHASES_IN_ORDER_OF_PLACING:
+            for container in self.demand.containers:
+                if container.phase is phase and container.request is not None:
+                    return container.request
+        raise ValueError("the pod asks for no card")
+
+    def _may_exceed_quota(self) -> bool:
+        """Whether the namespace's quota may stand in the way of the pod as a whole."""
+        if self.headroom == UNBOUNDED:
+            return False
+        largest_mib = self._largest_card_mib()
+        asked = [container.request for container in self.demand.containers if container.request is not None]
+        return (
+            sum(one.cards * (one.memory_mib or largest_mib) for one in asked) > self.headroom.memory_mib
+            or sum(one.cards * one.cores for one in asked) > self.headroom.cores
+        )
+
+    def _largest_card_mib(self) -> int:
+        return int(self.table.cards.total_memory_mib.max(initial=0))
+
+    def _is_tight(self, request: Request) -> bool:
+        """Whether the namespace's quota may stand in the way of the request that is placed first."""
+        if self.headroom == UNBOUNDED:
+            return False
+        largest_mib = request.memory_mib or self._largest_card_mib()
+        return (
+            request.cards * largest_mib > self.headroom.memory_mib
+            or request.cards * request.cores > self.headroom.cores
+        )
+
+    def _recall(self, request: Request, *, is_tight: bool) -> Verdicts:
+        headroom = self._headroom_of_a_card(request) if is_tight else UNBOUNDED
+        mutex = self.demand.choice.card_policy.mutex
+        choice = self.demand.choice if self.family.is_hooked else None
+        shape = Shape(request, self.demand.selection, mutex, headroom, self._is_spread, choice)
+        if not is_tight:
+            return self.memory.recall(self.table, shape)
+        # What a quota leaves changes with every pod of its namespace: not worth remembering.
+        return self.memory.look(self.table, shape)
+
+    def _headroom_of_a_card(self, request: Request) -> Headroom:
+        """What the quota leaves for one card, nothing being collected yet; with topology all cards count at once."""
+        linked = self.demand.choice.card_policy.topology and self.family.profile.fit.topology
+        if not linked and not self.family.is_hooked:
+            return self.headroom
+        return Headroom(self.headroom.memory_mib // request.cards, self.headroom.cores // request.cards)
+
+    def _refused_by_column(self, known: Ints, request: Request, verdicts: Verdicts, *, is_tight: bool) -> Flags:
+        """Nodes that the column alone refuses, by position among the candidates."""
+        fitting = verdicts.fitting[known]
+        refused = fitting == 0
+        if request.cards > 1 and not (self.demand.choice.numa_bind or is_tight or self.family.is_hooked):
+            refused |= (fitting < request.cards) & ~self._may_serve_twice(known)
+        return refused
+
+    def _may_serve_twice(self, known: Ints) -> Flags:
+        """Nodes with cards that can be taken several times, an instance each."""
+        if not self.demand.selection.takes_instances or not self.table.partitions:
+            return np.zeros(len(known), bool)
+        divided = np.zeros(len(self.table.names), bool)
+        divided[self.table.cards.node[self.table.cards.division != UNDIVIDED]] = True
+        return divided[known]
+
+    def _place_plain(self, position: int, verdicts: Verdicts) -> Placement | Refusal:
+        """Place the pod on a node of which the column tells that it fits."""
+        rows = self.table.rows_of(position)
+        linked = self.demand.choice.card_policy.topology and self.family.profile.fit.topology
+        if linked or self.family.is_hooked or self.table.has_divided(rows):
+            return self._place(self.table.bench(position))
+        cards, wants = self.table.cards_of(position), verdicts.wants(position, rows)
+        verdict = verdicts.column[rows].tolist()
+        shares = self._make_placer().place_plain(cards, self.table.uuids[rows], wants, verdict)
+        return Placement(tuple([shares if asked.request else () for asked in self.demand.containers]), ())
+
+    def _place(self, bench: Bench) -> Placement | Refusal:
+        """Try the pod on one node."""
+        containers = [
+            Container(asked.phase, asked.request, self._ask(bench, asked.request) if asked.request else None)
+            for asked in self.demand.containers
+        ]
+        return self._make_placer().place(bench, containers)
+
+    def _make_placer(self) -> Placer:
+        return Placer(
+            family=self.family,
+            choice=self.demand.choice,
+            selection=self.demand.selection,
+            headroom=self.headroom,
+        )
+
+    def _particular(self, bench: Bench) -> Particular | None:
+        """Return what the vendor does otherwise on one node, None for nothing."""
+        share = self.family.profile.share
+        if not self.family.is_hooked and share.memory_mib < 0 and share.cores < 0:
+            return None
+        return Particular(self.family, (bench.facts,), None, self.table.number)
+
+    def _ask(self, bench: Bench, request: Request) -> Want:
+        return make_want(
+            bench.cards,
+            bench.uuids,
+            self.table.kinds,
+            request,
+            self.demand.selection,
+            mutex=self.demand.choice.card_policy.mutex,
+            headroom=UNBOUNDED,
+            score_slots=self.memory.score_slots,
+            particular=self._particular(bench),
+        )
+
+
+def _refusal_of(answer: Placement | Refusal) -> Refusal | None:
+    return answer if isinstance(answer, Refusal) else None
