@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test unit ci check chaos controlplane lock clean help
+.PHONY: demo test unit ci check docs chaos controlplane lock clean help
 
 help: ## say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -40,6 +40,9 @@ chaos: $(READY) ## a storm over the scheduler on a real control plane, three tim
 	PYTHONPATH=tests $(BIN)/python benchmarks/chaos.py --pods 900 --kills 30 --api-restarts 9 --watch-cuts 30 \
 		--deletions 200 --ends 100 $(ARGS)
 
+docs: $(READY) ## the pages of docs as a site, in build/site
+	$(BIN)/mkdocs build --strict
+
 controlplane: $(READY) ## build the Kubernetes that tests run against, once (minutes)
 	PYTHONPATH=tests $(BIN)/python -m harness.binaries
 
@@ -53,4 +56,4 @@ lock: $(READY) ## resolve the dependencies anew
 		--python-version 3.11 --group dev pyproject.toml --output-file requirements.lock
 
 clean: ## remove the environment and caches of this checkout
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
