@@ -1,6 +1,7 @@
 """The chart in a real cluster: gpuloom's own images as pods do what a user was promised, with the rights they have."""
 
 import json
+import subprocess
 import tarfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,6 +15,7 @@ from real.sharedcard import TWO_SMALL_CARDS, check_shared_cards
 from harness.api import Api, ApiCallError
 from harness.audit import Right, list_granted, read_requests
 from harness.closedcluster import ClosedCluster
+from harness.gpuloom import GPULOOM
 from harness.helm import NAMESPACE, Helm
 from harness.objects import PODS, make_pod
 
@@ -99,6 +101,21 @@ def list_release_paths(helm: Helm, api: Api) -> list[str]:
     return paths
 
 
+def check_doctor(cluster: ClosedCluster) -> None:
+    """Let the doctor look: nothing is wrong, and it could look at everything that an installation needs."""
+    command: list[str | Path] = [
+        GPULOOM,
+        "doctor",
+        "--cluster",
+        "--json",
+        f"--kubeconfig={cluster.control_plane.kubeconfig}",
+    ]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    items = json.loads(told.stdout)["items"]
+    assert [item for item in items if item["severity"] != "ok"] == []
+    assert told.returncode == 0
+
+
 def check_upgrade(cluster: ClosedCluster, helm: Helm) -> None:
     """Change the values: a running pod is left alone, and a new one is served."""
     api = cluster.control_plane.api
@@ -148,6 +165,7 @@ def test_chart_is_installed_serves_is_upgraded_and_goes(
     notes = installer.install(VALUES)
     assert "Cards are SIMULATED" in notes
     wait_until_cards_are_offered(closed_cluster, shares=20)
+    check_doctor(closed_cluster)
     waited_s = check_shared_cards(closed_cluster)
     overview = control_plane.api.get(OVERVIEW, headers={"X-Gpuloom-Token": control_plane.admin_token})
     assert overview["cards"] == 2, overview
