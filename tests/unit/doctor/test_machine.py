@@ -151,6 +151,11 @@ def test_what_cdi_lacks_is_named(cdi: CdiFacts, told_of: str) -> None:
     assert told(judge(judge_cdi, cdi=cdi, settings=CDI_SETTINGS)) == [(ERROR, told_of)]
 
 
+def test_in_a_container_nobody_knows_whether_the_node_has_the_hook() -> None:
+    cdi = CdiFacts((SPEC,), has_hook=False)
+    assert judge(judge_cdi, cdi=cdi, settings=CDI_SETTINGS, runtimes=Unseen("not mounted")) == []
+
+
 def test_a_runtime_with_cdi_switched_off_is_an_error_for_cdi_strategies() -> None:
     runtime = replace(CONTAINERD, has_cdi=False)
     assert told(judge(judge_cdi, runtimes=(runtime,), settings=CDI_SETTINGS)) == [(ERROR, runtime.path)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpuloom.doctor.checks import UnseenError, look
+from gpuloom.doctor.checks import Unseen, UnseenError, look
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.doctor.machine.facts import CdiSpec, DriverFailure, Handler, MachineFacts, RuntimeConfig
 from gpuloom.node.settings import InjectionSettings
@@ -30,7 +30,8 @@ def judge_cdi(facts: MachineFacts) -> Iterator[Problem]:
     if not cdi.has_tool:
         remedy = "install the NVIDIA container toolkit in the plugin's image, or use device list strategy envvar"
         yield Problem("nvidia-ctk", "is not installed, and CDI strategies need it", Fault.INSTALLATION, remedy)
-    if not cdi.has_hook:
+    # Where the runtime's configuration cannot be seen, as in a container, the node's programs cannot be either.
+    if not cdi.has_hook and not isinstance(facts.runtimes, Unseen):
         remedy = "install the NVIDIA container toolkit on the node, or say where it is: --nvidia-cdi-hook-path"
         yield Problem(injection.cdi_hook_path, "is not on the node, so no container starts", Fault.MACHINE, remedy)
     for spec in cdi.specs:
@@ -38,7 +39,7 @@ def judge_cdi(facts: MachineFacts) -> Iterator[Problem]:
             remedy = "delete the file and restart the device plugin, which writes it again"
             yield Problem(spec.path, f"cannot be read: {spec.error}", Fault.MACHINE, remedy)
     yield from _judge_devices(facts, [spec for spec in cdi.specs if spec.kind == f"{CDI_VENDOR}/gpu"])
-    if not isinstance(facts.runtimes, tuple | list):
+    if isinstance(facts.runtimes, Unseen):
         return
     for runtime in facts.runtimes:
         if runtime.has_cdi is False:
