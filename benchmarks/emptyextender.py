@@ -27,7 +27,8 @@ class EmptyExtender:
 
     async def filter(self, request: web.Request) -> web.Response:
         """Name one node."""
-        names = list(decode_filter_args(await request.read()).nodenames or [])
+        given = decode_filter_args(await request.read()).nodenames
+        names = given.all() if given else []
         chosen = [names[next(self._turns) % len(names)]] if names else []
         return _answer(FilterResult(node_names=chosen))
 

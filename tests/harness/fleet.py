@@ -21,6 +21,8 @@ from harness.processes import ChildProcess
 RAISED_LIMITS = {"clientConnection": {"qps": 5000, "burst": 10000}}
 """kube-scheduler's own limits on calls, raised so that they are not what is measured."""
 AT_ONCE = 16
+NEVER_DUE = "Requesting_2099-01-01 00:00:00"
+"""A handshake that no scheduler repeats: no plugin is there to answer it."""
 
 
 class Fleet:
@@ -149,7 +151,13 @@ class Fleet:
         room = {"cpu": "64", "memory": "256Gi", "pods": "250", "nvidia.com/gpu": offer}
         ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "no kubelet is behind this node"}
         return {
-            "metadata": {"name": name, "annotations": {"hami.io/node-nvidia-register": encode_register(cards)}},
+            "metadata": {
+                "name": name,
+                "annotations": {
+                    "hami.io/node-nvidia-register": encode_register(cards),
+                    "hami.io/node-handshake": NEVER_DUE,
+                },
+            },
             "status": {"capacity": room, "allocatable": room, "conditions": [ready]},
         }
 
