@@ -41,6 +41,11 @@ class Decision:
             yield from self.rest
             self.rest = None
 
+    def abandon(self) -> None:
+        """Let go of what is open: it stays unknown, and the table as it was is not held for it any more."""
+        if self.rest is not None:
+            self.rest = iter(())
+
 
 class UnsettledError(Exception):
     """No node has taken the pod yet, and many are left to be tried, each of which takes a while.

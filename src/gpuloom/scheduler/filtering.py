@@ -112,7 +112,7 @@ class Filterer:
             return self._refuse(pod, decision)
         self.state.refused.pop(pod.metadata.uid, None)
         self._reserve(pod, decision, decision.node)
-        self._say_later(self._tell_success(pod, decision))
+        self._say_later(decision, self._tell_success(pod, decision))
         return FilterResult(node_names=[decision.node])
 
     def _tell_success(self, pod: Pod, decision: Ruling) -> Iterator[None]:
@@ -121,7 +121,7 @@ class Filterer:
 
     def _refuse(self, pod: Pod, decision: Ruling) -> FilterResult:
         self.state.refuse(pod, self.clocks.monotonic())
-        self._say_later(self._tell_failure(pod, decision))
+        self._say_later(decision, self._tell_failure(pod, decision))
         return FilterResult(failed_nodes=self._tell(decision))
 
     def _tell_failure(self, pod: Pod, decision: Ruling) -> Iterator[None]:
@@ -129,9 +129,10 @@ class Filterer:
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
         yield
 
-    def _say_later(self, telling: Iterator[None]) -> None:
+    def _say_later(self, decision: Ruling, telling: Iterator[None]) -> None:
         if not self.afterwards.add(telling):
             self.recorder.dropped += 1
+            decision.decision.abandon()
 
     def _tell(self, decision: Ruling) -> dict[str, str]:
         """Say why nodes were refused, in the reply's words (D-06)."""

@@ -1,5 +1,7 @@
 """Pods of several containers: which nodes are tried, and what is told of the others after the answer."""
 
+import gc
+import weakref
 from unittest.mock import patch
 
 import pytest
@@ -67,6 +69,15 @@ def test_nodes_that_go_while_others_are_tried_harm_nothing() -> None:
     for number in range(4):
         engine.cluster.register(f"n{number}", NodeCards(()))
     assert sum(1 for _ in raised.value.trying) <= 1
+
+
+def test_an_abandoned_decision_holds_the_cluster_as_it_was_no_more() -> None:
+    engine = a_cluster([100, 100])
+    decision = engine.decide(two_halves())
+    snapshot = weakref.ref(next(iter(engine.cluster.table._snapshots)))
+    decision.abandon()
+    gc.collect()
+    assert (snapshot(), decision.is_complete) == (None, False)
 
 
 FREE = st.lists(st.integers(40, 260), min_size=1, max_size=6)
