@@ -42,10 +42,9 @@ class Fleet:
         """Return the vendors of which a node has cards."""
         return self._words_of.get(node, ())
 
-    @property
-    def is_mixed(self) -> bool:
-        """Whether nodes have cards of more than one vendor among them."""
-        return sum(bool(table.positions) for table in self.tables) > 1
+    def has_others(self, word: str) -> bool:
+        """Whether any node has cards of another vendor than this one."""
+        return any(cluster.table.positions for other, cluster in self._clusters.items() if other != word)
 
     def score_of(self, node: str) -> float:
         """Return the score of a node with cards."""

@@ -118,7 +118,7 @@ class Judge:
             return self.decide(demands, names.all())
         word, demand = next(iter(demands.items()))
         decision = self.deciders[word].decide_among(demand, names, most_tries=most_tries)
-        self._know_other_vendors(decision, decision.refusals)
+        self._know_other_vendors(word, decision, decision.refusals)
         return self._rule(decision, demands, {})
 
     def has_room(self, demands: Demands) -> bool:
@@ -133,9 +133,9 @@ class Judge:
         for word, demand in demands.items():
             yield from self.deciders[word].try_nodes(demand)
 
-    def _know_other_vendors(self, decision: Decision, names: Iterable[str]) -> None:
+    def _know_other_vendors(self, word: str, decision: Decision, names: Iterable[str]) -> None:
         """Tell nodes that have cards of other vendors only from those that have none: they are known."""
-        if not decision.refusals or not self.fleet.is_mixed:
+        if not decision.refusals or not self.fleet.has_others(word):
             return
         for name in list(names):
             if Reason.NODE_UNREGISTERED in decision.refusals[name].counts and self.fleet.has(name):
@@ -163,7 +163,7 @@ class Judge:
         decider = self.deciders[word]
         candidates = decider.look_up(names)
         decision = decider.decide(demand, candidates, explain=explain, headroom=headrooms.get(word))
-        self._know_other_vendors(decision, candidates.unknown)
+        self._know_other_vendors(word, decision, candidates.unknown)
         return decision
 
     def _ask_all(self, demands: Demands, names: Sequence[str], headrooms: Mapping[str, Headroom]) -> Decision:

@@ -181,12 +181,11 @@ def _check_amounts(container: Container, profile: Profile) -> None:
     if count is not None and decode_strict_integer(count) is None:
         return
     most_memory = INT32_MAX // max(profile.request.memory_factor, 1)
-    unit = "MiB" if profile.request.memory_factor <= 1 else f"{profile.request.memory_factor} MiB"
     _check_amount(container, names.count, least=INT32_MIN, most=INT32_MAX, unit="cards")
     memory = find_quantity(container, names.memory)
     if memory is not None and decode_strict_integer(memory) is None:
-        raise _unusable(container, names.memory, unit)
-    _check_amount(container, names.memory, least=0, most=most_memory, unit=unit)
+        raise _unusable(container, names.memory, "MiB")
+    _check_amount(container, names.memory, least=0, most=most_memory, unit="MiB")
     _check_amount(container, names.cores, least=0, most=INT32_MAX, unit="per cent of a card")
 
 
