@@ -26,6 +26,11 @@ CARD_MIB = 81920
 SHARE_MIB = 8192
 VERSION = "1000000"
 TOKEN = "benchmark"
+REVIEWS: dict[str, dict[str, Any]] = {
+    "tokenreviews": {"authenticated": True, "user": {"username": TOKEN, "uid": TOKEN}},
+    "subjectaccessreviews": {"allowed": True},
+}
+"""Whoever asks may see everything."""
 MADE = "2026-01-01T00:00:00Z"
 
 
@@ -208,6 +213,8 @@ class BulkServer:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer any request."""
         plural = request.path.rstrip("/").rpartition("/")[2]
+        if plural in REVIEWS:
+            return web.json_response({"metadata": {"name": ""}, "status": REVIEWS[plural]})
         if request.method != "GET":
             self.writes += 1
             name = request.path.rpartition("/")[2]

@@ -65,6 +65,11 @@ class Ruling:
         """The nodes that do not fit, and why; complete only if asked for or if none fits."""
         return self.decision.refusals
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all is known; see :meth:`Decision.complete`."""
+        return self.decision.is_complete
+
     def complete(self) -> Iterator[None]:
         """Find out what is still open; see :meth:`Decision.complete`."""
         return self.decision.complete()

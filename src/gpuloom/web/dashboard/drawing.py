@@ -29,7 +29,8 @@ def _tell_moment(seconds: int) -> str:
     return encode_time(datetime.fromtimestamp(seconds, UTC)) if seconds else ""
 
 
-def _tell_count(count: int, word: str) -> str:
+def tell_count(count: int, word: str) -> str:
+    """Say how many of something there are."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
@@ -50,6 +51,13 @@ def draw_document(template: str, **values: Any) -> str:
     return _environment().get_template(f"{template}.html").render(values)
 
 
+def prepare() -> None:
+    """Compile all templates, which takes a while, before anybody waits for them."""
+    environment = _environment()
+    for name in environment.list_templates(extensions=["html"]):
+        environment.get_template(name)
+
+
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
@@ -64,7 +72,7 @@ def _environment() -> jinja2.Environment:
         "number": _tell_number,
         "percent": _tell_percent,
         "moment": _tell_moment,
-        "count": _tell_count,
+        "count": tell_count,
         "tell_ask": tell_ask,
         "tell_policy": tell_policy,
     }

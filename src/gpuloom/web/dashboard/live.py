@@ -13,7 +13,7 @@ from gpuloom.web.api import RefusedError
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.regions import Page, find_changes
 
-INTERVAL_S = 1.0
+INTERVAL_S = 2.0
 """So old a page may be."""
 SHARE_OF_TIME = 0.1
 """More of the time than this is not spent on looking, however much there is to look at."""

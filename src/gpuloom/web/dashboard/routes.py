@@ -9,7 +9,7 @@ from yarl import URL
 
 from gpuloom.web.api import Api, RefusedError
 from gpuloom.web.dashboard.asked import Asked, Maker, read_asked
-from gpuloom.web.dashboard.drawing import draw_document
+from gpuloom.web.dashboard.drawing import draw_document, prepare
 from gpuloom.web.dashboard.live import Live
 from gpuloom.web.dashboard.pages.decisions import make_decision, make_decisions
 from gpuloom.web.dashboard.pages.fits import make_form, read_wish
@@ -63,6 +63,7 @@ class Dashboard:
     """The pages over one API."""
 
     def __init__(self, api: Api) -> None:
+        prepare()
         self._api = api
         self._live = Live(self._make)
         self._streams = Streams(api, self._live)
@@ -94,7 +95,9 @@ class Dashboard:
             if path == "/" and not viewer.nodes:
                 raise web.HTTPSeeOther("/pending")
             asked = read_asked(request, path, viewer)
-            return _show(await PAGES[path](self._api, asked), request, user, viewer)
+            page = await PAGES[path](self._api, asked)
+            await self._api.pace.rest()
+            return _show(page, request, user, viewer)
 
         return handle
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpuloom.engine.explanation.summing import count_reasons, group_refusals
 from gpuloom.engine.explanation.values import Given, Ranked
-from gpuloom.scheduler.decisions import Decided
+from gpuloom.scheduler.decisions import MOST_DECISIONS, Decided
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import DecisionView
 
@@ -19,7 +19,20 @@ def list_decisions(source: Source, viewer: Viewer, namespace: str = "", limit: i
             return
         if viewer.sees(decided.pod.namespace) and namespace in {"", decided.pod.namespace}:
             left -= 1
-            yield view_decision(decided)
+            yield _recall(source, decided)
+
+
+def _recall(source: Source, decided: Decided) -> DecisionView:
+    """Return the view of a decision; of one that will not change any more it is made once."""
+    known = source.told.get(decided.number)
+    if known is not None:
+        return known
+    view = view_decision(decided)
+    if decided.decision.is_complete:
+        source.told[decided.number] = view
+        while len(source.told) > MOST_DECISIONS:
+            del source.told[min(source.told)]
+    return view
 
 
 def view_decision(decided: Decided, most_names: int = _MOST_NAMES) -> DecisionView:

@@ -1,17 +1,19 @@
 """Every card as one letter, node by node: the cluster at a glance, cheap enough to be looked at all the time."""
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import numpy as np
 
 from gpuloom.engine.explanation.values import Value
+from gpuloom.engine.table import CardTable
 from gpuloom.model.cards import Cards
 from gpuloom.scheduler.absence import tell_bar
 from gpuloom.web.views.source import Source
 
 _USABLE, _CORDONED, _UNHEALTHY = "01234", "abcde", "ABCDE"
 _LETTERS = np.frombuffer((_USABLE + _CORDONED + _UNHEALTHY).encode(), np.uint8)
+
+_NODES_A_STEP = 50
 
 
 class Tile(Value, frozen=True, kw_only=True):
@@ -48,31 +50,42 @@ class Tile(Value, frozen=True, kw_only=True):
         return bool(self.problem) or not self.cards or not set(self.cards) <= set(_USABLE)
 
 
-def list_tiles(source: Source) -> Iterator[Tile]:
-    """Give every node in order of names, all as of the moment of the first."""
-    fleet, nodes = source.state.cluster, source.state.nodes
+def list_tiles(source: Source) -> Generator[None, None, list[Tile]]:
+    """Return every node in order of names; worked out in steps."""
     letters: dict[str, str] = {}
-    used: Counter[str] = Counter()
-    total: Counter[str] = Counter()
-    for table in fleet.tables:
-        drawn = _letter_cards(table.cards)
-        sums = [
-            np.bincount(table.cards.node, column, minlength=len(table.names)).astype(int).tolist()
-            for column in (table.cards.used_memory_mib, table.cards.total_memory_mib)
-        ]
-        starts, ends = table.starts.tolist(), table.ends.tolist()
-        for name, place in table.positions.items():
-            letters[name] = letters.get(name, "") + drawn[starts[place] : ends[place]]
-            used[name] += sums[0][place]
-            total[name] += sums[1][place]
-    for name in source.node_names():
-        node = nodes.get(name)
+    used: dict[str, int] = {}
+    total: dict[str, int] = {}
+    for table in source.state.cluster.tables:
+        if table.positions:
+            yield
+            _look_at(table, letters, used, total)
+    yield
+    tiles = []
+    for number, name in enumerate(source.node_names()):
+        if number % _NODES_A_STEP == 0:
+            yield
+        node = source.state.nodes.get(name)
         if letters.get(name):
             percent = 100 * used[name] // max(total[name], 1)
             problem = tell_bar(node) if node else ""
-            yield Tile(node=name, cards=letters[name], memory_percent=percent, problem=problem)
+            tiles.append(Tile(node=name, cards=letters[name], memory_percent=percent, problem=problem))
         else:
-            yield Tile(node=name, problem=source.parts.nodes.tell_absence(name))
+            tiles.append(Tile(node=name, problem=source.parts.nodes.tell_absence(name)))
+    return tiles
+
+
+def _look_at(table: CardTable, letters: dict[str, str], used: dict[str, int], total: dict[str, int]) -> None:
+    """Add what one vendor's cards say to the nodes that have some."""
+    drawn = _letter_cards(table.cards)
+    mib, of_mib = (
+        np.bincount(table.cards.node, column, minlength=len(table.names)).astype(int).tolist()
+        for column in (table.cards.used_memory_mib, table.cards.total_memory_mib)
+    )
+    starts, ends = table.starts.tolist(), table.ends.tolist()
+    for name, place in table.positions.items():
+        letters[name] = letters.get(name, "") + drawn[starts[place] : ends[place]]
+        used[name] = used.get(name, 0) + mib[place]
+        total[name] = total.get(name, 0) + of_mib[place]
 
 
 def _letter_cards(cards: Cards) -> str:

@@ -8,6 +8,7 @@ from gpuloom.engine.ledger import Reservation
 from gpuloom.engine.ruling import Judge
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.web.views.values import DecisionView
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,12 @@ class Source:
     """A scheduler to look at.
 
     judge  asks over the same cluster with a memory of its own: people's questions must not push out the scheduler's
+    told   views of decisions that will not change any more, by number
     """
 
     parts: Parts
     judge: Judge = field(init=False)
+    told: dict[int, DecisionView] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "judge", Judge(self.state.cluster, self.state.settings.options))

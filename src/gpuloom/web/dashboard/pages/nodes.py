@@ -13,7 +13,7 @@ async def make_nodes(api: Api, asked: Asked) -> Page:
     """Show the nodes as a table."""
     need_nodes(asked.viewer)
     text, show = asked.option("q"), asked.option("show")
-    chosen = choose_tiles(await api.pace.collect(list_tiles(api.source)), text, show)
+    chosen = choose_tiles(await api.pace.finish(list_tiles(api.source)), text, show)
     names = (tile.node for tile in cut_rows(chosen, asked))
     views = await api.pace.collect(view_node(api.source, asked.viewer, name) for name in names)
     rows, turning = turn(asked, views)

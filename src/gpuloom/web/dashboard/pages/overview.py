@@ -6,8 +6,9 @@ from markupsafe import Markup
 
 from gpuloom.web.api import Api, need_nodes
 from gpuloom.web.dashboard.asked import Asked
-from gpuloom.web.dashboard.drawing import draw, draw_item
+from gpuloom.web.dashboard.drawing import draw
 from gpuloom.web.dashboard.regions import Listing, Page
+from gpuloom.web.dashboard.tiles import draw_tile
 from gpuloom.web.views.heat import Tile, list_tiles
 from gpuloom.web.views.overview import view_overview
 
@@ -19,20 +20,23 @@ _MOST_TROUBLED = 12
 async def make_overview(api: Api, asked: Asked) -> Page:
     """Show sums, trouble and the map of all cards."""
     need_nodes(asked.viewer)
-    tiles = await api.pace.collect(list_tiles(api.source))
+    tiles = await api.pace.finish(list_tiles(api.source))
+    await api.pace.rest()
+    sums = draw("overview", "sums", view_overview(api.source))
+    await api.pace.rest()
     troubled = [tile for tile in tiles if tile.needs_attention]
     chosen = choose_tiles(tiles, asked.option("q"), asked.option("show"))
-    items = {f"n-{tile.node}": draw_item("overview", "tile", tile) for tile in chosen}
+    items = await api.pace.collect((f"n-{tile.node}", draw_tile(tile)) for tile in chosen)
     return Page(
         title="Overview",
         here="/",
         regions={
-            "sums": draw("overview", "sums", view_overview(api.source)),
+            "sums": sums,
             "trouble": draw("overview", "trouble", troubled[:_MOST_TROUBLED], len(troubled)),
             "seek": draw("overview", "seek", "/", asked.option("q"), asked.option("show")),
             "map": Listing(
                 head=draw("overview", "map_head", len(chosen), len(tiles), len(chosen) >= CROWD),
-                items=items,
+                items=dict(items),
                 tail=Markup("</ul></section>"),
             ),
         },
