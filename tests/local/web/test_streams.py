@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from local.scheduler.clock import poll
 from local.web.pages import Pages
 from markupsafe import Markup
 
@@ -53,9 +54,12 @@ async def test_a_browser_that_shows_an_older_state_is_sent_everything(pages: Pag
 
 async def test_only_what_changed_is_sent(pages: Pages) -> None:
     await pages.site.register("n2")
-    async with follow(pages, "", state=await state_of(pages, "/")) as reply:
+    await poll(lambda: all(map(pages.site.process.state.cluster.has, ("n1", "n2"))))
+    async with follow(pages, "") as reply:
+        told = set((await next_event(reply))[1])
+        assert "map" in told
         await pages.site.choose(await pages.site.submit("newcomer"), "n1")
-        told: set[str] = set()
+        told = set()
         while "n-n1" not in told:
             told |= set((await next_event(reply))[1])
     assert told == {"n-n1", "sums"}
