@@ -57,6 +57,12 @@ def test_every_page_is_there(site: Path):
     assert {str(page) for page in pages if page.name != "README"} <= {str(page) for page in made}
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_a_page_has_one_title(page: Path):
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1
+
+
 def test_nothing_is_loaded_from_other_hosts(site: Path):
     assert list(list_loaded(site)) == []
 

@@ -14,4 +14,4 @@ def test_every_reason_has_a_meaning(reason: Reason) -> None:
 
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_is_explained_to_users(reason: Reason) -> None:
-    assert f"\n## `{reason.word}`\n" in REASONS_PAGE.read_text(encoding="utf-8")
+    assert f"\n### `{reason.word}`\n" in REASONS_PAGE.read_text(encoding="utf-8")
