@@ -137,4 +137,5 @@ def _hints(cluster: LocalCluster) -> list[str]:
         f"kubeconfig: {cluster.kubeconfig}",
         f"try: kubectl --kubeconfig {cluster.kubeconfig} get pods -o wide",
         f"try: gpuloom explain giant --kubeconfig {cluster.kubeconfig}",
+        f"dashboard: {cluster.pages_url} (sign in with the token {cluster.server.token})",
     ]
