@@ -69,7 +69,8 @@ async def signed_in(browser: Browser, url: str, token: str, scheme: Any) -> Asyn
 
 async def picture(page: Page, target: Path) -> None:
     """Take a picture of the whole page, cut at the bottom if it is long."""
-    await page.wait_for_function("!document.querySelector('[data-stream]') || document.querySelector('[data-kind=on]')")
+    if await page.locator("[data-stream]").count():
+        await page.locator("[data-kind=on]").wait_for()
     high = await page.evaluate("document.querySelector('main').getBoundingClientRect().bottom + window.scrollY")
     await page.set_viewport_size({"width": WIDTH, "height": min(max(int(high), 400), MOST_HIGH)})
     await page.screenshot(path=target)
