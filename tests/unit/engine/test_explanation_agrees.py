@@ -1,11 +1,11 @@
 """An explanation says what the decision did, and what it says would help does help: on clusters that nobody chose."""
 
-from dataclasses import replace
 from typing import Any
 
 from builders import NVIDIA, Engine, card, container, pod
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpuloom.engine.demand import read_demand
 from gpuloom.engine.explanation.explain import explain, finish
