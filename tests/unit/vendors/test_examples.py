@@ -307,8 +307,8 @@ EXAMPLES = {
 }  # fmt: skip
 
 
-async def play(example: Example) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The pod after the webhook, and the answer to its Filter."""
+async def play(example: Example, *facts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The pod after the webhook, and the answer to its Filter; ``facts`` become known between the two."""
     player = Player()
     settings = {"type": "SETTINGS", "flags": {"scheduler-name": "hami-scheduler", **example.flags}, "time": TIME}
     if example.config is not None:
@@ -327,6 +327,7 @@ async def play(example: Example) -> tuple[dict[str, Any], dict[str, Any]]:
     assert reviewed["response"]["response"]["allowed"], reviewed
     admitted = apply_patch(pod, reviewed["response"]["response"].get("patch") or [])
     lines: list[dict[str, Any]] = [{"type": "ADDED", "object": node}, {"type": "RECONCILE"}]
+    lines += [{"type": "ADDED", "object": fact} for fact in facts]
     if example.running:
         running = {
             "name": "r",

@@ -1,0 +1,58 @@
+"""Vendors beside each other on one node: what is wrong with one never hides another; quotas count for each."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from unit.vendors.test_examples import EXAMPLES, Example, play
+
+from gpuloom.vendors.catalog import load_default_profiles
+
+NVIDIA_REGISTER = "hami.io/node-nvidia-register"
+REGISTERS = sorted({one.cards.register for one in load_default_profiles() if one.cards.register} - {NVIDIA_REGISTER})
+BROKEN = "[{ this is no list"
+LIMITED = {
+    key
+    for one in load_default_profiles()
+    if "quota" in one.fit.checks and (key := one.resources.memory or one.resources.cores)
+}
+ASKED = {
+    name: key for name, example in EXAMPLES.items() for key in LIMITED if not example.config and key in example.asked
+}
+"""Examples that name an amount a quota can limit when cards are chosen, and its resource."""
+
+
+def annotate(example: Example, **annotations: str) -> Example:
+    metadata = example.node.get("metadata", {})
+    merged = {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}
+    return replace(example, node={**example.node, "metadata": merged})
+
+
+def quota(**hard: str) -> dict[str, Any]:
+    metadata = {"name": "q", "namespace": "default"}
+    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - {"NVIDIA"}))
+async def test_broken_nvidia_cards_hide_no_other_vendors_cards(name: str) -> None:
+    alone, beside = EXAMPLES[name], annotate(EXAMPLES[name], **{NVIDIA_REGISTER: BROKEN})
+    (_, expected), (_, answer) = await play(alone), await play(beside)
+    assert (answer["result"], answer["patch"]) == (expected["result"], expected["patch"])
+
+
+@pytest.mark.parametrize("register", REGISTERS)
+async def test_broken_cards_of_another_vendor_hide_no_nvidia_cards(register: str) -> None:
+    _, answer = await play(annotate(EXAMPLES["NVIDIA"], **{register: BROKEN}))
+    assert answer["result"]["NodeNames"] == ["node1"]
+
+
+@pytest.mark.parametrize("name", ASKED)
+async def test_a_quota_that_is_too_small_refuses_cards_of_any_vendor(name: str) -> None:
+    _, answer = await play(EXAMPLES[name], quota(**{f"limits.{ASKED[name]}": "0"}))
+    assert "ResourceQuotaNotFit" in answer["result"]["FailedNodes"]["node1"]
+
+
+@pytest.mark.parametrize("name", ASKED)
+async def test_a_quota_that_is_large_enough_changes_nothing(name: str) -> None:
+    _, answer = await play(EXAMPLES[name], quota(**{f"limits.{ASKED[name]}": "1000000"}))
+    assert answer["result"]["NodeNames"] == ["node1"]
