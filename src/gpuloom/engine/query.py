@@ -155,11 +155,11 @@ class Query:
         decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), {})
         trials = self.trials = self._recall_trials()
         decision.fitting.strike_all(trials.refusing)
-        tries = 0
+        most_tries, tries = self.most_tries if self._is_remembered else None, 0
         while (best := decision.fitting.best()) is not None:
             answer: Placement | Refusal | None = trials.answers.get(best)
             if answer is None:
-                if self.most_tries is not None and tries == self.most_tries:
+                if tries == most_tries:
                     raise UnsettledError(self.try_nodes())
                 tries += 1
                 answer = self._place(self.table.bench(best))
@@ -219,10 +219,7 @@ class Query:
         return not (self._may_exceed_quota() or self.demand.selection.names_uuids)
 
     def _recall_trials(self) -> Trials:
-        if not self._is_remembered:
-            self.most_tries = None
-            return Trials()
-        return self.memory.recall_trials(self.table, kind_of(self.demand))
+        return self.memory.recall_trials(self.table, kind_of(self.demand)) if self._is_remembered else Trials()
 
     def _placed_first(self) -> Request:
         """The request that is placed before all others: for it the table as it stands is the whole truth."""
@@ -236,6 +233,9 @@ class Query:
         """Whether the namespace's quota may stand in the way of the pod as a whole."""
         if self.headroom == UNBOUNDED:
             return False
+        if self.table.partitions or self._is_particular:
+            # Instances, templates and the like are larger than what is asked for.
+            return True
         largest_mib = self._largest_card_mib()
         asked = [container.request for container in self.demand.containers if container.request is not None]
         return (
@@ -250,6 +250,8 @@ class Query:
         """Whether the namespace's quota may stand in the way of the request that is placed first."""
         if self.headroom == UNBOUNDED:
             return False
+        if self._is_particular:
+            return True
         largest_mib = request.memory_mib or self._largest_card_mib()
         return (
             request.cards * largest_mib > self.headroom.memory_mib
@@ -318,10 +320,13 @@ class Query:
 
     def _particular(self, bench: Bench) -> Particular | None:
         """Return what the vendor does otherwise on one node, None for nothing."""
+        return Particular(self.family, (bench.facts,), None, self.table.number) if self._is_particular else None
+
+    @property
+    def _is_particular(self) -> bool:
+        """Whether a card of this vendor may have to give something else than what is asked for."""
         share = self.family.profile.share
-        if not self.family.is_hooked and share.memory_mib < 0 and share.cores < 0:
-            return None
-        return Particular(self.family, (bench.facts,), None, self.table.number)
+        return self.family.is_hooked or share.memory_mib >= 0 or share.cores >= 0
 
     def _ask(self, bench: Bench, request: Request) -> Want:
         return make_want(

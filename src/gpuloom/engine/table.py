@@ -123,13 +123,13 @@ class CardTable:
         """Return a table of its own that is as this one is now, for questions of the kind "what if"."""
         twin = copy.copy(self)
         twin._node_scores, twin._unscored = self.node_scores.copy(), set()  # noqa: SLF001 - the same class
-        twin._columns = self._columns.copy()  # noqa: SLF001
-        twin.cards = twin._view()  # noqa: SLF001
+        twin._columns = self._columns.copy()  # noqa: SLF001 - the same class
+        twin.cards = twin._view()  # noqa: SLF001 - the same class
         twin.starts, twin.ends = self.starts.copy(), self.ends.copy()
         twin.facts_of, twin.peers = self.facts_of.copy(), {}
         twin.uuids, twin.partitions = list(self.uuids), dict(self.partitions)
-        twin._registered = dict(self._registered)  # noqa: SLF001
-        twin._plain, twin._snapshots = {}, WeakSet()  # noqa: SLF001
+        twin._registered = dict(self._registered)  # noqa: SLF001 - the same class
+        twin._plain, twin._snapshots = {}, WeakSet()  # noqa: SLF001 - the same class
         return twin
 
     def snapshot(self) -> "Snapshot":

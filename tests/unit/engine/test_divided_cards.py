@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from builders import NVIDIA, Engine, card, pod
+from builders import NVIDIA, Engine, card, container, pod
 from msgspec.structs import replace
 
 from gpuloom.engine.cluster import Cluster
@@ -13,6 +13,7 @@ from gpuloom.engine.partitions import GeometryPartition, ProfilePartition
 from gpuloom.engine.table import NodeCards
 from gpuloom.model.mig import MigPart, MigProfile, Placement
 from gpuloom.model.share import Share
+from gpuloom.wire.objects import ObjectMeta, ResourceQuota, ResourceQuotaSpec
 
 
 def places(size: int, *starts: int) -> tuple[Placement, ...]:
@@ -94,6 +95,16 @@ def test_one_divided_card_serves_two_cards_of_a_request() -> None:
     """B-06."""
     decision = divided().decide(pod(gpu=2, gpumem=8000))
     assert [share.uuid for share in decision.shares[0]] == ["GPU-0[1-1]", "GPU-0[1-2]"]
+
+
+def test_a_refusal_that_a_quota_caused_is_not_told_to_namespaces_without_one() -> None:
+    """Instances are larger than what is asked for, so a quota that the amounts asked for meet can still be exceeded."""
+    engine = divided(mig_profiles=A100)
+    limits = ResourceQuotaSpec(hard={"limits.nvidia.com/gpumem": "10050"})
+    engine.cluster.quotas.apply(ResourceQuota(metadata=ObjectMeta(name="q", namespace="small"), spec=limits))
+    two = [container(name, gpu=1, gpumem=5000, gpucores=1) for name in ("a", "b")]
+    small, free = pod(*two, name="small", namespace="small"), pod(*two, name="free", namespace="free")
+    assert (engine.decide(small).node, engine.decide(free).node) == (None, "n1")
 
 
 def test_pod_that_wants_undivided_cards_gets_none_of_a_divided_one() -> None:

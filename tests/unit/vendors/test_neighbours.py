@@ -4,8 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from unit.vendors.test_examples import EXAMPLES, Example, play
+from unit.vendors.test_examples import EXAMPLES, TIME, Example, ask, play
 
+from gpuloom.scheduler.recording import Player
 from gpuloom.vendors.catalog import load_default_profiles
 
 NVIDIA_REGISTER = "hami.io/node-nvidia-register"
@@ -56,3 +57,20 @@ async def test_a_quota_that_is_too_small_refuses_cards_of_any_vendor(name: str) 
 async def test_a_quota_that_is_large_enough_changes_nothing(name: str) -> None:
     _, answer = await play(EXAMPLES[name], quota(**{f"limits.{ASKED[name]}": "1000000"}))
     assert answer["result"]["NodeNames"] == ["node1"]
+
+
+async def test_a_quota_counts_what_a_template_gives_not_what_was_asked_for() -> None:
+    """A pod that did not pass the webhook asks for less than the smallest template."""
+    example, name = EXAMPLES["Ascend310P"], "huawei.com/Ascend310P-memory"
+    container = {"name": "c", "resources": {"limits": {**example.asked, name: "2000"}}}
+    pod = {"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {"containers": [container]}}
+    metadata = {"name": "node1", **example.node["metadata"]}
+    answer = await ask(
+        Player(),
+        {"type": "SETTINGS", "flags": {**example.flags}, "deviceConfig": example.config, "time": TIME},
+        {"type": "ADDED", "object": {"kind": "Node", "metadata": metadata, "status": example.node.get("status", {})}},
+        {"type": "ADDED", "object": quota(**{f"limits.{name}": "2500"})},
+        {"type": "RECONCILE"},
+        {"type": "FILTER", "args": {"Pod": pod, "NodeNames": ["node1"]}},
+    )
+    assert "ResourceQuotaNotFit" in (answer["result"]["FailedNodes"] or {}).get("node1", "")

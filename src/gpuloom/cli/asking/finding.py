@@ -111,8 +111,8 @@ async def _find_service(client: KubeClient, namespace: str) -> ServedReader | No
 
 async def _read_objects(client: KubeClient, namespace: str) -> Reader:
     from gpuloom.cli.asking.recorded import RecordedReader  # noqa: PLC0415 - it loads the scheduler
-    from gpuloom.scheduler.recording.snapshot import take_snapshot  # noqa: PLC0415
-    from gpuloom.scheduler.settings import SchedulerSettings  # noqa: PLC0415
+    from gpuloom.scheduler.recording.snapshot import take_snapshot  # noqa: PLC0415 - it loads the scheduler
+    from gpuloom.scheduler.settings import SchedulerSettings  # noqa: PLC0415 - it loads the scheduler
 
     with show_work("reading nodes, quotas and pods"):
         lines = list(await take_snapshot(client, SchedulerSettings()))
@@ -120,7 +120,7 @@ async def _read_objects(client: KubeClient, namespace: str) -> Reader:
 
 
 def _number(lines: list[dict[str, object]]) -> "Iterator[Numbered]":
-    from gpuloom.scheduler.recording.lines import decode_line  # noqa: PLC0415
+    from gpuloom.scheduler.recording.lines import decode_line  # noqa: PLC0415 - it loads the scheduler
 
     for number, line in enumerate(lines, 1):
         yield number, decode_line(msgspec.json.encode(line))

@@ -27,8 +27,8 @@ def show_reading(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
     if size < _LONG_BYTES or not sys.stderr.isatty():
         yield file
         return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import wrap_file  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415 - most commands end before it would be loaded
+    from rich.progress import wrap_file  # noqa: PLC0415 - most commands end before it would be loaded
 
     with wrap_file(file, size, description=name, console=Console(stderr=True), transient=True) as shown:
         yield shown

@@ -136,9 +136,9 @@ class ReplayRecorder(EventRecorder):
         self,
         *,
         kind: str,  # noqa: ARG002 - the recorder's signature
-        namespace: str,  # noqa: ARG002
-        name: str,  # noqa: ARG002
-        uid: str,  # noqa: ARG002
+        namespace: str,  # noqa: ARG002 - the recorder's signature
+        name: str,  # noqa: ARG002 - the recorder's signature
+        uid: str,  # noqa: ARG002 - the recorder's signature
         type: Literal["Normal", "Warning"],  # noqa: A002 - the event's own word
         reason: str,
         message: str,
