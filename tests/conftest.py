@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from harness import binaries, node
 from harness.availability import require
@@ -22,6 +23,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
             item.fixturenames.insert(0, "watched_tasks")
+
+
+@pytest.fixture(autouse=True)
+def restored_logs() -> Iterator[None]:
+    """Undo how a test's command set up logs: it does so for the whole process, with the test's own stderr."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture

@@ -1,24 +1,15 @@
 """The recordings of this folder: one feature each, with answers that a replay gives again."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
 from gpuloom.cli.commands import run
 from gpuloom.cli.outcomes import ExitCode
 
 FILES = sorted(Path(__file__).parent.glob("*.jsonl"))
 by_file = pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
-
-
-@pytest.fixture(autouse=True)
-def restored_logs() -> Iterator[None]:
-    # A command that runs in this process sets up logs for all of it.
-    yield
-    structlog.reset_defaults()
 
 
 @by_file

@@ -47,17 +47,26 @@ class Site(Installation):
         self.plugin.wait_until(lambda: self.allocatable() == self.devices, what="offering its cards")
 
     def restart_kubelet(self) -> ChildProcess:
-        """End the node's kubelet and start it again as it was started; its containers go on."""
+        """End the node's kubelet and start it again as it was started; its containers go on.
+
+        The node's devices are then those that the new kubelet knows of.
+        """
         pid = self.node.run(["pidof", "kubelet"]).strip()
         command = self.node.run(["cat", f"/proc/{pid}/cmdline"]).split("\0")[:-1]
         before = self.node.run(["stat", "-c", "%i %y", self.kubelet_socket])
-        self.node.run(["kill", pid])
+        self.node.run(["sh", "-c", f"kill {pid} && while kill -0 {pid}; do sleep 0.05; done 2>/dev/null"])
+        self._forget_devices()
         kubelet = self.node.popen("kubelet-again", command)
         kubelet.wait_until(
             lambda: self.node.run(["sh", "-c", f"stat -c '%i %y' {self.kubelet_socket} || true"]) not in {before, ""},
             what="taking registrations",
         )
         return kubelet
+
+    def _forget_devices(self) -> None:
+        """Drop what the last kubelet said: a pod that starts on its word alone is refused by the next one."""
+        nothing = {"capacity": {RESOURCE: None}, "allocatable": {RESOURCE: None}}
+        self.api.merge(f"/api/v1/nodes/{self.node.name}/status", {"status": nothing})
 
     kubelet_socket = "/var/lib/kubelet/device-plugins/kubelet.sock"
 
