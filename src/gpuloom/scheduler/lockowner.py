@@ -1,10 +1,11 @@
 """When the owner of a node lock is over, so that the lock may be taken from it (binding 3). Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.keys import BIND_PHASE, BIND_TIME, DEVICES_TO_ALLOCATE, PHASE_FAILED, PHASE_SUCCESS
+from gpuloom.wire.keys import BIND_PHASE, BIND_TIME, PHASE_FAILED, PHASE_SUCCESS
 from gpuloom.wire.lock import NodeLock
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import has_shares
@@ -26,8 +27,13 @@ class Witness:
     would_know: bool = False
 
 
-def is_over(lock: NodeLock, owner: Pod | None, node: str, now: datetime, witness: Witness) -> bool:
-    """Tell whether the pod that a lock names will never release it; ``owner`` is None when there is no such pod.
+def is_over(
+    lock: NodeLock, owner: Pod | None, node: str, now: datetime, witness: Witness, lists: Iterable[str]
+) -> bool:
+    """Tell whether the pod that a lock names will never release it.
+
+    owner  None when there is no such pod
+    lists  the annotations from which device plugins that share this lock take what is left to allocate
 
     An owner that is bound here and in phase ``allocating`` is not over: its Allocate may be under way.
     """
@@ -35,7 +41,7 @@ def is_over(lock: NodeLock, owner: Pod | None, node: str, now: datetime, witness
         return True
     if not owner.spec.node_name:
         return not witness.binds_it and (witness.would_know or now - lock.time > UNBOUND_OWNER_LIMIT)
-    return owner.spec.node_name != node or _is_served(lock, owner)
+    return owner.spec.node_name != node or _is_served(lock, owner, lists)
 
 
 def _is_namesake(lock: NodeLock, owner: Pod) -> bool:
@@ -47,14 +53,14 @@ def _is_namesake(lock: NodeLock, owner: Pod) -> bool:
         return False
 
 
-def _is_served(lock: NodeLock, owner: Pod) -> bool:
-    """The device plugin is done with it and did not release the lock."""
+def _is_served(lock: NodeLock, owner: Pod, lists: Iterable[str]) -> bool:
+    """The device plugins of all vendors are done with it and did not release the lock."""
     if owner.annotations.get(BIND_PHASE) not in {PHASE_SUCCESS, PHASE_FAILED}:
         return False
     bound_at = owner.annotations.get(BIND_TIME, "")
     if not bound_at.isdecimal() or int(bound_at) < int(lock.time.timestamp()):
         return False
     try:
-        return not has_shares(owner.annotations.get(DEVICES_TO_ALLOCATE, ""))
+        return not any(has_shares(owner.annotations.get(key, "")) for key in lists)
     except WireError:
         return False

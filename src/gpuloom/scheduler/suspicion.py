@@ -69,7 +69,8 @@ class Detective:
             return False
         suspicion.checked = now
         owner = await self._find_owner(lock)
-        if not is_over(lock, owner, node, self._clocks.now(), self._testify(lock, place)):
+        lists = self._state.settings.catalog.lists_under(place.rules.key)
+        if not is_over(lock, owner, node, self._clocks.now(), self._testify(lock, place), lists):
             suspicion.over_since = None
             return False
         if suspicion.over_since is None:

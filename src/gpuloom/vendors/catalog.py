@@ -74,6 +74,10 @@ class Catalog:
         """The pod annotations that are read, or written by decisions."""
         return self.owned_keys.union(key for profile in self.profiles for key in profile.select.all)
 
+    def lists_under(self, lock: str) -> frozenset[str]:
+        """Return the pod annotations from which device plugins that share a node lock take what is to be allocated."""
+        return frozenset(profile.write.to_allocate for profile in self.profiles if profile.lock.key == lock) - {""}
+
     @cached_property
     def owned_keys(self) -> frozenset[str]:
         """The pod annotations that only a scheduler may write."""

@@ -7,6 +7,9 @@ import msgspec
 import pytest
 
 from gpuloom.scheduler.lockowner import Witness, is_over
+from gpuloom.vendors.catalog import Catalog, load_default_profiles
+from gpuloom.vendors.profile import Profile
+from gpuloom.wire.keys import NODE_LOCK
 from gpuloom.wire.lock import NodeLock
 from gpuloom.wire.objects import Pod
 
@@ -14,6 +17,8 @@ LOCKED = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 LOCK = NodeLock(LOCKED, "ns", "p")
 UNIX = int(LOCKED.timestamp())
 NOBODY = Witness()
+SHARING = [one for one in load_default_profiles() if one.lock.key == NODE_LOCK and one.write.to_allocate]
+LISTS = {"hami.io/vgpu-devices-to-allocate", "hami.io/dcu-devices-to-allocate"}
 
 
 def owner(
@@ -29,7 +34,7 @@ def owner(
 
 
 def over(pod: Pod | None, *, age_s: float = 10, witness: Witness = NOBODY) -> bool:
-    return is_over(LOCK, pod, "n1", LOCKED + timedelta(seconds=age_s), witness)
+    return is_over(LOCK, pod, "n1", LOCKED + timedelta(seconds=age_s), witness, LISTS)
 
 
 def served(**changes: str) -> Pod:
@@ -71,10 +76,21 @@ def test_an_owner_with_nothing_left_to_allocate_is_over(phase: str) -> None:
         {"bind_time": "yesterday"},
         {"vgpu_devices_to_allocate": "GPU-1,NVIDIA,100,0:;"},
         {"vgpu_devices_to_allocate": "GPU-1,x"},
+        {"dcu_devices_to_allocate": "DCU-1,DCU,100,0:;"},
     ],
 )
 def test_an_owner_that_may_still_be_served_is_not_over(changes: dict[str, str]) -> None:
     assert not over(served(**changes))
+
+
+@pytest.mark.parametrize("profile", SHARING, ids=lambda profile: profile.word)
+def test_every_vendor_that_takes_the_common_lock_may_have_something_left_to_allocate(profile: Profile) -> None:
+    assert profile.write.to_allocate in Catalog(tuple(load_default_profiles())).lists_under(NODE_LOCK)
+
+
+def test_a_list_that_a_vendor_with_a_lock_of_its_own_leaves_says_nothing_about_the_common_lock() -> None:
+    lists = Catalog(tuple(load_default_profiles())).lists_under(NODE_LOCK)
+    assert not {key for key in lists if "mlu" in key}
 
 
 def test_a_young_lock_of_an_unbound_owner_is_respected() -> None:

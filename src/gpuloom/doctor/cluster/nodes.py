@@ -112,7 +112,7 @@ def _judge_lock(node: Node, key: str, limit_s: float, facts: ClusterFacts) -> It
         yield _about(node, told, Fault.GPULOOM, f"see whether the scheduler runs: {remedy}")
     elif lock.name:
         owner = look(facts.owners).get((lock.namespace, lock.name))
-        if is_over(lock, owner, node.name, facts.now, Witness()):
+        if is_over(lock, owner, node.name, facts.now, Witness(), facts.catalog.lists_under(key)):
             told = f"{_tell_lock(lock, age)}, although that pod is over or gone"
             yield _about(node, told, Fault.GPULOOM, remedy, Severity.WARNING)
 
