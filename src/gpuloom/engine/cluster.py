@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from gpuloom.engine.division import divide
-from gpuloom.engine.ledger import CardKey, Ledger, Reservation
+from gpuloom.engine.ledger import ANY_VENDOR, CardKey, Ledger, Reservation
 from gpuloom.engine.quota import QuotaBook
 from gpuloom.engine.table import CardTable, NodeCards
 from gpuloom.engine.tenants import count_tenants, expect_policies
@@ -18,12 +18,10 @@ class Cluster:
     ledger, quotas: those of all vendors, where this is one of several (:mod:`gpuloom.engine.fleet`)
     """
 
-    def __init__(
-        self, profile: Profile | None = None, ledger: Ledger | None = None, quotas: QuotaBook | None = None
-    ) -> None:
-        self.table = CardTable(cap_cores=profile is not None and profile.score.cap_cores)
+    def __init__(self, profile: Profile, ledger: Ledger | None = None, quotas: QuotaBook | None = None) -> None:
+        self.table = CardTable(cap_cores=profile.score.cap_cores)
         self.quotas = quotas or QuotaBook()
-        self._ledger = Ledger() if ledger is None else ledger
+        self._ledger = Ledger(words_of_bits([profile])) if ledger is None else ledger
         self._profile = profile
         # Nodes that have, or whose pods claim, parts of cards: only there does it matter which parts are in use.
         self._divided: set[str] = set()
@@ -62,7 +60,7 @@ class Cluster:
         if reservation.names_parts:
             self._divided.add(reservation.node)
         registered = self.table.registered(reservation.node) if self._has_tenants else None
-        if registered is not None and self._profile is not None:
+        if registered is not None:
             shown = {card.id: card.policy for card in registered.cards}
             pending = self._pending.setdefault(reservation.node, {})
             expected = expect_policies(reservation, self._profile.word)
@@ -77,7 +75,7 @@ class Cluster:
 
     @property
     def _has_tenants(self) -> bool:
-        return self._profile is not None and bool(self._profile.select.policy or self._profile.select.app_class)
+        return bool(self._profile.select.policy or self._profile.select.app_class)
 
     def confirm(self, uid: str) -> None:
         """Note that a pod is bound where it was reserved."""
@@ -97,27 +95,32 @@ class Cluster:
         return True
 
     def _refresh(self, touched: Iterable[CardKey]) -> None:
-        for node, uuids in group_by_node(touched).items():
-            self.write(node, uuids)
+        for (node, word), uuids in group_by_place(touched).items():
+            if word in {self._profile.word, ANY_VENDOR}:
+                self.write(node, uuids)
 
     def write(self, node: str, uuids: Iterable[str]) -> None:
         """Bring some cards of a node up to date with what is held of them."""
         registered = self.table.registered(node)
         if registered is None:
             return
-        self.table.write_usage(node, {uuid: self._ledger.usage((node, uuid)) for uuid in uuids})
+        self.table.write_usage(node, {uuid: self._ledger.usage((node, self._profile.word, uuid)) for uuid in uuids})
         if node in self._divided:
-            geometries = self._profile.geometries if self._profile else ()
-            division = divide(registered.cards, geometries, self._ledger.on_node(node))
+            division = divide(registered.cards, self._profile, self._ledger.on_node(node))
             self.table.write_partitions(node, division.partitions, division.faulty)
-        if self._profile is not None and self._has_tenants:
+        if self._has_tenants:
             tenants = count_tenants(self._ledger.on_node(node), self._profile.word)
             self.table.write_tenants(node, tenants, self._pending.get(node, {}))
 
 
-def group_by_node(touched: Iterable[CardKey]) -> dict[str, list[str]]:
-    """Return card ids by node."""
-    by_node: dict[str, list[str]] = {}
-    for node, uuid in touched:
-        by_node.setdefault(node, []).append(uuid)
-    return by_node
+def group_by_place(touched: Iterable[CardKey]) -> dict[tuple[str, str], list[str]]:
+    """Return card ids by node and vendor."""
+    by_place: dict[tuple[str, str], list[str]] = {}
+    for node, word, uuid in touched:
+        by_place.setdefault((node, word), []).append(uuid)
+    return by_place
+
+
+def words_of_bits(profiles: Iterable[Profile]) -> frozenset[str]:
+    """Return the vendors whose cores are bits of a mask."""
+    return frozenset(profile.word for profile in profiles if profile.fit.bits)

@@ -7,7 +7,7 @@ from gpuloom.engine.ledger import Reservation, card_id
 from gpuloom.engine.partitions import GeometryPartition, Partition, PartitionError, ProfilePartition
 from gpuloom.model.card import Card
 from gpuloom.model.mig import MIG_MODE, MigAllocation
-from gpuloom.vendors.profile import Geometries
+from gpuloom.vendors.profile import Geometries, Profile
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.mig import decode_mig_instance
 
@@ -20,13 +20,13 @@ class Division:
     faulty: set[str] = field(default_factory=set)
 
 
-def divide(cards: Sequence[Card], geometries: Geometries, reservations: Iterable[Reservation]) -> Division:
-    """Work out what is left of every divided card of a node; reservations come in order of pod UID."""
+def divide(cards: Sequence[Card], profile: Profile, reservations: Iterable[Reservation]) -> Division:
+    """Work out what is left of every divided card of one vendor on a node; reservations come in order of pod UID."""
     modes = {card.id: card.mode for card in cards}
-    division = Division({card.id: _undivided(card, geometries) for card in cards if card.mode == MIG_MODE})
+    division = Division({card.id: _undivided(card, profile.geometries) for card in cards if card.mode == MIG_MODE})
     for reservation in reservations:
-        items = _group(reservation.instances)
-        for share, is_held in reservation.each_share():
+        items = _group(reservation.instances if profile.write.instances else ())
+        for share, is_held in reservation.each_share_of(profile.word):
             card = card_id(share.uuid)
             # Instances of published profiles are listed for all containers, so ended ones must be matched as well.
             if card in modes and (is_held or isinstance(division.partitions.get(card), ProfilePartition)):

@@ -16,13 +16,13 @@ def fits_exactly(fleet: Fleet, reservation: Reservation) -> bool:
     if not any(by_vendor.values()) or any(fleet.catalog.find(word) is None for word in by_vendor):
         return False
     return all(
-        _fits(fleet[word].table, reservation.node, uuid, usage)
+        _fits(fleet[word].table, reservation.node, uuid, usage, are_bits=word in fleet.ledger.bits)
         for word, usages in by_vendor.items()
         for uuid, usage in usages.items()
     )
 
 
-def _fits(table: CardTable, node: str, uuid: str, usage: Usage) -> bool:
+def _fits(table: CardTable, node: str, uuid: str, usage: Usage, *, are_bits: bool) -> bool:
     row, cards = table.row(node, card_id(uuid)), table.cards
     return bool(
         row is not None
@@ -31,4 +31,5 @@ def _fits(table: CardTable, node: str, uuid: str, usage: Usage) -> bool:
         and cards.used_slots[row] + usage.slots <= cards.count[row]
         and cards.used_memory_mib[row] + usage.memory_mib <= cards.total_memory_mib[row]
         and cards.used_cores[row] + usage.cores <= cards.total_cores[row]
+        and not (are_bits and cards.used_cores[row] & usage.cores)
     )

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from gpuloom.engine.cluster import Cluster, group_by_node
-from gpuloom.engine.ledger import CardKey, Ledger, Reservation
+from gpuloom.engine.cluster import Cluster, group_by_place, words_of_bits
+from gpuloom.engine.ledger import ANY_VENDOR, CardKey, Ledger, Reservation
 from gpuloom.engine.quota import QuotaBook
 from gpuloom.engine.table import CardTable, NodeCards
 from gpuloom.vendors.catalog import Catalog
@@ -14,7 +14,7 @@ class Fleet:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self.ledger = Ledger()
+        self.ledger = Ledger(words_of_bits(catalog))
         self.quotas = QuotaBook()
         self._clusters = {profile.word: Cluster(profile, self.ledger, self.quotas) for profile in catalog}
         self._words_of: dict[str, set[str]] = {}
@@ -113,6 +113,7 @@ class Fleet:
         return True
 
     def _refresh(self, touched: Iterable[CardKey]) -> None:
-        for node, uuids in group_by_node(touched).items():
-            for word in self._words_of.get(node, ()):
-                self._clusters[word].write(node, uuids)
+        for (node, word), uuids in group_by_place(touched).items():
+            for mine in self._words_of.get(node, ()) if word == ANY_VENDOR else (word,):
+                if cluster := self._clusters.get(mine):
+                    cluster.write(node, uuids)

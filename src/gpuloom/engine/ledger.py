@@ -8,8 +8,9 @@
 *Assumed*: decided here, not bound yet. *Confirmed*: the API server shows the pod bound to that node. A reservation is
 keyed by the pod's UID and numbered; whoever acts on one remembers the number and stops when it is no longer current.
 
-The ledger is keyed by node name and card id, not by rows, so cards may leave and come back, and pods may be seen before
-their node. What a card holds is always summed from its entries, never counted up and down. Source: binding 2.2.
+The ledger is keyed by node name, vendor and card id, not by rows, so cards may leave and come back, pods may be seen
+before their node, and two vendors may call their cards the same. What a card holds is always summed from its entries,
+never counted up and down. Source: binding 2.2.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,13 +24,15 @@ import msgspec
 from msgspec.structs import replace
 
 from gpuloom.engine.demand import Phase
-from gpuloom.engine.usage import NOTHING, Usage, collapse
+from gpuloom.engine.usage import NOTHING, Usage, collapse, sum_for_quota
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.share import PodShares, Share, Tenancy, compact_shares
 
-CardKey = tuple[str, str]
-"""Node name and card id."""
+CardKey = tuple[str, str, str]
+"""Node name, vendor's word and card id."""
 
+ANY_VENDOR = ""
+"""In place of the word where a list of parts does not say whose cards they are of."""
 
 _REMEMBERED_USAGES = 1024
 
@@ -84,10 +87,14 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
 
     def each_share(self) -> Iterator[tuple[Share, bool]]:
         """Give every share, container by container, and whether it is still held: those of init containers end."""
-        for containers in self.shares.values():
-            for position, shares in enumerate(containers):
-                for share in shares:
-                    yield share, self.still_holds(position)
+        for vendor in self.shares:
+            yield from self.each_share_of(vendor)
+
+    def each_share_of(self, vendor: str) -> Iterator[tuple[Share, bool]]:
+        """Give every share of one vendor's cards, as :meth:`each_share`."""
+        for position, shares in enumerate(self.shares.get(vendor, ())):
+            for share in shares:
+                yield share, self.still_holds(position)
 
     def still_holds(self, position: int) -> bool:
         """Tell whether the container at this position holds its shares still."""
@@ -113,11 +120,13 @@ class _Entry(msgspec.Struct, frozen=True, gc=False):
 class Ledger:
     """All reservations. Every change returns the cards it touched.
 
-    _entries  by node and card: tuples, for a card has few pods, and there may be very many cards
+    bits      the vendors whose cores are bits of a mask
+    _entries  by node and vendor, then card: tuples, for a card has few pods, and there may be very many cards
     """
 
+    bits: frozenset[str] = frozenset()
     _reservations: dict[str, Reservation] = field(default_factory=dict)
-    _entries: dict[str, dict[str, tuple[_Entry, ...]]] = field(default_factory=dict)
+    _entries: dict[tuple[str, str], dict[str, tuple[_Entry, ...]]] = field(default_factory=dict)
     _on_node: dict[str, list[str]] = field(default_factory=dict)
     _in_namespace: dict[tuple[str, str], Usage] = field(default_factory=dict)
     _assumed: dict[str, None] = field(default_factory=dict)
@@ -152,12 +161,12 @@ class Ledger:
 
     def usage(self, key: CardKey) -> Usage:
         """Sum what is held of one card."""
-        node, uuid = key
-        entries = self._entries[node].get(uuid, ()) if node in self._entries else ()
-        return sum([entry.usage for entry in entries], NOTHING)
+        node, vendor, uuid = key
+        on_node = self._entries.get((node, vendor))
+        return sum([entry.usage for entry in on_node.get(uuid, ())], NOTHING) if on_node else NOTHING
 
     def namespace_usage(self, namespace: str, vendor: str) -> Usage:
-        """Sum what a namespace's pods hold of a vendor's cards."""
+        """Sum what a namespace's pods hold of a vendor's cards; cores are a number, never a mask."""
         return self._in_namespace.get((namespace, vendor), NOTHING)
 
     def assume(self, reservation: Reservation) -> tuple[Reservation, set[CardKey]]:
@@ -189,21 +198,25 @@ class Ledger:
             return set()
         self._assumed.pop(uid, None)
         by_vendor = reservation.usage_by_vendor()
-        touched = set(sum_by_card(reservation, by_vendor))
+        touched = sum_by_card(reservation, by_vendor)
         for key in touched:
             self._take_out(key, uid)
         for vendor, usages in by_vendor.items():
-            self._in_namespace[reservation.namespace, vendor] -= sum(usages.values(), NOTHING)
+            self._in_namespace[reservation.namespace, vendor] -= self._sum_up(vendor, usages)
         self._on_node[reservation.node].remove(uid)
-        return touched
+        return {*touched, *_name_parts(reservation)}
+
+    def _sum_up(self, vendor: str, usages: Mapping[str, Usage]) -> Usage:
+        return sum_for_quota(usages.values(), bits=vendor in self.bits)
 
     def _take_out(self, key: CardKey, uid: str) -> None:
-        node, uuid = key
-        left = tuple([entry for entry in self._entries[node][uuid] if entry.uid != uid])
+        node, vendor, uuid = key
+        on_node = self._entries[node, vendor]
+        left = tuple([entry for entry in on_node[uuid] if entry.uid != uid])
         if left:
-            self._entries[node][uuid] = left
+            on_node[uuid] = left
         else:
-            del self._entries[node][uuid]
+            del on_node[uuid]
 
     def _enter(self, reservation: Reservation) -> Iterable[CardKey]:
         uid, node = reservation.uid, reservation.node
@@ -213,14 +226,14 @@ class Ledger:
         self._on_node.setdefault(node, []).append(uid)
         by_vendor = reservation.usage_by_vendor()
         by_card = sum_by_card(reservation, by_vendor)
-        entries = self._entries.setdefault(node, {})
-        for (_, uuid), usage in by_card.items():
+        for (_, vendor, uuid), usage in by_card.items():
+            entries = self._entries.setdefault((node, vendor), {})
             entries[uuid] = (*entries.get(uuid, ()), _Entry(uid, _one_of(usage)))
         for vendor, usages in by_vendor.items():
             # A namespace may have very many pods, and every decision under a quota asks, so this one sum is kept.
             place = (reservation.namespace, vendor)
-            self._in_namespace[place] = sum(usages.values(), self._in_namespace.get(place, NOTHING))
-        return by_card
+            self._in_namespace[place] = self._in_namespace.get(place, NOTHING) + self._sum_up(vendor, usages)
+        return (*by_card, *_name_parts(reservation))
 
 
 @lru_cache(_REMEMBERED_USAGES)
@@ -235,9 +248,15 @@ def card_id(uuid: str) -> str:
 
 
 def sum_by_card(reservation: Reservation, by_vendor: Mapping[str, Mapping[str, Usage]]) -> Mapping[CardKey, Usage]:
-    """Sum a reservation's usage by physical card; cards of which only an instance is named are there with nothing."""
-    totals: dict[CardKey, Usage] = {(reservation.node, part.gpu_uuid): NOTHING for part in reservation.instances}
-    for uuid, usage in chain.from_iterable(usages.items() for usages in by_vendor.values()):
-        key = (reservation.node, card_id(uuid))
-        totals[key] = totals.get(key, NOTHING) + usage
+    """Sum a reservation's usage by physical card."""
+    totals: dict[CardKey, Usage] = {}
+    for vendor, usages in by_vendor.items():
+        for uuid, usage in usages.items():
+            key = (reservation.node, vendor, card_id(uuid))
+            totals[key] = totals.get(key, NOTHING) + usage
     return totals
+
+
+def _name_parts(reservation: Reservation) -> Iterable[CardKey]:
+    """Name the cards of which parts are listed: a share of them may be missing."""
+    return [(reservation.node, ANY_VENDOR, part.gpu_uuid) for part in reservation.instances]

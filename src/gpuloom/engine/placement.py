@@ -15,7 +15,7 @@ from gpuloom.engine.policies import SPREAD
 from gpuloom.engine.rules import ONLINE, Positions, RuleOrder, combine, judge
 from gpuloom.engine.scores import order_cards, order_few
 from gpuloom.engine.tenants import sum_groups
-from gpuloom.engine.usage import NOTHING, Usage, collapse
+from gpuloom.engine.usage import Usage, collapse, sum_for_quota
 from gpuloom.engine.walk import Terms, Trail, walk
 from gpuloom.model.cards import Cards, Ints
 from gpuloom.model.hands import NO_CARD, Chosen, Hands
@@ -159,7 +159,7 @@ class Placer:
     ) -> list[int] | Refusal:
         """Choose among all cards that fit, in the vendor's way."""
         special, total = want.special, len(bench.cards)
-        wanted = want.cards if special is None else int(special.cards[0])
+        wanted = want.cards_at(0)
         if wanted > total:
             return refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
         if special is not None and special.unserved.any():
@@ -216,25 +216,30 @@ class Placer:
         position: int,
     ) -> QuotaTest | None:
         """Make the test of a quota that might be exceeded; None where it cannot be (scheduler 6.10)."""
-        held = sum(collapse(placed, phases).values(), NOTHING)
-        if self.headroom == UNBOUNDED or not self.rules.quota_at:
+        if self.headroom == UNBOUNDED or not self.rules.quota_at or not len(bench.cards):
             return None
-        most_mib = held.memory_mib + want.cards * int(want.memory_mib.max(initial=0))
-        most_cores = held.cores + want.cards * int(np.max(want.cores, initial=0))
+        held = self._hold(placed, phases)
+        cards = want.cards_at(0)
+        most_mib = held.memory_mib + cards * int(want.memory_mib.max(initial=0))
+        most_cores = held.cores + cards * int(np.max(want.cores, initial=0))
         if most_mib <= self.headroom.memory_mib and most_cores <= self.headroom.cores:
             return None
 
         def exceeds(collected: Sequence[int], row: int) -> bool:
             if self._takes_all_that_fit:
                 # More cards are collected than are taken in the end: all count as much as this one (B-09).
-                usage = sum([_one(row, want)] * want.cards, held)
+                usage = sum([_one(row, want)] * cards, held)
             else:
                 asked = tuple(self._share(bench, at, want) for at in (*collected, row))
                 with_asked = [*placed[:position], asked, *placed[position + 1 :]]
-                usage = sum(collapse(with_asked, phases).values(), NOTHING)
+                usage = self._hold(with_asked, phases)
             return usage.memory_mib > self.headroom.memory_mib or usage.cores > self.headroom.cores
 
         return exceeds
+
+    def _hold(self, placed: Sequence[ContainerShares], phases: Sequence[Phase]) -> Usage:
+        """Sum what the pod holds, as quotas count it."""
+        return sum_for_quota(collapse(placed, phases).values(), bits=self.family.profile.fit.bits)
 
     def _charge(self, bench: Bench, rows: Sequence[int], want: Want) -> tuple[ContainerShares, list[Taken | None]]:
         """Book one share a row; an instance of a divided card counts with what it really has."""

@@ -270,8 +270,7 @@ class Query:
 
     def _headroom_of_a_card(self, request: Request) -> Headroom:
         """What the quota leaves for one card, nothing being collected yet; with topology all cards count at once."""
-        linked = self.demand.choice.card_policy.topology and self.family.profile.fit.topology
-        if not linked and not self.family.is_hooked:
+        if not (self.demand.choice.card_policy.topology and self.family.profile.fit.topology):
             return self.headroom
         return Headroom(self.headroom.memory_mib // request.cards, self.headroom.cores // request.cards)
 

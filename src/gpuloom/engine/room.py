@@ -17,9 +17,11 @@ from gpuloom.engine.explanation.imagining import imagine
 from gpuloom.engine.explanation.picture import freeze, take_picture
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.engine.table import NOBODY
+from gpuloom.engine.usage import collapse, sum_for_quota
 from gpuloom.model.cards import UNDIVIDED, Ints
 from gpuloom.model.request import Request
 from gpuloom.model.want import Headroom
+from gpuloom.vendors.profile import Profile
 
 MOST_PLACED = 100
 _MOST_ROUNDS = 1000
@@ -90,7 +92,7 @@ def _place(decider: Decider, demand: Demand, names: list[str], headroom: Headroo
             if decision.node is None or total >= MOST_PLACED:
                 break
             node.come(_reserve(demand, decision, node.decider.profile.word, number, name))
-            headroom = _less(headroom, decision)
+            headroom = _less(headroom, demand, decision, decider.profile)
             by_node[name] = by_node.get(name, 0) + 1
             total += 1
         if total >= MOST_PLACED:
@@ -99,14 +101,11 @@ def _place(decider: Decider, demand: Demand, names: list[str], headroom: Headroo
     return Room(total, total >= MOST_PLACED, tuple(order))
 
 
-def _less(headroom: Headroom, decision: Decision) -> Headroom:
+def _less(headroom: Headroom, demand: Demand, decision: Decision, profile: Profile) -> Headroom:
     if headroom == Headroom():
         return headroom
-    shares = [share for given in decision.shares for share in given]
-    return Headroom(
-        headroom.memory_mib - sum(share.memory_mib for share in shares),
-        headroom.cores - sum(share.cores for share in shares),
-    )
+    held = sum_for_quota(collapse(decision.shares, demand.phases).values(), bits=profile.fit.bits)
+    return Headroom(headroom.memory_mib - held.memory_mib, headroom.cores - held.cores)
 
 
 def _reserve(demand: Demand, decision: Decision, vendor: str, number: int, node: str) -> Reservation:

@@ -77,8 +77,10 @@ def not_alone(cards: Cards, _want: Want) -> Flags:
 
 
 def over_quota(cards: Cards, want: Want) -> Flags:
-    """Reject a card whose share alone exceeds what the namespace's quota still allows."""
-    return (want.memory_mib > want.headroom.memory_mib) | ((want.cores > want.headroom.cores) & (cards.node >= 0))
+    """Reject a card whose share alone exceeds what the namespace's quota still allows; with a hook, all shares."""
+    shares = 1 if want.special is None else want.special.cards
+    memory_mib, cores = shares * want.memory_mib, shares * want.cores
+    return (memory_mib > want.headroom.memory_mib) | ((cores > want.headroom.cores) & (cards.node >= 0))
 
 
 def too_little_memory(cards: Cards, want: Want) -> Flags:

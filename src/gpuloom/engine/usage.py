@@ -29,6 +29,13 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 NOTHING = Usage()
 
 
+def sum_for_quota(usages: Iterable[Usage], *, bits: bool) -> Usage:
+    """Sum what is held of several cards as quotas count it; ``bits`` if cores are bits of a mask (vendors 4.11)."""
+    if bits:
+        usages = [Usage(one.slots, one.memory_mib, one.cores.bit_count()) for one in usages]
+    return sum(usages, NOTHING)
+
+
 def collapse(
     containers: Sequence[ContainerShares], phases: Sequence[Phase], *, init_over: bool = False
 ) -> dict[str, Usage]:

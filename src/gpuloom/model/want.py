@@ -100,6 +100,10 @@ class Want(msgspec.Struct, frozen=True, gc=False, eq=False):
         """Return the cores that one row's card must give."""
         return self.cores if isinstance(self.cores, int) else int(self.cores[row])
 
+    def cards_at(self, row: int) -> int:
+        """Return how many cards are wanted of one row's node."""
+        return self.cards if self.special is None else int(self.special.cards[row])
+
     def slots_at(self, row: int) -> int:
         """Return the slots that a share of one row's card takes."""
         return 1 if self.special is None else int(self.special.slots[row])

@@ -128,7 +128,7 @@ def _find_run(free: list[bool], wanted: int, instance_type: str) -> int | None:
 
 def refuse_runs(hands: Hands, at: int, _chosen: Chosen, _profile: Profile) -> Refusal:
     """Say why a node cannot serve."""
-    if hands.wanted[at] == 1:
+    if hands.wanted[at] == 1 or Reason.RESOURCE_QUOTA_NOT_FIT in hands.count(at):
         return hands.refuse(at)
     return Refusal({Reason.NUMA_NOT_FIT: 1}, int(np.count_nonzero(hands.there[at])))
 

@@ -5,12 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuloom.engine.demand import Phase
+from gpuloom.engine.fleet import Fleet
+from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.table import CardTable, NodeCards
 from gpuloom.engine.usage import Usage, collapse
+from gpuloom.model.mig import MigAllocation, Placement
 from gpuloom.model.share import Share
+from gpuloom.vendors.catalog import Catalog, load_default_profiles
 
 
 def used(engine: Engine, uuid: str, node: str = "n1") -> Usage:
-    table = engine.cluster.table
+    return used_of(engine.cluster.table, uuid, node)
+
+
+def used_of(table: CardTable, uuid: str, node: str = "n1") -> Usage:
     row = table.row(node, uuid)
     assert row is not None
     cards = table.cards
@@ -53,8 +61,6 @@ def test_ended_init_containers_give_back_what_only_they_held() -> None:
 def test_usage_of_a_node_that_registers_later_is_not_lost() -> None:
     engine = Engine({})
     engine.hold("n1", "GPU-0", memory_mib=500)
-    from gpuloom.engine.table import NodeCards
-
     engine.cluster.register("n1", NodeCards((card("GPU-0"),)))
     assert used(engine, "GPU-0").memory_mib == 500
 
@@ -77,3 +83,56 @@ def test_whatever_is_assumed_and_forgotten_in_any_order_leaves_nothing(holds, ra
         engine.cluster.forget(uid)
     assert (used(engine, "GPU-0"), used(engine, "GPU-1")) == (Usage(), Usage())
     assert engine.cluster.ledger.namespace_usage("other", "NVIDIA") == Usage()
+
+
+TWO_VENDORS = ("DCU", "NVIDIA")
+
+
+def a_shared_node() -> Fleet:
+    """One node on which two vendors call their cards the same."""
+    fleet = Fleet(Catalog(tuple(one for one in load_default_profiles() if one.word in TWO_VENDORS)))
+    for word in TWO_VENDORS:
+        fleet.register("n1", word, NodeCards((card("0"), card("1", index=1))))
+    return fleet
+
+
+def give(
+    fleet: Fleet, uid: str, word: str, uuid: str, memory_mib: int, instances: tuple[MigAllocation, ...] = ()
+) -> None:
+    shares = {word: ((Share(uuid, word, memory_mib, 1),),)}
+    regular = (Phase.REGULAR,)
+    fleet.assume(Reservation(uid, "ns", uid, "n1", shares, regular, Standing.ASSUMED, 0.0, instances=instances))
+
+
+GIVEN = st.lists(st.tuples(st.sampled_from(TWO_VENDORS), st.sampled_from("01"), AMOUNTS, st.booleans()), max_size=12)
+
+
+@given(GIVEN)
+def test_vendors_whose_cards_have_the_same_ids_never_see_each_others_usage(given_away) -> None:
+    fleet = a_shared_node()
+    expected = {(word, uuid): Usage() for word in TWO_VENDORS for uuid in "01"}
+    for number, (word, uuid, memory_mib, is_kept) in enumerate(given_away):
+        give(fleet, f"p{number}", word, uuid, memory_mib)
+        if is_kept:
+            expected[word, uuid] += Usage(1, memory_mib, 1)
+        else:
+            fleet.forget(f"p{number}")
+    assert {(word, uuid): used_of(fleet[word].table, uuid) for word, uuid in expected} == expected
+
+
+def test_parts_of_a_divided_card_are_nothing_to_a_card_of_another_vendor_with_the_same_id() -> None:
+    fleet = a_shared_node()
+    part = MigAllocation(0, 0, "0", "1g.5gb", Placement(0, 1))
+    give(fleet, "p", "DCU", "0", 10, instances=(part,))
+    table = fleet["DCU"].table
+    assert bool(table.cards.healthy[table.row("n1", "0")])
+
+
+def test_cores_that_are_bits_of_a_mask_count_as_a_number_for_quotas() -> None:
+    fleet = Fleet(Catalog(tuple(one for one in load_default_profiles() if one.word == "AWSNeuron")))
+    for uid, uuid, mask in (("a", "0", 3), ("b", "1", 2)):
+        shares = {"AWSNeuron": ((Share(uuid, "AWSNeuron", 0, mask),),)}
+        fleet.assume(Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), Standing.ASSUMED, 0.0))
+    assert fleet.ledger.namespace_usage("ns", "AWSNeuron").cores == 3
+    fleet.forget("a")
+    assert fleet.ledger.namespace_usage("ns", "AWSNeuron").cores == 1

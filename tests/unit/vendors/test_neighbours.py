@@ -74,3 +74,34 @@ async def test_a_quota_counts_what_a_template_gives_not_what_was_asked_for() -> 
         {"type": "FILTER", "args": {"Pod": pod, "NodeNames": ["node1"]}},
     )
     assert "ResourceQuotaNotFit" in (answer["result"]["FailedNodes"] or {}).get("node1", "")
+
+
+NEURON_CORES = "aws.amazon.com/neuroncore"
+
+
+async def ask_for_neuron_cores(limit: int, asked: str, held: str = "") -> dict[str, Any]:
+    """Ask for cores on four devices of two where a quota allows so many and a pod holds some already."""
+    running = {"hami.io/aws-neuron-devices-allocated": held} if held else {}
+    example = replace(EXAMPLES["AWSNeuron"], asked={NEURON_CORES: asked}, running=running)
+    _, answer = await play(example, quota(**{f"limits.{NEURON_CORES}": str(limit)}))
+    result: dict[str, Any] = answer["result"]
+    return result
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(3, False), (4, True)])
+async def test_a_quota_counts_the_cores_of_all_devices_that_a_request_for_cores_takes(
+    limit: int, *, fits: bool
+) -> None:
+    assert bool((await ask_for_neuron_cores(limit, "4"))["NodeNames"]) is fits
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(2, False), (3, True)])
+async def test_a_quota_counts_the_bits_of_a_mask_not_its_value(limit: int, *, fits: bool) -> None:
+    held = "node1-AWSNeuron-3,AWSNeuron,0,3:;"
+    assert bool((await ask_for_neuron_cores(limit, "1", held))["NodeNames"]) is fits
+
+
+async def test_a_request_for_neuron_devices_takes_all_of_their_cores_from_a_quota() -> None:
+    example = replace(EXAMPLES["AWSNeuron"], asked={"aws.amazon.com/neuron": "2"})
+    _, answer = await play(example, quota(**{f"limits.{NEURON_CORES}": "3"}))
+    assert "ResourceQuotaNotFit" in answer["result"]["FailedNodes"]["node1"]

@@ -53,9 +53,9 @@ def detail_node(
     )
 
 
-def mark_held(verdict: NodeVerdict, own: Reservation) -> NodeVerdict:
-    """Mark the cards of which the pod has a share."""
-    held = {card_id(share.uuid) for share, _ in own.each_share()}
+def mark_held(verdict: NodeVerdict, own: Reservation, word: str) -> NodeVerdict:
+    """Mark the cards of one vendor of which the pod has a share."""
+    held = {card_id(share.uuid) for share, _ in own.each_share_of(word)}
     cards = tuple(msgspec.structs.replace(card, chosen=card.uuid in held) for card in verdict.cards)
     return msgspec.structs.replace(verdict, cards=cards)
 

@@ -11,6 +11,7 @@ from gpuloom.engine.explanation.imagining import ImaginedNode
 from gpuloom.engine.explanation.question import UNBOUNDED, Question, Steps
 from gpuloom.engine.explanation.values import PodName, Remedy
 from gpuloom.engine.ledger import Reservation
+from gpuloom.engine.usage import sum_for_quota
 from gpuloom.model.want import Headroom
 
 MOST_NODES_TRIED = 8
@@ -89,11 +90,10 @@ def _fits_without(question: Question, node: ImaginedNode, leaving: Iterable[Rese
     headroom = question.headroom
     if headroom != UNBOUNDED:
         own = [held for held in leaving if held.namespace == question.demand.namespace]
-        shares = [share for held in own for share, is_held in held.each_share() if is_held]
-        headroom = Headroom(
-            headroom.memory_mib + sum(share.memory_mib for share in shares),
-            headroom.cores + sum(share.cores for share in shares),
-        )
+        profile = question.decider.profile
+        usages = [usage for held in own for usage in held.usage_by_vendor().get(profile.word, {}).values()]
+        back = sum_for_quota(usages, bits=profile.fit.bits)
+        headroom = Headroom(headroom.memory_mib + back.memory_mib, headroom.cores + back.cores)
     return node.fits(question.demand, headroom)
 
 

@@ -175,7 +175,9 @@ class Study:
             picture = find_obstacle(self.scene.decider, name, self.demand, self.headroom, self.demand.uid) or picture
         why = (causes[name],) if name in causes else ()
         verdict = detail_node(picture, name, self.demand, self.decision, why)
-        return mark_held(verdict, self.own) if self.own is not None and name == self.home else verdict
+        if self.own is None or name != self.home:
+            return verdict
+        return mark_held(verdict, self.own, self.scene.decider.profile.word)
 
     def _headline(self, candidates: int, fitting: int) -> str:
         nodes = f"{candidates:,} nodes"

@@ -42,8 +42,7 @@ def detail_node(source: Source, viewer: Viewer, name: str) -> NodeDetail:
     """Return a node, each card with its holders."""
     held = list(source.holders(name))
     cards = tuple(
-        msgspec.structs.replace(card, holders=tuple(_hold(source, viewer, card.uuid, held)))
-        for card in _cards(source, name)
+        msgspec.structs.replace(card, holders=tuple(_hold(source, viewer, card, held))) for card in _cards(source, name)
     )
     return NodeDetail(node=view_node(source, viewer, name), cards=cards)
 
@@ -77,16 +76,16 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
     return Amount(used=sum(one.used for one in found), total=sum(one.total for one in found))
 
 
-def _hold(source: Source, viewer: Viewer, uuid: str, held: list[Reservation]) -> Iterator[Holder]:
+def _hold(source: Source, viewer: Viewer, card: CardView, held: list[Reservation]) -> Iterator[Holder]:
     """Give who holds shares of one card, largest first."""
-    holders = [_view_holder(source, viewer, uuid, one) for one in held]
+    holders = [_view_holder(source, viewer, card.vendor, card.uuid, one) for one in held]
     found = [holder for holder in holders if holder is not None]
     return iter(sorted(found, key=lambda holder: (-holder.memory_mib, holder.pod.namespace, holder.pod.name)))
 
 
-def _view_holder(source: Source, viewer: Viewer, uuid: str, held: Reservation) -> Holder | None:
-    usages = (usage for by_card in held.usage_by_vendor().values() for usage in by_card.items())
-    mine = [usage for card, usage in usages if card_id(card) == uuid]
+def _view_holder(source: Source, viewer: Viewer, vendor: str, uuid: str, held: Reservation) -> Holder | None:
+    usages = held.usage_by_vendor().get(vendor, {})
+    mine = [usage for card, usage in usages.items() if card_id(card) == uuid]
     if not mine:
         return None
     names = container_names(source, held)
