@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,7 +14,7 @@ from gpuloom.engine.family import Family
 from gpuloom.engine.partitions import Taken
 from gpuloom.engine.policies import SPREAD
 from gpuloom.engine.rules import ONLINE, Positions, RuleOrder, combine, judge
-from gpuloom.engine.scores import order_cards, order_few
+from gpuloom.engine.scores import order_cards
 from gpuloom.engine.tenants import sum_groups
 from gpuloom.engine.usage import Usage, collapse, sum_for_quota
 from gpuloom.engine.walk import Terms, Trail, walk
@@ -84,11 +85,11 @@ class Placer:
         return self.choice.card_policy.topology and self.family.profile.fit.topology
 
     def place_plain(
-        self, cards: Sequence[Cards], uuids: Sequence[str], wants: Sequence[Want], verdicts: Sequence[int]
+        self, uuids: Sequence[str], wants: Sequence[Want], verdicts: Sequence[int], keys: Sequence[tuple[Any, ...]]
     ) -> ContainerShares:
-        """Choose among cards of plain numbers those that no verdict rejects; there are enough of them."""
+        """Choose among a node's cards those that no verdict rejects, smallest key first; there are enough of them."""
         free = [place for place, verdict in enumerate(verdicts) if not verdict]
-        order = order_few(cards, wants, self.choice.card_policy.order, self.choice.weights, free)
+        order = sorted(free, key=keys.__getitem__)
         return tuple(
             [
                 Share(uuids[place], self.family.profile.word, int(wants[place].memory_mib), wants[place].cores)

@@ -296,9 +296,11 @@ class Query:
         linked = self.demand.choice.card_policy.topology and self.family.profile.fit.topology
         if linked or self.family.is_hooked or self.table.has_divided(rows):
             return self._place(self.table.bench(position))
-        cards, wants = self.table.cards_of(position), verdicts.wants(position, rows)
-        verdict = verdicts.column[rows].tolist()
-        shares = self._make_placer().place_plain(cards, self.table.uuids[rows], wants, verdict)
+        wants, verdict = verdicts.wants(position, rows), verdicts.column[rows].tolist()
+        keys = verdicts.sort_keys(
+            self.table, position, self.demand.choice.card_policy.order, self.demand.choice.weights
+        )
+        shares = self._make_placer().place_plain(self.table.uuids[rows], wants, verdict, keys)
         return Placement(tuple([shares if asked.request else () for asked in self.demand.containers]), ())
 
     def _place(self, bench: Bench) -> Placement | Refusal:

@@ -260,19 +260,12 @@ def select_mattering(rules: Sequence[PlacedRule], want: Want) -> Sequence[Placed
     return [placed for placed in rules if placed[1].matters(want)]
 
 
-def judge_few(
-    cards: Sequence[Cards], wants: Sequence[Want], asked: Sequence[tuple[int, Callable[[Cards, Want], Flags]]]
-) -> list[int]:
-    """Return the same for cards of plain numbers, a want for each; ``asked`` are positions and how they reject."""
-    verdicts = []
-    for card, want in zip(cards, wants, strict=True):
-        for position, rejects in asked:
-            if rejects(card, want):
-                verdicts.append(position)
-                break
-        else:
-            verdicts.append(0)
-    return verdicts
+def judge_one(card: Cards, want: Want, asked: Iterable[tuple[int, Callable[[Cards, Want], Flags]]]) -> int:
+    """Return the same for one card of plain numbers; ``asked`` are positions and how they reject."""
+    for position, rejects in asked:
+        if rejects(card, want):
+            return position
+    return 0
 
 
 def combine(one: Positions, other: Positions) -> Positions:
@@ -281,9 +274,9 @@ def combine(one: Positions, other: Positions) -> Positions:
     return np.minimum(one - _ONE, other - _ONE) + _ONE
 
 
-def combine_few(ones: Iterable[int], others: Iterable[int]) -> list[int]:
-    """Return the same for plain numbers."""
-    return [min(one, other) or one or other for one, other in zip(ones, others, strict=True)]
+def combine_one(one: int, other: int) -> int:
+    """Return the same for one card."""
+    return min(one, other) or one or other
 
 
 _ONE = np.uint8(1)

@@ -4,7 +4,7 @@ Scores are computed in double precision and rounded to 32 bits before anything c
 which are equal on paper are equal here.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -63,12 +63,9 @@ def sort_hands(cards: Cards, want: Want, order: tuple[SortKey, ...], weights: We
     return np.lexsort((later, -cards.index, *reversed(keys), ~there), axis=-1)
 
 
-def order_few(
-    cards: Sequence[Cards], wants: Sequence[Want], order: tuple[SortKey, ...], weights: Weights, places: Iterable[int]
-) -> list[int]:
-    """Return some places among cards of plain numbers in the same order."""
-    keys = {place: (*_sort_keys(cards[place], wants[place], order, weights), -cards[place].index) for place in places}
-    return sorted(keys, key=lambda place: (*keys[place], -place))
+def sort_key(card: Cards, want: Want, order: tuple[SortKey, ...], weights: Weights, place: int) -> tuple[Any, ...]:
+    """Return what a card of plain numbers is tried by, smallest first, for the same order; its place breaks ties."""
+    return (*_sort_keys(card, want, order, weights), -card.index, -place)
 
 
 def _sort_keys(cards: Cards, want: Want, order: tuple[SortKey, ...], weights: Weights) -> list[Any]:

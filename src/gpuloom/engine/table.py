@@ -6,7 +6,7 @@ belong to no node from then on. So every change costs as much as one node has ca
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import WeakSet
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from gpuloom.engine.bench import Bench
 from gpuloom.engine.journal import Journal
 from gpuloom.engine.partitions import GeometryPartition, Partition
+from gpuloom.engine.plainnode import PlainNode
 from gpuloom.engine.scores import Scores, score_node
 from gpuloom.engine.tenants import NO_TENANTS, Tenants, sum_groups
 from gpuloom.engine.usage import Usage
@@ -69,7 +70,7 @@ class CardTable:
         self.positions: dict[str, int] = {}
         self._places: dict[str, int] = {}
         self._registered: dict[str, NodeCards] = {}
-        self._plain: dict[int, tuple[list[Cards], Cards]] = {}
+        self._plain: dict[int, PlainNode] = {}
         self._snapshots: WeakSet[Snapshot] = WeakSet()
         # Flags are columns of 0 and 1 here; the rules compare with 0, so they need no other type.
         self._columns: Ints = np.zeros((len(Cards.__struct_fields__), _FIRST_CAPACITY), np.int64)
@@ -102,7 +103,7 @@ class CardTable:
 
     def cards_of(self, position: int) -> list[Cards]:
         """Return a node's cards one by one, with plain numbers in place of columns."""
-        return self._read_plain(position)[0]
+        return self._read_plain(position).cards
 
     def bench(self, position: int) -> Bench:
         """Return a node's cards to try a pod on."""
@@ -169,16 +170,21 @@ class CardTable:
         """Set what is used of some cards of a node; cards that the table does not have are ignored."""
         if node not in self._registered:
             return
-        self._prepare_change(self._places[node])
+        position = self._places[node]
+        plain = self._prepare_change(position)
         for uuid, usage in usages.items():
-            row = self._find_row(self._places[node], uuid)
+            row = self._find_row(position, uuid)
             if row is not None:
                 self.cards.used_slots[row] = usage.slots
                 self.cards.used_memory_mib[row] = usage.memory_mib
                 self.cards.used_cores[row] = usage.cores
+                if plain is not None:
+                    plain.use(row - int(self.starts[position]), usage)
         if self._has_groups:
-            sum_groups(self.cards.rows(self.rows_of(self._places[node])))
-        self._summarize(self._places[node])
+            sum_groups(self.cards.rows(self.rows_of(position)))
+        elif plain is not None:
+            self._plain[position] = plain
+        self._summarize(position)
 
     def write_partitions(self, node: str, partitions: Mapping[str, Partition], faulty: set[str]) -> None:
         """Set the state of a node's divided cards, and which cards must not be used."""
@@ -191,7 +197,7 @@ class CardTable:
                 self.partitions[row] = partition
                 self.cards.division[row] = BY_GEOMETRY if isinstance(partition, GeometryPartition) else BY_PROFILES
                 self.cards.free_instance_mib[row] = partition.largest_free_mib
-        self._note_change(self._places[node])
+        self.journal.note(self._places[node])
 
     def _find_row(self, position: int, uuid: str) -> int | None:
         """Look through a node's few rows, which takes less memory than an index; of equal ids the last one counts."""
@@ -232,7 +238,7 @@ class CardTable:
             self.cards.online[row], self.cards.offline[row] = found.online, found.offline
             expected = pending.get(card.id)
             self.cards.policy[row] = self.number(card.policy) if expected is None else -self.number(expected) - 1
-        self._note_change(position)
+        self.journal.note(position)
 
     def _number_kind(self, model: str, mode: str) -> int:
         number = self._kind_numbers.setdefault((model, mode), len(self.kinds))
@@ -273,7 +279,7 @@ class CardTable:
     def _summarize(self, position: int) -> None:
         """Note that any of a node's cards changed. What follows for its score is worked out when somebody asks."""
         self._unscored.add(position)
-        self._note_change(position)
+        self.journal.note(position)
         if self.peers:
             for peer in self.peers.get(self.names[position], ()):
                 if peer is not self:
@@ -283,34 +289,21 @@ class CardTable:
         """Note that cards of another vendor changed on a node: its score is another one."""
         if (position := self._places.get(node)) is not None:
             self._unscored.add(position)
-            self._note_change(position)
+            self.journal.note(position)
 
     def sums_of(self, node: str) -> list[int]:
         """Return slots, cores and memory of a node: used, then in total."""
-        cards, totals = self._read_plain(self._places.get(node, NOBODY))
-        sums: Any = totals
-        used_cores = sums.used_cores
-        if self._cap_cores:
-            used_cores = sum(min(one.used_cores, one.total_cores) for one in cards)
-        return [
-            sums.used_slots,
-            used_cores,
-            sums.used_memory_mib,
-            sums.count,
-            sums.total_cores,
-            sums.total_memory_mib,
-        ]
+        return self._read_plain(self._places.get(node, NOBODY)).sums
 
-    def _read_plain(self, position: int) -> tuple[list[Cards], Cards]:
-        """Return a node's cards, and the sum of each of their columns, as plain numbers."""
+    def _read_plain(self, position: int) -> PlainNode:
+        """Return a node's cards as plain numbers."""
         known = self._plain.get(position)
         if known is None:
             if len(self._plain) >= _MOST_PLAIN:
                 self._plain.clear()
             columns = self._columns[:, self.rows_of(position)].tolist()
             cards = [Cards(*facts) for facts in zip(*columns, strict=True)]
-            totals: tuple[Any, ...] = tuple(map(sum, columns))
-            known = self._plain[position] = cards, Cards(*totals)
+            known = self._plain[position] = PlainNode(cards, cap_cores=self._cap_cores)
         return known
 
     def _score(self, position: int) -> np.float32:
@@ -321,14 +314,13 @@ class CardTable:
                 sums = [one + other for one, other in zip(sums, peer.sums_of(node), strict=True)]
         return score_node(sums[:3], sums[3:])
 
-    def _note_change(self, position: int) -> None:
-        self._plain.pop(position, None)
-        self.journal.note(position)
-
-    def _prepare_change(self, position: int) -> None:
-        """Let those who read the table as it was keep what is about to change."""
-        for snapshot in self._snapshots:
-            snapshot.keep(position)
+    def _prepare_change(self, position: int) -> PlainNode | None:
+        """Let those who read the table as it was keep what is about to change; return its plain numbers until now."""
+        # Nearly always there is no snapshot, and going through a weak set costs more than asking.
+        if self._snapshots:
+            for snapshot in self._snapshots:
+                snapshot.keep(position)
+        return self._plain.pop(position, None)
 
 
 class Snapshot:

@@ -8,7 +8,7 @@ of answers, not another set of rules, and it makes a decision independent of the
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -18,16 +18,17 @@ from gpuloom.engine.demand import Choice, Selection
 from gpuloom.engine.family import Family
 from gpuloom.engine.need import Particular, make_want
 from gpuloom.engine.options import ScoreSlots
+from gpuloom.engine.policies import SortKey, Weights
 from gpuloom.engine.ranking import UNFIT
 from gpuloom.engine.rules import (
     Positions,
     combine,
-    combine_few,
+    combine_one,
     judge,
-    judge_few,
+    judge_one,
     select_mattering,
 )
-from gpuloom.engine.scores import Scores
+from gpuloom.engine.scores import Scores, sort_key
 from gpuloom.engine.table import CardTable
 from gpuloom.engine.trials import Kind, Trials
 from gpuloom.model.cards import Cards, Flags, Ints
@@ -41,8 +42,8 @@ MOST_SHAPES = 128
 MOST_KINDS = 16
 """A kind takes up to 0.5 MB at 5,000 nodes."""
 _MOST_COLUMNS = 4096
-_MOST_WANTS = 64
-"""Decisions go to few nodes at a time, and a node's wants are quickly made again."""
+_MOST_NODES = 64
+"""Decisions go to few nodes at a time, and what is remembered of a node is quickly found again."""
 _FEW = 0.05
 """Up to this part of all nodes it is cheaper to look at those that changed than at all."""
 
@@ -72,13 +73,26 @@ class _Refusals:
     too_few_cards: Refusal = field(default_factory=lambda: refuse_node(Reason.NODE_INSUFFICIENT_DEVICE))
 
 
+@dataclass(slots=True)
+class _Judged:
+    """A node's cards as they were judged one by one.
+
+    lasting   what the rules about registered facts say
+    verdicts  what all rules say
+    """
+
+    cards: list[Cards | None]
+    lasting: list[int]
+    verdicts: list[int]
+
+
 class Verdicts:
     """The verdicts on all cards for one shape.
 
     column   by row, position of the first rule that rejects the card, 0 for none
     fitting  by position of the node, how many of its cards no rule rejects
     ranks    by position of the node, its score with the sign of the policy, UNFIT where too few cards fit
-    refits   how many nodes were looked at so far
+    refits   how many nodes were looked at so far, and ``looks`` at how many single cards of them
     """
 
     def __init__(self, shape: Shape, family: Family, score_slots: ScoreSlots) -> None:
@@ -88,10 +102,13 @@ class Verdicts:
         self.fitting: NDArray[np.int32] = np.zeros(0, np.int32)
         self.ranks: Scores = np.zeros(0, np.float32)
         self.refits = 0
+        self.looks = 0
         self._rules = family.rules
         self._score_slots = score_slots
         self._want: Want
         self._wants: dict[int, list[Want]] = {}
+        self._judged: dict[int, _Judged] = {}
+        self._keyed: dict[tuple[int, tuple[SortKey, ...], Weights], list[tuple[Cards | None, tuple[Any, ...]]]] = {}
         self._asked: Sequence[tuple[int, Callable[[Cards, Want], Flags]]] = ()
         self._lasting: Positions = self.column
         self._refusals = _Refusals()
@@ -121,19 +138,36 @@ class Verdicts:
         """Return what the shape needs of a node's cards, one by one."""
         wants = self._wants.get(position)
         if wants is None:
-            if len(self._wants) >= _MOST_WANTS:
+            if len(self._wants) >= _MOST_NODES:
                 self._wants.clear()
             wants = self._wants[position] = list(self._want.one_by_one(rows))
         return wants
+
+    def sort_keys(
+        self, table: CardTable, position: int, order: tuple[SortKey, ...], weights: Weights
+    ) -> Sequence[tuple[Any, ...]]:
+        """Return what each of a node's cards is tried by; only that of cards that changed is worked out anew."""
+        cards, wants = table.cards_of(position), self.wants(position, table.rows_of(position))
+        keyed = self._keyed.get((position, order, weights))
+        if keyed is None or len(keyed) != len(cards):
+            if len(self._keyed) >= _MOST_NODES:
+                self._keyed.clear()
+            keyed = self._keyed[position, order, weights] = [(None, ())] * len(cards)
+        for at, card in enumerate(cards):
+            if keyed[at][0] is not card:
+                keyed[at] = card, sort_key(card, wants[at], order, weights, at)
+        return [key for _, key in keyed]
 
     def _judge_all(self, table: CardTable) -> None:
         if self._registrations != table.registrations:
             self._want = self._make_want(table)
             self._wants.clear()
+            self._keyed.clear()
             mattering = select_mattering(self._rules.passing, self._want)
             self._asked = [(position, rule.rejects) for position, rule in mattering]
             self._lasting = self._judge_lasting(table)
             self._registrations = table.registrations
+        self._judged.clear()
         self.column = combine(self._lasting, judge(table.cards, self._want, self._rules.passing))
         self._sum_up(table)
         self.refits += len(table.positions)
@@ -153,13 +187,29 @@ class Verdicts:
     def _judge_node(self, table: CardTable, position: int) -> None:
         rows = table.rows_of(position)
         cards, wants = table.cards_of(position), self.wants(position, rows)
-        column = combine_few(self._lasting[rows].tolist(), judge_few(cards, wants, self._asked))
-        self.column[rows] = column
-        self.fitting[position] = fitting = column.count(0)
+        judged = self._recall_judged(position, rows)
+        for at, card in enumerate(cards):
+            if card is not judged.cards[at]:
+                verdict = combine_one(judged.lasting[at], judge_one(card, wants[at], self._asked))
+                judged.cards[at], judged.verdicts[at] = card, verdict
+                self.column[rows.start + at] = verdict
+                self.looks += 1
+        self.fitting[position] = fitting = judged.verdicts.count(0)
         score = -table.node_scores[position] if self.shape.spread else table.node_scores[position]
         self.ranks[position] = score if fitting >= self.shape.request.cards else UNFIT
         self.refits += 1
         self._refusals.by_node.pop(position, None)
+
+    def _recall_judged(self, position: int, rows: slice) -> _Judged:
+        """Return which of a node's cards were judged as they are, none at first."""
+        judged = self._judged.get(position)
+        if judged is None:
+            if len(self._judged) >= _MOST_NODES:
+                self._judged.clear()
+            nobody: list[Cards | None] = [None] * (rows.stop - rows.start)
+            lasting = self._lasting[rows].tolist()
+            judged = self._judged[position] = _Judged(nobody, lasting, lasting.copy())
+        return judged
 
     def _make_want(self, table: CardTable) -> Want:
         shape = self.shape

@@ -1,6 +1,6 @@
 """What a container was given: shares of cards."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -59,6 +59,10 @@ class OneVendor(Mapping[str, tuple[ContainerShares, ...]]):
 
     def __len__(self) -> int:
         return 1
+
+    def items(self) -> ItemsView[str, tuple[ContainerShares, ...]]:
+        """Return the same as any mapping does, several times as fast as the inherited way."""
+        return {self.vendor: self[self.vendor]}.items()
 
 
 def compact_shares(shares: PodShares) -> PodShares:

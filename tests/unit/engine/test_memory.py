@@ -1,5 +1,8 @@
 """Remembered verdicts: counted in nodes looked at, not in seconds (architecture, "remembered verdicts")."""
 
+import copy
+import dataclasses
+
 from builders import Engine, card, pod
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,12 +18,32 @@ def refits(engine: Engine) -> int:
     return sum(verdicts.refits for verdicts in engine.decider.memory.all())
 
 
+def looks(engine: Engine) -> int:
+    return sum(verdicts.looks for verdicts in engine.decider.memory.all())
+
+
+def without_memory(engine: Engine) -> Engine:
+    """The same cluster, asked by somebody who remembers nothing."""
+    twin = copy.copy(engine)
+    twin.decider = dataclasses.replace(engine.decider)
+    return twin
+
+
 def test_repeated_shape_looks_only_at_nodes_that_changed() -> None:
     engine = a_cluster(100)
     engine.place(pod(name="first", gpu=1, gpumem=10, gpucores=1))
     before = refits(engine)
     engine.place(pod(name="second", gpu=1, gpumem=10, gpucores=1))
     assert refits(engine) - before == 1
+
+
+def test_repeated_shape_looks_only_at_the_card_that_changed() -> None:
+    engine = Engine({f"n{number}": [card(f"GPU-{number}-{place}") for place in range(8)] for number in range(100)})
+    for name in ("first", "second"):
+        engine.place(pod(name=name, gpu=1, gpumem=10, gpucores=1))
+    before = looks(engine)
+    engine.place(pod(name="third", gpu=1, gpumem=10, gpucores=1))
+    assert looks(engine) - before == 1
 
 
 def test_name_of_the_pod_does_not_make_a_new_shape() -> None:
@@ -52,4 +75,33 @@ def test_remembered_answers_are_those_of_a_fresh_look(changes) -> None:
         fresh = engine.decide(asked, *names, explain=True)
         assert (remembered.node, remembered.shares) == (fresh.node, fresh.shares)
         assert has_room == (fresh.node is not None)
+        assert {n: r.text for n, r in remembered.refusals.items()} == {n: r.text for n, r in fresh.refusals.items()}
+
+
+def a_cluster_beside_many_small_nodes(policy: str) -> Engine:
+    """Three nodes of three cards that are asked for, so few of all nodes that what changes is looked at singly."""
+    small = {f"small-{number}": [card(f"GPU-small-{number}", memory_mib=1)] for number in range(120)}
+    large = {f"n{n}": [card(f"GPU-{n}-{i}", memory_mib=100, numa=i % 2, index=i) for i in range(3)] for n in range(3)}
+    return Engine({**small, **large}, node_policy=policy)
+
+
+@given(
+    st.sampled_from(["spread", "binpack"]),
+    st.lists(st.tuples(st.integers(0, 4), SIZES, st.integers(1, 2)), min_size=2, max_size=12),
+)
+def test_answers_about_single_cards_are_those_of_a_fresh_look(policy, changes) -> None:
+    engine = a_cluster_beside_many_small_nodes(policy)
+    for step, (kind, memory_mib, cards) in enumerate(changes):
+        if kind == 0:
+            engine.cluster.forget(f"uid-p{step // 2}")
+        elif kind == 1:
+            healthy = [card(f"GPU-0-{i}", memory_mib=100, healthy=bool(memory_mib >> i & 1)) for i in range(3)]
+            engine.cluster.register("n0", NodeCards(tuple(healthy)))
+        else:
+            engine.place(pod(name=f"p{step}", gpu=cards, gpumem=memory_mib, gpucores=1))
+        asked = pod(name="asked", gpu=cards, gpumem=20, gpucores=1)
+        names = tuple(f"n{number}" for number in range(3))
+        remembered = engine.decide(asked, *names, explain=True)
+        fresh = without_memory(engine).decide(asked, *names, explain=True)
+        assert (remembered.node, remembered.shares) == (fresh.node, fresh.shares)
         assert {n: r.text for n, r in remembered.refusals.items()} == {n: r.text for n, r in fresh.refusals.items()}

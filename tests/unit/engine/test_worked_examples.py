@@ -10,7 +10,7 @@ from builders import NVIDIA, Engine, card, cards_of, container, pod
 from gpuloom.engine.demand import read_demand
 from gpuloom.engine.options import DeviceSort, Options
 from gpuloom.engine.policies import Weights, read_card_policy
-from gpuloom.engine.scores import order_cards, order_few, score_cards, score_node
+from gpuloom.engine.scores import order_cards, score_cards, score_node, sort_key
 from gpuloom.engine.topology import choose_linked
 from gpuloom.model.cards import Cards
 from gpuloom.model.want import Headroom, ScoreNeed, Want
@@ -101,8 +101,8 @@ def four_cards() -> list[Cards]:
 @pytest.mark.parametrize(("sort", "policy", "tried"), ORDERS)
 def test_order_in_which_cards_are_tried(sort: DeviceSort, policy: str, tried: str) -> None:
     keys = read_card_policy(policy, numa_bind=False, device_sort=sort).order
-    cards, wants = four_cards(), [want(0, 0, 0)] * 4
-    assert "".join("ABCD"[place] for place in order_few(cards, wants, keys, BY_MEMORY, range(4))) == tried
+    found = [sort_key(card, want(0, 0, 0), keys, BY_MEMORY, place) for place, card in enumerate(four_cards())]
+    assert "".join("ABCD"[place] for place in sorted(range(4), key=found.__getitem__)) == tried
 
 
 @pytest.mark.parametrize(("sort", "policy", "tried"), ORDERS)
