@@ -20,7 +20,7 @@ from gpuloom.kube.errors import (
     UnreachableError,
     UnreadableError,
 )
-from gpuloom.kube.pace import RateLimit
+from gpuloom.kube.pace import Pace, RateLimit
 from gpuloom.kube.recorder import EventRecorder
 from gpuloom.kube.reflector import (
     Applied,
@@ -68,6 +68,7 @@ __all__ = [
     "InvalidError",
     "KubeClient",
     "NotFoundError",
+    "Pace",
     "RateLimit",
     "Reflector",
     "ReflectorEvent",

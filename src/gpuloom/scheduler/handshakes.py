@@ -1,7 +1,8 @@
 """Writing handshakes: the scheduler's question to a node's plugins, and taking it back (wire protocol 2.3).
 
 The last word about a node counts, so what waits is never more than one write a node. A write that fails is only logged:
-the next pass over the nodes finds the same again.
+the next pass over the nodes finds the same again. They are written at a pace: all nodes of a large cluster are asked
+right after a start, when calls wait already.
 """
 
 import asyncio
@@ -10,11 +11,14 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gpuloom.kube import NODES, WRITE_DEADLINE_S, ApiError, KubeClient
+from gpuloom.kube import NODES, WRITE_DEADLINE_S, ApiError, KubeClient, Pace, RateLimit
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.health import Deed
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.handshake import encode_deleted, encode_requesting
+
+PACE = RateLimit(qps=250, burst=250)
+"""So 15,000 nodes are asked within the minute in which an answer is awaited."""
 
 _log = structlog.get_logger(__name__)
 
@@ -28,6 +32,10 @@ class Handshakes:
     clocks: Clocks
     _pending: dict[str, Mapping[str, Deed]] = field(default_factory=dict)
     _work: asyncio.Event = field(default_factory=asyncio.Event)
+    _pace: Pace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pace = Pace(PACE, sleep=self.clocks.sleep, monotonic_s=self.clocks.monotonic)
 
     def note(self, node: str, deeds: Mapping[str, Deed]) -> None:
         """Note what is to be written on a node, by annotation."""
@@ -48,6 +56,8 @@ class Handshakes:
         """Write what waits, in the order of the nodes' names."""
         while self._pending:
             for node in sorted(self._pending):
+                if node in self._pending:
+                    await self._pace.keep()
                 # Written on another node meanwhile, this one may be done or gone.
                 if (deeds := self._pending.pop(node, None)) is not None:
                     await self._write(node, deeds)
