@@ -99,6 +99,11 @@ class Demand:
     choice: Choice
 
     @property
+    def asks(self) -> bool:
+        """Whether any container asks for a card."""
+        return any(container.request is not None for container in self.containers)
+
+    @property
     def phases(self) -> tuple[Phase, ...]:
         """When each container runs."""
         return tuple(container.phase for container in self.containers)
@@ -125,7 +130,8 @@ def read_demands(pod: Pod, catalog: Catalog, options: Options) -> Demands:
     Raises PolicyError when a pod that asks for cards has weights that cannot be read.
     """
     concerned = catalog.concerned(pod.all_containers)
-    return {profile.word: read_demand(pod, profile, options) for profile in concerned if asks_vendor(pod, profile)}
+    read = {profile.word: read_demand(pod, profile, options) for profile in concerned}
+    return {word: demand for word, demand in read.items() if demand.asks}
 
 
 def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
@@ -137,7 +143,7 @@ def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
         ContainerDemand(container.name, phase, read_request(container, pod.annotations, profile))
         for container, phase in zip(pod.all_containers, read_phases(pod), strict=True)
     )
-    asks = any(container.request for container in containers)
+    asks = any(container.request is not None for container in containers)
     return Demand(
         uid=pod.metadata.uid,
         namespace=pod.namespace,

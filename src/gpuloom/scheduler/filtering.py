@@ -48,18 +48,19 @@ class Filterer:
             return self._simulate(pod, args, args.nodes)
         if objection := self._find_objection(pod):
             return FilterResult(error=objection)
-        if not self.state.asks_for_cards(pod):
+        try:
+            demands = self.state.read_demands(pod)
+        except PolicyError as error:
+            self.state.release(pod.metadata.uid)
+            message = f"calcScore failed {error} for pod {pod.name}"
+            record(self.recorder, pod, "Warning", "FilteringFailed", message)
+            return FilterResult(error=message)
+        if not demands:
             if self.state.settings.no_request_event:
                 record(self.recorder, pod, "Warning", "FilteringFailed", NO_REQUEST)
             return FilterResult(node_names=_all(args))
         # What an earlier try holds is free for this one, and for others if it ends up elsewhere.
         self.state.release(pod.metadata.uid)
-        try:
-            demands = self.state.read_demands(pod)
-        except PolicyError as error:
-            message = f"calcScore failed {error} for pod {pod.name}"
-            record(self.recorder, pod, "Warning", "FilteringFailed", message)
-            return FilterResult(error=message)
         ruling = self.state.judge.decide_among(demands, args.nodenames or NodeNames(b"[]"), most_tries=most_tries)
         return self._follow(pod, ruling)
 

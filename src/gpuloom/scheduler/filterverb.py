@@ -28,10 +28,10 @@ class FilterVerb:
     async def filter(self, args: FilterArgs) -> FilterResult:
         """Answer one filter call; a decision that cannot be written is given back."""
         result = await self._decide(args)
+        if self.state.settings.filter_write != "inline":
+            return result
         pod = args.pod
         if pod is None or (patch := self.patch_of(args, result)) is None:
-            return result
-        if self.state.settings.filter_write != "inline":
             return result
         try:
             await self._write(pod, patch)

@@ -5,6 +5,7 @@ Integers only, never floats: a quantity is a whole number of ``10**-scale``.
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Quantity
@@ -14,6 +15,7 @@ _DECIMAL_EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, 
 _BINARY_EXPONENTS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _INT64_MAX = 2**63 - 1
 _LONGEST = 128
+_REMEMBERED = 1024
 _LARGEST_EXPONENT = 2 * _LONGEST
 """Beyond it every number of the longest text is too large, or smaller than one."""
 
@@ -41,9 +43,15 @@ def decode_strict_integer(quantity: Quantity) -> int | None:
     A text that is no quantity gives None too: such an object does not pass the API server.
     """
     try:
-        number = _parse(quantity)
+        return _decode_integer(_write(quantity))
     except WireError:
         return None
+
+
+@lru_cache(_REMEMBERED)
+def _decode_integer(text: str) -> int | None:
+    """Amounts are few and come again in every pod."""
+    number = _parse(text)
     value = _read_binary(number) if number.binary else _read_decimal(number)
     return -value if value and number.negative else value
 
@@ -53,7 +61,7 @@ def round_quantity(quantity: Quantity) -> int:
 
     Raises WireError when the text is no quantity.
     """
-    number = _parse(quantity)
+    number = _parse(_write(quantity))
     value = int(number.whole + number.fraction or "0") << number.binary
     shift = number.exponent - len(number.fraction)
     value = value * _power(shift) if shift >= 0 else -(-value // _power(-shift))
@@ -81,9 +89,15 @@ def _power(exponent: int) -> int:
     return int(10**exponent)
 
 
-def _parse(quantity: Quantity) -> _Number:
+def _write(quantity: Quantity) -> str:
     text = quantity if isinstance(quantity, str) else _spell(quantity)
-    match = _QUANTITY.fullmatch(text) if 0 < len(text) <= _LONGEST else None
+    if len(text) > _LONGEST:
+        raise WireError(f"not a quantity: {text[:80]!r}")
+    return text
+
+
+def _parse(text: str) -> _Number:
+    match = _QUANTITY.fullmatch(text) if text else None
     if match is None:
         raise WireError(f"not a quantity: {text[:80]!r}")
     negative, whole, fraction = match[1] == "-", match[2].lstrip("0"), match[3] or ""
