@@ -6,6 +6,7 @@ from itertools import repeat
 
 import numpy as np
 
+from gpuloom.engine.nameindex import NameIndex
 from gpuloom.engine.ranking import UNFIT
 from gpuloom.engine.scores import Scores
 from gpuloom.engine.table import NOBODY, CardTable
@@ -36,14 +37,26 @@ class Candidates:
 def look_up(table: CardTable, names: Sequence[str]) -> Candidates:
     """Find the positions of nodes."""
     positions = np.fromiter(map(table.positions.get, names, repeat(NOBODY)), np.int64, len(names))
-    counts = np.bincount(positions, minlength=1)
-    if not counts[NOBODY] and counts.max(initial=0) <= 1:
+    if _are_different(positions):
         return Candidates(positions, (), _where(positions))
     # Rare: names that are repeated, or nodes without cards.
     places = dict(zip(names, positions.tolist(), strict=True))
     unknown = tuple(name for name, position in places.items() if position == NOBODY)
     known = np.array([place for place in places.values() if place != NOBODY], np.int64)
     return Candidates(known, unknown, known)
+
+
+def look_up_among(table: CardTable, index: NameIndex, names: NodeNames) -> Candidates:
+    """Find the positions of nodes as a call names them; a large list is read only where it is not a plain one.
+
+    index   of the table's names
+    """
+    if names.is_searchable:
+        positions = index.find(names.text)
+        # A node that lost its cards keeps its position.
+        if (table.ends[positions] > table.starts[positions]).all() and _are_different(positions):
+            return Candidates(positions, (), _where(positions))
+    return look_up(table, names.all())
 
 
 def find_best(names: NodeNames, known: Sequence[str], ranks: Scores) -> int | None:
@@ -67,6 +80,12 @@ def find_best(names: NodeNames, known: Sequence[str], ranks: Scores) -> int | No
             return min(found)[1]
         left[equals] = UNFIT
     return None
+
+
+def _are_different(positions: Ints) -> bool:
+    """Whether these are nodes with cards, and none of them twice."""
+    counts = np.bincount(positions, minlength=1)
+    return not counts[NOBODY] and bool(counts.max(initial=0) <= 1)
 
 
 def _where(positions: Ints) -> Ints | slice:

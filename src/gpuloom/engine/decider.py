@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gpuloom.engine.candidates import Candidates, look_up
+from gpuloom.engine.candidates import Candidates, look_up, look_up_among
 from gpuloom.engine.cluster import Cluster
 from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import Demand
 from gpuloom.engine.family import Family, make_family
 from gpuloom.engine.hooked import HookedVerdicts
+from gpuloom.engine.nameindex import NameIndex
 from gpuloom.engine.options import Options
 from gpuloom.engine.query import Query
 from gpuloom.engine.rules import RuleOrder
@@ -28,8 +29,10 @@ class Decider:
     rules: RuleOrder
     memory: VerdictMemory = field(init=False)
     family: Family = field(init=False)
+    index: NameIndex = field(init=False)
 
     def __post_init__(self) -> None:
+        self.index = NameIndex(self.cluster.table.names)
         self.family = make_family(self.profile, self.options, self.rules)
         self.memory = self._fresh_memory()
 
@@ -55,7 +58,9 @@ class Decider:
         """
         query = self._ask(demand, self.headroom(demand), most_tries)
         decision = query.search(names) if names.is_searchable else None
-        return query.answer(self.look_up(names.all()), explain=False) if decision is None else decision
+        if decision is None:
+            decision = query.answer(look_up_among(self.cluster.table, self.index, names), explain=False)
+        return decision
 
     def has_room(self, demand: Demand) -> bool:
         """Tell whether any node would do, without saying which or why the others would not.
@@ -73,7 +78,7 @@ class Decider:
         return self._ask(demand, self.headroom(demand)).try_nodes()
 
     def _ask(self, demand: Demand, headroom: Headroom, most_tries: int | None = None) -> Query:
-        return Query(self.family, self.cluster.table, self.memory, demand, headroom, most_tries)
+        return Query(self.family, self.cluster.table, self.memory, self.index, demand, headroom, most_tries)
 
     def _fresh_memory(self) -> VerdictMemory:
         make = HookedVerdicts if self.family.is_hooked else Verdicts

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuloom.engine.bench import Bench
-from gpuloom.engine.candidates import Candidates, find_best, look_up
+from gpuloom.engine.candidates import Candidates, find_best, look_up_among
 from gpuloom.engine.decision import Decision, UnsettledError
 from gpuloom.engine.demand import Demand
 from gpuloom.engine.family import Family
+from gpuloom.engine.nameindex import NameIndex
 from gpuloom.engine.need import Particular, make_want
 from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING, Container, Placement, Placer
 from gpuloom.engine.policies import SPREAD
@@ -38,6 +39,7 @@ class Query:
     family: Family
     table: CardTable
     memory: VerdictMemory
+    index: NameIndex
     demand: Demand
     headroom: Headroom
     most_tries: int | None = None
@@ -101,7 +103,7 @@ class Query:
         return decision
 
     def _rank_later(self, decision: Decision, names: NodeNames, ranks: Scores) -> Iterator[None]:
-        candidates = look_up(self.table, names.all())
+        candidates = look_up_among(self.table, self.index, names)
         # A node that came after the decision has no rank in it.
         known = candidates.known[candidates.known < len(ranks)]
         decision.candidates = len(candidates)

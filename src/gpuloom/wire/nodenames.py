@@ -35,6 +35,11 @@ class NodeNames:
         """Whether names can be looked for without reading all."""
         return self._names is None
 
+    @property
+    def text(self) -> bytes:
+        """The names as they were given; searchable, it is ``["a","b"]`` in plain ASCII without anything escaped."""
+        return self._text
+
     def find(self, name: str) -> int:
         """Return where a name stands in the text, the smaller the earlier, -1 if it does not; only if searchable."""
         return self._text.find(f'"{name}"'.encode())

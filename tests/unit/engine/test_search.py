@@ -53,6 +53,27 @@ def test_names_are_not_read_before_the_answer() -> None:
     assert (search(engine, names).node, names.is_searchable) == ("n2", True)
 
 
+def test_names_of_nodes_with_cards_are_never_read() -> None:
+    engine = Engine({node: [card(f"GPU-{node}")] for node in PADDING})
+    names = written(PADDING)
+    for gpumem in (1, 10**6):
+        for _ in search(engine, names, gpumem).complete():
+            pass
+    assert names.is_searchable
+
+
+def test_a_node_that_has_lost_its_cards_is_told_of_as_unknown() -> None:
+    engine = Engine({node: [card(f"GPU-{node}")] for node in PADDING})
+    engine.cluster.register(PADDING[7], NodeCards(()))
+    found = search(engine, written(PADDING), gpumem=10**6)
+    assert found.refusals[PADDING[7]].text == "node unregistered"
+
+
+def test_a_node_that_is_named_twice_counts_once() -> None:
+    engine = Engine({node: [card(f"GPU-{node}")] for node in PADDING})
+    assert search(engine, written([*PADDING, PADDING[0]]), gpumem=10**6).candidates == len(PADDING)
+
+
 def test_a_node_that_comes_after_the_answer_is_not_among_those_that_fit() -> None:
     engine = Engine({"n1": [card("A")]})
     decision = search(engine, written([*PADDING, "n1", "new"]))
