@@ -1,9 +1,9 @@
 """The words about a decision that reach people: event messages (scheduler 4.7)."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import nsmallest
-from itertools import chain
+from itertools import islice
 
 from gpuloom.engine.decision import Decision
 from gpuloom.model.refusal import Refusal
@@ -12,6 +12,9 @@ NO_REQUEST = "does not request any resource"
 MESSAGE_LIMIT_BYTES = 1024
 """Longest event message that the API server takes."""
 
+_SHORTEST_SCORE = len("a:0.00,")
+_FIRST = 100
+"""An event has room for about so many names."""
 _ONE_WORD = re.compile(r"[A-Z][A-Za-z]+")
 NO_LIMIT_BYTES = 2**40
 """For recordings, which hold messages in full."""
@@ -21,7 +24,8 @@ def describe_success(decision: Decision, limit_bytes: int = MESSAGE_LIMIT_BYTES)
     """Say which node was chosen, and the scores of all that fit, best last; cut to what an event can hold."""
     total = len(decision.fitting)
     head = f"find fit node({decision.node}), {decision.candidates - total} nodes not fit, {total} nodes fit"
-    items = [f"{node}:{score:.2f}" for node, score in decision.fitting.worst_first(_most_items(limit_bytes))]
+    worst = decision.fitting.worst_first(limit_bytes // _SHORTEST_SCORE)
+    items = (f"{node}:{score:.2f}" for node, score in worst)
     return f"{head}({_join(items, total, limit_bytes - len(head) - 2)})"
 
 
@@ -32,38 +36,45 @@ def describe_failure(
     return [*_describe_reasons(refusals, limit_bytes), f"no available node, {candidates} nodes do not meet"]
 
 
-def _describe_reasons(refusals: Mapping[str, Refusal], limit_bytes: int) -> Iterable[str]:
-    # Few different refusals are shared by many nodes, so words are counted per refusal, not per node.
-    nodes_by_refusal: dict[Refusal, list[str]] = {}
-    for node, refusal in refusals.items():
-        nodes_by_refusal.setdefault(refusal, []).append(node)
-    nodes_by_word: dict[str, list[list[str]]] = {}
-    for refusal, nodes in nodes_by_refusal.items():
+def _describe_reasons(refusals: Mapping[str, Refusal], limit_bytes: int) -> Iterator[str]:
+    # Few different refusals are shared by many nodes, so words are looked for in refusals, not in nodes.
+    different = set(refusals.values())
+    saying: dict[str, set[Refusal]] = {}
+    for refusal in different:
         for reason in refusal.counts:
             if _ONE_WORD.fullmatch(reason.word):
-                nodes_by_word.setdefault(reason.word, []).append(nodes)
-    for word, groups in sorted(nodes_by_word.items()):
-        total = sum(map(len, groups))
-        first = nsmallest(_most_items(limit_bytes), chain.from_iterable(groups))
-        head = f"{total} nodes {word}"
-        yield f"{head}({_join(first, total, limit_bytes - len(head) - 2)})"
+                saying.setdefault(reason.word, set()).add(refusal)
+    for word, those in sorted(saying.items()):
+        all_say = len(those) == len(different)
+        names = list(refusals) if all_say else [node for node, refusal in refusals.items() if refusal in those]
+        head = f"{len(names)} nodes {word}"
+        yield f"{head}({_join(_sort_lazily(names), len(names), limit_bytes - len(head) - 2)})"
 
 
-def _most_items(limit_bytes: int) -> int:
-    """No message holds more items than this: an item takes at least a character and a comma."""
-    return limit_bytes // 2
+def _sort_lazily(names: list[str]) -> Iterator[str]:
+    """Give names in order. Of very many only the first are sorted, unless more are wanted."""
+    first = nsmallest(_FIRST, names)
+    yield from first
+    if len(first) < len(names):
+        yield from islice(sorted(names), len(first), None)
 
 
-def _join(items: list[str], total: int, room: int) -> str:
-    """Join the first of ``total`` items as far as the room allows and count the rest: ``a,b, and 388 more``."""
-    whole = ",".join(items)
-    if len(items) == total and len(whole.encode()) <= room:
-        return whole
-    room -= len(f", and {total} more")
-    kept = 0
+def _join(items: Iterable[str], total: int, room: int) -> str:
+    """Join the first of ``total`` items as far as the room allows and count the rest: ``a,b, and 388 more``.
+
+    No more items are taken than the room could hold.
+    """
+    room_beside_count = room - len(f", and {total} more")
+    taken: list[str] = []
+    size = kept = 0
     for item in items:
-        room -= len(item.encode()) + 1
-        if room < 0:
+        size += len(item.encode()) + 1
+        # Nothing follows the last item of all but a bracket.
+        if size > room + 1:
             break
-        kept += 1
-    return f"{','.join(items[:kept])}, and {total - kept} more"
+        taken.append(item)
+        if size <= room_beside_count:
+            kept = len(taken)
+    if len(taken) == total:
+        return ",".join(taken)
+    return f"{','.join(taken[:kept])}, and {total - kept} more"
