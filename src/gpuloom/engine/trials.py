@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from gpuloom.engine.demand import Choice, ContainerDemand, Demand, Phase, Selection
+from gpuloom.engine.demand import Choice, ContainerDemand, Demand, Demands, Phase, Selection
 from gpuloom.engine.table import CardTable
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
@@ -26,6 +26,15 @@ class Kind(msgspec.Struct, frozen=True, gc=False):
 def kind_of(demand: Demand) -> Kind:
     """Return what a pod has in common with others that nodes answer alike."""
     return Kind(tuple(_without_name(container) for container in demand.containers), demand.selection, demand.choice)
+
+
+Likeness = tuple[tuple[str, str, Kind], ...]
+"""What pods have in common for which there is room at the same time: vendor, namespace (quotas) and kind, each."""
+
+
+def likeness_of(demands: Demands) -> Likeness:
+    """Return what a pod has in common with others for which there is room whenever there is for it."""
+    return tuple((word, demand.namespace, kind_of(demand)) for word, demand in demands.items())
 
 
 def _without_name(container: ContainerDemand) -> tuple[Phase, Request | None]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gpuloom.engine.annotations import read_tenancies
-from gpuloom.engine.demand import read_phases
+from gpuloom.engine.demand import Demands, read_phases
 from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_failure, describe_success
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.engine.policies import PolicyError
@@ -62,7 +62,7 @@ class Filterer:
         # What an earlier try holds is free for this one, and for others if it ends up elsewhere.
         self.state.release(pod.metadata.uid)
         ruling = self.state.judge.decide_among(demands, args.nodenames or NodeNames(b"[]"), most_tries=most_tries)
-        return self._follow(pod, ruling)
+        return self._follow(pod, demands, ruling)
 
     def _simulate(self, pod: Pod, args: FilterArgs, nodes: msgspec.Raw) -> FilterResult:
         """Answer an autoscaler that sends whole nodes: as if nothing on them were used; nothing changes here (4.8)."""
@@ -107,10 +107,10 @@ class Filterer:
             return f"pod {pod.full_name} is bound to node {held.node} already"
         return ""
 
-    def _follow(self, pod: Pod, decision: Ruling) -> FilterResult:
+    def _follow(self, pod: Pod, demands: Demands, decision: Ruling) -> FilterResult:
         self.state.decisions.note(self.clocks.now(), pod, decision)
         if decision.node is None:
-            return self._refuse(pod, decision)
+            return self._refuse(pod, demands, decision)
         self.state.refused.pop(pod.metadata.uid, None)
         self._reserve(pod, decision, decision.node)
         self._say_later(decision, self._tell_success(pod, decision))
@@ -120,8 +120,8 @@ class Filterer:
         yield from decision.complete()
         record(self.recorder, pod, "Normal", "FilteringSucceed", describe_success(decision.decision, self.event_bytes))
 
-    def _refuse(self, pod: Pod, decision: Ruling) -> FilterResult:
-        self.state.refuse(pod, self.clocks.monotonic())
+    def _refuse(self, pod: Pod, demands: Demands, decision: Ruling) -> FilterResult:
+        self.state.refuse(pod, demands, self.clocks.monotonic())
         self._say_later(decision, self._tell_failure(pod, decision))
         return FilterResult(failed_nodes=self._tell(decision))
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-PAGE_S = 0.002
+PAGE_S = 0.0005
 """So long calls may have to wait for work that is not theirs."""
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from gpuloom.engine.demand import Demands, asks_for_cards, read_demands
 from gpuloom.engine.fleet import Fleet
 from gpuloom.engine.ruling import Judge
+from gpuloom.engine.trials import Likeness, likeness_of
 from gpuloom.model.want import Headroom
 from gpuloom.scheduler.decisions import DecisionLog
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -19,9 +20,15 @@ NOT_LISTED = "the lists of pods and nodes are not complete yet"
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A pod that found no room, and when it first did (monotonic seconds)."""
+    """A pod that found no room, and when it first did (monotonic seconds).
+
+    demands   what it asked for then
+    likeness  what it has in common with others that find room when it does
+    """
 
     pod: Pod
+    demands: Demands
+    likeness: Likeness
     since: float
 
 
@@ -78,10 +85,10 @@ class SchedulerState:
         used = self.cluster.ledger.namespace_usage(namespace, profile.word)
         return self.cluster.quotas.headroom(namespace, profile, used)
 
-    def refuse(self, pod: Pod, now: float) -> None:
+    def refuse(self, pod: Pod, demands: Demands, now: float) -> None:
         """Note that a pod waits for room; one that waits already keeps its turn."""
         known = self.refused.get(pod.metadata.uid)
-        self.refused[pod.metadata.uid] = Refused(pod, known.since if known else now)
+        self.refused[pod.metadata.uid] = Refused(pod, demands, likeness_of(demands), known.since if known else now)
 
     def release(self, uid: str) -> None:
         """End a pod's reservation, if there is one, and let those that wait know."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from gpuloom.engine.policies import PolicyError
+from gpuloom.engine.demand import Demands
+from gpuloom.engine.trials import Likeness
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, KubeClient
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.pages import Page
@@ -43,20 +44,25 @@ class Waker:
 
     async def _wake_those_that_fit(self) -> None:
         page = Page()
+        # Very many pods may wait, and few different ones among them.
+        without_room: set[Likeness] = set()
         for uid in list(self.state.refused):
             # Asked at the last moment: between two wake-ups others take the room, and pods go away.
             refused = self.state.refused.get(uid)
-            if refused is not None and await self._fits(refused.pod, page):
+            if refused is None or refused.likeness in without_room:
+                continue
+            if not await self._fits(refused.demands, page):
+                without_room.add(refused.likeness)
+            else:
                 self.state.refused.pop(uid, None)
                 await self._wake(refused.pod)
                 await self.clocks.sleep(PAUSE_S)
+                if self.state.room.is_set():
+                    # More came meanwhile: again from the oldest on, also for those without room until now.
+                    return
             await page.turn()
 
-    async def _fits(self, pod: Pod, page: Page) -> bool:
-        try:
-            demands = self.state.read_demands(pod)
-        except PolicyError:
-            return False
+    async def _fits(self, demands: Demands, page: Page) -> bool:
         for _ in self.state.judge.try_nodes(demands):
             await page.turn()
         return self.state.judge.has_room(demands)
