@@ -39,7 +39,7 @@ class Cluster:
             return False
         self._see_policies(node, registered)
         if registered.cards:
-            if any(card.mode == MIG_MODE for card in registered.cards):
+            if self._divides and any(card.mode == MIG_MODE for card in registered.cards):
                 self._divided.add(node)
             self.table.register(node, registered)
             if node in self._divided or node in self._pending or self._ledger.has_any(node):
@@ -57,7 +57,7 @@ class Cluster:
 
     def note_parts(self, reservation: Reservation) -> None:
         """Remember where parts of cards are in use, and which policies cards will have."""
-        if reservation.names_parts:
+        if self._divides and reservation.names_parts:
             self._divided.add(reservation.node)
         registered = self.table.registered(reservation.node) if self._has_tenants else None
         if registered is not None:
@@ -72,6 +72,11 @@ class Cluster:
         for card in registered.cards:
             if pending.get(card.id) == card.policy:
                 del pending[card.id]
+
+    @property
+    def _divides(self) -> bool:
+        # The mode is the vendor's own word: other vendors' cards are never divided, whatever their nodes say.
+        return self._profile is None or self._profile.divides
 
     @property
     def _has_tenants(self) -> bool:

@@ -7,6 +7,9 @@ from gpuloom.engine.rules import RuleOrder, select_rules
 from gpuloom.vendors.hooks import NEED, SCORE, SELECT, Score, Selector, WorkOutNeed
 from gpuloom.vendors.profile import Profile
 
+_TENANCY = frozenset({"class", "policy", "class-full"})
+"""Checks that ask with whom a pod shares cards."""
+
 _NEUTRAL = 10_000.0
 """A score of this weight decides before everything else."""
 
@@ -30,7 +33,8 @@ class Family:
     @property
     def is_hooked(self) -> bool:
         """Whether decisions need more than verdicts on single cards."""
-        return not (self.work_out_need is None and self.selector is None and self.score is None)
+        hooks = (self.work_out_need, self.selector, self.score)
+        return any(hook is not None for hook in hooks) or not _TENANCY.isdisjoint(self.profile.fit.checks)
 
 
 def make_family(profile: Profile, options: Options, rules: RuleOrder | None = None) -> Family:

@@ -76,6 +76,8 @@ class Particular:
         return replace(want, memory_mib=memory_mib, cores=plain, special=special)
 
     def _group(self, count: int) -> Iterator[tuple[int, Ints]]:
+        if not count:
+            return
         if self.facts_of is None:
             yield 0, np.arange(count)
             return

@@ -229,7 +229,7 @@ class Placer:
         def exceeds(collected: Sequence[int], row: int) -> bool:
             if self._takes_all_that_fit:
                 # More cards are collected than are taken in the end: all count as much as this one (B-09).
-                usage = sum([_one(row, want)] * cards, held)
+                usage = held + Usage(cards, cards * int(want.memory_mib[row]), cards * want.cores_at(row))
             else:
                 asked = tuple(self._share(bench, at, want) for at in (*collected, row))
                 with_asked = [*placed[:position], asked, *placed[position + 1 :]]
@@ -280,10 +280,6 @@ class Placer:
             cores = give_bits(int(bench.cards.used_cores[row]), int(bench.cards.total_cores[row]), cores)
         word = bench.model_of(row) if profile.share.typed_by_model else profile.word
         return Share(bench.uuids[row], word, int(want.memory_mib[row]), cores, want.slots_at(row))
-
-
-def _one(row: int, want: Want) -> Usage:
-    return Usage(1, int(want.memory_mib[row]), want.cores_at(row))
 
 
 def give_bits(used: int, total: int, cores: int) -> int:

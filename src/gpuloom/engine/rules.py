@@ -8,6 +8,7 @@ are asked, and in which order, stands in the vendor's profile. Source: scheduler
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -93,14 +94,14 @@ def too_few_cores(cards: Cards, want: Want) -> Flags:
     return cards.total_cores - cards.used_cores < want.cores
 
 
-def not_exclusive(cards: Cards, _want: Want) -> Flags:
-    """Reject a card in use; asked when the whole of it is wanted."""
-    return (cards.total_cores == WHOLE_CARD) & (cards.used_slots > 0)
+def not_exclusive(cards: Cards, want: Want) -> Flags:
+    """Reject a card in use of which the whole is wanted."""
+    return (want.cores == WHOLE_CARD) & (cards.total_cores == WHOLE_CARD) & (cards.used_slots > 0)
 
 
-def cores_used_up(cards: Cards, _want: Want) -> Flags:
-    """Reject a card without a free core; asked for a container that names no amount of cores."""
-    return (cards.total_cores != 0) & (cards.used_cores == cards.total_cores)
+def cores_used_up(cards: Cards, want: Want) -> Flags:
+    """Reject a card without a free core for a container that names no amount of cores."""
+    return (want.cores == 0) & (cards.total_cores != 0) & (cards.used_cores == cards.total_cores)
 
 
 def no_geometry(cards: Cards, want: Want) -> Flags:
@@ -161,6 +162,11 @@ def _special(want: Want) -> Special:
     return want.special
 
 
+def _anywhere(found: Any) -> bool:
+    """Tell whether something holds, where needs are columns for any card."""
+    return found if isinstance(found, bool) else bool(found.any())
+
+
 def _minds_policy(want: Want) -> bool:
     special = _special(want)
     return special.app_class != ONLINE and not special.whole
@@ -186,13 +192,13 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "cores": Rule(Reason.CARD_INSUFFICIENT_CORE, too_few_cores),
         "bits": Rule(Reason.CARD_INSUFFICIENT_CORE, too_few_bits),
         "exclusive": Rule(
-            Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, not_exclusive, lambda want: want.cores == WHOLE_CARD
+            Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, not_exclusive, lambda want: _anywhere(want.cores == WHOLE_CARD)
         ),
-        "full": Rule(Reason.CARD_COMPUTE_UNITS_EXHAUSTED, cores_used_up, lambda want: want.cores == 0),
+        "full": Rule(Reason.CARD_COMPUTE_UNITS_EXHAUSTED, cores_used_up, lambda want: _anywhere(want.cores == 0)),
         "class-full": Rule(
             Reason.CARD_COMPUTE_UNITS_EXHAUSTED,
             cores_used_up,
-            lambda want: want.cores == 0 and _special(want).app_class != ONLINE,
+            lambda want: _special(want).app_class != ONLINE and _anywhere(want.cores == 0),
         ),
         "geometry": Rule(Reason.CARD_NOT_FOUND_CUSTOM_FILTER_RULE, no_geometry),
         "placement": Rule(Reason.CARD_MIG_TOPOLOGY_INFEASIBLE, no_placement),

@@ -58,6 +58,11 @@ class Hands:
         """How many cards a row has room for."""
         return int(self.order.shape[1])
 
+    @property
+    def most(self) -> int:
+        """How many cards any row can give: what is wanted may be any number, what is there is not."""
+        return min(max(int(self.wanted.max(initial=0)), 0), self.width)
+
     def choose(self, *keys: NDArray[Any]) -> Ints:
         """Choose in every row the first cards by these keys, the most important one first; then as cards are tried.
 
@@ -68,12 +73,9 @@ class Hands:
 
     def keep(self, order: Ints, available: Ints) -> Ints:
         """Return the first columns of an order, as many as are wanted where so many are available."""
-        most = max(int(self.wanted.max(initial=0)), 0)
-        padded = np.full((len(order), most), NO_CARD, np.int64)
-        first = order[:, :most]
-        padded[:, : first.shape[1]] = first
-        taken = (np.arange(most)[None, :] < self.wanted[:, None]) & (available >= self.wanted)[:, None]
-        return np.where(taken, padded, NO_CARD)
+        first = order[:, : self.most]
+        taken = (np.arange(self.most)[None, :] < self.wanted[:, None]) & (available >= self.wanted)[:, None]
+        return np.where(taken, first, NO_CARD)
 
     def count(self, at: int) -> dict[Reason, int]:
         """Count the reasons for which cards of one row are rejected."""

@@ -13,7 +13,7 @@ from gpuloom.scheduler.admissionquota import exceeds_quota
 from gpuloom.scheduler.podpatch import ContainerPatch, PodPatch
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.changes import Switches
-from gpuloom.vendors.hooks import MUTATE, read_request
+from gpuloom.vendors.hooks import complete_container, read_request
 from gpuloom.vendors.profile import Profile
 from gpuloom.vendors.requests import find_amount, find_quantity
 from gpuloom.wire.admission import Review, Verdict, decode_pod
@@ -139,7 +139,7 @@ def _mutate(pod: Pod, container: Container, patch: ContainerPatch, settings: Sch
     Raises WireError, our answer is an error then.
     """
     switches = Switches(settings.exclusive_cores, settings.mlu_default_cores)
-    asked = [MUTATE[profile.container.mutate](container, pod, patch, profile, switches) for profile in settings.catalog]
+    asked = [complete_container(container, pod, patch, profile, switches) for profile in settings.catalog]
     return any(asked)
 
 

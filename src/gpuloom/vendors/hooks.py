@@ -41,6 +41,7 @@ from gpuloom.vendors import (
 from gpuloom.vendors.changes import ContainerChange, Switches
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.profile import Profile
+from gpuloom.vendors.registers import check_nameable
 from gpuloom.vendors.registers import read_common as read_common_cards
 from gpuloom.vendors.requests import is_recognized
 from gpuloom.vendors.requests import read_common as read_common_request
@@ -150,6 +151,29 @@ HOOKS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 """Every hook that a profile may name, by the field that names it."""
 
+NEEDED_READER: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("fit.need", "slices"): "sliced-cards",
+        ("write.annotate", "slices"): "sliced-cards",
+        ("fit.need", "neuron-cores"): "neuron-devices",
+        ("write.annotate", "neuron-cores"): "neuron-devices",
+    }
+)
+"""Hooks that need facts of the node, and the reader that finds them."""
+
+NAMING_READERS = frozenset({"topology-losses", "sliced-cards", "neuron-devices"})
+"""Readers that name cards as the profile says."""
+
+
+def complete_container(
+    container: Container, pod: Pod, change: ContainerChange, profile: Profile, switches: Switches
+) -> bool:
+    """Complete one container and tell whether it asks for a family's cards.
+
+    Raises MutationError.
+    """
+    return MUTATE.get(profile.container.mutate, _recognize)(container, pod, change, profile, switches)
+
 
 def read_request(container: Container, annotations: Mapping[str, str], profile: Profile) -> Request | None:
     """Read what one container asks of a family, None when nothing or in a way that cannot be used."""
@@ -161,4 +185,7 @@ def read_cards(node: Node, profile: Profile) -> NodeCards:
 
     Raises WireError, NoCardsError when the node readably has none.
     """
-    return CARDS.get(profile.cards.reader, read_common_cards)(node, profile)
+    found = CARDS.get(profile.cards.reader, read_common_cards)(node, profile)
+    for card in found.cards:
+        check_nameable(card, profile)
+    return found

@@ -5,9 +5,8 @@ from typing import Final
 from gpuloom.vendors.changes import ContainerChange, Switches
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.profile import Profile
-from gpuloom.vendors.requests import is_recognized
+from gpuloom.vendors.requests import is_recognized, read_count
 from gpuloom.wire.objects import Container, Pod
-from gpuloom.wire.quantity import decode_strict_integer
 
 CONTAINER_NAME: Final = "SOL_CONTINER_NAME"
 """The vendor's own spelling."""
@@ -19,7 +18,7 @@ def complete_whole(container: Container, _pod: Pod, change: ContainerChange, pro
     """Give several cards all of their cores."""
     if not is_recognized(container, profile):
         return False
-    count = decode_strict_integer(container.limits[profile.resources.count])
+    count = read_count(container, profile)
     if count is not None and count > 1:
         change.set_limit(profile.resources.cores, count * _WHOLE)
     return True

@@ -31,8 +31,7 @@ def choose_wings(hands: Hands, _chosen: Chosen, _terms: Terms, _profile: Profile
     order = np.lexsort((hands.cards.index, ~hands.there), axis=-1)[:, :CARDS]
     free = np.take_along_axis(hands.fits, order, axis=1)
     masks = (free << np.arange(free.shape[1])[None, :]).sum(axis=1)
-    most = max(int(hands.wanted.max(initial=0)), 0)
-    columns = np.full((len(masks), most), NO_CARD, np.int64)
+    columns = np.full((len(masks), hands.most), NO_CARD, np.int64)
     for wanted, mask in sorted(set(zip(hands.wanted.tolist(), masks.tolist(), strict=True))):
         places = find_cards(wanted, mask)
         if places is not None:

@@ -16,11 +16,10 @@ from gpuloom.vendors.changes import ContainerChange, MutationError, Switches
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.profile import Profile
 from gpuloom.vendors.registers import count_cards
-from gpuloom.vendors.requests import complete, find_amount, is_recognized, read_cores, read_count
+from gpuloom.vendors.requests import complete, find_amount, is_recognized, read_cores, read_count, read_rounded
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.gojson import decode_json, decode_list_of, encode_json
 from gpuloom.wire.objects import Container, Node, Pod
-from gpuloom.wire.quantity import decode_strict_integer, round_quantity
 from gpuloom.wire.register import NoCardsError
 from gpuloom.wire.words import INT32_MAX, Int32
 
@@ -124,7 +123,7 @@ def complete_policy(container: Container, pod: Pod, change: ContainerChange, pro
     if app_class is not None:
         if app_class not in CLASSES:
             raise MutationError(f"{keys.app_class} must be set one of [{', '.join(CLASSES)}]")
-        if decode_strict_integer(container.limits[profile.resources.count]) != 1:
+        if read_count(container, profile) != 1:
             raise MutationError("app-class pod must request single device")
         if app_class == ONLINE:
             return True
@@ -147,13 +146,10 @@ def read_share(container: Container, annotations: Mapping[str, str], profile: Pr
 
 def _read_memory_mib(container: Container, profile: Profile) -> int | None:
     quantity = find_amount(container, profile.resources.memory, profile)
-    if quantity is None:
-        return 0
-    try:
-        value = round_quantity(quantity)
-    except WireError:
+    value = read_rounded(container, profile.resources.memory, profile)
+    if value is None:
         return None
-    has_unit = any(letter.isalpha() for letter in str(quantity))
+    has_unit = any(letter.isalpha() for letter in str(quantity or ""))
     memory_mib = value // _MIB if has_unit else value * 1024
     return memory_mib if 0 <= memory_mib <= INT32_MAX else None
 

@@ -4,11 +4,12 @@ Every field has the meaning that its docstring gives, for all families; where a 
 hook, a small function of :mod:`gpuloom.vendors.hooks`.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from gpuloom.model.mig import MigGeometry
+from gpuloom.wire.words import Natural32
 
 
 class ProfileError(ValueError):
@@ -17,6 +18,10 @@ class ProfileError(ValueError):
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of all parts: an unknown key is an error."""
+
+
+_Kept = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
+"""An amount, or -1 for what stands elsewhere."""
 
 
 class ResourceNames(_Part, frozen=True):
@@ -43,10 +48,10 @@ class RequestDefaults(_Part, frozen=True):
     reader         hook that reads the request instead of the common rules
     """
 
-    default_cards: int = 0
-    default_memory_mib: int = 0
-    default_cores: int = 0
-    memory_factor: int = 1
+    default_cards: Natural32 = 0
+    default_memory_mib: Natural32 = 0
+    default_cores: Natural32 = 0
+    memory_factor: Natural32 = 1
     recognize: Literal["limits", "limits-or-requests"] = "limits"
     read_from: Literal["limits-then-requests", "limits"] = "limits-then-requests"
     reader: str = ""
@@ -80,13 +85,13 @@ class CardSource(_Part, frozen=True):
     pair_scores: str = ""
     reader: str = ""
     unit: Literal["count", "cores"] = "count"
-    per_card: int = 1
+    per_card: Natural32 = 1
     id: str = ""
-    count: int = 0
-    memory_mib: int = 0
-    cores: int = 0
+    count: Natural32 = 0
+    memory_mib: Natural32 = 0
+    cores: Natural32 = 0
     numa_halves: bool = False
-    set_cores: int = 0
+    set_cores: Natural32 = 0
     annotations: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
 
@@ -156,7 +161,7 @@ class FitRules(_Part, frozen=True):
     checks: tuple[str, ...]
     topology: bool = False
     bits: bool = False
-    same_card: str = ""
+    same_card: Literal["", "always", "metax-same-card"] = ""
     hami_quota: bool = False
     select: str = ""
     need: str = ""
@@ -182,8 +187,8 @@ class ShareRules(_Part, frozen=True):
     typed_by_model  whether a share names the card's model instead of the vendor's word
     """
 
-    memory_mib: int = -1
-    cores: int = -1
+    memory_mib: _Kept = -1
+    cores: _Kept = -1
     typed_by_model: bool = False
 
 
@@ -196,7 +201,7 @@ class LockRules(_Part, frozen=True):
 
     key: str = ""
     names_holder: bool = True
-    expires_s: int = 0
+    expires_s: Natural32 = 0
 
 
 class WriteKeys(_Part, frozen=True):
@@ -222,9 +227,9 @@ class Template(_Part, frozen=True):
     """A size in which a card can be given away; ``cpus`` of the card itself."""
 
     name: str
-    memory_mib: int
-    cores: int = 0
-    cpus: int = 0
+    memory_mib: Natural32
+    cores: Natural32 = 0
+    cpus: Natural32 = 0
 
 
 class Traits(_Part, frozen=True):
@@ -237,8 +242,8 @@ class Traits(_Part, frozen=True):
     link_aware   whole cards are scored by their links
     """
 
-    allocatable_mib: int = 0
-    capacity_mib: int = 0
+    allocatable_mib: Natural32 = 0
+    capacity_mib: Natural32 = 0
     templates: tuple[Template, ...] = ()
     in_pairs: bool = False
     soft_split: bool = False
@@ -261,7 +266,7 @@ class ConfigRules(_Part, frozen=True):
     under: str = ""
     beside: dict[str, str] = {}
     by_default: bool = True
-    flag: str = ""
+    flag: Literal["", "enable-ascend", "enable-iluvatar"] = ""
 
 
 Geometries = tuple[tuple[tuple[str, ...], tuple[MigGeometry, ...]], ...]
@@ -293,6 +298,11 @@ class Profile(_Part, frozen=True):
     def is_active(self) -> bool:
         """Whether containers can ask for this family's cards at all."""
         return bool(self.resources.count)
+
+    @property
+    def divides(self) -> bool:
+        """Whether cards that say so are given away in instances."""
+        return bool(self.write.instances)
 
     @property
     def node_keys(self) -> tuple[str, ...]:

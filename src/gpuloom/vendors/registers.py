@@ -10,6 +10,7 @@ from gpuloom.wire.objects import Node
 from gpuloom.wire.pairscores import decode_pair_scores
 from gpuloom.wire.quantity import decode_strict_integer
 from gpuloom.wire.register import NoCardsError, decode_register
+from gpuloom.wire.words import SEPARATORS
 
 NO_CARDS = frozenset({"", "[]"})
 """An annotation that is missing or names no card removes the cards; one that is broken keeps them (scheduler B-27)."""
@@ -52,6 +53,17 @@ def _decode_scores(profile: Profile, text: str) -> dict[str, dict[str, int]]:
         return {uuid: dict(peers) for uuid, peers in decode_pair_scores(text).items()}
     except WireError as error:
         raise WireError(f"{profile.cards.pair_scores}: {error}") from error
+
+
+def check_nameable(card: Card, profile: Profile) -> None:
+    """Refuse a card that no device list could name: a pod that got it could not be told so.
+
+    Raises WireError, naming the annotation.
+    """
+    model = card.model if profile.share.typed_by_model else ""
+    if not card.id or not (SEPARATORS.isdisjoint(card.id) and SEPARATORS.isdisjoint(model)):
+        what = f"id {card.id[:80]!r}" + (f" and type {model[:80]!r}" if model else "")
+        raise WireError(f"{profile.cards.register}: a card with {what} cannot be named in a device list")
 
 
 def read_capacity(node: Node, name: str) -> int:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.vendors.profile import Profile
+from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Container, Quantity
-from gpuloom.wire.quantity import decode_strict_integer
+from gpuloom.wire.quantity import decode_strict_integer, round_quantity
 from gpuloom.wire.words import INT32_MAX
 
 
@@ -27,6 +28,17 @@ def read_integer(container: Container, name: str, profile: Profile) -> int | Non
     """Return an amount, None when there is none or it cannot be read as an integer."""
     quantity = find_amount(container, name, profile)
     return None if quantity is None else decode_strict_integer(quantity)
+
+
+def read_rounded(container: Container, name: str, profile: Profile) -> int | None:
+    """Return an amount rounded away from zero, 0 when there is none, None when it is no amount."""
+    quantity = find_amount(container, name, profile)
+    if quantity is None:
+        return 0
+    try:
+        return round_quantity(quantity)
+    except WireError:
+        return None
 
 
 def read_count(container: Container, profile: Profile) -> int | None:

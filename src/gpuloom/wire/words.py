@@ -12,12 +12,14 @@ from gpuloom.wire.errors import WireError
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
-_SEPARATORS = frozenset(",:;")
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2}:\d{2})(?:\.(\d+))?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII)
 
 _REMEMBERED_NUMBERS = 1024
 """Annotations are full of the same few amounts."""
+
+SEPARATORS = frozenset(",:;")
+"""What stands between the fields of records and device lists, and so in none of them."""
 
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
@@ -75,7 +77,7 @@ def join_fields(fields: Iterable[str]) -> str:
     """
     fields = tuple(fields)
     for field in fields:
-        if not _SEPARATORS.isdisjoint(field):
+        if not SEPARATORS.isdisjoint(field):
             raise WireError(f"cannot be written between commas, colons and semicolons: {field[:80]!r}")
     return ",".join(fields)
 

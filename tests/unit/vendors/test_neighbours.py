@@ -1,5 +1,8 @@
 """Vendors beside each other on one node: what is wrong with one never hides another; quotas count for each."""
 
+import json
+import tracemalloc
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +10,7 @@ import pytest
 from unit.vendors.test_examples import EXAMPLES, TIME, Example, ask, play
 
 from gpuloom.scheduler.recording import Player
-from gpuloom.vendors.catalog import load_default_profiles
+from gpuloom.vendors.catalog import load_default_profiles, load_shipped
 
 NVIDIA_REGISTER = "hami.io/node-nvidia-register"
 REGISTERS = sorted({one.cards.register for one in load_default_profiles() if one.cards.register} - {NVIDIA_REGISTER})
@@ -29,6 +32,21 @@ def annotate(example: Example, **annotations: str) -> Example:
     return replace(example, node={**example.node, "metadata": merged})
 
 
+async def choose(example: Example, limits: Mapping[str, str], *facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to the Filter of a pod that the webhook has not seen."""
+    container = {"name": "c", "resources": {"limits": limits}}
+    pod = {"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {"containers": [container]}}
+    metadata = {"name": "node1", **example.node.get("metadata", {})}
+    node = {"kind": "Node", "metadata": metadata, "status": example.node.get("status", {})}
+    return await ask(
+        Player(),
+        {"type": "SETTINGS", "flags": {**example.flags}, "deviceConfig": example.config, "time": TIME},
+        *({"type": "ADDED", "object": fact} for fact in (node, *facts)),
+        {"type": "RECONCILE"},
+        {"type": "FILTER", "args": {"Pod": pod, "NodeNames": ["node1"]}},
+    )
+
+
 def quota(**hard: str) -> dict[str, Any]:
     metadata = {"name": "q", "namespace": "default"}
     return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
@@ -47,6 +65,58 @@ async def test_broken_cards_of_another_vendor_hide_no_nvidia_cards(register: str
     assert answer["result"]["NodeNames"] == ["node1"]
 
 
+def annotations(example: Example) -> dict[str, str]:
+    return dict(example.node.get("metadata", {}).get("annotations", {}))
+
+
+def change_cards(example: Example, **facts: Any) -> Example:
+    """Change what a node says of every card, where it says it in JSON."""
+    lists = {key: json.loads(text) for key, text in annotations(example).items() if text.startswith("[")}
+    return annotate(example, **{key: json.dumps([{**card, **facts} for card in cards]) for key, cards in lists.items()})
+
+
+LISTED = [name for name, one in EXAMPLES.items() if any(text[0] == "[" for text in annotations(one).values())]
+"""Examples whose node lists cards in JSON."""
+
+
+@pytest.mark.parametrize("name", sorted(set(LISTED) - {"NVIDIA"}))
+async def test_only_nvidia_cards_are_divided_whatever_mode_another_vendors_card_has(name: str) -> None:
+    (_, expected), (_, answer) = await play(EXAMPLES[name]), await play(change_cards(EXAMPLES[name], mode="mig"))
+    assert (answer["result"], answer["patch"]) == (expected["result"], expected["patch"])
+
+
+async def test_the_mode_in_a_register_of_lines_divides_no_card_either() -> None:
+    lines = {key: text.replace(",true:", ",true,1,mig:") for key, text in annotations(EXAMPLES["DCU"]).items()}
+    _, answer = await play(annotate(EXAMPLES["DCU"], **lines))
+    assert answer["result"]["NodeNames"] == ["node1"]
+
+
+@pytest.mark.parametrize("facts", [{"id": "", "uuid": ""}, {"id": "a,b", "uuid": "a,b"}, {"id": "a;", "uuid": "a;"}])
+@pytest.mark.parametrize("name", LISTED)
+async def test_cards_that_no_device_list_can_name_do_not_stop_decisions(name: str, facts: dict[str, str]) -> None:
+    _, answer = await play(change_cards(EXAMPLES[name], **facts))
+    assert (answer["result"]["Error"], answer["result"]["FailedNodes"]) == ("", {"node1": "node unregistered"})
+
+
+async def test_a_model_that_no_device_list_can_name_does_not_stop_decisions() -> None:
+    """AMD's shares name the model."""
+    _, answer = await play(change_cards(EXAMPLES["AMD"], type="MI300X, half"))
+    assert (answer["result"]["Error"], answer["result"]["FailedNodes"]) == ("", {"node1": "node unregistered"})
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+async def test_asking_for_a_billion_cards_takes_no_more_memory_than_asking_for_a_few(name: str) -> None:
+    counts = {one.resources.count for family in load_shipped() for one in family.profiles}
+    asked = {key: "1Gi" if key in counts else amount for key, amount in EXAMPLES[name].asked.items()}
+    tracemalloc.start()
+    try:
+        answer = await choose(EXAMPLES[name], asked)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (most < 100 * 2**20, answer["result"]["Error"]) == (True, "")
+
+
 @pytest.mark.parametrize("name", ASKED)
 async def test_a_quota_that_is_too_small_refuses_cards_of_any_vendor(name: str) -> None:
     _, answer = await play(EXAMPLES[name], quota(**{f"limits.{ASKED[name]}": "0"}))
@@ -61,18 +131,9 @@ async def test_a_quota_that_is_large_enough_changes_nothing(name: str) -> None:
 
 async def test_a_quota_counts_what_a_template_gives_not_what_was_asked_for() -> None:
     """A pod that did not pass the webhook asks for less than the smallest template."""
-    example, name = EXAMPLES["Ascend310P"], "huawei.com/Ascend310P-memory"
-    container = {"name": "c", "resources": {"limits": {**example.asked, name: "2000"}}}
-    pod = {"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {"containers": [container]}}
-    metadata = {"name": "node1", **example.node["metadata"]}
-    answer = await ask(
-        Player(),
-        {"type": "SETTINGS", "flags": {**example.flags}, "deviceConfig": example.config, "time": TIME},
-        {"type": "ADDED", "object": {"kind": "Node", "metadata": metadata, "status": example.node.get("status", {})}},
-        {"type": "ADDED", "object": quota(**{f"limits.{name}": "2500"})},
-        {"type": "RECONCILE"},
-        {"type": "FILTER", "args": {"Pod": pod, "NodeNames": ["node1"]}},
-    )
+    name = "huawei.com/Ascend310P-memory"
+    asked = {**EXAMPLES["Ascend310P"].asked, name: "2000"}
+    answer = await choose(EXAMPLES["Ascend310P"], asked, quota(**{f"limits.{name}": "2500"}))
     assert "ResourceQuotaNotFit" in (answer["result"]["FailedNodes"] or {}).get("node1", "")
 
 
