@@ -9,13 +9,15 @@ from cyclopts.validators import Number
 from rich.console import Console
 
 from gpuloom.cli.logs import configure_logs
+from gpuloom.cli.outcomes import CommandError
+from gpuloom.cli.ownvendors import check_beside_shipped, read_own
 from gpuloom.cli.process import run_until_signal
-from gpuloom.cli.scheduler_flags import read_own
 from gpuloom.local.cluster import LocalClusterError
 from gpuloom.local.demo import DemoError, perform_live, perform_once
 from gpuloom.node.errors import NodeError
 from gpuloom.scheduler.server import ServerError
 from gpuloom.vendors.catalog import default_profiles
+from gpuloom.vendors.profile import ProfileError
 
 _PLAIN_WIDTH = 140
 
@@ -41,7 +43,11 @@ def run_demo(
         Folder with profiles of more vendors (*.toml); the cluster gets a node with two cards of each.
 
     """
-    own = read_own(vendor_dir) if vendor_dir else []
+    try:
+        own = read_own(vendor_dir)
+        check_beside_shipped(own)
+    except ProfileError as error:
+        raise CommandError(str(error)) from error
     configure_logs("console", level=logging.ERROR)
     console = Console()
     if not console.is_terminal:

@@ -1,16 +1,17 @@
 """From the flags of ``gpuloom scheduler`` to its settings; the flags themselves stand in ``scheduler/flags.py``."""
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gpuloom.cli.outcomes import CommandError
+from gpuloom.cli.ownvendors import naming_files, read_own
 from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.catalog import add_families, default_profiles, load_shipped
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.vendors.profile import Profile
-from gpuloom.vendors.profilefile import Family, read_family
+from gpuloom.vendors.profilefile import Family
 
 
 def make_settings(
@@ -24,33 +25,25 @@ def make_settings(
     Raises CommandError, SettingsError or ProfileError that names the flag or the file.
     """
     _check_files(flags)
-    return SchedulerSettings.of_flags(
-        flags,
-        host_name=environment.get("HOSTNAME") or socket.gethostname(),
-        profiles=load_profiles(device_config_file, vendor_dir),
-    )
+    own = read_own(vendor_dir)
+    with naming_files(own):
+        return SchedulerSettings.of_flags(
+            flags,
+            host_name=environment.get("HOSTNAME") or socket.gethostname(),
+            profiles=load_profiles(device_config_file, own),
+        )
 
 
-def load_profiles(device_config_file: Path | None, vendor_dir: Path | None) -> tuple[Profile, ...]:
+def load_profiles(device_config_file: Path | None, own: Iterable[Family]) -> tuple[Profile, ...]:
     """Read the profiles of all vendors: the shipped ones, a user's own, and what a device configuration changes.
 
     Raises CommandError or ProfileError that names the file.
     """
-    families = add_families(load_shipped(), read_own(vendor_dir) if vendor_dir else ())
+    families = add_families(load_shipped(), own)
     if device_config_file is None:
         return tuple(default_profiles(families))
     text = _read("--device-config-file", device_config_file)
     return tuple(apply_device_config(families, text, str(device_config_file)))
-
-
-def read_own(folder: Path) -> list[Family]:
-    """Read the profiles of a folder.
-
-    Raises CommandError or ProfileError that names the file.
-    """
-    if not folder.is_dir():
-        raise CommandError(f"--vendor-dir {folder}: there is no such folder")
-    return [read_family(_read("--vendor-dir", file), str(file)) for file in sorted(folder.glob("*.toml"))]
 
 
 def _read(flag: str, file: Path) -> bytes:

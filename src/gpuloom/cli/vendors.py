@@ -10,13 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.cli.ownvendors import ALL_FLAGS, check_beside_shipped, naming_files, read_own, read_own_file
 from gpuloom.cli.scheduler_flags import load_profiles
-from gpuloom.vendors.catalog import add_families, default_profiles, load_shipped, make_catalog
+from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.overview import FamilyView, list_hooks, view_family, write_table
 from gpuloom.vendors.profile import ProfileError
-from gpuloom.vendors.profilefile import read_family
-
-_FLAGS = ("enable-ascend", "enable-iluvatar", "metax-same-card")
 
 vendors_app = App(name="vendors", help="List the accelerator families that are served, or check a profile of one.")
 
@@ -50,7 +48,9 @@ def list_vendors(
         sys.stdout.write(write_table(profile for family in load_shipped() for profile in family.profiles))
         return ExitCode.YES
     try:
-        catalog = make_catalog(load_profiles(device_config_file, vendor_dir), _FLAGS if all_families else ())
+        own = read_own(vendor_dir)
+        with naming_files(own):
+            catalog = make_catalog(load_profiles(device_config_file, own), ALL_FLAGS if all_families else ())
     except ProfileError as error:
         raise CommandError(str(error)) from error
     views = [view_family(profile) for profile in catalog]
@@ -81,15 +81,10 @@ def check_profile(file: Path) -> ExitCode:
 
     """
     try:
-        text = file.read_bytes()
-    except OSError as error:
-        raise CommandError(f"{file}: {error.strerror}", ExitCode.USAGE) from error
-    try:
-        family = read_family(text, str(file))
-        make_catalog(default_profiles(add_families(load_shipped(), [family])), _FLAGS)
+        family = read_own_file(file, str(file))
+        check_beside_shipped([family])
     except ProfileError as error:
-        said = str(error)
-        sys.stdout.write(f"{said if said.startswith(str(file)) else f'{file}: {said}'}\n")
+        sys.stdout.write(f"{error}\n")
         return ExitCode.NO
     for profile in family.profiles:
         view = view_family(profile)

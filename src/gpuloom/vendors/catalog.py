@@ -7,7 +7,8 @@ from importlib.resources import files
 
 import msgspec
 
-from gpuloom.vendors.profile import Profile, ProfileError
+from gpuloom.vendors.names import check_clashes
+from gpuloom.vendors.profile import Profile
 from gpuloom.vendors.profilefile import Family, read_family
 from gpuloom.wire.objects import Container
 
@@ -29,7 +30,7 @@ class Catalog:
         """
         object.__setattr__(self, "profiles", tuple(sorted(self.profiles, key=lambda profile: profile.word)))
         object.__setattr__(self, "_by_word", {profile.word: profile for profile in self.profiles})
-        _check_clashes(self.profiles)
+        check_clashes(self.profiles)
 
     def __iter__(self) -> Iterator[Profile]:
         return iter(self.profiles)
@@ -131,20 +132,3 @@ def load_default_profiles() -> tuple[Profile, ...]:
 def default_profiles(families: Iterable[Family]) -> list[Profile]:
     """Return the profiles that are there without a device configuration."""
     return [profile for family in families if family.config.by_default for profile in family.profiles]
-
-
-def _check_clashes(profiles: Iterable[Profile]) -> None:
-    seen: dict[tuple[str, str], str] = {}
-    for profile in profiles:
-        for kind, name in _unique_names(profile):
-            if (other := seen.setdefault((kind, name), profile.word)) is not profile.word:
-                raise ProfileError(f"{kind} {name} is used by both {other} and {profile.word}; give one another name")
-
-
-def _unique_names(profile: Profile) -> Iterator[tuple[str, str]]:
-    yield "word", profile.word
-    yield "resource", profile.resources.count
-    for key in {profile.cards.register, profile.health.handshake} - {""}:
-        yield "node annotation", key
-    for key in {profile.write.to_allocate, profile.write.allocated, profile.write.instances} - {""}:
-        yield "pod annotation", key

@@ -8,6 +8,9 @@ from gpuloom.model.nodecards import Facts
 from gpuloom.model.request import Request
 from gpuloom.model.share import ContainerShares, Share
 
+MARKS = ("{node}", "{index}", "{indexes}", "{cores}", "{memory_units}", "{time_s}", "{time_ns}")
+"""What a profile's further annotations may be filled with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decided:

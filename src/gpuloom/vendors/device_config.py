@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from gpuloom.vendors.profile import Geometries, Profile, ProfileError, Template
-from gpuloom.vendors.profilefile import Family, fill, make_profile, merge, suggest
+from gpuloom.vendors.profilecheck import suggest
+from gpuloom.vendors.profilefile import Family, fill, make_profile, merge
 from gpuloom.wire.device_config import MigGeometries, decode_sections
 from gpuloom.wire.errors import WireError
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from gpuloom.vendors.profile import Profile
-from gpuloom.vendors.profilefile import hooks_of
+from gpuloom.vendors.profilecheck import hooks_of
 
 
 class FamilyView(msgspec.Struct, frozen=True):

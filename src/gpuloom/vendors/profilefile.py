@@ -1,16 +1,18 @@
 """Reading a profile's TOML file, with messages that help: what is wrong, where, and what was probably meant."""
 
+import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Any, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
 import msgspec
 
-from gpuloom.model.checks import CHECKS
-from gpuloom.vendors.hooks import HOOKS
 from gpuloom.vendors.profile import ConfigRules, Profile, ProfileError
+from gpuloom.vendors.profilecheck import check_profile, suggest
+
+MOST_BYTES: Final = 2**16
+"""No file that is larger is a profile."""
 
 _WORD = "{word}"
 _CHIPS = "chips"
@@ -36,13 +38,35 @@ def read_family(text: bytes, name: str) -> Family:
     Raises ProfileError.
     """
     try:
+        content, chips = _load(text)
+        profiles = tuple(_make_own(merge(content, chip)) for chip in chips)
+    except ProfileError as error:
+        raise ProfileError(f"{name}: {error}") from error
+    except RecursionError as error:
+        raise ProfileError(f"{name}: tables or lists are nested too deeply") from error
+    return Family(name, content, profiles)
+
+
+def _make_own(content: Mapping[str, Any]) -> Profile:
+    profile = _make(content)
+    if not profile.is_active:
+        raise ProfileError("resources.count is empty; without it nobody can ask for a card")
+    return profile
+
+
+def _load(text: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return what all chips have in common, and what each of them changes."""
+    if len(text) > MOST_BYTES:
+        raise ProfileError(f"larger than {MOST_BYTES // 1024} KiB, a profile has a few")
+    try:
         content = tomllib.loads(text.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ProfileError(f"{name}: not a TOML file: {error}") from error
+    except ValueError as error:
+        # Beside its own errors: text that is not UTF-8, and numbers of thousands of digits.
+        raise ProfileError(f"not a TOML file: {error}") from error
     chips = content.pop(_CHIPS, [{}])
-    if not isinstance(chips, list) or not all(isinstance(chip, dict) for chip in chips):
-        raise ProfileError(f"{name}: chips must be written as [[chips]] tables")
-    return Family(name, content, tuple(make_profile(merge(content, chip), name) for chip in chips))
+    if not isinstance(chips, list) or not chips or not all(isinstance(chip, dict) for chip in chips):
+        raise ProfileError("chips must be written as [[chips]] tables")
+    return content, chips
 
 
 def make_profile(content: Mapping[str, Any], name: str) -> Profile:
@@ -50,15 +74,39 @@ def make_profile(content: Mapping[str, Any], name: str) -> Profile:
 
     Raises ProfileError.
     """
+    try:
+        return _make(content)
+    except ProfileError as error:
+        raise ProfileError(f"{name}: {error}") from error
+
+
+def _make(content: Mapping[str, Any]) -> Profile:
     word = content.get("word")
     filled = fill(content, word) if isinstance(word, str) else content
-    _check_keys(filled, Profile, name, "")
+    _check_keys(filled, Profile, "")
     try:
         profile = msgspec.convert(filled, Profile)
     except msgspec.ValidationError as error:
-        raise ProfileError(f"{name}: {error}") from error
-    _check_names(profile, name)
+        raise ProfileError(_explain(str(error))) from error
+    check_profile(profile)
     return profile
+
+
+def _explain(message: str) -> str:
+    """Say in words of TOML what the decoder says of a value: the key first, then what it must be."""
+    found = re.fullmatch(r"(.*?)(?: - at `\$\.?(.*)`)?", message)
+    problem, path = (found[1], found[2] or "") if found else (message, "")
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", problem):
+        return f"{path}{'.' if path else ''}{missing[1]} is missing"
+    for theirs, ours in _TYPES.items():
+        problem = problem.replace(f"`{theirs}`", ours)
+    return f"{path} cannot be used: {problem[:1].lower()}{problem[1:]}"
+
+
+_TYPES = {"str": "text", "int": "a whole number", "float": "a fraction", "bool": "true or false"} | {
+    "array": "a list",
+    "object": "a table",
+}
 
 
 def merge(content: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,21 +131,18 @@ def fill(value: Any, word: str) -> Any:
     return value
 
 
-def suggest(word: str, known: Iterable[str]) -> str:
-    """Say which known word was probably meant."""
-    known = list(known)
-    near = get_close_matches(word, known, n=1, cutoff=0.4)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-
-
-def _check_keys(content: Mapping[str, Any], type_: type, name: str, path: str) -> None:
-    """Find keys that a table cannot have, before their values are looked at."""
+def _check_keys(content: Mapping[str, Any], type_: type, path: str) -> None:
+    """Find keys that a table cannot have and words that a value cannot be, before types are looked at."""
     fields = {field.encode_name: field.type for field in msgspec.structs.fields(type_)}
     for key, value in content.items():
         if key not in fields:
-            raise ProfileError(f"{name}: unknown key {path}{key}; {suggest(key, fields)}")
+            known = (*fields, *(() if path else (_CHIPS,)))
+            raise ProfileError(f"unknown key {path}{key}; {suggest(key, known)}")
+        words = get_args(fields[key]) if get_origin(fields[key]) is Literal else ()
+        if words and isinstance(value, str) and value not in words:
+            raise ProfileError(f"unknown word {value} for {path}{key}; {suggest(value, filter(None, words))}")
         for inner, part in _parts(fields[key], value):
-            _check_keys(part, inner, name, f"{path}{key}.")
+            _check_keys(part, inner, f"{path}{key}.")
 
 
 def _parts(type_: Any, value: Any) -> Iterator[tuple[type, Mapping[str, Any]]]:
@@ -108,41 +153,3 @@ def _parts(type_: Any, value: Any) -> Iterator[tuple[type, Mapping[str, Any]]]:
         return
     values = value if get_origin(type_) is tuple and isinstance(value, list) else [value]
     yield from ((structs[0], part) for part in values if isinstance(part, Mapping))
-
-
-def _check_names(profile: Profile, name: str) -> None:
-    for check in profile.fit.checks:
-        if check not in CHECKS:
-            raise ProfileError(f"{name}: unknown check {check} in fit.checks; {suggest(check, CHECKS)}")
-    for field, hook in hooks_of(profile).items():
-        if hook and hook not in HOOKS[field]:
-            raise ProfileError(f"{name}: unknown hook {hook} in {field}; {suggest(hook, HOOKS[field])}")
-    _check_source(profile, name)
-
-
-def hooks_of(profile: Profile) -> dict[str, str]:
-    """Return the names of hooks by field, empty where the common rules do."""
-    return {
-        "container.mutate": profile.container.mutate,
-        "request.reader": profile.request.reader,
-        "cards.reader": profile.cards.reader,
-        "fit.need": profile.fit.need,
-        "fit.select": profile.fit.select,
-        "score.hook": profile.score.hook,
-        "write.annotate": profile.write.annotate,
-        "write.recall": profile.write.recall,
-    }
-
-
-def _check_source(profile: Profile, name: str) -> None:
-    cards, health = profile.cards, profile.health
-    if not profile.write.allocated:
-        raise ProfileError(f"{name}: write.allocated is empty; without it nothing is known after a restart")
-    if cards.source == "register" and not cards.register:
-        raise ProfileError(f'{name}: cards.register is empty; name the annotation, or set cards.source = "capacity"')
-    if cards.source == "capacity" and ("{node}" not in cards.id or "{index}" not in cards.id):
-        raise ProfileError(f"{name}: cards.id must hold {{node}} and {{index}}, so that no two cards have one id")
-    if cards.source == "capacity" and cards.per_card < 1:
-        raise ProfileError(f"{name}: cards.per_card must be at least 1")
-    if health.kind == "handshake" and not health.handshake:
-        raise ProfileError(f"{name}: health.handshake is empty; name the annotation, or set another health.kind")

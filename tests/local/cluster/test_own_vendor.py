@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuloom.cli.commands import run
 from gpuloom.cli.outcomes import ExitCode
-from gpuloom.cli.scheduler_flags import read_own
+from gpuloom.cli.ownvendors import read_own
 from gpuloom.kube.resources import PODS
 from gpuloom.local.cluster import LocalCluster
 from gpuloom.local.demo.story import describe_stage

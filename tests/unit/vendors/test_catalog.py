@@ -12,7 +12,8 @@ from gpuloom.vendors.catalog import Catalog, add_families, load_default_profiles
 from gpuloom.vendors.device_config import apply_device_config, write_device_config
 from gpuloom.vendors.hooks import HOOKS
 from gpuloom.vendors.profile import Profile, ProfileError
-from gpuloom.vendors.profilefile import hooks_of, read_family
+from gpuloom.vendors.profilecheck import hooks_of
+from gpuloom.vendors.profilefile import read_family
 
 DEFAULT_CONFIG = Path(__file__).parents[2] / "data" / "device-config.default.json"
 ALL_FLAGS = ("enable-ascend", "enable-iluvatar", "metax-same-card")

@@ -25,16 +25,23 @@ class Scene:
 
 def describe_stage(own: Sequence[Profile] = ()) -> ClusterDescription:
     """Give the demo's cluster: two nodes with four L4, one with eight A100, one with two cards for each own family."""
-    vendor_nodes = [VendorNodeDescription(f"node-{one.word.lower()}", describe_machine(one)) for one in own]
+    words = {one.word for one in own}
+    vendor_nodes = [
+        VendorNodeDescription(f"node-{one.word.lower().replace('_', '-')}", describe_machine(one)) for one in own
+    ]
     return ClusterDescription(
         vendor_nodes=tuple(vendor_nodes),
-        profiles=(*load_default_profiles(), *own),
+        profiles=(*(one for one in load_default_profiles() if one.word not in words), *own),
         nodes=(
             NodeDescription("node-a", load_machine("four-l4")),
             NodeDescription("node-b", load_machine("four-l4")),
             NodeDescription("node-c", load_machine("eight-a100-40gb")),
         ),
     )
+
+
+def _as_host(word: str) -> str:
+    return word.lower().replace("_", "-")
 
 
 def tell_story() -> tuple[Scene, ...]:
