@@ -25,9 +25,11 @@ class Window:
         return reply.status
 
     async def sign_in(self, token: str = "", path: str = "/") -> None:
+        """Sign in and wait for the page that follows: what is done before, the form still gets."""
         await self.open(path)
         await self.page.get_by_label("Token").fill(token or self.pages.site.server.token)
-        await self.page.get_by_role("button", name="Sign in").click()
+        async with self.page.expect_event("load"):
+            await self.page.get_by_role("button", name="Sign in").click()
 
     async def wait_live(self) -> None:
         """Wait until the page is told of changes."""

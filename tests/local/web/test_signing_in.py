@@ -53,7 +53,8 @@ async def test_signing_in_leads_to_the_page_that_was_asked_for_and_out_to_none(p
     async with open_window(pages, browser) as window:
         await window.sign_in(path="/nodes/n1")
         await expect(window.title).to_have_text("Node n1")
-        await window.page.get_by_role("button", name="Sign out").click()
+        async with window.page.expect_event("load"):
+            await window.page.get_by_role("button", name="Sign out").click()
         await window.open("/nodes/n1")
         await expect(window.title).to_have_text("Sign in")
 
