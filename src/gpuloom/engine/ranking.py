@@ -51,7 +51,13 @@ class Ranking:
 
     def worst_first(self, most: int | None = None) -> list[tuple[str, float]]:
         """Return names and scores, best last; at most so many, the worst."""
-        order = self._order(most)[::-1]
+        return self._tell(self._order(most)[::-1])
+
+    def best_first(self, most: int) -> list[tuple[str, float]]:
+        """Return names and scores, best first; at most so many."""
+        return self._tell(self._order(None)[:most])
+
+    def _tell(self, order: Ints) -> list[tuple[str, float]]:
         scores = (self._sign * self._ranks[order] + 0.0).tolist()
         found = zip(self._positions[order].tolist(), scores, strict=True)
         return [(self._names[position], score) for position, score in found]

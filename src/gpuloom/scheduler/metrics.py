@@ -51,6 +51,8 @@ class Latencies:
             buckets=_BUCKETS_S,
             registry=self.registry,
         )
+        self.underway = 0
+        """Calls whose headers have come and whose answers have not gone out."""
 
     def observe(self, verb: str, seconds: float) -> None:
         """Note one call."""

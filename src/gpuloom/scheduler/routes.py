@@ -64,9 +64,11 @@ class Routes:
     def _timed(self, verb: str, handler: Handler) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             began_s = time.perf_counter()
+            self.latencies.underway += 1
             try:
                 return await handler(request)
             finally:
+                self.latencies.underway -= 1
                 took_s = time.perf_counter() - began_s
                 self.latencies.observe(verb, took_s)
                 _log.debug("answered", verb=verb, seconds=round(took_s, 6))

@@ -21,7 +21,7 @@ from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nod
 from gpuloom.web.views.decisions import list_decisions, view_decision
 from gpuloom.web.views.explaining import PodError, explain_pod, find_pod, fit_pod
 from gpuloom.web.views.overview import list_quotas, view_overview
-from gpuloom.web.views.pods import list_pending, list_pods
+from gpuloom.web.views.pods import find_pending, list_pending, list_pods
 from gpuloom.web.views.recording import list_lines
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.wire.objects import Pod
@@ -124,7 +124,7 @@ class Api:
 
     async def _overview(self, _request: web.Request, viewer: Viewer) -> Any:
         need_nodes(viewer)
-        return view_overview(self.source)
+        return await self.pace.finish(view_overview(self.source))
 
     async def _nodes(self, _request: web.Request, viewer: Viewer) -> Any:
         need_nodes(viewer)
@@ -153,7 +153,12 @@ class Api:
         return await self._list(list_pods, request, viewer)
 
     async def _pending(self, request: web.Request, viewer: Viewer) -> Any:
-        return await self._list(list_pending, request, viewer)
+        pending = await self.pace.finish(find_pending(self.source))
+
+        def view(source: Source, viewer: Viewer, namespace: str) -> Iterable[Any]:
+            return list_pending(source, viewer, pending, namespace)
+
+        return await self._list(view, request, viewer)
 
     async def _quotas(self, request: web.Request, viewer: Viewer) -> Any:
         return await self._list(list_quotas, request, viewer)

@@ -61,13 +61,17 @@ class WebPart:
             )
         tls = self._presented.context if self._presented else None
         async with AsyncExitStack() as stack:
-            api = Api(self._source, self._rights, Entrance(Sessions(), is_tls=tls is not None), Pace())
+            api = Api(self._source, self._rights, Entrance(Sessions(), is_tls=tls is not None), self._pace())
             dashboard = Dashboard(api)
             self.url = await listen(stack, address, [*api.routes(), *dashboard.routes()], tls)
             stack.push_async_callback(dashboard.close)
             self._stack = stack.pop_all()
         _log.info("pages served", url=self.url)
         return self
+
+    def _pace(self) -> Pace:
+        latencies = self._source.parts.latencies
+        return Pace(lambda: latencies.underway > 0)
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self._stack.aclose()

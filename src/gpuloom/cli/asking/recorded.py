@@ -18,7 +18,7 @@ from gpuloom.web.pages import Pace
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
 from gpuloom.web.views.explaining import PodError, explain_pod, find_pod, fit_pod
 from gpuloom.web.views.overview import list_quotas, view_overview
-from gpuloom.web.views.pods import list_pending, list_pods
+from gpuloom.web.views.pods import find_pending, list_pending, list_pods
 from gpuloom.web.views.source import EVERYTHING, Source
 from gpuloom.web.views.values import (
     CardView,
@@ -50,7 +50,7 @@ class RecordedReader:
 
     async def overview(self) -> Overview:
         """Sum up the cluster."""
-        return view_overview(await self._play())
+        return await Pace().finish(view_overview(await self._play()))
 
     async def nodes(self) -> list[NodeView]:
         """List nodes."""
@@ -80,7 +80,9 @@ class RecordedReader:
 
     async def pending(self, namespace: str) -> list[PendingView]:
         """List pods that wait for cards."""
-        return list(list_pending(await self._play(), EVERYTHING, namespace))
+        source = await self._play()
+        pending = await Pace().finish(find_pending(source))
+        return list(list_pending(source, EVERYTHING, pending, namespace))
 
     async def quotas(self, namespace: str) -> list[QuotaView]:
         """List what namespaces hold and may hold."""

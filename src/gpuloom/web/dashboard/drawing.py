@@ -1,6 +1,6 @@
 """Values to HTML by the templates beside this module; everything that comes from a cluster is escaped."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any
@@ -14,6 +14,7 @@ from gpuloom.web.dashboard.static import find_asset
 from gpuloom.wire.words import encode_time
 
 _MOST_REMEMBERED = 32_768
+_PLACE = Markup("<!-- regions -->")
 
 
 def _tell_number(value: int) -> str:
@@ -34,6 +35,11 @@ def tell_count(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
+def draw_items(template: str, macro: str, values: Mapping[str, Hashable]) -> Iterator[tuple[str, Markup]]:
+    """Draw many values one after the other, by the names of their elements."""
+    return ((name, draw_item(template, macro, value)) for name, value in values.items())
+
+
 def draw(template: str, macro: str, *values: Any) -> Markup:
     """Draw values by a macro of a template."""
     module = _environment().get_template(f"{template}.html").module
@@ -49,6 +55,12 @@ def draw_item(template: str, macro: str, value: Hashable) -> Markup:
 def draw_document(template: str, **values: Any) -> str:
     """Draw a whole HTML document."""
     return _environment().get_template(f"{template}.html").render(values)
+
+
+def draw_frame(template: str, **values: Any) -> tuple[str, str]:
+    """Draw what comes before and after the regions of a page."""
+    head, _, tail = draw_document(template, place=_PLACE, **values).partition(_PLACE)
+    return head, tail
 
 
 def prepare() -> None:

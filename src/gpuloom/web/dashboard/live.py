@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import msgspec
 import structlog
-from markupsafe import Markup
 
 from gpuloom.web.api import RefusedError
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.regions import Page, find_changes
+from gpuloom.web.pages import Pace
 
 INTERVAL_S = 2.0
 """So old a page may be."""
@@ -23,6 +24,9 @@ MOST_OF_ONE = 16
 _log = structlog.get_logger(__name__)
 
 
+Changes = dict[str, bytes]
+
+
 class CrowdedError(Exception):
     """There are too many streams; the message says what to do."""
 
@@ -31,16 +35,16 @@ class CrowdedError(Exception):
 class Stream:
     """What one browser was not told yet; what changes several times before it is told, is told once.
 
-    ``over``: why there will be nothing more, empty while there may be.
+    ``changes`` are elements in JSON by id. ``over``: why there will be nothing more, empty while there may be.
     """
 
     user: str
-    changes: dict[str, Markup] = field(default_factory=dict)
+    changes: Changes = field(default_factory=dict)
     state: str = ""
     over: str = ""
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def tell(self, changes: dict[str, Markup], state: str) -> None:
+    def tell(self, changes: Changes, state: str) -> None:
         """Note what changed."""
         self.changes.update(changes)
         self.state = state
@@ -51,7 +55,7 @@ class Stream:
         self.over = why
         self.news.set()
 
-    def take(self) -> dict[str, Markup]:
+    def take(self) -> Changes:
         """Return what was not told yet."""
         changes, self.changes = self.changes, {}
         self.news.clear()
@@ -73,8 +77,9 @@ class _Channel:
 class Live:
     """The pages that are looked at now. It looks only while somebody does."""
 
-    def __init__(self, make: Callable[[Asked], Awaitable[Page]]) -> None:
+    def __init__(self, make: Callable[[Asked], Awaitable[Page]], pace: Pace) -> None:
         self._make = make
+        self._pace = pace
         self._channels: dict[Asked, _Channel] = {}
         self._looking: asyncio.Task[None] | None = None
 
@@ -89,8 +94,6 @@ class Live:
         stream = Stream(user, state=state)
         channel = self._channels.setdefault(asked, _Channel())
         channel.streams.append(stream)
-        if channel.page is not None and channel.page.state != state:
-            stream.tell(find_changes(None, channel.page), channel.page.state)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
         return stream
@@ -124,17 +127,26 @@ class Live:
     async def _refresh(self, asked: Asked, channel: _Channel) -> None:
         try:
             page = await self._make(asked)
+            await self._tell(channel, page)
         except RefusedError as error:
             channel.end(str(error))
             return
         except Exception:  # noqa: BLE001 - one page's fault must not end all the others
             _log.exception("page cannot be made", path=asked.path)
             channel.end("this page cannot be made: the scheduler's log says why")
-            return
-        state, before, channel.page = page.state, channel.page, page
-        changes = find_changes(before, page) if before else {}
-        for stream in channel.streams:
-            if stream.state != state:
-                # Whoever saw another state than the last one is shown everything.
-                known = before is not None and stream.state == before.state
-                stream.tell(changes if known else find_changes(None, page), state)
+
+    async def _tell(self, channel: _Channel, page: Page) -> None:
+        """Tell everybody who saw another state than this; whoever did not see the last one is shown everything."""
+        before, channel.page = channel.page, page
+        changes: dict[bool, Changes] = {}
+        for stream in list(channel.streams):
+            if stream.state != page.state:
+                is_known = before is not None and stream.state == before.state
+                if is_known not in changes:
+                    changes[is_known] = await self._write(before if is_known else None, page)
+                stream.tell(changes[is_known], page.state)
+
+    async def _write(self, before: Page | None, after: Page) -> Changes:
+        """Write what changed as JSON, once for all."""
+        found = find_changes(before, after)
+        return dict(await self._pace.collect((name, msgspec.json.encode(str(html))) for name, html in found))

@@ -1,6 +1,6 @@
 """A page as a value: named regions of HTML, so that two states of it can be compared. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from markupsafe import Markup
@@ -8,15 +8,22 @@ from markupsafe import Markup
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A region of many items that change one by one; the HTML of an item is an element with its name as id."""
+    """A region of many items that change one by one; the HTML of an item is an element with its name as id.
+
+    ``fingerprint`` differs where anything else does, for as long as the process lives.
+    """
 
     head: Markup
     items: Mapping[str, Markup]
     tail: Markup
+    fingerprint: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fingerprint", hash((self.head, tuple(self.items.items()), self.tail)))
 
     def draw(self) -> Markup:
         """Return the whole."""
-        return Markup("").join((self.head, *self.items.values(), self.tail))
+        return _join("", (self.head, *self.items.values(), self.tail))
 
 
 Region = Markup | Listing
@@ -26,35 +33,33 @@ Region = Markup | Listing
 class Page:
     """What somebody sees; the HTML of a region is an element with its name as id.
 
-    ``here`` is the entry of the navigation that the page belongs to. ``is_live``: whether it can change.
+    ``here`` is the entry of the navigation that the page belongs to. ``is_live``: whether it can change. ``state`` is a
+    short name of what is shown, good for as long as the process lives.
     """
 
     title: str
     here: str
     regions: Mapping[str, Region] = field(default_factory=dict)
     is_live: bool = True
+    state: str = field(init=False)
 
-    @property
-    def state(self) -> str:
-        """A short name of what is shown, good for as long as the process lives."""
+    def __post_init__(self) -> None:
         facts = tuple((name, _fingerprint(region)) for name, region in self.regions.items())
-        return f"{hash(facts) & 0xFFFF_FFFF_FFFF:x}"
+        object.__setattr__(self, "state", f"{hash(facts) & 0xFFFF_FFFF_FFFF:x}")
 
     def draw(self) -> Markup:
         """Return all regions."""
-        return Markup("\n").join(map(_draw, self.regions.values()))
+        return _join("\n", map(_draw, self.regions.values()))
 
 
-def find_changes(before: Page | None, after: Page) -> dict[str, Markup]:
-    """Return the elements to replace, by id: whole regions, or items of a listing that stayed the same otherwise."""
-    changes: dict[str, Markup] = {}
+def find_changes(before: Page | None, after: Page) -> Iterator[tuple[str, Markup]]:
+    """Give the elements to replace, by id: whole regions, or items of a listing that stayed the same otherwise."""
     for name, region in after.regions.items():
         known = before.regions.get(name) if before else None
         if isinstance(region, Listing) and isinstance(known, Listing) and _has_same_frame(known, region):
-            changes.update((item, html) for item, html in region.items.items() if known.items[item] != html)
+            yield from ((item, html) for item, html in region.items.items() if known.items[item] != html)
         elif region != known:
-            changes[name] = _draw(region)
-    return changes
+            yield name, _draw(region)
 
 
 def _has_same_frame(one: Listing, other: Listing) -> bool:
@@ -66,6 +71,9 @@ def _draw(region: Region) -> Markup:
 
 
 def _fingerprint(region: Region) -> int:
-    if isinstance(region, Listing):
-        return hash((region.head, tuple(region.items.items()), region.tail))
-    return hash(region)
+    return region.fingerprint if isinstance(region, Listing) else hash(region)
+
+
+def _join(between: str, parts: Iterable[Markup]) -> Markup:
+    """Join what was escaped when it was drawn; Markup's own join looks at every part again."""
+    return Markup(between.join(parts))  # noqa: S704 - parts are Markup

@@ -1,7 +1,8 @@
 """The routes of the dashboard: signing in and out, pages, their streams, and their files."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from functools import wraps
+from typing import Any
 
 import structlog
 from aiohttp import web
@@ -9,7 +10,7 @@ from yarl import URL
 
 from gpuloom.web.api import Api, RefusedError
 from gpuloom.web.dashboard.asked import Asked, Maker, read_asked
-from gpuloom.web.dashboard.drawing import draw_document, prepare
+from gpuloom.web.dashboard.drawing import draw_document, draw_frame, prepare
 from gpuloom.web.dashboard.live import Live
 from gpuloom.web.dashboard.pages.decisions import make_decision, make_decisions
 from gpuloom.web.dashboard.pages.fits import make_form, read_wish
@@ -18,6 +19,7 @@ from gpuloom.web.dashboard.pages.overview import make_overview
 from gpuloom.web.dashboard.pages.pods import make_pending, make_pod
 from gpuloom.web.dashboard.pages.quotas import make_quotas
 from gpuloom.web.dashboard.regions import Page
+from gpuloom.web.dashboard.sharing import Sharing
 from gpuloom.web.dashboard.static import answer_asset
 from gpuloom.web.dashboard.streaming import Streams
 from gpuloom.web.entrance import is_from_here
@@ -65,7 +67,8 @@ class Dashboard:
     def __init__(self, api: Api) -> None:
         prepare()
         self._api = api
-        self._live = Live(self._make)
+        self._pages = Sharing(self._make)
+        self._live = Live(self._pages.make, api.pace)
         self._streams = Streams(api, self._live)
 
     def routes(self) -> list[web.RouteDef]:
@@ -95,9 +98,7 @@ class Dashboard:
             if path == "/" and not viewer.nodes:
                 raise web.HTTPSeeOther("/pending")
             asked = read_asked(request, path, viewer)
-            page = await PAGES[path](self._api, asked)
-            await self._api.pace.rest()
-            return _show(page, request, user, viewer)
+            return await self._show(await self._pages.make(asked), request, user, viewer)
 
         return handle
 
@@ -107,7 +108,7 @@ class Dashboard:
         wish = read_wish(await request.post())
         user, viewer = await self._api.viewer(request, frozenset({wish.namespace}))
         asked = read_asked(request, "/fits", viewer)
-        return _show(await make_form(self._api, asked, wish), request, user, viewer)
+        return await self._show(await make_form(self._api, asked, wish), request, user, viewer)
 
     def _guard(self, handler: Handler) -> Handler:
         """Answer with a page where a request is refused; whoever is not signed in is asked to."""
@@ -122,6 +123,13 @@ class Dashboard:
                 return _show_error(error.code, str(error))
 
         return handle
+
+    async def _show(self, page: Page, request: web.Request, user: User, viewer: Viewer) -> web.Response:
+        """Send a page, as two slices of work: what is one person's alone, and what all see."""
+        live = _find_stream(request.rel_url) if page.is_live else ""
+        facts = {"page": page, "user": user.name, "viewer": viewer, "live": live}
+        body = await self._api.pace.finish(_write_document(page, facts))
+        return web.Response(body=body, content_type="text/html", charset="utf-8", headers=_HEADERS)
 
     async def _show_sign_in(self, request: web.Request) -> web.StreamResponse:
         return _show_sign_in(request.query.get("next", "/"), "")
@@ -157,10 +165,10 @@ def _keep_local(path: str) -> str:
     return path if is_local else "/"
 
 
-def _show(page: Page, request: web.Request, user: User, viewer: Viewer) -> web.Response:
-    live = _find_stream(request.rel_url) if page.is_live else ""
-    text = draw_document("page", page=page, user=user.name, viewer=viewer, live=live, state=page.state)
-    return web.Response(text=text, content_type="text/html", headers=_HEADERS)
+def _write_document(page: Page, facts: dict[str, Any]) -> Generator[None, None, bytes]:
+    head, tail = draw_frame("page", **facts)
+    yield
+    return b"".join((head.encode(), page.draw().encode(), tail.encode()))
 
 
 def _find_stream(url: URL) -> str:

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from gpuloom.web.api import Api, RefusedError
 from gpuloom.web.dashboard.asked import Asked, read_asked
-from gpuloom.web.dashboard.live import CrowdedError, Live, Stream
+from gpuloom.web.dashboard.live import Changes, CrowdedError, Live, Stream
 from gpuloom.web.rights import REMEMBERED_S, RightsError, SignInError, User
 
 RECOGNISED_S = 60.0
@@ -67,16 +67,16 @@ class Streams:
                 if now - recognised >= RECOGNISED_S or now - checked >= REMEMBERED_S:
                     is_fresh = now - recognised < RECOGNISED_S
                     if not await self._may_go_on(request, asked, user, is_recognised=is_fresh):
-                        await _send(response, "reload", "", {})
+                        await _send(response, "reload", "", b"{}")
                         return response
                     recognised, checked = recognised if is_fresh else now, now
                 changes = stream.take()
                 if changes:
-                    await _send(response, "change", stream.state, changes)
+                    await _send(response, "change", stream.state, _write(changes))
                 elif not stream.over:
                     await response.write(b": still here\n\n")
             if stream.over:
-                await _send(response, "over", "", {"why": stream.over})
+                await _send(response, "over", "", msgspec.json.encode({"why": stream.over}))
         return response
 
     async def _may_go_on(self, request: web.Request, asked: Asked, user: User, *, is_recognised: bool) -> bool:
@@ -90,6 +90,9 @@ class Streams:
             return False
 
 
-async def _send(response: web.StreamResponse, event: str, state: str, data: object) -> None:
-    text = msgspec.json.encode(data, enc_hook=str).decode()
-    await response.write(f"id: {state}\nevent: {event}\ndata: {text}\n\n".encode())
+def _write(changes: Changes) -> bytes:
+    return b"{" + b",".join(msgspec.json.encode(name) + b":" + html for name, html in changes.items()) + b"}"
+
+
+async def _send(response: web.StreamResponse, event: str, state: str, data: bytes) -> None:
+    await response.write(f"id: {state}\nevent: {event}\ndata: ".encode() + data + b"\n\n")

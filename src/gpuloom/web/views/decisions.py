@@ -39,21 +39,22 @@ def view_decision(decided: Decided, most_names: int = _MOST_NAMES) -> DecisionVi
     """Tell what was decided and why, as it was then."""
     decision, pod = decided.decision, decided.pod
     names = [container.name for container in pod.all_containers]
-    ranking = decision.fitting.worst_first()[::-1]
     return DecisionView(
         number=decided.number,
         at=decided.at.isoformat(timespec="milliseconds"),
         pod=Viewer().name(pod.namespace, pod.name),
         node=decision.node or "",
         candidates=decision.candidates,
-        fitting=len(ranking),
+        fitting=len(decision.fitting),
         shares=tuple(
             Given(container=name, uuid=share.uuid, memory_mib=share.memory_mib, cores=share.cores)
             for containers in decision.shares.values()
             for name, shares in zip(names, containers, strict=False)
             for share in shares
         ),
-        ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking[:most_names]),
+        ranking=tuple(
+            Ranked(node=node, score=round(score, 4)) for node, score in decision.fitting.best_first(most_names)
+        ),
         reasons=count_reasons(decision.refusals),
         refused=group_refusals(decision.refusals, {}, most_names),
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuloom.engine.explanation.values import Value
 from gpuloom.engine.table import CardTable
-from gpuloom.model.cards import Cards
+from gpuloom.model.cards import Ints
 from gpuloom.scheduler.absence import tell_bar
 from gpuloom.web.views.source import Source
 
@@ -14,6 +14,7 @@ _USABLE, _CORDONED, _UNHEALTHY = "01234", "abcde", "ABCDE"
 _LETTERS = np.frombuffer((_USABLE + _CORDONED + _UNHEALTHY).encode(), np.uint8)
 
 _NODES_A_STEP = 50
+_CARDS_A_STEP = 4096
 
 
 class Tile(Value, frozen=True, kw_only=True):
@@ -57,8 +58,7 @@ def list_tiles(source: Source) -> Generator[None, None, list[Tile]]:
     total: dict[str, int] = {}
     for table in source.state.cluster.tables:
         if table.positions:
-            yield
-            _look_at(table, letters, used, total)
+            yield from _look_at(table, letters, used, total)
     yield
     tiles = []
     for number, name in enumerate(source.node_names()):
@@ -74,31 +74,34 @@ def list_tiles(source: Source) -> Generator[None, None, list[Tile]]:
     return tiles
 
 
-def _look_at(table: CardTable, letters: dict[str, str], used: dict[str, int], total: dict[str, int]) -> None:
-    """Add what one vendor's cards say to the nodes that have some."""
-    drawn = _letter_cards(table.cards)
+def _look_at(
+    table: CardTable, letters: dict[str, str], used: dict[str, int], total: dict[str, int]
+) -> Generator[None, None, None]:
+    """Add what one vendor's cards say to the nodes that have some; as they were when this began."""
+    cards = table.cards
+    uses = (cards.used_memory_mib, cards.used_cores, cards.used_slots)
+    totals = (cards.total_memory_mib, cards.total_cores, cards.count)
+    facts = np.array((*uses, *totals, cards.healthy, cards.cordoned))
     mib, of_mib = (
-        np.bincount(table.cards.node, column, minlength=len(table.names)).astype(int).tolist()
-        for column in (table.cards.used_memory_mib, table.cards.total_memory_mib)
+        np.bincount(cards.node, column, minlength=len(table.names)).astype(int).tolist() for column in facts[::3][:2]
     )
-    starts, ends = table.starts.tolist(), table.ends.tolist()
-    for name, place in table.positions.items():
+    starts, ends, positions = table.starts.tolist(), table.ends.tolist(), list(table.positions.items())
+    drawn = ""
+    for first in range(0, facts.shape[1], _CARDS_A_STEP):
+        yield
+        drawn += _letter_cards(facts[:, first : first + _CARDS_A_STEP])
+    for number, (name, place) in enumerate(positions):
+        if number % _NODES_A_STEP == 0:
+            yield
         letters[name] = letters.get(name, "") + drawn[starts[place] : ends[place]]
         used[name] = used.get(name, 0) + mib[place]
         total[name] = total.get(name, 0) + of_mib[place]
 
 
-def _letter_cards(cards: Cards) -> str:
-    shares = [
-        used / np.maximum(total, 1)
-        for used, total in (
-            (cards.used_memory_mib, cards.total_memory_mib),
-            (cards.used_cores, cards.total_cores),
-            (cards.used_slots, cards.count),
-        )
-    ]
-    fullest = np.maximum.reduce(shares)
+def _letter_cards(facts: Ints) -> str:
+    """Return a letter for each card; rows are three amounts used, the same in total, health and cordon."""
+    fullest = (facts[:3] / np.maximum(facts[3:6], 1)).max(axis=0)
     level = 1 + (fullest > 1 / 3).astype(int) + (fullest > 2 / 3) + (fullest >= 1)
     level[fullest <= 0] = 0
-    state = np.where(cards.healthy == 0, 2, np.where(cards.cordoned != 0, 1, 0))
+    state = np.where(facts[6] == 0, 2, np.where(facts[7] != 0, 1, 0))
     return str(_LETTERS[state * len(_USABLE) + level].tobytes(), "ascii")

@@ -1,6 +1,6 @@
 """Pods with cards, and pods that wait for some."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -14,6 +14,8 @@ from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of
 from gpuloom.web.views.values import PendingView, PodView
 from gpuloom.wire.objects import Pod
+
+_PODS_A_STEP = 100
 
 
 def list_pods(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[PodView]:
@@ -35,22 +37,24 @@ def list_pods(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[P
         )
 
 
-def pending_pods(source: Source) -> list[Pod]:
-    """Return the pods that ask for cards and hold none, those that wait longest first."""
+def find_pending(source: Source) -> Generator[None, None, list[Pod]]:
+    """Return the pods that ask for cards and hold none, those that wait longest first; found in steps."""
     state = source.state
-    waiting = [
-        pod
-        for uid, pod in state.pods.items()
-        if not pod.spec.node_name and state.cluster.ledger.find(uid) is None and state.asks_for_cards(pod)
-    ]
+    waiting = []
+    for number, pod in enumerate(list(state.pods.values())):
+        if number % _PODS_A_STEP == 0:
+            yield
+        if not pod.spec.node_name and state.cluster.ledger.find(pod.metadata.uid) is None and state.asks_for_cards(pod):
+            waiting.append(pod)
+    yield
     waiting += [refused.pod for uid, refused in state.refused.items() if uid not in state.pods]
     return sorted(waiting, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.full_name))
 
 
-def list_pending(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[PendingView]:
-    """Give the pods that wait and may be seen; every different question is asked once."""
+def list_pending(source: Source, viewer: Viewer, pending: Iterable[Pod], namespace: str = "") -> Iterator[PendingView]:
+    """Give those of the pending pods that may be seen; every different question is asked once."""
     asked: dict[object, tuple[str, bool, tuple[ReasonCount, ...]]] = {}
-    for pod in pending_pods(source):
+    for pod in pending:
         if viewer.sees(pod.namespace) and namespace in {"", pod.namespace}:
             yield _view_pending(source, pod, asked)
 

@@ -3,7 +3,7 @@
 from gpuloom.scheduler.decisions import MOST_DECISIONS
 from gpuloom.web.api import Api, RefusedError, need_pods
 from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
-from gpuloom.web.dashboard.drawing import draw, draw_item
+from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import Listing, Page
 from gpuloom.web.views.decisions import list_decisions, view_decision
 
@@ -16,6 +16,7 @@ async def make_decisions(api: Api, asked: Asked) -> Page:
     decisions = list_decisions(api.source, asked.viewer, namespace, MOST_DECISIONS)
     found = await api.pace.collect(cut_rows(decisions, asked))
     rows, turning = turn(asked, found)
+    items = await api.pace.collect(draw_items("decisions", "row", {f"d-{row.number}": row for row in rows}))
     return Page(
         title="Recent decisions",
         here="/decisions",
@@ -23,7 +24,7 @@ async def make_decisions(api: Api, asked: Asked) -> Page:
             "seek": draw("pods", "seek", "/decisions", namespace, asked.viewer),
             "decisions": Listing(
                 head=draw("decisions", "head", len(found)),
-                items={f"d-{row.number}": draw_item("decisions", "row", row) for row in rows},
+                items=dict(items),
                 tail=draw("decisions", "tail", turning),
             ),
         },

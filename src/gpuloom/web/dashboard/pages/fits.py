@@ -11,6 +11,7 @@ from gpuloom.vendors.profile import Profile, ResourceNames
 from gpuloom.web.api import Api, RefusedError, need_pods
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.drawing import draw
+from gpuloom.web.dashboard.pages.pods import draw_details
 from gpuloom.web.dashboard.regions import Page, Region
 from gpuloom.web.views.explaining import PodError, fit_pod
 from gpuloom.web.views.source import Source
@@ -67,7 +68,7 @@ async def _answer(api: Api, asked: Asked, wish: Wish) -> dict[str, Region]:
     regions: dict[str, Region] = {"answer": draw("fits", "answer", found)}
     if found.explanation is not None:
         regions["summary"] = draw("explanation", "summary", found.explanation)
-        regions["details"] = draw("explanation", "details", found.explanation, "", "")
+        regions["details"] = await api.pace.finish(draw_details(found.explanation, "", ""))
     return regions
 
 

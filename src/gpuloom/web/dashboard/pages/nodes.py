@@ -2,7 +2,7 @@
 
 from gpuloom.web.api import Api, RefusedError, need_nodes
 from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
-from gpuloom.web.dashboard.drawing import draw, draw_item
+from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.pages.overview import choose_tiles
 from gpuloom.web.dashboard.regions import Listing, Page
 from gpuloom.web.views.cards import detail_node, find_card, view_node
@@ -13,10 +13,12 @@ async def make_nodes(api: Api, asked: Asked) -> Page:
     """Show the nodes as a table."""
     need_nodes(asked.viewer)
     text, show = asked.option("q"), asked.option("show")
-    chosen = choose_tiles(await api.pace.finish(list_tiles(api.source)), text, show)
+    tiles = await api.pace.finish(list_tiles(api.source))
+    chosen = await api.pace.finish(choose_tiles(tiles, text, show))
     names = (tile.node for tile in cut_rows(chosen, asked))
     views = await api.pace.collect(view_node(api.source, asked.viewer, name) for name in names)
     rows, turning = turn(asked, views)
+    items = await api.pace.collect(draw_items("nodes", "row", {f"n-{node.name}": node for node in rows}))
     return Page(
         title="Nodes",
         here="/nodes",
@@ -24,7 +26,7 @@ async def make_nodes(api: Api, asked: Asked) -> Page:
             "seek": draw("overview", "seek", "/nodes", text, show),
             "nodes": Listing(
                 head=draw("nodes", "head", len(chosen)),
-                items={f"n-{node.name}": draw_item("nodes", "row", node) for node in rows},
+                items=dict(items),
                 tail=draw("nodes", "tail", turning),
             ),
         },
@@ -38,6 +40,7 @@ async def make_node(api: Api, asked: Asked) -> Page:
     if name not in api.source.state.nodes and not api.source.state.cluster.has(name):
         raise RefusedError(404, f"there is no node {name}")
     detail = detail_node(api.source, asked.viewer, name)
+    items = await api.pace.collect(draw_items("nodes", "card_row", {f"c-{card.uuid}": card for card in detail.cards}))
     return Page(
         title=f"Node {name}",
         here="/nodes",
@@ -45,7 +48,7 @@ async def make_node(api: Api, asked: Asked) -> Page:
             "node": draw("nodes", "node", detail.node),
             "cards": Listing(
                 head=draw("nodes", "cards_head", len(detail.cards)),
-                items={f"c-{card.uuid}": draw_item("nodes", "card_row", card) for card in detail.cards},
+                items=dict(items),
                 tail=draw("nodes", "cards_tail"),
             ),
         },

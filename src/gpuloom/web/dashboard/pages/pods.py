@@ -1,14 +1,18 @@
 """Pods that wait, with reasons, and one pod explained."""
 
+from collections.abc import Generator, Iterator
+
 import msgspec
 
 from gpuloom.engine.explanation.study import STANDARD, Depth
+from gpuloom.engine.explanation.values import Explanation
 from gpuloom.web.api import Api, need_pods
 from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
-from gpuloom.web.dashboard.drawing import draw, draw_item
-from gpuloom.web.dashboard.regions import Listing, Page
+from gpuloom.web.dashboard.drawing import draw, draw_items
+from gpuloom.web.dashboard.regions import Listing, Page, Region
+from gpuloom.web.pages import gather
 from gpuloom.web.views.explaining import explain_pod
-from gpuloom.web.views.pods import list_pending
+from gpuloom.web.views.pods import find_pending, list_pending
 from gpuloom.web.views.values import PendingView
 
 
@@ -17,8 +21,12 @@ async def make_pending(api: Api, asked: Asked) -> Page:
     namespace = asked.option("namespace")
     if namespace:
         need_pods(asked.viewer, namespace)
-    found = await api.pace.collect(cut_rows(list_pending(api.source, asked.viewer, namespace), asked))
+    pending = await api.pace.finish(find_pending(api.source))
+    found = await api.pace.collect(cut_rows(list_pending(api.source, asked.viewer, pending, namespace), asked))
     rows, turning = turn(asked, found)
+    # How long a pod waits is told by its age, which does not change with every look.
+    drawn = draw_items("pods", "pending_row", {f"p-{row.uid}": _without_clock(row) for row in rows})
+    items = await api.pace.collect(drawn)
     return Page(
         title="Pending pods",
         here="/pending",
@@ -26,8 +34,7 @@ async def make_pending(api: Api, asked: Asked) -> Page:
             "seek": draw("pods", "seek", "/pending", namespace, asked.viewer),
             "pending": Listing(
                 head=draw("pods", "pending_head", len(found)),
-                # How long a pod waits is told by its age, which does not change with every look.
-                items={f"p-{row.uid}": draw_item("pods", "pending_row", _without_clock(row)) for row in rows},
+                items=dict(items),
                 tail=draw("pods", "pending_tail", turning, len(found)),
             ),
         },
@@ -39,16 +46,26 @@ async def make_pod(api: Api, asked: Asked) -> Page:
     namespace, name = asked.name("namespace"), asked.name("pod")
     pod = await api.find_pod(namespace, name, asked.viewer)
     explanation = await api.pace.finish(explain_pod(api.source, asked.viewer, pod, read_depth(asked)))
-    return Page(
-        title=f"Pod {namespace}/{name}",
-        here="/pending",
-        regions={
-            "verdict": draw("explanation", "verdict", explanation),
-            "files": draw("pods", "files", namespace, name, asked.viewer),
-            "summary": draw("explanation", "summary", explanation),
-            "details": draw("explanation", "details", explanation, asked.path, asked.option("node")),
-        },
+    regions = dict(await api.pace.collect(_draw_pod(explanation, asked)))
+    regions["details"] = await api.pace.finish(draw_details(explanation, asked.path, asked.option("node")))
+    return Page(title=f"Pod {namespace}/{name}", here="/pending", regions=regions)
+
+
+def draw_details(explanation: Explanation, path: str, wanted: str) -> Generator[None, None, Listing]:
+    """Draw the cards of nodes; ``path`` is where to ask for another node than the ``wanted`` one, empty for nowhere."""
+    nodes = {f"n-{node.name}": node for node in explanation.nodes}
+    items = yield from gather(draw_items("explanation", "one_node", nodes))
+    return Listing(
+        head=draw("explanation", "details_head", explanation, path, wanted),
+        items=dict(items),
+        tail=draw("explanation", "details_tail"),
     )
+
+
+def _draw_pod(explanation: Explanation, asked: Asked) -> Iterator[tuple[str, Region]]:
+    yield "verdict", draw("explanation", "verdict", explanation)
+    yield "files", draw("pods", "files", asked.name("namespace"), asked.name("pod"), asked.viewer)
+    yield "summary", draw("explanation", "summary", explanation)
 
 
 def _without_clock(row: PendingView) -> PendingView:

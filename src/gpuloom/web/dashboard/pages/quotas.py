@@ -2,7 +2,7 @@
 
 from gpuloom.web.api import Api, need_pods
 from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
-from gpuloom.web.dashboard.drawing import draw, draw_item
+from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import Listing, Page
 from gpuloom.web.views.overview import list_quotas
 
@@ -14,6 +14,8 @@ async def make_quotas(api: Api, asked: Asked) -> Page:
         need_pods(asked.viewer, namespace)
     found = await api.pace.collect(cut_rows(list_quotas(api.source, asked.viewer, namespace), asked))
     rows, turning = turn(asked, found)
+    drawn = draw_items("quotas", "row", {f"q-{row.namespace}-{row.resource}": row for row in rows})
+    items = await api.pace.collect(drawn)
     return Page(
         title="Namespaces and quotas",
         here="/quotas",
@@ -21,7 +23,7 @@ async def make_quotas(api: Api, asked: Asked) -> Page:
             "seek": draw("pods", "seek", "/quotas", namespace, asked.viewer),
             "quotas": Listing(
                 head=draw("quotas", "head", len(found)),
-                items={f"q-{row.namespace}-{row.resource}": draw_item("quotas", "row", row) for row in rows},
+                items=dict(items),
                 tail=draw("quotas", "tail", turning),
             ),
         },
