@@ -8,7 +8,7 @@ from gpuloom.engine.options import ScoreSlots
 from gpuloom.engine.ranking import UNFIT
 from gpuloom.engine.rules import Positions, combine, judge
 from gpuloom.engine.scores import Scores
-from gpuloom.engine.table import CardTable
+from gpuloom.engine.table import NOBODY, CardTable
 from gpuloom.engine.verdicts import Shape, Verdicts
 from gpuloom.model.cards import Ints
 from gpuloom.model.hands import NO_CARD, Chosen, Hands
@@ -39,7 +39,8 @@ class HookedVerdicts(Verdicts):
         self.fitting = np.bincount(table.cards.node, weights=fits, minlength=count).astype(np.int32)
         self.ranks = np.full(count, UNFIT, np.float32)
         self._patterns.clear()
-        positions = np.flatnonzero(self.fitting > 0)
+        self.fitting[NOBODY] = 0
+        positions = np.flatnonzero(self.fitting)
         if len(positions):
             self.ranks[positions] = self._rank(table, positions)
 

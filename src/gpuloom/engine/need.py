@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from gpuloom.engine.demand import Selection
 from gpuloom.engine.family import Family
 from gpuloom.engine.options import ScoreSlots
+from gpuloom.engine.table import NOBODY
 from gpuloom.model.cards import Cards, Flags, Ints
 from gpuloom.model.nodecards import Facts
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
@@ -51,7 +52,7 @@ class Particular:
         unserved = np.zeros(len(cards), bool)
         alike: set[int] = set()
         work_out = self.family.work_out_need
-        for number, rows in self._group(len(cards)) if work_out else ():
+        for number, rows in self._group(cards) if work_out else ():
             need = work_out(request, cards.rows(rows), self.facts[number], self.family.profile) if work_out else None
             if need is None:
                 unserved[rows] = True
@@ -75,15 +76,16 @@ class Particular:
         plain = want.cores if not alike else one if one >= 0 else cores
         return replace(want, memory_mib=memory_mib, cores=plain, special=special)
 
-    def _group(self, count: int) -> Iterator[tuple[int, Ints]]:
-        if not count:
-            return
+    def _group(self, cards: Cards) -> Iterator[tuple[int, Ints]]:
+        """Return the rows of nodes that say the same; rows that nobody has any more say nothing."""
         if self.facts_of is None:
-            yield 0, np.arange(count)
+            yield 0, np.arange(len(cards))
             return
-        order = np.argsort(self.facts_of, kind="stable")
+        owned = np.flatnonzero(cards.node != NOBODY)
+        order = owned[np.argsort(self.facts_of[owned], kind="stable")]
         numbers, starts = np.unique(self.facts_of[order], return_index=True)
-        yield from zip(numbers.tolist(), np.split(order, starts[1:]), strict=True)
+        # Without any number there is still one part, which is empty.
+        yield from zip(numbers.tolist(), np.split(order, starts[1:]), strict=False)
 
 
 def make_want(
