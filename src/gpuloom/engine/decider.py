@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from gpuloom.engine.assessment import Assessment
 from gpuloom.engine.candidates import Candidates, look_up, look_up_among
 from gpuloom.engine.cluster import Cluster
 from gpuloom.engine.decision import Decision
@@ -62,6 +63,13 @@ class Decider:
             decision = query.answer(look_up_among(self.cluster.table, self.index, names), explain=False)
         return decision
 
+    def assess(self, demand: Demand, headroom: Headroom | None = None, *, most_tries: int | None = None) -> Assessment:
+        """Tell of all nodes whether a pod fits there, as far as this vendor's cards go.
+
+        Raises ValueError when the demand asks for no card, UnsettledError when more nodes than that must be tried.
+        """
+        return self._ask(demand, self.headroom(demand) if headroom is None else headroom, most_tries).assess()
+
     def has_room(self, demand: Demand) -> bool:
         """Tell whether any node would do, without saying which or why the others would not.
 
@@ -70,7 +78,7 @@ class Decider:
         return self._ask(demand, self.headroom(demand)).has_room()
 
     def try_nodes(self, demand: Demand) -> Iterator[None]:
-        """Try a pod of several containers on all nodes that may take it, a node between two steps.
+        """Try a pod of several containers on all nodes that may take it, a few of them between two steps.
 
         What they say is remembered, so that questions about such pods are answered quickly; of other pods there is
         nothing to be tried. Raises ValueError when the demand asks for no card.

@@ -36,6 +36,12 @@ class Family:
         hooks = (self.work_out_need, self.selector, self.score)
         return any(hook is not None for hook in hooks) or not _TENANCY.isdisjoint(self.profile.fit.checks)
 
+    @property
+    def is_particular(self) -> bool:
+        """Whether a card of this vendor may have to give something else than what is asked for."""
+        share = self.profile.share
+        return self.is_hooked or share.memory_mib >= 0 or share.cores >= 0
+
 
 def make_family(profile: Profile, options: Options, rules: RuleOrder | None = None) -> Family:
     """Look up what a profile names."""

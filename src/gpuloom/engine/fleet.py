@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from gpuloom.engine.cluster import Cluster, group_by_place, words_of_bits
 from gpuloom.engine.ledger import ANY_VENDOR, CardKey, Ledger, Reservation
 from gpuloom.engine.quota import QuotaBook
-from gpuloom.engine.table import CardTable, NodeCards
+from gpuloom.engine.table import NOBODY, CardTable, NodeCards
+from gpuloom.model.cards import Ints
 from gpuloom.vendors.catalog import Catalog
 
 
@@ -19,6 +22,7 @@ class Fleet:
         self._clusters = {profile.word: Cluster(profile, self.ledger, self.quotas) for profile in catalog}
         self._words_of: dict[str, set[str]] = {}
         self._peers: dict[str, list[CardTable]] = {}
+        self._across: dict[tuple[str, str], tuple[tuple[int, int], Ints]] = {}
 
     def __getitem__(self, word: str) -> Cluster:
         """Return the cards of one vendor."""
@@ -50,6 +54,18 @@ class Fleet:
         """Return the score of a node with cards."""
         table = self._clusters[min(self._words_of[node])].table
         return float(table.node_scores[table.positions[node]])
+
+    def across(self, word: str, other: str) -> Ints:
+        """Return by position in one vendor's table where the same node stands in another's, NOBODY for nowhere."""
+        table, there = self._clusters[word].table, self._clusters[other].table
+        version = table.registrations, there.registrations
+        known = self._across.get((word, other))
+        if known is None or known[0] != version:
+            found = np.zeros(len(table.names), np.int64)
+            for name, position in table.positions.items():
+                found[position] = there.positions.get(name, NOBODY)
+            known = self._across[word, other] = version, found
+        return known[1]
 
     @property
     def nodes(self) -> Iterable[str]:

@@ -58,6 +58,14 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class Unplaced:
+    """Why a node does not take the pod, and with which of its containers that shows, in order of placing from 1."""
+
+    refusal: Refusal
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
 class Placer:
     """Places the containers of one pod on nodes.
 
@@ -97,7 +105,7 @@ class Placer:
             ]
         )
 
-    def place(self, bench: Bench, containers: Sequence[Container]) -> Placement | Refusal:
+    def place(self, bench: Bench, containers: Sequence[Container]) -> Placement | Unplaced:
         """Place all containers, or say why the first that does not fit does not.
 
         Init containers run one after another, so each sees the node without the others; regular containers and
@@ -108,15 +116,17 @@ class Placer:
         placed: list[ContainerShares] = [()] * len(containers)
         taken: list[list[Taken | None]] = [[] for _ in containers]
         chosen: list[Chosen] = []
+        turn = 0
         for phase in PHASES_IN_ORDER_OF_PLACING:
             for position, container in enumerate(containers):
+                turn += container.phase is phase
                 if container.phase is not phase or container.want is None or container.request is None:
                     continue
                 want = self._keep_to_card(bench, container.want, placed)
                 exceeds = self._make_quota_test(running, want, placed, phases, position)
                 rows = self._choose_rows(running, want, container.request, exceeds)
                 if isinstance(rows, Refusal):
-                    return rows
+                    return Unplaced(rows, turn)
                 where = running.copy() if phase is Phase.INIT else running
                 placed[position], taken[position] = self._charge(where, rows, want)
                 chosen.append(Chosen(container.request, np.array([rows], np.int64)))

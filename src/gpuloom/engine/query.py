@@ -5,11 +5,12 @@ do not; cards are chosen only on nodes that are left, best node first. What is n
 all other candidates of a pod with several containers, is found out afterwards, from the table as it was.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from gpuloom.engine.assessment import Assessment
 from gpuloom.engine.bench import Bench
 from gpuloom.engine.candidates import Candidates, find_best, look_up_among
 from gpuloom.engine.decision import Decision, UnsettledError
@@ -17,16 +18,17 @@ from gpuloom.engine.demand import Demand
 from gpuloom.engine.family import Family
 from gpuloom.engine.nameindex import NameIndex
 from gpuloom.engine.need import Particular, make_want
-from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING, Container, Placement, Placer
+from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING, Container, Placement, Placer, Unplaced
 from gpuloom.engine.policies import SPREAD
 from gpuloom.engine.ranking import UNFIT, Ranking
 from gpuloom.engine.scores import Scores
 from gpuloom.engine.table import NOBODY, CardTable, Snapshot
-from gpuloom.engine.trials import Trials, kind_of
+from gpuloom.engine.trials import REFUSES, TAKES, UNTRIED, Trials, kind_of
+from gpuloom.engine.trying import MOST_AT_ONCE, Trial
 from gpuloom.engine.verdicts import Shape, VerdictMemory, Verdicts
 from gpuloom.model.cards import UNDIVIDED, Flags, Ints
 from gpuloom.model.reasons import Reason
-from gpuloom.model.refusal import Refusal, refuse_node
+from gpuloom.model.refusal import refuse_node
 from gpuloom.model.request import Request
 from gpuloom.model.want import UNBOUNDED, Headroom, Want
 from gpuloom.wire.nodenames import NodeNames
@@ -67,24 +69,61 @@ class Query:
         verdicts = self._recall(request, is_tight=is_tight)
         if self._is_plain(request, is_tight=is_tight):
             return bool((verdicts.ranks[NOBODY + 1 :] != UNFIT).any())
-        count = len(self.table.names)
-        known = np.flatnonzero(self.table.ends[:count] > self.table.starts[:count])
+        known = self._all_nodes()
         refused = self._refused_by_column(known, request, verdicts, is_tight=is_tight)
         return self._choose_walking(Candidates(known, (), known), refused).node is not None
 
     def try_nodes(self) -> Iterator[None]:
-        """Try nodes one after another and remember what they say; see :meth:`Decider.try_nodes`."""
+        """Try all nodes step by step and remember what they say; see :meth:`Decider.try_nodes`."""
         request = self._placed_first()
         is_tight = self._is_tight(request)
-        if self._is_plain(request, is_tight=is_tight) or not self._is_remembered:
+        if self._is_plain(request, is_tight=is_tight):
             return
         verdicts = self._recall(request, is_tight=is_tight)
+        known = self._all_nodes()
+        refused = self._refused_by_column(known, request, verdicts, is_tight=is_tight)
         trials = self._recall_trials()
-        for position in np.flatnonzero(verdicts.fitting).tolist():
+        for some in self._in_steps(known[~refused]):
             # Nodes may go while this goes on.
-            if position not in trials.answers and self.table.rows_of(position).stop:
-                trials.note(position, _refusal_of(self._place(self.table.bench(position))))
+            left = trials.untried(some[self.table.ends[some] > self.table.starts[some]])
+            if len(left):
+                self._try(trials, left)
                 yield
+
+    def assess(self) -> Assessment:
+        """Tell of all nodes whether the pod fits there, as far as this vendor's cards go.
+
+        Raises UnsettledError when more nodes than may be are left to be tried.
+        """
+        request = self._placed_first()
+        is_tight = self._is_tight(request)
+        verdicts = self._recall(request, is_tight=is_tight)
+        if self._is_plain(request, is_tight=is_tight):
+            takes = verdicts.ranks != UNFIT
+            takes[NOBODY] = False
+            scores = -verdicts.ranks if self._is_spread else verdicts.ranks
+            return Assessment(self.table, verdicts, takes, scores, self._first_turn())
+        known = self._all_nodes()
+        refused = self._refused_by_column(known, request, verdicts, is_tight=is_tight)
+        trials = self._recall_trials()
+        self._try_few(trials, known[~refused])
+        takes = np.zeros(len(self.table.names), bool)
+        takes[known] = ~refused & (trials.answers[known] == TAKES)
+        return Assessment(self.table, verdicts, takes, self._scores(trials), self._first_turn(), trials)
+
+    def _all_nodes(self) -> Ints:
+        count = len(self.table.names)
+        return np.flatnonzero(self.table.ends[:count] > self.table.starts[:count])
+
+    def _first_turn(self) -> int:
+        """Tell which container, in order of placing from 1, is the first that asks for cards."""
+        asking = [
+            container.request is not None
+            for phase in PHASES_IN_ORDER_OF_PLACING
+            for container in self.demand.containers
+            if container.phase is phase
+        ]
+        return asking.index(True) + 1
 
     def search(self, names: NodeNames) -> Decision | None:
         """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
@@ -128,49 +167,77 @@ class Query:
             self._settle(decision, best, self._place_plain(best, verdicts))
         return decision
 
-    def _choose_scored(self, candidates: Candidates, refused: Flags) -> Decision:
-        """Place the pod on every node: what its cards there are worth decides as well."""
-        ranks = np.full(len(candidates.known), UNFIT, np.float32)
-        placed: dict[int, Placement] = {}
-        refusals: dict[str, Refusal] = {}
-        scores = self.table.node_scores
-        for at in np.flatnonzero(~refused).tolist():
-            position = int(candidates.known[at])
-            answer = self._place(self.table.bench(position))
-            if isinstance(answer, Refusal):
-                refusals[self.table.names[position]] = answer
-            else:
-                placed[position] = answer
-                score = np.float32(scores[position] + answer.extra)
-                ranks[at] = -score if self._is_spread else score
-        decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), refusals)
+    def _choose_scored(self, candidates: Candidates, refused: Flags, trials: Trials) -> Decision:
+        """Try the pod on every node: what its cards there are worth decides as well."""
+        known = candidates.known
+        self._try_few(trials, known[~refused])
+        takes = ~refused & (trials.answers[known] == TAKES)
+        scores = self._scores(trials)[known]
+        ranks = np.where(takes, -scores if self._is_spread else scores, UNFIT)
+        decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), {})
         if (best := decision.fitting.best()) is not None:
-            self._settle(decision, best, placed[best])
+            self._settle(decision, best, self._place(self.table.bench(best)))
         return decision
+
+    def _scores(self, trials: Trials) -> Scores:
+        """Return the scores of nodes that take the pod."""
+        scores = self.table.node_scores[: len(self.table.names)]
+        return scores + trials.extra if self.family.score is not None else scores
 
     def _choose_walking(self, candidates: Candidates, refused: Flags) -> Decision:
         """Place the pod on one node after another, best first, until one takes it; the others come later."""
-        if self.family.score is not None:
-            return self._choose_scored(candidates, refused)
-        scores = self.table.node_scores[candidates.known]
-        ranks = np.where(refused, UNFIT, -scores if self._is_spread else scores)
-        decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), {})
         trials = self.trials = self._recall_trials()
-        decision.fitting.strike_all(trials.refusing)
-        most_tries, tries = self.most_tries if self._is_remembered else None, 0
+        if self.family.score is not None:
+            return self._choose_scored(candidates, refused, trials)
+        scores = self.table.node_scores[candidates.known]
+        refusing = refused | (trials.answers[candidates.known] == REFUSES)
+        ranks = np.where(refusing, UNFIT, -scores if self._is_spread else scores)
+        decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), {})
+        tries = 0
         while (best := decision.fitting.best()) is not None:
-            answer: Placement | Refusal | None = trials.answers.get(best)
-            if answer is None:
-                if tries == most_tries:
-                    raise UnsettledError(self.try_nodes())
-                tries += 1
-                answer = self._place(self.table.bench(best))
+            if tries == self.most_tries and trials.answers[best] == UNTRIED:
+                raise UnsettledError(self.try_nodes())
+            tries += 1
+            answer = self._place(self.table.bench(best))
+            trials.note(best, answer)
             if isinstance(answer, Placement):
                 self._settle(decision, best, answer)
                 decision.rest = self._try_others(decision, self.table.snapshot(), trials)
                 break
-            self._strike(decision, best, trials.note(best, answer) or answer)
+            self._strike(decision, [best], trials)
         return decision
+
+    def _try_few(self, trials: Trials, positions: Ints) -> None:
+        """Try those nodes that have not answered.
+
+        Raises UnsettledError when they are too many for one step.
+        """
+        untried = trials.untried(positions)
+        if self.most_tries is not None and len(untried) > self.most_tries:
+            raise UnsettledError(self.try_nodes())
+        for some in self._in_steps(untried):
+            self._try(trials, some)
+
+    def _try(self, trials: Trials, positions: Ints) -> None:
+        """Try nodes and remember what they say."""
+        if self._goes_together and len(positions) > 1:
+            trial = Trial(self.family, self.demand, self.memory.score_slots, self.table)
+            trials.note_many(positions, trial.on(positions))
+        else:
+            for position in positions.tolist():
+                trials.note(position, self._place(self.table.bench(position)))
+
+    def _in_steps(self, positions: Ints) -> Iterator[Ints]:
+        """Divide nodes into what may be tried before others have their turn."""
+        size = MOST_AT_ONCE if self._goes_together else 1
+        return (positions[first : first + size] for first in range(0, len(positions), size))
+
+    @property
+    def _goes_together(self) -> bool:
+        """Whether single cards tell enough to try the pod on many nodes at once."""
+        if self.table.partitions or self._may_exceed_quota():
+            return False
+        return self.family.is_hooked or not (self.demand.choice.numa_bind or self._is_linked)
 
     def _explain(self, decision: Decision, candidates: Candidates, verdicts: Verdicts, refused: Flags) -> None:
         """Tell of every candidate that does not fit why."""
@@ -178,8 +245,8 @@ class Query:
             pass
         known = self.table.names
         if self.trials is not None:
-            answers = ((position, self.trials.answers.get(position)) for position in candidates.known.tolist())
-            decision.refusals.update({known[position]: answer for position, answer in answers if answer is not None})
+            for position in candidates.known[self.trials.answers[candidates.known] == REFUSES].tolist():
+                decision.refusals[known[position]] = self.trials.unplaced[position].refusal
         positions = candidates.known[refused]
         names = map(known.__getitem__, positions.tolist())
         decision.refusals.update(zip(names, verdicts.refuse(self.table, positions), strict=True))
@@ -189,39 +256,43 @@ class Query:
     def _is_spread(self) -> bool:
         return self.demand.choice.node_policy == SPREAD
 
+    @property
+    def _is_linked(self) -> bool:
+        return self.demand.choice.card_policy.topology and self.family.profile.fit.topology
+
     def _rank(self, candidates: Candidates, ranks: Scores) -> Ranking:
         return Ranking(self.table.names, candidates.known, ranks, spread=self._is_spread)
 
-    def _settle(self, decision: Decision, position: int, placement: Placement | Refusal) -> None:
-        if isinstance(placement, Refusal):
-            raise TypeError(f"node {self.table.names[position]} refuses what its cards allow: {placement.text}")
+    def _settle(self, decision: Decision, position: int, placement: Placement | Unplaced) -> None:
+        if isinstance(placement, Unplaced):
+            raise TypeError(f"node {self.table.names[position]} refuses what its cards allow: {placement.refusal.text}")
         decision.node = self.table.names[position]
         decision.shares, decision.instances = placement.shares, placement.instances
 
-    def _strike(self, decision: Decision, position: int, refusal: Refusal) -> None:
-        decision.refusals[self.table.names[position]] = refusal
-        decision.fitting.strike(position)
+    def _strike(self, decision: Decision, positions: Sequence[int], trials: Trials) -> None:
+        """Take nodes out that were tried and refused."""
+        decision.fitting.strike_all(positions)
+        for position in positions:
+            decision.refusals[self.table.names[position]] = trials.unplaced[position].refusal
 
     def _try_others(self, decision: Decision, snapshot: Snapshot, trials: Trials) -> Iterator[None]:
         """Try the nodes that are not known to refuse: they are worse than the chosen one, but count."""
-        for position in decision.fitting.all():
-            if snapshot.has_changed(position):
-                answer = _refusal_of(self._place(snapshot.bench(position)))
-            else:
-                if position not in trials.answers:
-                    trials.note(position, _refusal_of(self._place(snapshot.bench(position))))
-                answer = trials.answers[position]
-            if answer is not None:
-                self._strike(decision, position, answer)
+        for some in self._in_steps(np.array(decision.fitting.all(), np.int64)):
+            changed = [position for position in some.tolist() if snapshot.has_changed(position)]
+            same = np.setdiff1d(some, changed, assume_unique=True)
+            self._try(trials, trials.untried(same))
+            self._strike(decision, same[trials.answers[same] == REFUSES].tolist(), trials)
             yield
-
-    @property
-    def _is_remembered(self) -> bool:
-        """Whether trials are worth remembering: quotas change with every pod, and cards are hardly named twice."""
-        return not (self._may_exceed_quota() or self.demand.selection.names_uuids)
+            for position in changed:
+                answer = self._place(snapshot.bench(position))
+                if isinstance(answer, Unplaced):
+                    decision.fitting.strike(position)
+                    decision.refusals[self.table.names[position]] = answer.refusal
+                yield
 
     def _recall_trials(self) -> Trials:
-        return self.memory.recall_trials(self.table, kind_of(self.demand)) if self._is_remembered else Trials()
+        headroom = self.headroom if self._may_exceed_quota() else UNBOUNDED
+        return self.memory.recall_trials(self.table, kind_of(self.demand, headroom))
 
     def _placed_first(self) -> Request:
         """The request that is placed before all others: for it the table as it stands is the whole truth."""
@@ -235,7 +306,7 @@ class Query:
         """Whether the namespace's quota may stand in the way of the pod as a whole."""
         if self.headroom == UNBOUNDED:
             return False
-        if self.table.partitions or self._is_particular:
+        if self.table.partitions or self.family.is_particular:
             # Instances, templates and the like are larger than what is asked for.
             return True
         largest_mib = self._largest_card_mib()
@@ -252,7 +323,7 @@ class Query:
         """Whether the namespace's quota may stand in the way of the request that is placed first."""
         if self.headroom == UNBOUNDED:
             return False
-        if self._is_particular:
+        if self.family.is_particular:
             return True
         largest_mib = request.memory_mib or self._largest_card_mib()
         return (
@@ -272,7 +343,7 @@ class Query:
 
     def _headroom_of_a_card(self, request: Request) -> Headroom:
         """What the quota leaves for one card, nothing being collected yet; with topology all cards count at once."""
-        if not (self.demand.choice.card_policy.topology and self.family.profile.fit.topology):
+        if not self._is_linked:
             return self.headroom
         return Headroom(self.headroom.memory_mib // request.cards, self.headroom.cores // request.cards)
 
@@ -292,11 +363,10 @@ class Query:
         divided[self.table.cards.node[self.table.cards.division != UNDIVIDED]] = True
         return divided[known]
 
-    def _place_plain(self, position: int, verdicts: Verdicts) -> Placement | Refusal:
+    def _place_plain(self, position: int, verdicts: Verdicts) -> Placement | Unplaced:
         """Place the pod on a node of which the column tells that it fits."""
         rows = self.table.rows_of(position)
-        linked = self.demand.choice.card_policy.topology and self.family.profile.fit.topology
-        if linked or self.family.is_hooked or self.table.has_divided(rows):
+        if self._is_linked or self.family.is_hooked or self.table.has_divided(rows):
             return self._place(self.table.bench(position))
         wants, verdict = verdicts.wants(position, rows), verdicts.column[rows].tolist()
         keys = verdicts.sort_keys(
@@ -305,7 +375,7 @@ class Query:
         shares = self._make_placer().place_plain(self.table.uuids[rows], wants, verdict, keys)
         return Placement(tuple([shares if asked.request else () for asked in self.demand.containers]), ())
 
-    def _place(self, bench: Bench) -> Placement | Refusal:
+    def _place(self, bench: Bench) -> Placement | Unplaced:
         """Try the pod on one node."""
         containers = [
             Container(asked.phase, asked.request, self._ask(bench, asked.request) if asked.request else None)
@@ -323,13 +393,7 @@ class Query:
 
     def _particular(self, bench: Bench) -> Particular | None:
         """Return what the vendor does otherwise on one node, None for nothing."""
-        return Particular(self.family, (bench.facts,), None, self.table.number) if self._is_particular else None
-
-    @property
-    def _is_particular(self) -> bool:
-        """Whether a card of this vendor may have to give something else than what is asked for."""
-        share = self.family.profile.share
-        return self.family.is_hooked or share.memory_mib >= 0 or share.cores >= 0
+        return Particular(self.family, (bench.facts,), None, self.table.number) if self.family.is_particular else None
 
     def _ask(self, bench: Bench, request: Request) -> Want:
         return make_want(
@@ -343,7 +407,3 @@ class Query:
             score_slots=self.memory.score_slots,
             particular=self._particular(bench),
         )
-
-
-def _refusal_of(answer: Placement | Refusal) -> Refusal | None:
-    return answer if isinstance(answer, Refusal) else None

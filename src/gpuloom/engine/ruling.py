@@ -1,30 +1,28 @@
 """The decision for a pod that may ask several vendors: one question to each, one answer (scheduler 6.1, vendors 0.3).
 
-Cards of different vendors do not know each other, so a node takes the pod when each vendor's cards there do. What they
-share is the node's score, and that is of all of its cards.
+Cards of different vendors do not know each other, so a node takes the pod when each vendor's cards there do
+(:mod:`gpuloom.engine.joint`). What they share is the node's score, and that is of all of its cards.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-
-import numpy as np
 
 from gpuloom.engine.annotations import annotate
 from gpuloom.engine.decider import Decider
-from gpuloom.engine.decision import Decision
+from gpuloom.engine.decision import Decision, UnsettledError
 from gpuloom.engine.demand import Demand, Demands, Phase
 from gpuloom.engine.fleet import Fleet
+from gpuloom.engine.joint import TOO_FEW, Joint
 from gpuloom.engine.ledger import NOTHING_ELSE
 from gpuloom.engine.options import Options
-from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING
 from gpuloom.engine.policies import SPREAD
-from gpuloom.engine.ranking import UNFIT, Ranking
+from gpuloom.engine.ranking import Ranking
 from gpuloom.engine.rules import select_rules
 from gpuloom.engine.table import NodeCards
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.reasons import Reason
-from gpuloom.model.refusal import Refusal, refuse_node
+from gpuloom.model.refusal import Refusal
 from gpuloom.model.share import PodShares
 from gpuloom.model.want import Headroom
 from gpuloom.vendors.decided import Decided
@@ -111,7 +109,7 @@ class Judge:
             word, demand = next(iter(demands.items()))
             decision = self._ask(word, demand, names, headrooms, explain=explain)
         else:
-            decision = self._ask_all(demands, names, headrooms)
+            decision = self._join(demands, headrooms).answer(names, explain=explain)
         return self._rule(decision, demands, headrooms)
 
     def decide_among(self, demands: Demands, names: NodeNames, *, most_tries: int | None = None) -> Ruling:
@@ -119,12 +117,31 @@ class Judge:
 
         Raises ValueError when the demands ask for no card, UnsettledError when so many nodes were tried in vain.
         """
-        if len(demands) != 1:
-            return self.decide(demands, names.all())
+        if not demands:
+            raise ValueError("the pod asks for no card")
+        if len(demands) > 1:
+            return self._rule(self._decide_jointly(demands, names, most_tries), demands, {})
         word, demand = next(iter(demands.items()))
         decision = self.deciders[word].decide_among(demand, names, most_tries=most_tries)
         self._know_other_vendors(word, decision, decision.refusals)
         return self._rule(decision, demands, {})
+
+    def _decide_jointly(self, demands: Demands, names: NodeNames, most_tries: int | None) -> Decision:
+        try:
+            joint = self._join(demands, {}, most_tries)
+        except UnsettledError as error:
+            # One vendor has more nodes to try; the others may have as well.
+            raise UnsettledError(self.try_nodes(demands)) from error
+        decision = joint.search(names) if names.is_searchable else None
+        return joint.answer(names.all(), explain=False) if decision is None else decision
+
+    def _join(self, demands: Demands, headrooms: Mapping[str, Headroom], most_tries: int | None = None) -> Joint:
+        spread = next(iter(demands.values())).choice.node_policy == SPREAD
+        assessments = {
+            word: self.deciders[word].assess(demand, headrooms.get(word), most_tries=most_tries)
+            for word, demand in demands.items()
+        }
+        return Joint(self.fleet, assessments, spread=spread)
 
     def has_room(self, demands: Demands) -> bool:
         """Tell whether any node would do, without saying which or why the others would not."""
@@ -134,7 +151,7 @@ class Judge:
         return self.deciders[word].has_room(demand)
 
     def try_nodes(self, demands: Demands) -> Iterator[None]:
-        """Try nodes ahead of a question, a node between two steps; see :meth:`Decider.try_nodes`."""
+        """Try nodes ahead of a question, a few of them between two steps; see :meth:`Decider.try_nodes`."""
         for word, demand in demands.items():
             yield from self.deciders[word].try_nodes(demand)
 
@@ -144,7 +161,7 @@ class Judge:
             return
         for name in list(names):
             if Reason.NODE_UNREGISTERED in decision.refusals[name].counts and self.fleet.has(name):
-                decision.refusals[name] = _TOO_FEW
+                decision.refusals[name] = TOO_FEW
 
     def find_obstacle(self, demands: Demands, names: Sequence[str]) -> str:
         """Return the vendor of which the fewest nodes would do: the one to tell people about."""
@@ -170,53 +187,6 @@ class Judge:
         decision = decider.decide(demand, candidates, explain=explain, headroom=headrooms.get(word))
         self._know_other_vendors(word, decision, candidates.unknown)
         return decision
-
-    def _ask_all(self, demands: Demands, names: Sequence[str], headrooms: Mapping[str, Headroom]) -> Decision:
-        """Ask every vendor about all nodes, and put together what they say."""
-        names = tuple(dict.fromkeys(names))
-        answers = {word: self._ask(word, demand, names, headrooms, explain=True) for word, demand in demands.items()}
-        for answer in answers.values():
-            for _ in answer.complete():
-                pass
-        refusals = {name: self._first_refusal(name, demands, answers, headrooms) for name in names}
-        spread = next(iter(demands.values())).choice.node_policy == SPREAD
-        scores = _add_up(self.fleet, answers)
-        ranks = [UNFIT if refusals[name] is not None else (-scores[name] if spread else scores[name]) for name in names]
-        ranking = Ranking(names, np.arange(len(names)), np.array(ranks, np.float32), spread=spread)
-        best = ranking.best()
-        found = {name: refusal for name, refusal in refusals.items() if refusal is not None}
-        return Decision(None if best is None else names[best], (), (), len(names), ranking, found)
-
-    def _first_refusal(
-        self, name: str, demands: Demands, answers: Mapping[str, Decision], headrooms: Mapping[str, Headroom]
-    ) -> Refusal | None:
-        """Return the refusal of the container that is placed first; of one container, of the first vendor."""
-        refusing = [word for word, answer in answers.items() if name in answer.refusals]
-        if len(refusing) > 1 and self.fleet.has(name):
-            turns = {word: self._failing_turn(name, demands[word], headrooms.get(word), word) for word in refusing}
-            refusing.sort(key=lambda word: (turns[word], word))
-        return answers[refusing[0]].refusals[name] if refusing else None
-
-    def _failing_turn(self, name: str, demand: Demand, headroom: Headroom | None, word: str) -> int:
-        """Tell how many containers are placed before the one that does not fit."""
-        decider = self.deciders[word]
-        turns = [
-            at
-            for phase in PHASES_IN_ORDER_OF_PLACING
-            for at, container in enumerate(demand.containers)
-            if container.phase is phase
-        ]
-        for turn in range(1, len(turns) + 1):
-            earlier = set(turns[:turn])
-            containers = tuple(
-                one if at in earlier else replace(one, request=None) for at, one in enumerate(demand.containers)
-            )
-            if not any(one.request for one in containers):
-                continue
-            fewer = replace(demand, containers=containers)
-            if decider.decide(fewer, decider.look_up((name,)), headroom=headroom).node is None:
-                return turn
-        return len(turns)
 
     def _rule(self, decision: Decision, demands: Demands, headrooms: Mapping[str, Headroom]) -> Ruling:
         """Add what a node means for the pod: its cards of every vendor, and what is written."""
@@ -253,17 +223,3 @@ class Judge:
             cards={card.id: card for card in registered.cards},
             facts=registered.facts,
         )
-
-
-_TOO_FEW = refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
-
-
-def _add_up(fleet: Fleet, answers: Mapping[str, Decision]) -> dict[str, float]:
-    """Return the score of every node: that of all its cards, and what each vendor adds."""
-    scores: dict[str, float] = {}
-    for word, answer in answers.items():
-        table = fleet[word].table
-        for name, score in answer.fitting.worst_first():
-            own = float(table.node_scores[table.positions[name]])
-            scores[name] = scores.get(name, own) + (score - own)
-    return scores

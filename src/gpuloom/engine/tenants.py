@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpuloom.engine.ledger import Reservation
 from gpuloom.engine.rules import ONLINE, WHOLE_CARD
 from gpuloom.model.cards import Cards
@@ -45,10 +47,10 @@ def _shares(held: Reservation, word: str) -> Iterator[Share]:
 
 
 def sum_groups(cards: Cards) -> None:
-    """Count the containers on the cards of every group of one node; a card of no group counts its own."""
-    groups, used = cards.group.tolist(), cards.used_slots.tolist()
-    totals: dict[int, int] = {}
-    for group, slots in zip(groups, used, strict=True):
-        totals[group] = totals.get(group, 0) + slots
-    for row, group in enumerate(groups):
-        cards.group_used[row] = totals[group] if group else used[row]
+    """Count the containers on the cards of every group of each node; a card of no group counts its own."""
+    cards.group_used[:] = cards.used_slots
+    grouped = np.flatnonzero(cards.group)
+    if len(grouped):
+        keys = cards.node[grouped] * (int(cards.group.max()) + 1) + cards.group[grouped]
+        _, numbers = np.unique(keys, return_inverse=True)
+        cards.group_used[grouped] = np.bincount(numbers, weights=cards.used_slots[grouped])[numbers]

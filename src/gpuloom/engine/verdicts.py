@@ -41,6 +41,8 @@ MOST_SHAPES = 128
 """A shape takes about 140 KB at 5,000 nodes of eight cards, 460 KB if it asks by percentage."""
 MOST_KINDS = 16
 """A kind takes up to 0.5 MB at 5,000 nodes."""
+MOST_PASSING = 4
+"""Kinds that are of use only until the pod in question is decided about."""
 _MOST_COLUMNS = 4096
 _MOST_NODES = 64
 """Decisions go to few nodes at a time, and what is remembered of a node is quickly found again."""
@@ -261,6 +263,7 @@ class VerdictMemory:
     make: Callable[[Shape, Family, ScoreSlots], Verdicts] = Verdicts
     _by_shape: OrderedDict[Shape, Verdicts] = field(default_factory=OrderedDict)
     _trials: OrderedDict[Kind, Trials] = field(default_factory=OrderedDict)
+    _passing: OrderedDict[Kind, Trials] = field(default_factory=OrderedDict)
 
     def all(self) -> tuple[Verdicts, ...]:
         """Return what is remembered; the shape asked about last comes last."""
@@ -270,6 +273,7 @@ class VerdictMemory:
         """Forget everything; the next decisions look at all cards again."""
         self._by_shape.clear()
         self._trials.clear()
+        self._passing.clear()
 
     def look(self, table: CardTable, shape: Shape) -> Verdicts:
         """Return the verdicts for a shape without remembering them."""
@@ -288,15 +292,15 @@ class VerdictMemory:
 
     def recall_trials(self, table: CardTable, kind: Kind) -> Trials:
         """Return which nodes a kind of pod was tried on, as far as they did not change since."""
-        trials = _recall(self._trials, kind, MOST_KINDS, Trials)
+        memory, most = (self._passing, MOST_PASSING) if kind.is_passing else (self._trials, MOST_KINDS)
+        trials = _recall(memory, kind, most, Trials)
         trials.refresh(table)
         return trials
 
 
 def _particular(family: Family, table: CardTable) -> Particular | None:
     """Return what the vendor does otherwise, None for nothing."""
-    share = family.profile.share
-    if not family.is_hooked and share.memory_mib < 0 and share.cores < 0:
+    if not family.is_particular:
         return None
     return Particular(family, table.facts, table.facts_of[table.cards.node], table.number)
 

@@ -14,6 +14,8 @@ from gpuloom.wire.objects import Pod
 
 MOST_TRIES = 16
 """So many nodes may be tried on a pod of several containers before other calls get their turn: each takes 0.2 ms."""
+_MOST_ROUNDS = 3
+"""A cluster in which more than those change all the time is not waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,14 @@ class FilterVerb:
         return result
 
     async def _decide(self, args: FilterArgs) -> FilterResult:
-        try:
-            return self.filterer.filter(args, most_tries=MOST_TRIES)
-        except UnsettledError as error:
-            # Other calls go on meanwhile. What changes until then is tried again by the decision itself.
-            page = Page()
-            for _ in error.trying:
-                await page.turn()
+        for _ in range(_MOST_ROUNDS):
+            try:
+                return self.filterer.filter(args, most_tries=MOST_TRIES)
+            except UnsettledError as error:
+                # Other calls go on meanwhile. What changes until then is tried again by the next round.
+                page = Page()
+                for _ in error.trying:
+                    await page.turn()
         return self.filterer.filter(args)
 
     def patch_of(self, args: FilterArgs, result: FilterResult) -> MergePatch | None:

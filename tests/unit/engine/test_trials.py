@@ -4,6 +4,7 @@ import gc
 import weakref
 from unittest.mock import patch
 
+import msgspec
 import pytest
 from builders import Engine, card, container, pod
 from hypothesis import given
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from gpuloom.engine.decision import Decision, UnsettledError
 from gpuloom.engine.placement import Placer
 from gpuloom.engine.table import NodeCards
-from gpuloom.wire.objects import Pod
+from gpuloom.engine.trying import MOST_AT_ONCE, Trial
+from gpuloom.wire.objects import Pod, ResourceQuota
 
 
 def two_halves(name: str = "p", memory_mib: int = 50) -> Pod:
@@ -58,7 +60,39 @@ def test_after_all_nodes_are_tried_the_same_question_is_answered_without_another
     steps = sum(1 for _ in raised.value.trying)
     with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
         decision = engine.decide_among(two_halves(), most_tries=1)
-    assert (steps, place.call_count, decision.node, len(decision.refusals)) == (4, 0, None, 5)
+    assert (steps, place.call_count, decision.node, len(decision.refusals)) == (1, 0, None, 5)
+
+
+def test_no_step_tries_more_nodes_than_may_be_tried_at_once() -> None:
+    engine = a_cluster([60] * (2 * MOST_AT_ONCE + 2))
+    with pytest.raises(UnsettledError) as raised:
+        engine.decide_among(two_halves(), most_tries=1)
+    with patch.object(Trial, "on", autospec=True, side_effect=Trial.on) as tried:
+        steps = [tried.call_count for _ in raised.value.trying]
+    sizes = [len(call.args[1]) for call in tried.call_args_list]
+    assert (steps, sum(sizes), max(sizes)) == ([1, 2, 3], 2 * MOST_AT_ONCE + 1, MOST_AT_ONCE)
+
+
+def test_nodes_that_cannot_be_tried_together_are_tried_one_in_a_step() -> None:
+    engine = a_cluster([60] * 5)
+    halves = [container(name, gpu=1, gpumem=50, gpucores=1) for name in ("one", "two")]
+    bound = pod(*halves, annotations={"nvidia.com/numa-bind": "true"})
+    with pytest.raises(UnsettledError) as raised:
+        engine.decide_among(bound, most_tries=1)
+    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
+        tries = [place.call_count for _ in raised.value.trying]
+    assert tries == [1, 2, 3, 4]
+
+
+def test_trials_under_a_quota_are_remembered_for_the_question_they_were_made_for() -> None:
+    engine = a_cluster([60] * 5)
+    limit = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"limits.nvidia.com/gpumem": "70"}}}
+    engine.cluster.quotas.apply(msgspec.convert(limit, ResourceQuota))
+    with pytest.raises(UnsettledError) as raised:
+        engine.decide_among(two_halves(), most_tries=1)
+    for _ in raised.value.trying:
+        pass
+    assert engine.decide_among(two_halves(), most_tries=0).node is None
 
 
 def test_nodes_that_go_while_others_are_tried_harm_nothing() -> None:

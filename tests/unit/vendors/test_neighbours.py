@@ -137,6 +137,13 @@ async def test_a_quota_counts_what_a_template_gives_not_what_was_asked_for() -> 
     assert "ResourceQuotaNotFit" in (answer["result"]["FailedNodes"] or {}).get("node1", "")
 
 
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+async def test_a_pod_for_cards_that_no_node_has_is_refused(name: str) -> None:
+    example = replace(EXAMPLES[name], node={}, running={})
+    _, answer = await play(example)
+    assert answer["result"]["FailedNodes"] == {"node1": "node unregistered"}
+
+
 NEURON_CORES = "aws.amazon.com/neuroncore"
 
 

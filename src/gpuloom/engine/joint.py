@@ -1,0 +1,109 @@
+"""One node for cards of several vendors (vendors 0.3): each vendor's columns, laid over each other.
+
+Cards of different vendors do not know each other, so a node takes the pod when each vendor's cards there do. Columns
+are those of the first vendor's table, into which the others' are carried over by the names of nodes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
+
+import numpy as np
+
+from gpuloom.engine.assessment import Assessment
+from gpuloom.engine.candidates import Candidates, find_best, look_up
+from gpuloom.engine.decision import Decision
+from gpuloom.engine.fleet import Fleet
+from gpuloom.engine.ranking import UNFIT, Ranking
+from gpuloom.engine.scores import Scores
+from gpuloom.engine.table import NOBODY
+from gpuloom.model.cards import Ints
+from gpuloom.model.reasons import Reason
+from gpuloom.model.refusal import Refusal, refuse_node
+from gpuloom.wire.nodenames import NodeNames
+
+TOO_FEW = refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
+"""For nodes that have cards of other vendors only: they are known."""
+_UNKNOWN = refuse_node(Reason.NODE_UNREGISTERED)
+_FITS = np.iinfo(np.int64).max
+
+
+class Joint:
+    """What all vendors that a pod asks for say together, in ascending order of their words."""
+
+    def __init__(self, fleet: Fleet, assessments: Mapping[str, Assessment], *, spread: bool) -> None:
+        self._fleet = fleet
+        self._assessments = dict(sorted(assessments.items()))
+        self._first = next(iter(self._assessments))
+        self._spread = spread
+        self._names: Sequence[str] = self._assessments[self._first].table.names
+        self._ranks = self._rank()
+
+    def search(self, names: NodeNames) -> Decision | None:
+        """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
+        best = find_best(names, self._names, self._ranks)
+        if best is None:
+            return None
+        nobody = Candidates(np.zeros(0, np.int64), (), slice(0, 0))
+        decision = Decision(self._names[best], (), (), len(names), self._ranking(nobody), {})
+        decision.rest = self._rank_later(decision, names)
+        return decision
+
+    def answer(self, names: Sequence[str], *, explain: bool) -> Decision:
+        """Choose among nodes; with ``explain``, or if none fits, every refusal is told."""
+        candidates = look_up(self._assessments[self._first].table, names)
+        ranking = self._ranking(candidates)
+        best = ranking.best()
+        decision = Decision(None if best is None else self._names[best], (), (), len(candidates), ranking, {})
+        if best is None or explain:
+            decision.refusals = self._refuse(list(dict.fromkeys(names)))
+        return decision
+
+    def _rank_later(self, decision: Decision, names: NodeNames) -> Iterator[None]:
+        candidates = look_up(self._assessments[self._first].table, names.all())
+        # A node that came after the decision has no rank in it.
+        known = candidates.known[candidates.known < len(self._ranks)]
+        decision.candidates = len(candidates)
+        decision.fitting = self._ranking(Candidates(known, (), known))
+        yield
+
+    def _ranking(self, candidates: Candidates) -> Ranking:
+        return Ranking(self._names, candidates.known, self._ranks[candidates.known], spread=self._spread)
+
+    def _rank(self) -> Scores:
+        """Return ranks by position: the score of all cards of a node, and what each vendor adds."""
+        first = self._assessments[self._first]
+        takes = first.takes.copy()
+        total = first.table.node_scores[: len(takes)].astype(np.float64)
+        for word, one in self._assessments.items():
+            where = self._fleet.across(self._first, word)
+            # Only where all take the pod are there scores of all.
+            takes &= one.takes[where]
+            at = where[takes]
+            total[takes] += one.scores[at].astype(np.float64) - one.table.node_scores[at].astype(np.float64)
+        return np.where(takes, -total if self._spread else total, UNFIT).astype(np.float32)
+
+    def _refuse(self, names: Sequence[str]) -> dict[str, Refusal]:
+        """Say of every node that does not take the pod why: the container that is placed first tells.
+
+        Of one container the vendor whose word comes first tells, so equal turns go to it.
+        """
+        words = list(self._assessments)
+        places = [self._find(word, names) for word in words]
+        turns = np.stack([self._turns(word, found) for word, found in zip(words, places, strict=True)])
+        speaker = np.where((turns == _FITS).all(axis=0), -1, turns.argmin(axis=0))
+        told: dict[int, Refusal] = {}
+        for number, word in enumerate(words):
+            mine = np.flatnonzero(speaker == number)
+            known = mine[places[number][mine] != NOBODY]
+            told |= zip(known.tolist(), self._assessments[word].refuse(places[number][known]), strict=True)
+            told |= dict.fromkeys(np.setdiff1d(mine, known).tolist(), TOO_FEW)
+        refusals = {names[at]: told[at] for at in sorted(told)}
+        return refusals | dict.fromkeys([name for name in refusals if not self._fleet.has(name)], _UNKNOWN)
+
+    def _find(self, word: str, names: Sequence[str]) -> Ints:
+        positions = self._assessments[word].table.positions
+        return np.fromiter(map(positions.get, names, repeat(NOBODY)), np.int64, len(names))
+
+    def _turns(self, word: str, places: Ints) -> Ints:
+        one = self._assessments[word]
+        return np.where(one.takes[places], _FITS, one.turns(places))

@@ -1,0 +1,157 @@
+"""Pods that ask several vendors: a node is chosen as if every one had been asked about each vendor's cards alone."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from unittest.mock import patch
+
+import msgspec
+import pytest
+from builders import card
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuloom.engine.decision import UnsettledError
+from gpuloom.engine.demand import Demand, Demands, Phase, read_demands
+from gpuloom.engine.fleet import Fleet
+from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.options import Options
+from gpuloom.engine.ruling import Judge, Ruling
+from gpuloom.engine.table import NodeCards
+from gpuloom.engine.trying import MOST_AT_ONCE, Trial
+from gpuloom.model.refusal import Refusal
+from gpuloom.model.share import Share
+from gpuloom.vendors.catalog import Catalog, load_default_profiles
+from gpuloom.wire.nodenames import NodeNames
+from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
+
+WORDS = ("Ascend910B3", "DCU", "NVIDIA")
+ASKED = {
+    "Ascend910B3": {"huawei.com/Ascend910B3": 1, "huawei.com/Ascend910B3-memory": 16384},
+    "DCU": {"hygon.com/dcunum": 1, "hygon.com/dcumem": 30000, "hygon.com/dcucores": 30},
+    "NVIDIA": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 40000},
+}
+NODES = tuple(f"n{number}" for number in range(6))
+
+
+def a_judge(has: Mapping[str, str], nodes: tuple[str, ...] = NODES) -> Judge:
+    """Make a cluster; ``has`` tells of a node the first letters of the vendors of which it has cards."""
+    judge = Judge(Fleet(Catalog(tuple(one for one in load_default_profiles() if one.word in WORDS))), Options())
+    for name in nodes:
+        for word in WORDS:
+            if word[0] in has.get(name, ""):
+                cards = (card(f"{name}-{at}", index=at, memory_mib=65536, group=str(at // 2)) for at in range(3))
+                judge.fleet.register(name, word, NodeCards(tuple(cards), facts={"soft": False}))
+    return judge
+
+
+def ask(containers: list[tuple[str, ...]], **annotations: str) -> Demands:
+    """Read a pod; a container asks for a card of each of some vendors."""
+    made = [
+        Container(name=f"c{at}", resources=Resources(limits={k: str(v) for w in words for k, v in ASKED[w].items()}))
+        for at, words in enumerate(containers)
+    ]
+    meta = ObjectMeta(name="p", namespace="ns", uid="p", annotations=annotations)
+    return read_demands(Pod(metadata=meta, spec=PodSpec(containers=made)), CATALOG, Options())
+
+
+CATALOG = Catalog(tuple(one for one in load_default_profiles() if one.word in WORDS))
+
+
+def hold(judge: Judge, node: str, word: str, place: int, memory_mib: int, number: int) -> None:
+    shares = {word: ((Share(f"{node}-{place}", word, memory_mib, 30),),)}
+    uid = f"held-{number}"
+    judge.fleet.assume(Reservation(uid, "ns", uid, node, shares, (Phase.REGULAR,), Standing.ASSUMED, 0.0))
+
+
+def alone(judge: Judge, word: str, demand: Demand, node: str) -> Ruling:
+    for decider in judge.deciders.values():
+        decider.memory.forget_all()
+    return judge.decide({word: demand}, (node,), explain=True)
+
+
+def failing_turn(judge: Judge, word: str, demand: Demand, node: str) -> int:
+    """Ask about ever more containers until it does not fit any more."""
+    for turn in range(1, len(demand.containers) + 1):
+        few = tuple(one if at < turn else replace(one, request=None) for at, one in enumerate(demand.containers))
+        if any(one.request for one in few) and alone(judge, word, replace(demand, containers=few), node).node is None:
+            return turn
+    raise AssertionError("it fits")
+
+
+def expect(judge: Judge, demands: Demands, node: str) -> tuple[float, Refusal | None]:
+    """Return the node's score and its refusal."""
+    answers = {word: alone(judge, word, demand, node) for word, demand in demands.items()}
+    refusing = [word for word, answer in answers.items() if answer.node is None]
+    if not judge.fleet.has(node):
+        return 0.0, answers[refusing[0]].refusals[node]
+    if refusing:
+        first = min(refusing, key=lambda word: (failing_turn(judge, word, demands[word], node), word))
+        return 0.0, answers[first].refusals[node]
+    own = judge.fleet.score_of(node)
+    return own + sum(answer.fitting.worst_first()[0][1] - own for answer in answers.values()), None
+
+
+HAS = st.dictionaries(st.sampled_from(NODES), st.sampled_from(["", "N", "D", "A", "DN", "AN", "AD", "ADN", "ADN"]))
+HOLDS = st.lists(
+    st.tuples(st.sampled_from(NODES), st.sampled_from(WORDS), st.integers(0, 2), st.sampled_from([16384, 40000])),
+    max_size=14,
+)
+CONTAINERS = st.lists(st.sets(st.sampled_from(WORDS), max_size=3).map(sorted).map(tuple), min_size=1, max_size=3)
+
+
+@settings(max_examples=60)
+@given(HAS, HOLDS, CONTAINERS, st.sampled_from(["binpack", "spread"]))
+def test_nodes_are_judged_as_by_asking_for_each_vendors_cards_alone(has, holds, containers, policy) -> None:
+    demands = ask(containers, **{"hami.io/node-scheduler-policy": policy})
+    if len(demands) < 2:
+        return
+    judge = a_judge(has)
+    for number, (node, word, place, memory_mib) in enumerate(holds):
+        hold(judge, node, word, place, memory_mib, number)
+    ruling = judge.decide(demands, NODES, explain=True)
+    expected = {node: expect(judge, demands, node) for node in NODES}
+    refused = {node: refusal.text for node, (_, refusal) in expected.items() if refusal is not None}
+    assert {node: refusal.text for node, refusal in ruling.refusals.items()} == refused
+    scores = {node: pytest.approx(score) for node, (score, refusal) in expected.items() if refusal is None}
+    assert dict(ruling.fitting.worst_first()) == scores
+    assert set(ruling.shares) == (set(demands) if scores else set())
+
+
+def names_of(nodes: tuple[str, ...]) -> NodeNames:
+    return NodeNames(msgspec.json.encode(nodes))
+
+
+def test_a_list_that_is_searched_gives_the_same_node_as_one_that_is_read() -> None:
+    nodes = tuple(f"node-with-a-long-name-{number:04d}" for number in range(200))
+    judge = a_judge(dict.fromkeys(nodes[::2], "DN") | dict.fromkeys(nodes[1::2], "N"), nodes)
+    hold(judge, nodes[150], "DCU", 0, 16384, 0)
+    demands = ask([("DCU", "NVIDIA")])
+    found = judge.decide_among(demands, names_of(nodes))
+    assert names_of(nodes).is_searchable
+    assert (found.node, judge.decide(demands, nodes).node) == (nodes[150], nodes[150])
+    for _ in found.complete():
+        pass
+    assert (len(found.fitting), found.candidates) == (100, 200)
+
+
+def test_a_pod_of_two_vendors_and_several_containers_is_tried_a_few_nodes_at_a_time() -> None:
+    nodes = tuple(f"n{number}" for number in range(2 * MOST_AT_ONCE + 6))
+    judge = a_judge(dict.fromkeys(nodes, "AN"), nodes)
+    demands = ask([("Ascend910B3", "NVIDIA"), ("Ascend910B3", "NVIDIA")])
+    with pytest.raises(UnsettledError) as raised:
+        judge.decide_among(demands, names_of(nodes), most_tries=4)
+    with patch.object(Trial, "on", autospec=True, side_effect=Trial.on) as tried:
+        steps = [tried.call_count for _ in raised.value.trying]
+    assert max(len(call.args[1]) for call in tried.call_args_list) == MOST_AT_ONCE
+    assert steps == [1, 2, 3, 4, 5, 6]
+    assert judge.decide_among(demands, names_of(nodes), most_tries=0).node is not None
+
+
+def test_an_answer_of_one_vendor_is_kept_while_another_changes() -> None:
+    judge = a_judge(dict.fromkeys(NODES, "AN"))
+    demands = ask([("Ascend910B3", "NVIDIA"), ("Ascend910B3",)])
+    judge.decide(demands, NODES)
+    hold(judge, "n3", "Ascend910B3", 0, 16384, 0)
+    with patch.object(Trial, "on", autospec=True, side_effect=Trial.on) as tried:
+        judge.decide_among(demands, names_of(NODES), most_tries=2)
+    assert sum(len(call.args[1]) for call in tried.call_args_list) <= 1

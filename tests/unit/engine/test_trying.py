@@ -1,0 +1,119 @@
+"""Nodes tried together answer as each of them does alone, for every family and whatever the pod asks for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuloom.engine.decider import Decider
+from gpuloom.engine.decision import Decision
+from gpuloom.engine.demand import Demand, Phase, read_demand
+from gpuloom.engine.fleet import Fleet
+from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.options import Options
+from gpuloom.engine.rules import select_rules
+from gpuloom.local.vendornode import describe_machine
+from gpuloom.model.share import Share
+from gpuloom.scheduler.nodes import read_all_cards
+from gpuloom.vendors.catalog import Catalog, load_default_profiles
+from gpuloom.vendors.profile import Profile
+from gpuloom.wire.objects import Container, Node, ObjectMeta, Pod, PodSpec, Resources
+
+CATALOG = Catalog(tuple(load_default_profiles()))
+WORDS = [profile.word for profile in CATALOG]
+CARDS = 8
+MIB = 98304
+NODES = ("n0", "n1", "n2", "n3")
+
+
+def a_cluster(profile: Profile) -> Decider:
+    fleet = Fleet(CATALOG)
+    for number, name in enumerate(NODES):
+        # The last node has fewer cards.
+        machine = describe_machine(profile, cards=CARDS if number < len(NODES) - 1 else 2, memory_mib=MIB)
+        amounts = {key: str(amount) for key, amount in machine.capacity.items()}
+        body = {
+            "metadata": {"name": name, "annotations": machine.annotations, "labels": machine.labels},
+            "status": {"allocatable": amounts, "capacity": amounts},
+        }
+        fleet.register(name, profile.word, read_all_cards(msgspec.convert(body, Node), [profile])[profile.word])
+    return Decider(fleet[profile.word], profile, Options(), select_rules(profile.fit.checks))
+
+
+def hold(decider: Decider, holds: Sequence[tuple[int, int, int]]) -> None:
+    word = decider.profile.word
+    for number, (node, place, part) in enumerate(holds):
+        registered = decider.cluster.table.registered(NODES[node])
+        assert registered is not None
+        card = registered.cards[place % len(registered.cards)]
+        cores = 1 if decider.profile.fit.bits else card.cores // part
+        shares = {word: ((Share(card.id, word, card.memory_mib // part, cores),),)}
+        uid = f"held-{number}"
+        decider.cluster.assume(
+            Reservation(uid, "ns", uid, NODES[node], shares, (Phase.REGULAR,), Standing.ASSUMED, 0.0)
+        )
+
+
+def ask(profile: Profile, asked: Sequence[tuple[str, int, int, int]], annotations: dict[str, str]) -> Demand:
+    """Read a pod of containers: when they run, how many cards, quarters of a card's memory, and cores."""
+    names, regular, init = profile.resources, list[Container](), list[Container]()
+    for number, (phase, cards, quarters, cores) in enumerate(asked):
+        amounts = {names.count: cards}
+        if names.memory and quarters:
+            unit_mib = 1024 if profile.word == "Metax-SGPU" else max(profile.request.memory_factor, 1)
+            amounts[names.memory] = MIB * quarters // 4 // unit_mib
+        if names.cores and cores:
+            amounts[names.cores] = cores
+        if profile.fit.bits and cores:
+            del amounts[names.count]
+        limits: dict[str, Any] = {key: str(amount) for key, amount in amounts.items()}
+        always = "Always" if phase == "sidecar" else None
+        one = Container(name=f"c{number}", restart_policy=always, resources=Resources(limits=limits))
+        (regular if phase == "regular" else init).append(one)
+    meta = ObjectMeta(name="p", namespace="ns", uid="p", annotations=annotations)
+    return read_demand(Pod(metadata=meta, spec=PodSpec(containers=regular, init_containers=init)), profile, Options())
+
+
+def decide(decider: Decider, demand: Demand, *names: str) -> Decision:
+    decider.memory.forget_all()
+    return decider.decide(demand, decider.look_up(names), explain=True)
+
+
+HOLDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, CARDS - 1), st.sampled_from([1, 2, 4])), max_size=14)
+CONTAINER = st.tuples(
+    st.sampled_from(["regular", "regular", "init", "sidecar"]),
+    st.sampled_from([1, 1, 1, 2, 4]),
+    st.sampled_from([0, 1, 2]),
+    st.sampled_from([0, 1, 2, 20]),
+)
+ANNOTATIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "hami.io/node-scheduler-policy": st.just("spread"),
+        "hami.io/gpu-scheduler-policy": st.sampled_from(["binpack", "mutex"]),
+        "huawei.com/vnpu-mode": st.just("hami-core"),
+        "metax-tech.com/sgpu-app-class": st.sampled_from(["online", "offline"]),
+        "metax-tech.com/sgpu-qos-policy": st.just("fixed-share"),
+    },
+)
+
+
+@pytest.mark.parametrize("word", WORDS)
+@settings(max_examples=15)
+@given(HOLDS, st.lists(CONTAINER, min_size=2, max_size=3), ANNOTATIONS)
+def test_nodes_tried_together_say_what_each_says_alone(word, holds, asked, annotations) -> None:
+    profile = CATALOG[word]
+    decider, demand = a_cluster(profile), ask(profile, asked, annotations)
+    if not any(one.request for one in demand.containers):
+        return
+    hold(decider, holds)
+    together = decide(decider, demand, *NODES)
+    alone = {name: decide(decider, demand, name) for name in NODES}
+    assert {name: one.text for name, one in together.refusals.items()} == {
+        name: one.refusals[name].text for name, one in alone.items() if one.node is None
+    }
+    scores = [one.fitting.worst_first() for one in alone.values()]
+    assert sorted(together.fitting.worst_first()) == sorted(pair for pairs in scores for pair in pairs)
