@@ -50,4 +50,6 @@ def _ask(container: Container, annotations: Mapping[str, str], profile: Profile)
     request = read_request(container, annotations, profile)
     if request is None:
         return NOTHING
-    return Usage(request.cards, request.cards * request.memory_mib, request.cards * request.cores)
+    # How many units of its own a card gives for a percentage, only a node knows; it is one at least.
+    cores = min(request.cores, 1) if profile.share.scaled_cores else request.cores
+    return Usage(request.cards, request.cards * request.memory_mib, request.cards * cores)

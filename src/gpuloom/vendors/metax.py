@@ -150,7 +150,7 @@ def _read_memory_mib(container: Container, profile: Profile) -> int | None:
     if value is None:
         return None
     has_unit = any(letter.isalpha() for letter in str(quantity or ""))
-    memory_mib = value // _MIB if has_unit else value * 1024
+    memory_mib = value // _MIB if has_unit else value * max(profile.request.memory_factor, 1)
     return memory_mib if 0 <= memory_mib <= INT32_MAX else None
 
 

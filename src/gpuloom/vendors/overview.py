@@ -41,10 +41,8 @@ def view_family(profile: Profile) -> FamilyView:
 
 
 def _unit(profile: Profile) -> str:
-    if profile.request.reader in {"memory-with-unit", "slices"}:
-        return "GiB"
-    factor = profile.request.memory_factor
-    return "MiB" if factor <= 1 else f"{factor} MiB"
+    factor = max(profile.request.memory_factor, 1)
+    return {1: "MiB", 1024: "GiB"}.get(factor, f"{factor} MiB")
 
 
 def _features(profile: Profile) -> Iterator[str]:

@@ -185,11 +185,13 @@ class ShareRules(_Part, frozen=True):
     """What a share is written with, where that is not what was asked for; below 0 means as asked for.
 
     typed_by_model  whether a share names the card's model instead of the vendor's word
+    scaled_cores    whether cores are asked for in per cent and given in units of the card's own; quotas count units
     """
 
     memory_mib: _Kept = -1
     cores: _Kept = -1
     typed_by_model: bool = False
+    scaled_cores: bool = False
 
 
 class LockRules(_Part, frozen=True):
