@@ -91,8 +91,8 @@ def _complete(pod: Pod, namespace: str, settings: SchedulerSettings, headroom: H
     ]
     ours = [_mutate(pod, container, change, settings) for container, change in looked_at]
     if settings.strict_quantities:
-        for container, change in looked_at:
-            _check_requests(container, change.changed, patch.annotations, settings)
+        for _, change in looked_at:
+            _check_requests(change.changed, patch.annotations, settings)
     if any(ours):
         _claim(pod, patch, settings)
     if settings.admission_quota and exceeds_quota(
@@ -143,13 +143,14 @@ def _mutate(pod: Pod, container: Container, patch: ContainerPatch, settings: Sch
     return any(asked)
 
 
-def _check_requests(
-    container: Container, changed: Container, annotations: Mapping[str, str], settings: SchedulerSettings
-) -> None:
-    """Deny amounts that nobody could serve, instead of letting the pod pass as one without cards (2.3, D-20)."""
+def _check_requests(container: Container, annotations: Mapping[str, str], settings: SchedulerSettings) -> None:
+    """Deny amounts that nobody could serve, instead of letting the pod pass as one without cards (2.3, D-20).
+
+    The container is as it will be: an amount that was replaced by one that can be served does no harm.
+    """
     for profile in settings.catalog:
         if profile.request.reader:
-            _check_request(changed, annotations, profile)
+            _check_request(container, annotations, profile)
         else:
             _check_amounts(container, profile)
 
@@ -158,10 +159,13 @@ def _check_request(container: Container, annotations: Mapping[str, str], profile
     """Deny a request that this family's own rules cannot read, naming the amount that is to blame."""
     names = profile.resources
     amounts = {name: quantity for name in names.all if (quantity := find_amount(container, name, profile)) is not None}
-    counted = names.count in amounts and (decode_strict_integer(amounts[names.count]) or 0) > 0
-    if not counted or read_request(container, annotations, profile) is not None:
-        return
     odd = [name for name, quantity in amounts.items() if not _is_amount(quantity)]
+    if names.count in amounts:
+        asks = (decode_strict_integer(amounts[names.count]) or 0) > 0
+    else:
+        asks = bool(odd) and profile.request.recognize == "limits-or-requests"
+    if not asks or read_request(container, annotations, profile) is not None:
+        return
     name = (odd or [name for name in amounts if name != names.count] or [names.count])[0]
     raise DeniedError(f"invalid {name} value {amounts[name]} in container {container.name}: nobody could serve it")
 

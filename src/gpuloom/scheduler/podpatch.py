@@ -74,6 +74,7 @@ class ContainerPatch:
         self._limits: dict[str, Quantity] = {**container.limits}
         self._requests: dict[str, Quantity] = {**container.requests}
         self._has_env = container.env is not None
+        self._variables = {variable.name for variable in container.env or ()}
         resources = container.resources
         self._has_resources = resources is not None
         self._has = {kind for kind in ("limits", "requests") if resources and getattr(resources, kind) is not None}
@@ -103,8 +104,13 @@ class ContainerPatch:
             self._pod.add(str(value), *self._path, "resources", kind, name)
         amounts[name] = str(value)
 
+    def has_env(self, name: str) -> bool:
+        """Tell whether the container has an environment variable, appended ones included."""
+        return name in self._variables
+
     def append_env(self, name: str, value: str) -> None:
         """Append an environment variable, also when the name is there already: the last one counts."""
+        self._variables.add(name)
         if not self._has_env:
             self._pod.add([], *self._path, "env")
             self._has_env = True

@@ -19,6 +19,9 @@ class ContainerChange(Protocol):
     def set_request(self, name: str, value: int) -> None:
         """Set ``resources.requests`` of one resource."""
 
+    def has_env(self, name: str) -> bool:
+        """Tell whether the container has an environment variable, appended ones included."""
+
     def append_env(self, name: str, value: str) -> None:
         """Append an environment variable, also when the name is there already: the last one counts."""
 

@@ -120,11 +120,11 @@ def read_slices(container: Container, _annotations: Mapping[str, str], profile: 
     """Read a request: so many slices, or so much memory and cores; always of one card."""
     names = profile.resources
     amounts = [_read(container, name) for name in (names.count, names.memory, names.cores)]
-    if all(amount is None for amount in amounts) or any(amount is not None and amount < 0 for amount in amounts):
+    if all(amount is None for amount in amounts) or any(amount is not None and amount <= 0 for amount in amounts):
         return None
     slices, memory, cores = amounts
     if slices is not None:
-        return Request(profile.word, 1, slices, PERCENTAGE_NOT_SET, 0, SLICES) if slices else None
+        return Request(profile.word, 1, slices, PERCENTAGE_NOT_SET, 0, SLICES)
     return Request(profile.word, 1, memory or 0, PERCENTAGE_NOT_SET, cores or 0)
 
 

@@ -30,7 +30,7 @@ def complete_named(
     """Give several cards all of their cores, and tell the container its name."""
     if not complete_whole(container, pod, change, profile, switches):
         return False
-    if container.name and all(variable.name != CONTAINER_NAME for variable in container.env or ()):
+    if container.name and not change.has_env(CONTAINER_NAME):
         change.append_env(CONTAINER_NAME, container.name)
     return True
 
