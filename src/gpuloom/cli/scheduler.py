@@ -24,7 +24,6 @@ from gpuloom.scheduler.recording.taps import TappedClient
 from gpuloom.scheduler.server import ServerError
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.vendors.profile import ProfileError
-from gpuloom.web.server import WebPart, WebSettings
 
 
 def run_scheduler(
@@ -85,6 +84,8 @@ async def _serve(settings: SchedulerSettings, kubeconfig: str, record: Path | No
             running = run_recorded(settings, client, record) if record else SchedulerProcess(settings, client)
             process = await stack.enter_async_context(running)
             if web_bind:
+                from gpuloom.web.server import WebPart, WebSettings  # noqa: PLC0415 - many run without pages
+
                 presented = process.certificates.presented if process.certificates else None
                 part = WebPart(WebSettings(web_bind=web_bind), process.parts, client, presented)
                 await stack.enter_async_context(part)

@@ -6,6 +6,7 @@ from gpuloom.engine.demand import read_tenancy
 from gpuloom.engine.ledger import NOBODY_ELSE, Reservation
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.share import NO_TENANCY, PodShares, Share, Tenancy
+from gpuloom.vendors.catalog import Catalog
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.hooks import ANNOTATE, RECALL
 from gpuloom.vendors.profile import Profile
@@ -79,35 +80,36 @@ def _fill(template: str, values: Mapping[str, str]) -> str:
     return template
 
 
-def read_shares(pod: Pod, catalog: Iterable[Profile]) -> PodShares:
+def read_shares(pod: Pod, catalog: Catalog) -> PodShares:
     """Read what a pod's annotations say it was given, of every vendor.
 
     Raises WireError when any of it cannot be read: then nothing of the pod counts.
     """
     found: dict[str, tuple[tuple[Share, ...], ...]] = {}
     annotations = pod.annotations
-    for profile in catalog:
-        text = annotations.get(profile.write.allocated)
-        if text is not None:
-            found[profile.word] = decode_shares(text)
-            if recall := RECALL.get(profile.write.recall):
-                names = tuple(container.name for container in pod.all_containers)
-                found[profile.word] = recall(found[profile.word], names, annotations)
+    for profile in catalog.given_by(annotations):
+        found[profile.word] = decode_shares(annotations[profile.write.allocated])
+        if recall := RECALL.get(profile.write.recall):
+            names = tuple(container.name for container in pod.all_containers)
+            found[profile.word] = recall(found[profile.word], names, annotations)
     return found
 
 
-def read_tenancies(pod: Pod, catalog: Iterable[Profile]) -> Mapping[str, Tenancy]:
+def read_tenancies(pod: Pod, catalog: Catalog) -> Mapping[str, Tenancy]:
     """Read with whom a pod shares cards, of every vendor that cares."""
-    caring = (profile for profile in catalog if profile.select.app_class or profile.select.policy)
     annotations = pod.annotations
-    found = {profile.word: read_tenancy(annotations, profile.select) for profile in caring}
+    if catalog.tenancy_keys.isdisjoint(annotations):
+        return NOBODY_ELSE
+    found = {profile.word: read_tenancy(annotations, profile.select) for profile in catalog.mindful_of_tenants}
     return {word: tenancy for word, tenancy in found.items() if tenancy != NO_TENANCY} or NOBODY_ELSE
 
 
-def read_instances(pod: Pod, catalog: Iterable[Profile]) -> tuple[MigAllocation, ...]:
+def read_instances(pod: Pod, catalog: Catalog) -> tuple[MigAllocation, ...]:
     """Read which parts of divided cards a pod was given; a list that is broken counts as missing, as in HAMi."""
     annotations = pod.annotations
-    texts = [annotations[key] for profile in catalog if (key := profile.write.instances) in annotations]
+    texts = [annotations[key] for key in catalog.instance_keys if key in annotations]
+    if not texts:
+        return ()
     try:
         return tuple(one for text in texts for one in decode_mig_allocations(text))
     except WireError:

@@ -23,6 +23,8 @@ class Fleet:
         self._words_of: dict[str, set[str]] = {}
         self._peers: dict[str, list[CardTable]] = {}
         self._across: dict[tuple[str, str], tuple[tuple[int, int], Ints]] = {}
+        # Cards that the tables show as they were, None while they are kept up to date.
+        self._late: dict[CardKey, None] | None = None
 
     def __getitem__(self, word: str) -> Cluster:
         """Return the cards of one vendor."""
@@ -128,7 +130,23 @@ class Fleet:
         self._refresh(self.ledger.forget(uid))
         return True
 
+    def postpone(self) -> None:
+        """Bring the tables up to date only when :meth:`catch_up` is called: until then nobody may decide.
+
+        Very many reservations at once touch the same cards again and again.
+        """
+        if self._late is None:
+            self._late = {}
+
+    def catch_up(self) -> None:
+        """Bring the tables up to date, and keep them so from now on."""
+        late, self._late = self._late, None
+        self._refresh(late or ())
+
     def _refresh(self, touched: Iterable[CardKey]) -> None:
+        if self._late is not None:
+            self._late.update(dict.fromkeys(touched))
+            return
         for (node, word), uuids in group_by_place(touched).items():
             for mine in self._words_of.get(node, ()) if word == ANY_VENDOR else (word,):
                 if cluster := self._clusters.get(mine):

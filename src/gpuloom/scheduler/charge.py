@@ -94,6 +94,8 @@ class Charge:
         if self._state.obstacle or self._state.in_charge_since is not None or not self._complete:
             return
         if self._term is None or now - self._term_began >= SETTLING_S:
+            # A watch may be listing again by itself just now.
+            self._state.cluster.catch_up()
             self._state.in_charge_since = now
             self._answerable.set()
             self._wake()

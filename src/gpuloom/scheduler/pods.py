@@ -40,8 +40,11 @@ class PodBook:
     def begin_list(self) -> None:
         """Take that a complete list begins: pods known until now that do not stand in it are gone.
 
-        What comes to be known while it is read is younger than the list, which says nothing about it.
+        What comes to be known while it is read is younger than the list, which says nothing about it. Where nobody
+        decides before the list is complete, the tables may wait for it too.
         """
+        if not self._state.is_in_charge:
+            self._state.cluster.postpone()
         self._unlisted = {one.uid for one in self._state.cluster.ledger if one.standing is Standing.CONFIRMED}
         self._unlisted.update(self._state.pods)
 
@@ -55,6 +58,7 @@ class PodBook:
         for uid in self._unlisted:
             self._bury(uid)
         self._unlisted.clear()
+        self._state.cluster.catch_up()
 
     def delete(self, pod: Pod) -> None:
         """Take that a pod is gone; of an unreadable one only the metadata is known."""

@@ -1,10 +1,9 @@
 """What is kept of a bound pod: its name, where it is, and the little that is still read. There may be very many."""
 
 import sys
-from collections.abc import Iterable
 
 from gpuloom.scheduler.labelling import label_of
-from gpuloom.vendors.profile import Profile
+from gpuloom.vendors.catalog import Catalog
 from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec
 
@@ -12,8 +11,8 @@ from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec
 class Slimmer:
     """Cuts bound pods down: an unbound one is needed whole, for its Bind."""
 
-    def __init__(self, catalog: Iterable[Profile]) -> None:
-        self._instances = tuple(profile.write.instances for profile in catalog if profile.write.instances)
+    def __init__(self, catalog: Catalog) -> None:
+        self._instances = catalog.instance_keys
         self._labels: dict[str, dict[str, str]] = {}
 
     def slim(self, pod: Pod) -> Pod:

@@ -56,9 +56,41 @@ class Catalog:
     def concerned(self, containers: Iterable[Container]) -> list[Profile]:
         """Return the profiles any of whose resources containers name, in ascending order of their words."""
         by_resource = self._by_resource
-        names = {name for one in containers for amounts in (one.limits, one.requests) for name in amounts}
-        found = {profile.word: profile for name in names for profile in by_resource.get(name, ())}
-        return [found[word] for word in sorted(found)]
+        found: dict[str, Profile] = {}
+        for one in containers:
+            if (resources := one.resources) is None:
+                continue
+            # Most containers of a cluster name no card: that is to be found out quickly.
+            for amounts in (resources.limits, resources.requests):
+                if amounts and not by_resource.keys().isdisjoint(amounts):
+                    found |= {profile.word: profile for name in amounts for profile in by_resource.get(name, ())}
+        return [found[word] for word in sorted(found)] if len(found) > 1 else list(found.values())
+
+    def given_by(self, annotations: Mapping[str, str]) -> list[Profile]:
+        """Return the profiles whose cards a pod was given, in ascending order of their words."""
+        by_key = self._by_allocated
+        found = [by_key[key] for key in annotations if key in by_key]
+        return sorted(found, key=lambda profile: profile.word) if len(found) > 1 else found
+
+    @cached_property
+    def _by_allocated(self) -> Mapping[str, Profile]:
+        return {profile.write.allocated: profile for profile in self.profiles if profile.write.allocated}
+
+    @cached_property
+    def instance_keys(self) -> tuple[str, ...]:
+        """The pod annotations that tell of parts of divided cards."""
+        return tuple(dict.fromkeys(profile.write.instances for profile in self.profiles if profile.write.instances))
+
+    @cached_property
+    def tenancy_keys(self) -> frozenset[str]:
+        """The pod annotations that tell with whom a pod shares cards."""
+        found = (key for one in self.mindful_of_tenants for key in (one.select.app_class, one.select.policy))
+        return frozenset(found) - {""}
+
+    @cached_property
+    def mindful_of_tenants(self) -> tuple[Profile, ...]:
+        """The profiles to which it matters who shares a card."""
+        return tuple(profile for profile in self.profiles if profile.select.app_class or profile.select.policy)
 
     @property
     def node_keys(self) -> frozenset[str]:

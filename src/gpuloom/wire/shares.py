@@ -6,10 +6,13 @@ container has a slot, empty or not, because positions carry meaning.
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from gpuloom.model.share import ContainerShares, PodShares, Share
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.words import decode_int32, join_fields
+
+_REMEMBERED = 1024
 
 
 def decode_shares(text: str) -> tuple[ContainerShares, ...]:
@@ -93,7 +96,9 @@ def _decode_share(part: str) -> Share:
     )
 
 
+@lru_cache(_REMEMBERED)
 def _number(name: str, text: str) -> int:
+    """Amounts are few and come again in every pod."""
     try:
         return decode_int32(text)
     except WireError as error:

@@ -49,6 +49,14 @@ def test_light_commands_load_no_servers_and_no_arrays(tokens: list[str]) -> None
     assert json.loads(result.stdout.splitlines()[-1]) == [0, []]
 
 
+def test_a_scheduler_without_pages_loads_none() -> None:
+    script = (
+        "import sys, gpuloom.cli.scheduler; print([name for name in ('gpuloom.web', 'jinja2') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout == "[]\n"
+
+
 def test_version_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     run(["version"])
     assert capsys.readouterr().out == f"gpuloom {gpuloom.__version__}\n"

@@ -4,7 +4,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from builders import card
 
+from gpuloom.engine.table import CardTable, NodeCards
+from gpuloom.scheduler.charge import Charge
+from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.pods import PodBook
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
@@ -72,3 +76,49 @@ def test_of_a_bound_pod_only_what_is_read_later_is_kept(state: SchedulerState, b
         {"hami.io/vgpu-mig-allocations": "[]"},
     )
     assert kept.containers == []
+
+
+def table_of(state: SchedulerState) -> CardTable:
+    """The table of a cluster with one node that has one card."""
+    state.cluster.register("n1", "NVIDIA", NodeCards((card("GPU-0"),)))
+    return state.cluster["NVIDIA"].table
+
+
+def changes_while_listing(state: SchedulerState, book: PodBook, pods: int) -> int:
+    table = table_of(state)
+    before = table.journal.mark
+    book.begin_list()
+    for number in range(pods):
+        book.take_listed(bound_pod(f"p{number}"))
+    book.end_list()
+    return table.journal.mark - before
+
+
+def test_a_node_with_many_listed_pods_is_summed_up_once(state: SchedulerState, book: PodBook) -> None:
+    assert changes_while_listing(state, book, 20) == 1
+    assert table_of(state).cards.used_slots.tolist() == [20]
+
+
+def test_while_this_process_decides_every_listed_pod_counts_at_once(state: SchedulerState, book: PodBook) -> None:
+    state.in_charge_since = 0.0
+    assert changes_while_listing(state, book, 20) == 20
+
+
+def test_pods_of_a_list_that_began_again_are_summed_up(state: SchedulerState, book: PodBook) -> None:
+    table = table_of(state)
+    book.begin_list()
+    book.take_listed(bound_pod("a"))
+    book.begin_list()
+    book.end_list()
+    book.apply(bound_pod("b"))
+    assert table.cards.used_slots.tolist() == [1]
+
+
+async def test_who_takes_charge_while_a_list_is_read_sees_what_was_listed(state: SchedulerState, book: PodBook) -> None:
+    table = table_of(state)
+    charge = Charge(state.settings, state, Clocks(), list_anew=lambda: None, wake=lambda: None)
+    book.begin_list()
+    book.take_listed(bound_pod("a"))
+    charge.note_listed()
+    book.take_listed(bound_pod("b"))
+    assert table.cards.used_slots.tolist() == [2]
