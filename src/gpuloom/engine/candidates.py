@@ -1,8 +1,9 @@
 """The nodes that a decision may choose from, as positions in the card table."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from typing import overload
 
 import numpy as np
 
@@ -19,19 +20,42 @@ MOST_SEARCHES = 8
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Names of nodes in the order in which they were given, without repetition.
+    """Names of nodes in the order in which they were given, those with cards without repetition.
 
     known    positions of those that have cards
-    unknown  names of those that have none
+    unknown  names of those that have none: in a cluster of several vendors most
     where    the same positions as a slice if they are neighbours in order, which is the quicker way to read columns
     """
 
     known: Ints
-    unknown: tuple[str, ...]
+    unknown: Sequence[str]
     where: Ints | slice
 
     def __len__(self) -> int:
         return len(self.known) + len(self.unknown)
+
+
+class _Unread(Sequence[str]):
+    """Some names of a list by their places in it; the list is read when somebody wants one of them."""
+
+    def __init__(self, names: NodeNames, places: Ints) -> None:
+        self._names = names
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        return list(self)[at]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._names.all().__getitem__, self._places.tolist()) if len(self) else iter(())
 
 
 def look_up(table: CardTable, names: Sequence[str]) -> Candidates:
@@ -49,13 +73,17 @@ def look_up(table: CardTable, names: Sequence[str]) -> Candidates:
 def look_up_among(table: CardTable, index: NameIndex, names: NodeNames) -> Candidates:
     """Find the positions of nodes as a call names them; a large list is read only where it is not a plain one.
 
+    Of a large list names without cards are not looked at, not even whether any is there twice.
+
     index   of the table's names
     """
     if names.is_searchable:
         positions = index.find(names.text)
         # A node that lost its cards keeps its position.
-        if (table.ends[positions] > table.starts[positions]).all() and _are_different(positions):
-            return Candidates(positions, (), _where(positions))
+        there = table.ends[positions] > table.starts[positions]
+        known = positions[there]
+        if _are_different(known):
+            return Candidates(known, _Unread(names, np.flatnonzero(~there)), _where(known))
     return look_up(table, names.all())
 
 

@@ -71,12 +71,14 @@ class Placer:
 
     selection  which cards the pod accepts
     headroom   what its namespace's quota still allows
+    weighs     whether anybody wants to know what the vendor adds to the node's score
     """
 
     family: Family
     choice: Choice
     selection: Selection
     headroom: Headroom
+    weighs: bool = True
 
     @property
     def rules(self) -> RuleOrder:
@@ -142,7 +144,7 @@ class Placer:
 
     def _weigh(self, bench: Bench, chosen: list[Chosen], containers: Sequence[Container]) -> float:
         """Return what the vendor adds to the node's score; the cards are as they were before the pod."""
-        if self.family.score is None:
+        if self.family.score is None or not self.weighs:
             return 0.0
         want = next(container.want for container in containers if container.want is not None)
         hands = self._deal(bench, want, np.zeros(len(bench.cards), np.uint8))

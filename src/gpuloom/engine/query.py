@@ -7,6 +7,7 @@ all other candidates of a pod with several containers, is found out afterwards, 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -129,17 +130,43 @@ class Query:
         """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
         request = self._placed_first()
         is_tight = self._is_tight(request)
-        if not self._is_plain(request, is_tight=is_tight):
-            return None
         verdicts = self._recall(request, is_tight=is_tight)
+        if not self._is_plain(request, is_tight=is_tight):
+            return self._search_walking(names, request, verdicts, is_tight=is_tight)
         best = find_best(names, self.table.names, verdicts.ranks)
         if best is None:
             return None
-        nobody = Candidates(self.table.starts[:0], (), slice(0, 0))
-        decision = Decision(None, (), (), len(names), self._rank(nobody, verdicts.ranks[:0]), {})
+        decision = self._begin(names)
         self._settle(decision, best, self._place_plain(best, verdicts))
         decision.rest = self._rank_later(decision, names, verdicts.ranks.copy())
         return decision
+
+    def _begin(self, names: NodeNames) -> Decision:
+        """Begin an answer of which the ranking is yet to come."""
+        nobody = Candidates(self.table.starts[:0], (), slice(0, 0))
+        return Decision(None, (), (), len(names), self._rank(nobody, np.zeros(0, np.float32)), {})
+
+    def _search_walking(
+        self, names: NodeNames, request: Request, verdicts: Verdicts, *, is_tight: bool
+    ) -> Decision | None:
+        """Look for the best nodes and place the pod on one after another, until one takes it."""
+        known = self._all_nodes()
+        refused = self._refused_by_column(known, request, verdicts, is_tight=is_tight)
+        trials, ranks = self._recall_trials(), np.full(len(self.table.names), UNFIT)
+        ranks[known] = self._rank_walking(known, refused, trials)
+        decision = self._begin(names)
+        tries = 0
+        while (best := find_best(names, self.table.names, ranks)) is not None:
+            if not self._try_best(decision, best, trials, tries):
+                ranks[best] = UNFIT
+                tries += 1
+                continue
+            decision.rest = self._rank_later(decision, names, ranks)
+            if self.family.score is None:
+                snapshot = self.table.snapshot()
+                decision.rest = chain(decision.rest, self._try_others(decision, snapshot, trials))
+            return decision
+        return None
 
     def _rank_later(self, decision: Decision, names: NodeNames, ranks: Scores) -> Iterator[None]:
         candidates = look_up_among(self.table, self.index, names)
@@ -167,18 +194,6 @@ class Query:
             self._settle(decision, best, self._place_plain(best, verdicts))
         return decision
 
-    def _choose_scored(self, candidates: Candidates, refused: Flags, trials: Trials) -> Decision:
-        """Try the pod on every node: what its cards there are worth decides as well."""
-        known = candidates.known
-        self._try_few(trials, known[~refused])
-        takes = ~refused & (trials.answers[known] == TAKES)
-        scores = self._scores(trials)[known]
-        ranks = np.where(takes, -scores if self._is_spread else scores, UNFIT)
-        decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), {})
-        if (best := decision.fitting.best()) is not None:
-            self._settle(decision, best, self._place(self.table.bench(best)))
-        return decision
-
     def _scores(self, trials: Trials) -> Scores:
         """Return the scores of nodes that take the pod."""
         scores = self.table.node_scores[: len(self.table.names)]
@@ -187,25 +202,43 @@ class Query:
     def _choose_walking(self, candidates: Candidates, refused: Flags) -> Decision:
         """Place the pod on one node after another, best first, until one takes it; the others come later."""
         trials = self.trials = self._recall_trials()
-        if self.family.score is not None:
-            return self._choose_scored(candidates, refused, trials)
-        scores = self.table.node_scores[candidates.known]
-        refusing = refused | (trials.answers[candidates.known] == REFUSES)
-        ranks = np.where(refusing, UNFIT, -scores if self._is_spread else scores)
+        ranks = self._rank_walking(candidates.known, refused, trials)
         decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), {})
         tries = 0
         while (best := decision.fitting.best()) is not None:
-            if tries == self.most_tries and trials.answers[best] == UNTRIED:
-                raise UnsettledError(self.try_nodes())
-            tries += 1
-            answer = self._place(self.table.bench(best))
-            trials.note(best, answer)
-            if isinstance(answer, Placement):
-                self._settle(decision, best, answer)
-                decision.rest = self._try_others(decision, self.table.snapshot(), trials)
+            if self._try_best(decision, best, trials, tries):
+                if self.family.score is None:
+                    decision.rest = self._try_others(decision, self.table.snapshot(), trials)
                 break
-            self._strike(decision, [best], trials)
+            decision.fitting.strike(best)
+            tries += 1
         return decision
+
+    def _rank_walking(self, known: Ints, refused: Flags, trials: Trials) -> Scores:
+        """Return the ranks of nodes that may take the pod; with scores of the vendor's, of those that do."""
+        if self.family.score is not None:
+            # What the pod's cards are worth decides as well, so all nodes must have answered.
+            self._try_few(trials, known[~refused])
+        scores = self._scores(trials)[known]
+        refused = refused | (trials.answers[known] == REFUSES)
+        return np.where(refused, UNFIT, -scores if self._is_spread else scores)
+
+    def _try_best(self, decision: Decision, best: int, trials: Trials, tries: int) -> bool:
+        """Place the pod on a node if it takes it; note why not if it does not.
+
+        Raises UnsettledError when so many nodes were tried in vain.
+        """
+        is_new = trials.answers[best] == UNTRIED
+        if is_new and tries == self.most_tries:
+            raise UnsettledError(self.try_nodes())
+        answer = self._place(self.table.bench(best), weighs=is_new)
+        if is_new:
+            trials.note(best, answer)
+        if isinstance(answer, Placement):
+            self._settle(decision, best, answer)
+            return True
+        decision.refusals[self.table.names[best]] = trials.unplaced[best].refusal
+        return False
 
     def _try_few(self, trials: Trials, positions: Ints) -> None:
         """Try those nodes that have not answered.
@@ -367,7 +400,7 @@ class Query:
         """Place the pod on a node of which the column tells that it fits."""
         rows = self.table.rows_of(position)
         if self._is_linked or self.family.is_hooked or self.table.has_divided(rows):
-            return self._place(self.table.bench(position))
+            return self._place(self.table.bench(position), weighs=False)
         wants, verdict = verdicts.wants(position, rows), verdicts.column[rows].tolist()
         keys = verdicts.sort_keys(
             self.table, position, self.demand.choice.card_policy.order, self.demand.choice.weights
@@ -375,20 +408,21 @@ class Query:
         shares = self._make_placer().place_plain(self.table.uuids[rows], wants, verdict, keys)
         return Placement(tuple([shares if asked.request else () for asked in self.demand.containers]), ())
 
-    def _place(self, bench: Bench) -> Placement | Unplaced:
-        """Try the pod on one node."""
+    def _place(self, bench: Bench, *, weighs: bool = True) -> Placement | Unplaced:
+        """Try the pod on one node; ``weighs`` if what the vendor adds to its score is not known yet."""
         containers = [
             Container(asked.phase, asked.request, self._ask(bench, asked.request) if asked.request else None)
             for asked in self.demand.containers
         ]
-        return self._make_placer().place(bench, containers)
+        return self._make_placer(weighs=weighs).place(bench, containers)
 
-    def _make_placer(self) -> Placer:
+    def _make_placer(self, *, weighs: bool = False) -> Placer:
         return Placer(
             family=self.family,
             choice=self.demand.choice,
             selection=self.demand.selection,
             headroom=self.headroom,
+            weighs=weighs,
         )
 
     def _particular(self, bench: Bench) -> Particular | None:

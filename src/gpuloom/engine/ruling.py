@@ -4,7 +4,7 @@ Cards of different vendors do not know each other, so a node takes the pod when 
 (:mod:`gpuloom.engine.joint`). What they share is the node's score, and that is of all of its cards.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,7 +21,6 @@ from gpuloom.engine.ranking import Ranking
 from gpuloom.engine.rules import select_rules
 from gpuloom.engine.table import NodeCards
 from gpuloom.model.mig import MigAllocation
-from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.share import PodShares
 from gpuloom.model.want import Headroom
@@ -123,7 +122,7 @@ class Judge:
             return self._rule(self._decide_jointly(demands, names, most_tries), demands, {})
         word, demand = next(iter(demands.items()))
         decision = self.deciders[word].decide_among(demand, names, most_tries=most_tries)
-        self._know_other_vendors(word, decision, decision.refusals)
+        self._know_other_vendors(word, decision)
         return self._rule(decision, demands, {})
 
     def _decide_jointly(self, demands: Demands, names: NodeNames, most_tries: int | None) -> Decision:
@@ -155,13 +154,12 @@ class Judge:
         for word, demand in demands.items():
             yield from self.deciders[word].try_nodes(demand)
 
-    def _know_other_vendors(self, word: str, decision: Decision, names: Iterable[str]) -> None:
+    def _know_other_vendors(self, word: str, decision: Decision) -> None:
         """Tell nodes that have cards of other vendors only from those that have none: they are known."""
-        if not decision.refusals or not self.fleet.has_others(word):
-            return
-        for name in list(names):
-            if Reason.NODE_UNREGISTERED in decision.refusals[name].counts and self.fleet.has(name):
-                decision.refusals[name] = TOO_FEW
+        if decision.refusals and self.fleet.has_others(word):
+            mine = self.fleet[word].table.positions
+            others = [name for name in decision.refusals if name not in mine and self.fleet.has(name)]
+            decision.refusals.update(dict.fromkeys(others, TOO_FEW))
 
     def find_obstacle(self, demands: Demands, names: Sequence[str]) -> str:
         """Return the vendor of which the fewest nodes would do: the one to tell people about."""
@@ -185,7 +183,7 @@ class Judge:
         decider = self.deciders[word]
         candidates = decider.look_up(names)
         decision = decider.decide(demand, candidates, explain=explain, headroom=headrooms.get(word))
-        self._know_other_vendors(word, decision, candidates.unknown)
+        self._know_other_vendors(word, decision)
         return decision
 
     def _rule(self, decision: Decision, demands: Demands, headrooms: Mapping[str, Headroom]) -> Ruling:

@@ -48,9 +48,11 @@ def _shares(held: Reservation, word: str) -> Iterator[Share]:
 
 def sum_groups(cards: Cards) -> None:
     """Count the containers on the cards of every group of each node; a card of no group counts its own."""
-    cards.group_used[:] = cards.used_slots
-    grouped = np.flatnonzero(cards.group)
-    if len(grouped):
-        keys = cards.node[grouped] * (int(cards.group.max()) + 1) + cards.group[grouped]
-        _, numbers = np.unique(keys, return_inverse=True)
-        cards.group_used[grouped] = np.bincount(numbers, weights=cards.used_slots[grouped])[numbers]
+    groups, used = cards.group, cards.used_slots
+    cards.group_used[:] = used
+    if not groups.any():
+        return
+    if cards.node[0] != cards.node[-1]:
+        _, groups = np.unique(cards.node * (groups.max() + 1) + groups, return_inverse=True)
+    totals = np.bincount(groups, weights=used)[groups]
+    np.copyto(cards.group_used, totals.astype(np.int64), where=cards.group != 0)

@@ -16,6 +16,8 @@ def choose_groups(hands: Hands, _chosen: Chosen, _terms: Terms, _profile: Profil
     """
     groups, fits = hands.cards.group, hands.fits
     has_choice = (np.count_nonzero(fits, axis=1) > hands.wanted) & (hands.wanted > 1) & _all_grouped(hands)
+    if not has_choice.any():
+        return hands.choose()
     size = np.where(has_choice[:, None], -group_sizes(groups, fits), 0)
     first = np.where(has_choice[:, None], first_turns(groups, fits, hands.turn), 0)
     return hands.choose(size, first)

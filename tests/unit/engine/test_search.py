@@ -2,7 +2,7 @@
 
 import json
 
-from builders import NVIDIA, Engine, card, pod
+from builders import NVIDIA, Engine, card, container, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +11,7 @@ from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import read_demand
 from gpuloom.engine.table import NodeCards
 from gpuloom.wire.nodenames import NodeNames
+from gpuloom.wire.objects import Pod
 
 PADDING = [f"elsewhere-{number:05d}" for number in range(300)]
 """Makes the list long enough to be searched; these nodes have no cards."""
@@ -20,8 +21,13 @@ def written(names: list[str]) -> NodeNames:
     return NodeNames(json.dumps(names, separators=(",", ":")).encode())
 
 
-def search(engine: Engine, names: NodeNames, gpumem: int = 0) -> Decision:
-    return engine.decider.decide_among(read_demand(pod(gpu=1, gpumem=gpumem), NVIDIA, engine.options), names)
+def search(engine: Engine, names: NodeNames, gpumem: int = 0, containers: int = 1) -> Decision:
+    demand = read_demand(asking(gpumem, containers), NVIDIA, engine.options)
+    return engine.decider.decide_among(demand, names)
+
+
+def asking(gpumem: int, containers: int = 1) -> Pod:
+    return pod(*(container(f"c{number}", gpu=1, gpumem=gpumem) for number in range(containers)))
 
 
 @given(
@@ -29,8 +35,11 @@ def search(engine: Engine, names: NodeNames, gpumem: int = 0) -> Decision:
     st.randoms(use_true_random=False),
     st.sampled_from(["binpack", "spread"]),
     st.integers(0, 10),
+    st.integers(1, 3),
 )
-def test_a_search_chooses_and_tells_as_reading_all_names_does(held: list[int], random, policy: str, left: int) -> None:
+def test_a_search_chooses_and_tells_as_reading_all_names_does(
+    held: list[int], random, policy: str, left: int, containers: int
+) -> None:
     nodes = [f"n{number}" for number in range(len(held))]
     engine = Engine({node: [card(f"GPU-{node}", memory_mib=100)] for node in nodes}, node_policy=policy)
     for node, share in zip(nodes, held, strict=True):
@@ -38,9 +47,12 @@ def test_a_search_chooses_and_tells_as_reading_all_names_does(held: list[int], r
             engine.hold(node, f"GPU-{node}", memory_mib=30 * share, cores=10 * share)
     random.shuffle(nodes)
     names = [*PADDING, *nodes[left:]]
-    found, read = search(engine, written(names), gpumem=20), engine.decide(pod(gpu=1, gpumem=20), *names)
+    found = search(engine, written(names), 20, containers)
+    # What nodes said to the first pod is remembered; of those nothing needs to be told again.
+    engine.decider.memory.forget_all()
+    read = engine.decide(asking(20, containers), *names)
     assert (found.node, found.shares) == (read.node, read.shares)
-    for _ in found.complete():
+    for _ in (*found.complete(), *read.complete()):
         pass
     assert (found.candidates, found.fitting.worst_first()) == (read.candidates, read.fitting.worst_first())
     assert {n: r.text for n, r in found.refusals.items()} == {n: r.text for n, r in read.refusals.items()}
