@@ -41,7 +41,11 @@ class Cluster:
         if registered.cards:
             if self._divides and any(card.mode == MIG_MODE for card in registered.cards):
                 self._divided.add(node)
+            is_new = self.table.registered(node) is None
             self.table.register(node, registered)
+            for held in self._ledger.on_node(node) if is_new and self._has_tenants else ():
+                # After a start, pods are known before the cards that they are on.
+                self.note_parts(held)
             if node in self._divided or node in self._pending or self._ledger.has_any(node):
                 self.write(node, (card.id for card in registered.cards))
         else:

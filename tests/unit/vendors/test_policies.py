@@ -1,0 +1,53 @@
+"""Which core policy a MetaX card will have, before its node shows it (vendors 4.7.2, V-16)."""
+
+import json
+from typing import Any
+
+import pytest
+from unit.vendors.test_examples import METAX, TIME, ask
+
+from gpuloom.scheduler.recording import Player
+
+NODE = {
+    "kind": "Node",
+    "metadata": {
+        "name": "node1",
+        "annotations": {
+            "metax-tech.com/node-gpu-devices": json.dumps([{**METAX, "uuid": "m0", "qosPolicy": "best-effort"}])
+        },
+    },
+}
+
+
+def pod(name: str, policy: str, cores: str = "30", *, bound: bool = False) -> dict[str, Any]:
+    """A pod under a policy; a bound one has a share of the card."""
+    held = {
+        "hami.io/vgpu-node": "node1",
+        "hami.io/metax-sgpu-devices-allocated": f"m0,Metax-SGPU,1024,{cores}:;",
+    }
+    limits = {"metax-tech.com/sgpu": "1", "metax-tech.com/vcore": cores, "metax-tech.com/vmemory": "1"}
+    annotations = {"metax-tech.com/sgpu-qos-policy": policy, **(held if bound else {})}
+    spec = {"containers": [{"name": "c", "resources": {"limits": limits}}], **({"nodeName": "node1"} if bound else {})}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": name, "annotations": annotations},
+        "spec": spec,
+    }
+
+
+@pytest.mark.parametrize("pods_first", [True, False])
+@pytest.mark.parametrize(
+    ("policy", "failed"), [("fixed-share", None), ("best-effort", {"node1": "1/1 CardQosPolicyMismatch"})]
+)
+async def test_a_started_scheduler_knows_the_policy_that_a_running_pod_brought(
+    policy: str, failed: dict[str, str] | None, *, pods_first: bool
+) -> None:
+    facts = [pod("running", "fixed-share", bound=True), NODE]
+    answer = await ask(
+        Player(),
+        {"type": "SETTINGS", "time": TIME},
+        *({"type": "ADDED", "object": fact} for fact in (facts if pods_first else reversed(facts))),
+        {"type": "RECONCILE"},
+        {"type": "FILTER", "args": {"Pod": pod("asking", policy), "NodeNames": ["node1"]}},
+    )
+    assert answer["result"]["FailedNodes"] == failed
