@@ -6,6 +6,7 @@ Needs root. Nothing of it is left behind but log files in its directory.
 import json
 import os
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,10 +18,11 @@ from harness.controlplane import ControlPlane, find_free_ports
 from harness.images import write_busybox_image
 from harness.objects import BUSYBOX_IMAGE
 from harness.podnetwork import PodNetwork
-from harness.processes import ChildProcess
+from harness.processes import POLL_S, ChildProcess
 
 TOOLS = ("containerd", "ctr", "runc", "busybox", "ip", "nsenter", "unshare", "setpriv")
 CNI_PROGRAMS = Path("/usr/lib/cni")
+LOG_TIMEOUT_S = 30
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 
 
@@ -101,12 +103,27 @@ class RealNode:
         """Give the node a container image from an archive below `directory`."""
         self.run(["ctr", "-n", "k8s.io", "images", "import", "--snapshotter", "native", archive], timeout_s=180)
 
-    def container_log(self, pod_name: str, *, namespace: str = "default", container: str = "main") -> str:
-        """Return what the first run of a container wrote so far. Raise FileNotFoundError before it started."""
-        pods = list((self.directory / "pod-logs").glob(f"{namespace}_{pod_name}_*"))
-        if not pods:
-            raise FileNotFoundError(f"node {self.name} has no log of pod {namespace}/{pod_name}")
-        return _join_log((pods[0] / container / "0.log").read_text())
+    def container_log(
+        self, pod_name: str, *, namespace: str = "default", container: str = "main", holding: str = "\n"
+    ) -> str:
+        """Return what the first run of a container wrote so far, once that holds a text. Raise TimeoutError.
+
+        A container that is said to run may not have come to write yet, nor its runtime to open the log.
+        """
+        deadline_s = time.monotonic() + LOG_TIMEOUT_S
+        while holding not in (written := self._read_log(f"{namespace}_{pod_name}_*/{container}/*.log")):
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(
+                    f"container {container} of {namespace}/{pod_name} on node {self.name} did not write {holding!r} "
+                    f"in {LOG_TIMEOUT_S:.0f} s, but {written!r}"
+                )
+            time.sleep(POLL_S)
+        return written
+
+    def _read_log(self, pattern: str) -> str:
+        # A run that failed before it began leaves a number without a log.
+        runs = sorted((self.directory / "pod-logs").glob(pattern), key=lambda log: int(log.stem))
+        return _join_log(runs[0].read_text()) if runs else ""
 
     def _start_containerd(self, stack: ExitStack) -> None:
         config = self.directory / "containerd.toml"

@@ -60,7 +60,7 @@ def check_shared_cards(cluster: Cluster | ClosedCluster) -> float:
         assert annotations["hami.io/bind-phase"] == "success"
         assert annotations["hami.io/vgpu-devices-to-allocate"] == ";"
         assert annotations["hami.io/vgpu-devices-allocated"] == f"{card_of(pod)},NVIDIA,3000,30:;"
-        seen = cluster.node.container_log(name)
+        seen = cluster.node.container_log(name, holding="/tmp/vgpulock\n")
         assert "CUDA_DEVICE_MEMORY_LIMIT_0=3000m\n" in seen
         assert "CUDA_DEVICE_SM_LIMIT=30\n" in seen
         assert f"NVIDIA_VISIBLE_DEVICES={card_of(pod)}\n" in seen
