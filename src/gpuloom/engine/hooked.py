@@ -1,5 +1,7 @@
 """Verdicts where single cards do not tell which nodes fit: a vendor's hooks choose and score on all nodes at once."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from gpuloom.engine.dealing import choose, deal, make_terms, refuse, weigh
@@ -16,6 +18,8 @@ from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
 
 _MOST_PATTERNS = 4096
+MOST_RANKED = 256
+"""So many nodes' cards are chosen in one step, which takes about a millisecond."""
 _UNSERVED = 255
 """In place of the position of a check: the card's node cannot serve such a request at all."""
 
@@ -26,6 +30,26 @@ class HookedVerdicts(Verdicts):
     def __init__(self, shape: Shape, family: Family, score_slots: ScoreSlots) -> None:
         super().__init__(shape, family, score_slots)
         self._patterns: dict[tuple[bytes, bytes, int], Refusal] = {}
+        self._unranked: Ints = np.zeros(0, np.int64)
+
+    def refresh(self, table: CardTable) -> None:
+        """Bring the verdicts up to date with the table."""
+        super().refresh(table)
+        for _ in self.finish(table):
+            pass
+
+    def begin(self, table: CardTable) -> bool:
+        """Bring the verdicts up to date as far as that is quick; tell whether :meth:`finish` has something left."""
+        super().refresh(table)
+        return len(self._unranked) > MOST_RANKED
+
+    def finish(self, table: CardTable) -> Iterator[None]:
+        """Rank the nodes that are left, some in each step. One that changes meanwhile is looked at again later."""
+        # With other cards in the table all begins anew.
+        while len(self._unranked) and self._registrations == table.registrations:
+            some, self._unranked = self._unranked[:MOST_RANKED], self._unranked[MOST_RANKED:]
+            self.ranks[some] = self._rank(table, some)
+            yield
 
     def _judge_lasting(self, table: CardTable) -> Positions:
         lasting = super()._judge_lasting(table)
@@ -40,9 +64,7 @@ class HookedVerdicts(Verdicts):
         self.ranks = np.full(count, UNFIT, np.float32)
         self._patterns.clear()
         self.fitting[NOBODY] = 0
-        positions = np.flatnonzero(self.fitting)
-        if len(positions):
-            self.ranks[positions] = self._rank(table, positions)
+        self._unranked = np.flatnonzero(self.fitting)
 
     def _judge_node(self, table: CardTable, position: int) -> None:
         rows = table.rows_of(position)

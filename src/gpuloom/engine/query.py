@@ -6,7 +6,7 @@ all other candidates of a pod with several containers, is found out afterwards, 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -78,6 +78,8 @@ class Query:
         """Try all nodes step by step and remember what they say; see :meth:`Decider.try_nodes`."""
         request = self._placed_first()
         is_tight = self._is_tight(request)
+        if not is_tight:
+            yield from self.memory.begin(self.table, self._shape(request, UNBOUNDED)) or ()
         if self._is_plain(request, is_tight=is_tight):
             return
         verdicts = self._recall(request, is_tight=is_tight)
@@ -230,7 +232,7 @@ class Query:
         """
         is_new = trials.answers[best] == UNTRIED
         if is_new and tries == self.most_tries:
-            raise UnsettledError(self.try_nodes())
+            raise self._unsettled()
         answer = self._place(self.table.bench(best), weighs=is_new)
         if is_new:
             trials.note(best, answer)
@@ -247,7 +249,7 @@ class Query:
         """
         untried = trials.untried(positions)
         if self.most_tries is not None and len(untried) > self.most_tries:
-            raise UnsettledError(self.try_nodes())
+            raise self._unsettled()
         for some in self._in_steps(untried):
             self._try(trials, some)
 
@@ -365,14 +367,25 @@ class Query:
         )
 
     def _recall(self, request: Request, *, is_tight: bool) -> Verdicts:
-        headroom = self._headroom_of_a_card(request) if is_tight else UNBOUNDED
+        """Return the verdicts on all cards.
+
+        Raises UnsettledError when they take longer than others should wait.
+        """
+        if is_tight:
+            # What a quota leaves changes with every pod of its namespace: not worth remembering.
+            return self.memory.look(self.table, self._shape(request, self._headroom_of_a_card(request)))
+        shape = self._shape(request, UNBOUNDED)
+        if self.most_tries is not None and self.memory.begin(self.table, shape) is not None:
+            raise self._unsettled()
+        return self.memory.recall(self.table, shape)
+
+    def _shape(self, request: Request, headroom: Headroom) -> Shape:
         mutex = self.demand.choice.card_policy.mutex
         choice = self.demand.choice if self.family.is_hooked else None
-        shape = Shape(request, self.demand.selection, mutex, headroom, self._is_spread, choice)
-        if not is_tight:
-            return self.memory.recall(self.table, shape)
-        # What a quota leaves changes with every pod of its namespace: not worth remembering.
-        return self.memory.look(self.table, shape)
+        return Shape(request, self.demand.selection, mutex, headroom, self._is_spread, choice)
+
+    def _unsettled(self) -> UnsettledError:
+        return UnsettledError(replace(self, most_tries=None).try_nodes())
 
     def _headroom_of_a_card(self, request: Request) -> Headroom:
         """What the quota leaves for one card, nothing being collected yet; with topology all cards count at once."""

@@ -6,7 +6,7 @@ of answers, not another set of rules, and it makes a decision independent of the
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -126,6 +126,15 @@ class Verdicts:
             for position in set(changed):
                 self._judge_node(table, position)
         self._mark = table.journal.mark
+
+    def begin(self, table: CardTable) -> bool:
+        """Bring the verdicts up to date as far as that is quick; tell whether :meth:`finish` has something left."""
+        self.refresh(table)
+        return False
+
+    def finish(self, table: CardTable) -> Iterator[None]:  # noqa: ARG002 - families with hooks need it
+        """Do what is left, step by step."""
+        return iter(())
 
     def refuse(self, table: CardTable, positions: Ints) -> list[Refusal]:
         """Return why nodes cannot serve, counted from the column alone; equal refusals are one object."""
@@ -286,9 +295,19 @@ class VerdictMemory:
         if shape.selection.names_uuids:
             # Whoever names cards is hardly followed by others who name the same.
             return self.look(table, shape)
-        verdicts = _recall(self._by_shape, shape, MOST_SHAPES, lambda: self.make(shape, self.family, self.score_slots))
+        verdicts = self._find(shape)
         verdicts.refresh(table)
         return verdicts
+
+    def begin(self, table: CardTable, shape: Shape) -> Iterator[None] | None:
+        """Bring the verdicts for a shape up to date as far as that is quick; return the steps that are left, if any."""
+        if shape.selection.names_uuids:
+            return None
+        verdicts = self._find(shape)
+        return verdicts.finish(table) if verdicts.begin(table) else None
+
+    def _find(self, shape: Shape) -> Verdicts:
+        return _recall(self._by_shape, shape, MOST_SHAPES, lambda: self.make(shape, self.family, self.score_slots))
 
     def recall_trials(self, table: CardTable, kind: Kind) -> Trials:
         """Return which nodes a kind of pod was tried on, as far as they did not change since."""

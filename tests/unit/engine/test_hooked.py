@@ -1,0 +1,108 @@
+"""New shapes of families with hooks: cards are chosen on a few nodes at a time, others have their turn in between."""
+
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import msgspec
+import pytest
+from builders import card
+
+from gpuloom.engine import hooked
+from gpuloom.engine.dealing import choose as choose_cards
+from gpuloom.engine.decision import UnsettledError
+from gpuloom.engine.demand import Demands, Phase, read_demands
+from gpuloom.engine.fleet import Fleet
+from gpuloom.engine.hooked import MOST_RANKED
+from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.options import Options
+from gpuloom.engine.ruling import Judge
+from gpuloom.engine.table import NodeCards
+from gpuloom.model.share import Share
+from gpuloom.vendors.catalog import Catalog, load_default_profiles
+from gpuloom.wire.nodenames import NodeNames
+from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
+
+WORD = "Ascend910B3"
+CATALOG = Catalog(tuple(one for one in load_default_profiles() if one.word == WORD))
+NODES = tuple(f"n{number}" for number in range(2 * MOST_RANKED + 10))
+
+
+def a_node(name: str, cards: int = 2) -> NodeCards:
+    return NodeCards(tuple(card(f"{name}-{at}", index=at, memory_mib=65536, group="g") for at in range(cards)))
+
+
+def a_judge() -> Judge:
+    judge = Judge(Fleet(CATALOG), Options())
+    for name in NODES:
+        judge.fleet.register(name, WORD, a_node(name))
+    return judge
+
+
+def hold(judge: Judge, node: str) -> None:
+    shares = {WORD: ((Share(f"{node}-0", WORD, 1000, 1),),)}
+    judge.fleet.assume(Reservation(node, "ns", node, node, shares, (Phase.REGULAR,), Standing.ASSUMED, 0.0))
+
+
+def demands() -> Demands:
+    limits = {"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "16384"}
+    made = Container(name="c", resources=Resources(limits=dict(limits)))
+    pod = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="p"), spec=PodSpec(containers=[made]))
+    return read_demands(pod, CATALOG, Options())
+
+
+def names() -> NodeNames:
+    return NodeNames(msgspec.json.encode(NODES))
+
+
+def begin(judge: Judge) -> Iterator[None]:
+    with pytest.raises(UnsettledError) as raised:
+        judge.decide_among(demands(), names(), most_tries=4)
+    return raised.value.trying
+
+
+def test_no_step_chooses_cards_on_more_nodes_than_may_be_looked_at_at_once() -> None:
+    steps = begin(a_judge())
+    with patch.object(hooked, "choose", side_effect=choose_cards) as choose:
+        looks = [choose.call_count for _ in steps]
+    assert looks == [1, 2, 3]
+    assert max(len(call.args[1].there) for call in choose.call_args_list) == MOST_RANKED
+
+
+def test_after_the_steps_the_question_is_answered_at_once() -> None:
+    judge = a_judge()
+    hold(judge, "n300")
+    for _ in begin(judge):
+        pass
+    with patch.object(hooked, "choose", side_effect=choose_cards) as choose:
+        ruling = judge.decide_among(demands(), names(), most_tries=0)
+    assert (ruling.node, choose.call_count) == ("n300", 0)
+
+
+def test_what_changes_between_the_steps_counts_in_the_answer() -> None:
+    judge = a_judge()
+    for number, _ in enumerate(begin(judge)):
+        hold(judge, f"n{number}")
+    ruling = judge.decide_among(demands(), names(), most_tries=4)
+    assert ruling.node == "n0"
+
+
+@pytest.mark.parametrize("cards", [0, 5])
+def test_nodes_that_go_or_get_more_cards_between_the_steps_harm_nothing(cards: int) -> None:
+    judge = a_judge()
+    steps = begin(judge)
+    next(steps)
+    judge.fleet.register(NODES[-1], WORD, a_node(NODES[-1], cards))
+    for _ in steps:
+        pass
+    assert judge.decide(demands(), NODES).node == "n0"
+
+
+def test_families_without_hooks_need_no_steps() -> None:
+    catalog = Catalog(tuple(one for one in load_default_profiles() if one.word == "DCU"))
+    judge = Judge(Fleet(catalog), Options())
+    for name in NODES:
+        judge.fleet.register(name, "DCU", a_node(name))
+    limits = {"hygon.com/dcunum": "1", "hygon.com/dcucores": "5"}
+    made = Container(name="c", resources=Resources(limits=dict(limits)))
+    pod = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="p"), spec=PodSpec(containers=[made]))
+    assert judge.decide_among(read_demands(pod, catalog, Options()), names(), most_tries=0).node == "n0"
