@@ -50,12 +50,11 @@ def _entries(
 
 def _collapse_one(uuid: str, entries: _Entries, *, with_init: bool) -> AllocatedDevice:
     init = entries.init if with_init else []
-    slots = len(entries.sidecar) + max(1 if init else 0, len(entries.regular))
     return AllocatedDevice(
         uuid=uuid,
         usedmem=_together(init, entries, lambda device: device.usedmem),
         usedcores=_together(init, entries, lambda device: device.usedcores),
-        slots=max(slots, 1),
+        slots=max(_together(init, entries, lambda device: max(device.slots, 1)), 1),
     )
 
 

@@ -68,7 +68,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class AllocatedDevice:
-    """A share of one card; ``slots`` is 0 in raw form and at least 1 in collapsed form."""
+    """A share of one card; ``slots`` is at least 1 in collapsed form, in raw form 0 unless it is more than one."""
 
     uuid: str
     usedmem: int

@@ -49,17 +49,17 @@ def device_score(device: DeviceUsage, requests: Sequence[Request], weights: Weig
     )
 
 
-def node_score(devices: Sequence[DeviceUsage]) -> float:
-    """Score a node by what is used on it, before anything is allocated (5.4)."""
+def node_score(devices: Sequence[DeviceUsage], extra: float = 0.0) -> float:
+    """Score a node by what is used on it, before anything is allocated, and by what vendors add (5.4, 5.7)."""
     count = sum(device.card.count for device in devices)
     cores = sum(device.card.devcore for device in devices)
     memory = sum(device.card.devmem for device in devices)
     if 0 in (count, cores, memory):
-        return 0.0
+        return to_float32(extra)
     used = sum(device.used for device in devices) / count
     usedcores = sum(device.usedcores for device in devices) / cores
     usedmem = sum(device.usedmem for device in devices) / memory
-    return to_float32(WEIGHT * (used + usedcores + usedmem))
+    return to_float32(WEIGHT * (used + usedcores + usedmem) + extra)
 
 
 def read_weights(annotations: Mapping[str, str]) -> Weights:

@@ -76,8 +76,16 @@ class Settings:
     handshake_probe: str = "registered"
     handshake_cleanup: str = "remove"
     pod_label: bool = True
+    topology_score_sign: str = "fixed"
+    metax_same_card: bool = True
+    mlu_default_cores: bool = False
+    quota_in_fit: str = "all"
     timezone: str = "UTC"
     devices: DeviceConfig = DeviceConfig()
+
+    def topology_sign(self, node_policy: str) -> int:
+        """Return the sign of scores that say how good cards lie, where the lowest score wins (vendors 5)."""
+        return -1 if node_policy == "spread" and self.topology_score_sign == "fixed" else 1
 
 
 def read_settings(flags: Mapping[str, Any], device_config: Mapping[str, Any] | None = None) -> Settings:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 from oracle.agreement import find_difference
 from oracle.cases import Case, case_from_seed
+from oracle.replay import Replay
 from oracle.strategies import cases
 
 FEW_SEEDS = 300
@@ -17,14 +18,14 @@ SHARDS = 19
 @pytest.mark.parametrize("first", range(0, FEW_SEEDS, 100))
 def test_engine_and_oracle_agree_on_some_cases(first: int) -> None:
     for seed in range(first, first + 100):
-        assert not (difference := find_difference(case_from_seed(seed))), f"seed {seed}\n{difference}"
+        assert not (difference := find_difference(case_from_seed(seed).lines, Replay())), f"seed {seed}\n{difference}"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_engine_and_oracle_agree_on_many_cases(shard: int) -> None:
     for seed in MANY_SEEDS[shard::SHARDS]:
-        assert not (difference := find_difference(case_from_seed(seed))), f"seed {seed}\n{difference}"
+        assert not (difference := find_difference(case_from_seed(seed).lines, Replay())), f"seed {seed}\n{difference}"
 
 
 @pytest.mark.long
@@ -32,4 +33,4 @@ def test_engine_and_oracle_agree_on_many_cases(shard: int) -> None:
 @settings(max_examples=int(os.environ.get("GPULOOM_AGREEMENT_EXAMPLES", "1000")))
 @given(cases())
 def test_engine_and_oracle_agree_on_drawn_cases(case: Case) -> None:
-    assert not (difference := find_difference(case)), difference
+    assert not (difference := find_difference(case.lines, Replay())), difference

@@ -1,9 +1,8 @@
 """The webhook: which pods are ours, and what becomes of them (scheduler 2)."""
 
 import copy
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -11,13 +10,23 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import OWNED_POD_LABELS, is_owned_annotation
 from gpuloom.wire.objects import Container, Pod
 from gpuloom.wire.quantity import round_quantity
+from oracle.containers import (
+    PodObject,
+    all_containers,
+    amount_of,
+    append_env,
+    is_privileged,
+    limit_of,
+    set_limit,
+)
 from oracle.demand import UnusableError, generate_pod_requests, read_request
 from oracle.quota import admission_allows
 from oracle.records import Cluster, container_kinds
 from oracle.settings import DeviceConfig, Settings
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
-PodObject = dict[str, Any]
+ANY_TEXT: Final = "*"
+"""In place of a message whose words no specification gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +105,8 @@ def mutate_containers(pod: PodObject, settings: Settings) -> bool:
     """
     asking = [
         mutate_container(pod, container, settings)
-        for container in _containers(pod)
-        if settings.privileged_gpu == "deny" or not _is_privileged(container)
+        for container in all_containers(pod)
+        if settings.privileged_gpu == "deny" or not is_privileged(container)
     ]
     return any(asking)
 
@@ -109,35 +118,35 @@ def mutate_container(pod: PodObject, container: PodObject, settings: Settings) -
     """
     config = settings.devices
     _validate_percentage(container, config)  # step 1
-    if (priority := _limit(container, config.priority_name)) is not None:  # step 2
-        _append_env(container, "CUDA_TASK_PRIORITY", str(round_quantity(priority)))
+    if (priority := limit_of(container, config.priority_name)) is not None:  # step 2
+        append_env(container, "CUDA_TASK_PRIORITY", str(round_quantity(priority)))
     if config.gpu_core_policy not in {"", "default"}:  # step 3
-        _append_env(container, "GPU_CORE_UTILIZATION_POLICY", config.gpu_core_policy)
+        append_env(container, "GPU_CORE_UTILIZATION_POLICY", config.gpu_core_policy)
     has = _complete_count(container, config)  # step 4
     if settings.exclusive_cores and is_exclusive(container, config):  # step 5
-        _set_limit(container, config.core_name, 100)
+        set_limit(container, config.core_name, 100)
         has = True
     if has and pod["spec"].get("runtimeClassName") is None and config.runtime_class_name:  # step 6
         pod["spec"]["runtimeClassName"] = config.runtime_class_name
     if not has and config.overwrite_env:  # step 7
-        _append_env(container, "NVIDIA_VISIBLE_DEVICES", "none")
+        append_env(container, "NVIDIA_VISIBLE_DEVICES", "none")
     return has
 
 
 def is_exclusive(container: PodObject, config: DeviceConfig) -> bool:
     """Whether a container that names no cores asks for whole cards (2.2 step 5)."""
-    if _find(container, config.count_name) is None:
+    if amount_of(container, config.count_name) is None:
         return False
-    if not config.core_name or _find(container, config.core_name) is not None:
+    if not config.core_name or amount_of(container, config.core_name) is not None:
         return False
-    percentage = _find(container, config.percentage_name)
+    percentage = amount_of(container, config.percentage_name)
     if percentage is not None:
         return round_quantity(percentage) == 100
-    return not config.memory_name or _find(container, config.memory_name) is None
+    return not config.memory_name or amount_of(container, config.memory_name) is None
 
 
 def _validate_percentage(container: PodObject, config: DeviceConfig) -> None:
-    percentage = _find(container, config.percentage_name)
+    percentage = amount_of(container, config.percentage_name)
     if percentage is not None and not 0 <= round_quantity(percentage) <= 100:
         raise MutationError(
             f"invalid {config.percentage_name} value {round_quantity(percentage)} in container {container['name']}: "
@@ -146,11 +155,11 @@ def _validate_percentage(container: PodObject, config: DeviceConfig) -> None:
 
 
 def _complete_count(container: PodObject, config: DeviceConfig) -> bool:
-    if _limit(container, config.count_name) is not None:
+    if limit_of(container, config.count_name) is not None:
         return True
     shares = (config.core_name, config.memory_name, config.percentage_name)
-    if config.default_gpu_num > 0 and any(_limit(container, name) is not None for name in shares):
-        _set_limit(container, config.count_name, config.default_gpu_num)
+    if config.default_gpu_num > 0 and any(limit_of(container, name) is not None for name in shares):
+        set_limit(container, config.count_name, config.default_gpu_num)
         return True
     return False
 
@@ -160,8 +169,8 @@ def check_quantities(pod: PodObject, settings: Settings) -> None:
 
     Raises UnusableError.
     """
-    for container in _containers(pod):
-        if settings.strict_quantities and (settings.privileged_gpu == "deny" or not _is_privileged(container)):
+    for container in all_containers(pod):
+        if settings.strict_quantities and (settings.privileged_gpu == "deny" or not is_privileged(container)):
             read_request(msgspec.convert(container, Container), settings)
 
 
@@ -188,32 +197,3 @@ def check_quota(cluster: Cluster, raw: PodObject, namespace: str, settings: Sett
     asked = list(zip(container_kinds(pod), generate_pod_requests(pod, settings), strict=True))
     if settings.admission_quota and not admission_allows(cluster, pod.namespace or namespace, asked, settings):
         raise DeniedError("exceeding resource quota")
-
-
-def _containers(pod: PodObject) -> Iterator[PodObject]:
-    yield from pod["spec"].get("initContainers") or ()
-    yield from pod["spec"].get("containers") or ()
-
-
-def _is_privileged(container: Mapping[str, Any]) -> bool:
-    return bool((container.get("securityContext") or {}).get("privileged"))
-
-
-def _limit(container: Mapping[str, Any], name: str) -> Any:
-    return ((container.get("resources") or {}).get("limits") or {}).get(name) if name else None
-
-
-def _find(container: Mapping[str, Any], name: str) -> Any:
-    found = _limit(container, name)
-    requests = (container.get("resources") or {}).get("requests") or {}
-    return found if found is not None or not name else requests.get(name)
-
-
-def _set_limit(container: PodObject, name: str, value: int) -> None:
-    container["resources"] = container.get("resources") or {}
-    container["resources"]["limits"] = container["resources"].get("limits") or {}
-    container["resources"]["limits"][name] = str(value)
-
-
-def _append_env(container: PodObject, name: str, value: str) -> None:
-    container["env"] = [*(container.get("env") or ()), {"name": name, "value": value}]
