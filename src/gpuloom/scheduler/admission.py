@@ -181,16 +181,20 @@ def _check_amounts(container: Container, profile: Profile) -> None:
     Where the count of cards cannot be read, the container asks for none, whatever else it names.
     """
     names = profile.resources
-    count = find_quantity(container, names.count)
-    if count is not None and decode_strict_integer(count) is None:
+    if _is_odd(find_quantity(container, names.count)):
         return
     most_memory = INT32_MAX // max(profile.request.memory_factor, 1)
     _check_amount(container, names.count, least=INT32_MIN, most=INT32_MAX, unit="cards")
-    memory = find_quantity(container, names.memory)
-    if memory is not None and decode_strict_integer(memory) is None:
+    if _is_odd(find_quantity(container, names.memory)):
         raise _unusable(container, names.memory, "MiB")
     _check_amount(container, names.memory, least=0, most=most_memory, unit="MiB")
+    if not profile.request.forgives_cores and _is_odd(find_quantity(container, names.cores)):
+        raise _unusable(container, names.cores, "per cent of a card")
     _check_amount(container, names.cores, least=0, most=INT32_MAX, unit="per cent of a card")
+
+
+def _is_odd(quantity: Quantity | None) -> bool:
+    return quantity is not None and decode_strict_integer(quantity) is None
 
 
 def _check_amount(container: Container, name: str, *, least: int, most: int, unit: str) -> None:

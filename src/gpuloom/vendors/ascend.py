@@ -18,7 +18,7 @@ from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.links import choose_groups, choose_pairs, refuse_pairs, score_groups
 from gpuloom.vendors.profile import Profile, Traits
 from gpuloom.vendors.registers import read_registered
-from gpuloom.vendors.requests import complete, find_quantity, is_recognized, read_count, read_integer, read_rounded
+from gpuloom.vendors.requests import complete, find_quantity, is_recognized, read_cores, read_count, read_integer
 from gpuloom.wire.gojson import encode_json
 from gpuloom.wire.objects import Container, Node, Pod
 from gpuloom.wire.quantity import decode_strict_integer
@@ -58,8 +58,7 @@ def complete_size(container: Container, pod: Pod, change: ContainerChange, profi
     names, soft = profile.resources, is_soft(pod.annotations, profile)
     count = read_integer(container, names.count, profile)
     _complete_pair(container, count, change, profile)
-    cores = read_rounded(container, names.cores, profile)
-    if not soft and cores is not None and cores > 0:
+    if not soft and (read_integer(container, names.cores, profile) or 0) > 0:
         raise MutationError(f"{names.cores} is only supported in hami-core (soft split) mode")
     memory = _complete_memory(container, profile, soft=soft)
     if (count or 0) > 1 and not soft and memory != profile.traits.allocatable_mib:
@@ -97,8 +96,8 @@ def read_size(container: Container, annotations: Mapping[str, str], profile: Pro
     """Read a request; memory that no template and no card holds makes it unusable."""
     cards, soft = read_count(container, profile), is_soft(annotations, profile)
     memory = _read_memory(container, profile, soft=soft)
-    cores = read_rounded(container, profile.resources.cores, profile)
-    if cards is None or memory is None or cores is None or not 0 <= cores <= INT32_MAX:
+    cores = read_cores(container, profile)
+    if cards is None or memory is None or cores is None:
         return None
     return complete(profile, cards, memory, cores, SOFT if soft else "")
 

@@ -16,10 +16,11 @@ from gpuloom.vendors.changes import ContainerChange, MutationError, Switches
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.profile import Profile
 from gpuloom.vendors.registers import count_cards
-from gpuloom.vendors.requests import complete, find_amount, is_recognized, read_cores, read_count, read_rounded
+from gpuloom.vendors.requests import complete, find_amount, is_recognized, read_cores, read_count
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.gojson import decode_json, decode_list_of, encode_json
 from gpuloom.wire.objects import Container, Node, Pod
+from gpuloom.wire.quantity import decode_strict_integer
 from gpuloom.wire.register import NoCardsError
 from gpuloom.wire.words import INT32_MAX, Int32
 
@@ -146,7 +147,7 @@ def read_share(container: Container, annotations: Mapping[str, str], profile: Pr
 
 def _read_memory_mib(container: Container, profile: Profile) -> int | None:
     quantity = find_amount(container, profile.resources.memory, profile)
-    value = read_rounded(container, profile.resources.memory, profile)
+    value = 0 if quantity is None else decode_strict_integer(quantity)
     if value is None:
         return None
     has_unit = any(letter.isalpha() for letter in str(quantity or ""))

@@ -46,6 +46,7 @@ class RequestDefaults(_Part, frozen=True):
     recognize      where a container must name the count to be one of this family's
     read_from      where amounts are read
     reader         hook that reads the request instead of the common rules
+    forgives_cores whether cores that are no whole number count as the default; else nothing is asked for (vendors 1.8)
     """
 
     default_cards: Natural32 = 0
@@ -55,6 +56,7 @@ class RequestDefaults(_Part, frozen=True):
     recognize: Literal["limits", "limits-or-requests"] = "limits"
     read_from: Literal["limits-then-requests", "limits"] = "limits-then-requests"
     reader: str = ""
+    forgives_cores: bool = False
 
 
 class ContainerChanges(_Part, frozen=True):

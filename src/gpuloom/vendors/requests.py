@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.vendors.profile import Profile
-from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Container, Quantity
-from gpuloom.wire.quantity import decode_strict_integer, round_quantity
+from gpuloom.wire.quantity import decode_strict_integer
 from gpuloom.wire.words import INT32_MAX
 
 
@@ -30,17 +29,6 @@ def read_integer(container: Container, name: str, profile: Profile) -> int | Non
     return None if quantity is None else decode_strict_integer(quantity)
 
 
-def read_rounded(container: Container, name: str, profile: Profile) -> int | None:
-    """Return an amount rounded away from zero, 0 when there is none, None when it is no amount."""
-    quantity = find_amount(container, name, profile)
-    if quantity is None:
-        return 0
-    try:
-        return round_quantity(quantity)
-    except WireError:
-        return None
-
-
 def read_count(container: Container, profile: Profile) -> int | None:
     """Return how many cards are asked for, None when that is none or cannot be used."""
     cards = read_integer(container, profile.resources.count, profile)
@@ -50,10 +38,12 @@ def read_count(container: Container, profile: Profile) -> int | None:
 def read_cores(container: Container, profile: Profile) -> int | None:
     """Return the cores that are asked for, or the family's default; None when they cannot be used."""
     quantity = find_amount(container, profile.resources.cores, profile)
-    cores = None if quantity is None else decode_strict_integer(quantity)
-    if cores is None:
+    if quantity is None:
         return profile.request.default_cores
-    return cores if 0 <= cores <= INT32_MAX else None
+    cores = decode_strict_integer(quantity)
+    if cores is None and profile.request.forgives_cores:
+        return profile.request.default_cores
+    return cores if cores is not None and 0 <= cores <= INT32_MAX else None
 
 
 def read_memory_mib(container: Container, profile: Profile) -> int | None:

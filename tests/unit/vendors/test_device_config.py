@@ -30,7 +30,9 @@ PARSED = {
 def test_a_configuration_replaces_the_profiles_values_as_a_whole(source):
     (profile,) = apply_device_config(load_shipped(), source, "device-config.yaml")
     assert profile.resources == ResourceNames(count="example.com/gpu", memory="example.com/memory")
-    assert profile.request == RequestDefaults(default_cards=2, default_memory_mib=1024, memory_factor=0)
+    assert profile.request == RequestDefaults(
+        default_cards=2, default_memory_mib=1024, memory_factor=0, forgives_cores=True
+    )
     assert profile.container == ContainerChanges(mutate="complete-share", hide_cards=True, runtime_class="nvidia")
 
 
