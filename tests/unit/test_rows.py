@@ -1,7 +1,8 @@
 """Every row of the rules that the scheduler is built from has a test that names it, in its docstring or its case's id.
 
 The rows are those that the sources in docstrings of the code name too: *binding* is the protocol from decision to bound
-pod, *scheduler* the behaviour taken over from HAMi, B-.. its known surprises, D-.. the switches, *kube* the client.
+pod, *scheduler* the behaviour taken over from HAMi, B-.. its known surprises, D-.. the switches, *kube* the client,
+*vendors* the accelerator families, V-.. their traps.
 """
 
 import ast
@@ -155,12 +156,17 @@ SURPRISES = tuple(f"B-{number:02}" for number in range(1, 58))
 SWITCHES = tuple(
     f"D-{number:02}" for number in (*range(1, 7), *range(8, 14), *range(16, 19), 20, *range(23, 31), *range(32, 50))
 )
+# Families: how odd amounts are read, and where HAMi has defects or traps.
+ODD_AMOUNTS = ("NVIDIA", "MLU", "DCU", "Ascend", "Iluvatar", "Mthreads", "Metax-SGPU", "AMD", "XPU", "others")
+TRAPS = (*(f"V-{number:02}" for number in range(1, 18)), "V-05b")
 ROWS = (
     *(f"binding {section} {row}" for section, rows in BINDING.items() for row in rows),
     *(f"scheduler {section} {row}" for section, rows in SCHEDULER.items() for row in rows),
     *KUBE,
     *SURPRISES,
     *SWITCHES,
+    *(f"vendors 1.8 {family}" for family in ODD_AMOUNTS),
+    *TRAPS,
 )
 
 

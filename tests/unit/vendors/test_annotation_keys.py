@@ -218,9 +218,9 @@ def look_at_pod(profile: Profile, text: str) -> None:
     annotations = dict.fromkeys({*keys_of(profile), *COMMON}, text)
     pod = Pod(metadata=ObjectMeta(name="p", annotations=annotations))
     for read in (
-        lambda: read_shares(pod, [profile]),
-        lambda: read_instances(pod, [profile]),
-        lambda: read_tenancies(pod, [profile]),
+        lambda: read_shares(pod, CATALOG),
+        lambda: read_instances(pod, CATALOG),
+        lambda: read_tenancies(pod, CATALOG),
         lambda: read_demand(pod, profile, Options()),
         lambda: read_decided_at(pod),
     ):

@@ -58,8 +58,8 @@ each_row = pytest.mark.parametrize(("profile", "field", "amount"), ROWS, ids=map
 
 @each_row
 async def test_nothing_is_asked_for(profile: Profile, field: str, amount: str) -> None:
-    """vendors 1.8 MLU; vendors 1.8 DCU; vendors 1.8 Ascend; vendors 1.8 Iluvatar; vendors 1.8 Mthreads; vendors 1.8
-    Metax-SGPU; vendors 1.8 AMD; vendors 1.8 others: whole cards, slices of Enflame and Kunlun, Neuron devices.
+    """vendors 1.8 MLU; vendors 1.8 DCU; vendors 1.8 Ascend; vendors 1.8 Iluvatar; vendors 1.8 Mthreads;
+    vendors 1.8 Metax-SGPU; vendors 1.8 AMD; vendors 1.8 others: those that are asked for a count alone.
     """
     assert await choose(await start(profile, []), spoil(profile, field, amount)) == "asks for nothing"
 
