@@ -1,5 +1,6 @@
 """The policies of the chart, installed as the chart installs them."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from harness.api import Api
 
 POLICIES = Path(__file__).resolve().parents[2] / "charts" / "gpuloom" / "policies"
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+POLICIES_PATH = f"{_ADMISSION}/validatingadmissionpolicies"
+BINDINGS_PATH = f"{_ADMISSION}/validatingadmissionpolicybindings"
 NAME = "gpuloom-owned-keys"
 
 
@@ -23,20 +26,23 @@ def read_keys(file: str) -> list[str]:
     return (POLICIES / file).read_text().splitlines()
 
 
-def install_owned_keys(api: Api, *, namespace: str, accounts: Iterable[str]) -> None:
+def install_owned_keys(api: Api, *, accounts: Iterable[str]) -> None:
     """Protect what only gpuloom writes on pods; `accounts` may write it. The API server needs a moment to obey."""
     lists = {
-        "annotations": "\n".join(read_keys("owned-annotations.txt")),
-        "labels": "\n".join(read_keys("owned-labels.txt")),
-        "accounts": "\n".join(accounts),
+        "ownedAnnotations": read_keys("owned-annotations.txt"),
+        "ownedLabels": read_keys("owned-labels.txt"),
+        "accounts": list(accounts),
     }
-    api.create(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": NAME}, "data": lists})
-    api.create(f"{_ADMISSION}/validatingadmissionpolicies", read_policy("owned-keys.yaml"))
-    param = {"name": NAME, "namespace": namespace, "parameterNotFoundAction": "Deny"}
-    api.create(
-        f"{_ADMISSION}/validatingadmissionpolicybindings",
-        {
-            "metadata": {"name": NAME},
-            "spec": {"policyName": NAME, "paramRef": param, "validationActions": ["Deny"]},
-        },
-    )
+    policy = read_policy("owned-keys.yaml")
+    for variable in policy["spec"]["variables"]:
+        if variable["name"] in lists:
+            variable["expression"] = json.dumps(lists[variable["name"]])
+    api.create(POLICIES_PATH, policy)
+    spec = {"policyName": NAME, "validationActions": ["Deny"]}
+    api.create(BINDINGS_PATH, {"metadata": {"name": NAME}, "spec": spec})
+
+
+def remove_owned_keys(api: Api) -> None:
+    """Take the policy away as helm does."""
+    api.delete(f"{POLICIES_PATH}/{NAME}")
+    api.delete(f"{BINDINGS_PATH}/{NAME}")

@@ -20,6 +20,7 @@ from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.web.place import SERVICE_LABEL, SERVICE_PORT
 from harness.helm import NAMESPACE, Helm
+from harness.policies import read_keys
 
 pytestmark = pytest.mark.chart
 
@@ -351,11 +352,20 @@ def test_prometheus_finds_every_service_with_metrics(helm: Helm) -> None:
 def test_those_who_write_on_pods_may_by_the_policy_and_whoever_is_named(helm: Helm) -> None:
     own = {"scheduler": {"admissionPolicy": {"accounts": ["system:serviceaccount:vendor:plugin"]}}}
     objects = helm.template(with_values(own))
-    named = find(objects, "ConfigMap", "-owned-keys")
+    policy = find(objects, "ValidatingAdmissionPolicy")["spec"]
+    lists = {one["name"]: one["expression"] for one in policy["variables"]}
     writers = {f"system:serviceaccount:{NAMESPACE}:{name}" for name in list_accounts_that_patch_pods(objects)}
-    assert set(named["data"]["accounts"].split()) == writers | {"system:serviceaccount:vendor:plugin"}
-    parameters = find(objects, "ValidatingAdmissionPolicyBinding")["spec"]["paramRef"]
-    assert (parameters["name"], parameters["namespace"]) == (named["metadata"]["name"], NAMESPACE)
+    assert set(json.loads(lists["accounts"])) == writers | {"system:serviceaccount:vendor:plugin"}
+    assert json.loads(lists["ownedAnnotations"]) == read_keys("owned-annotations.txt")
+    assert json.loads(lists["ownedLabels"]) == read_keys("owned-labels.txt")
+
+
+def test_the_policy_refuses_and_depends_on_nothing_that_may_be_missing(helm: Helm) -> None:
+    objects = helm.template(with_values({}))
+    assert "paramKind" not in find(objects, "ValidatingAdmissionPolicy")["spec"]
+    binding = find(objects, "ValidatingAdmissionPolicyBinding")["spec"]
+    policy = find(objects, "ValidatingAdmissionPolicy")["metadata"]["name"]
+    assert binding == {"policyName": policy, "validationActions": ["Deny"]}
 
 
 def list_accounts_that_patch_pods(objects: list[Any]) -> set[str]:

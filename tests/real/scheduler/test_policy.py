@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from harness.credentials import User
 from harness.gpuloom import start_scheduler
 from harness.installation import SCHEDULER_NAME, webhook_configuration
 from harness.objects import PODS, create_ready_node, make_pod
-from harness.policies import install_owned_keys
+from harness.policies import install_owned_keys, remove_owned_keys
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240)]
 
@@ -56,7 +56,7 @@ def people(plane: ControlPlane) -> People:
     token = plane.create_service_account("gpuloom-system", "gpuloom-scheduler")
     _let_all_work_with_pods(api, ALICE.name, KUBELET.name, ACCOUNT)
     create_ready_node(api, "n1")
-    install_owned_keys(api, namespace="gpuloom-system", accounts=[ACCOUNT])
+    install_owned_keys(api, accounts=[ACCOUNT])
     found = People(plane.connect(ALICE.token), plane.connect(token), plane.connect(KUBELET.token), api)
     _wait_until_obeyed(found.alice)
     return found
@@ -73,14 +73,22 @@ def _let_all_work_with_pods(api: Api, *users: str) -> None:
 
 
 def _wait_until_obeyed(api: Api) -> None:
+    _wait_until(lambda: not _may_forge(api), "the policy is not obeyed")
+
+
+def _may_forge(api: Api) -> bool:
+    try:
+        api.create(f"{PODS}?dryRun=All", make_pod("probe", annotations={ALLOCATED: "x"}))
+    except ApiCallError:
+        return False
+    return True
+
+
+def _wait_until(is_so: Callable[[], bool], complaint: str) -> None:
     deadline_s = time.monotonic() + 30
-    while time.monotonic() < deadline_s:
-        try:
-            api.create(f"{PODS}?dryRun=All", make_pod("probe", annotations={ALLOCATED: "x"}))
-        except ApiCallError:
-            return
+    while not is_so():
+        assert time.monotonic() < deadline_s, complaint
         time.sleep(0.2)
-    raise TimeoutError("the policy is not obeyed")
 
 
 def annotate(value: str | None, key: str = ALLOCATED) -> dict[str, Any]:
@@ -218,6 +226,15 @@ def test_a_kubelet_reports_the_status_of_a_pod_with_cards(people: People, name: 
     people.scheduler.merge(f"{PODS}/{name}", annotate("x"))
     reported = people.kubelet.merge(f"{PODS}/{name}/status", {"status": {"phase": "Running"}})
     assert reported["status"]["phase"] == "Running"
+
+
+def test_a_policy_that_is_installed_again_is_obeyed_again(people: People) -> None:
+    remove_owned_keys(people.admin)
+    try:
+        _wait_until(lambda: _may_forge(people.alice), "the policy does not go")
+    finally:
+        install_owned_keys(people.admin, accounts=[ACCOUNT])
+    _wait_until_obeyed(people.alice)
 
 
 def test_the_policy_has_no_warnings(people: People) -> None:
