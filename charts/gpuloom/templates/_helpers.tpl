@@ -60,25 +60,28 @@ annotations:
 {{- with $registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $tag }}
 {{- end -}}
 
-{{/* The image of kube-scheduler: as configured, or the one that the cluster's own kube-scheduler runs. */}}
+{{/* The image of kube-scheduler: as configured, else the one that the cluster's own kube-scheduler runs, which a
+     registry of gpuloom's images need not have; else, as for helm template, that registry's. */}}
 {{- define "gpuloom.kubeSchedulerImage" -}}
 {{- $image := .Values.scheduler.kubeScheduler.image -}}
-{{- $registry := default .Values.global.imageRegistry $image.registry -}}
 {{- $tag := default (regexFind "^v[0-9]+\\.[0-9]+\\.[0-9]+" .Capabilities.KubeVersion.Version) $image.tag -}}
-{{- if $registry -}}
-{{ $registry }}/{{ $image.repository }}:{{ $tag }}
-{{- else -}}
 {{- $found := "" -}}
+{{- if not $image.registry -}}
 {{- range (lookup "v1" "Pod" "kube-system" "").items -}}
 {{- if and (not $found) (eq (dig "metadata" "labels" "component" "" .) "kube-scheduler") -}}
 {{- $found = (index .spec.containers 0).image -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not $found -}}
+{{- with default .Values.global.imageRegistry $image.registry -}}
+{{- $found = printf "%s/%s:%s" . $image.repository $tag -}}
 {{- end -}}
 {{- end -}}
 {{- if not $found -}}
 {{- fail "scheduler.kubeScheduler.image.registry is empty, and this cluster shows no kube-scheduler in kube-system to take the image from: say which registry has kube-scheduler (docs/installation.md, Images)" -}}
 {{- end -}}
 {{- $found -}}
-{{- end -}}
 {{- end -}}
 
 {{/* References to pull secrets: called with a list of root and image values. */}}

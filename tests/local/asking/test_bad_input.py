@@ -18,15 +18,15 @@ def check(said: Said, code: int, *words: str) -> None:
 
 
 async def test_an_unknown_pod_is_named(stage: Stage) -> None:
-    check(await stage.gpuloom("explain", "nobody"), 1, "default/nobody", "asks for cards")
+    check(await stage.gpuloom("explain", "nobody"), 1, "default/nobody", "asks for cards: see gpuloom pending")
 
 
 async def test_an_unknown_node_is_named(stage: Stage) -> None:
-    check(await stage.gpuloom("nodes", "nowhere"), 1, "there is no node nowhere")
+    check(await stage.gpuloom("nodes", "nowhere"), 1, "there is no node nowhere: see gpuloom nodes")
 
 
 async def test_an_unknown_card_is_named(stage: Stage) -> None:
-    check(await stage.gpuloom("cards", "GPU-x"), 1, "no node has a card GPU-x")
+    check(await stage.gpuloom("cards", "GPU-x"), 1, "no node has a card GPU-x: see gpuloom cards")
 
 
 async def test_who_may_not_is_told_which_right_is_missing(stage: Stage, tmp_path: Path) -> None:
@@ -41,8 +41,7 @@ async def test_who_may_do_nothing_is_told_so(stage: Stage, tmp_path: Path) -> No
     token = server.accounts.add("nobody", lambda *_: False)
     server.write_kubeconfig(tmp_path / "kubeconfig", token=token)
     said = await stage.gpuloom("pending", kubeconfig=str(tmp_path / "kubeconfig"))
-    assert said.code == 1
-    assert 'User "nobody" cannot list' in said.err.splitlines()[-1]
+    check(said, 1, 'User "nobody" cannot list', "ask an administrator", "services/proxy")
 
 
 async def test_a_token_that_nobody_knows_is_refused(stage: Stage) -> None:

@@ -23,7 +23,7 @@ def rows(said: Said) -> list[list[str]]:
 async def test_top_sums_up_by_model(stage: Stage) -> None:
     said = await stage.gpuloom("top")
     assert said.code == 0
-    assert said.out.startswith("6 cards on 2 of 2 nodes: 5 idle\n1 pods have cards, 0 are being bound, 1 wait\n")
+    assert said.out.startswith("6 cards on 2 of 2 nodes: 5 idle\npods: 1 with cards, 0 being bound, 1 waiting\n")
 
 
 async def test_top_says_that_no_monitor_tells_what_is_used(stage: Stage) -> None:

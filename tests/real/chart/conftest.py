@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from real.chart.objects import KUBE_SCHEDULER
 
 from harness import builder
 from harness.availability import require
 from harness.closedcluster import ClosedCluster
-from harness.helm import NAMESPACE, kube_version
+from harness.helm import NAMESPACE
 from harness.images import write_kube_scheduler_image
 
 IMAGES = {"scheduler": "localhost/gpuloom/scheduler:0.1.0", "node": "localhost/gpuloom/node:0.1.0"}
@@ -36,7 +37,7 @@ def closed_cluster(
             node.import_image(copy)
             copy.unlink()
         kube_scheduler = node.directory / "kube-scheduler.tar"
-        write_kube_scheduler_image(kube_scheduler, f"localhost/kube-scheduler:{kube_version()}")
+        write_kube_scheduler_image(kube_scheduler, KUBE_SCHEDULER)
         node.import_image(kube_scheduler)
         api = running.control_plane.api
         api.merge(f"/api/v1/nodes/{node.name}", {"metadata": {"labels": {"gpu": "on"}}})

@@ -5,8 +5,14 @@ from typing import Any
 
 import yaml
 
+from harness.helm import kube_version
+
 REGISTRY = {"scheduler": {"kubeScheduler": {"image": {"registry": "images.example"}}}}
 """Without a cluster the chart cannot find out where kube-scheduler comes from."""
+
+
+KUBE_SCHEDULER = f"localhost/cluster/kube-scheduler:{kube_version()}"
+"""What a cluster itself runs; it need not come from where gpuloom's images are."""
 
 
 def with_values(values: dict[str, Any], base: dict[str, Any] = REGISTRY) -> dict[str, Any]:

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real.chart.objects import with_values
+from real.chart.objects import KUBE_SCHEDULER, with_values
 from real.sharedcard import TWO_SMALL_CARDS, check_shared_cards
 
 from harness.api import Api, ApiCallError
 from harness.audit import Request, Right, list_granted, read_requests
 from harness.closedcluster import ClosedCluster
 from harness.gpuloom import GPULOOM
-from harness.helm import NAMESPACE, Helm, kube_version
+from harness.helm import NAMESPACE, Helm
 from harness.objects import PODS, make_pod
 
 pytestmark = [
@@ -29,12 +29,12 @@ pytestmark = [
 ]
 
 NEVER = {"image": {"pullPolicy": "Never"}}
-HERE = {"image": {"registry": "localhost", "pullPolicy": "Never"}}
 VALUES: dict[str, Any] = {
-    "scheduler": {"kubeScheduler": NEVER, "extender": HERE},
-    "devicePlugin": {**HERE, "simulatedCards": TWO_SMALL_CARDS, "library": NEVER, "monitor": NEVER},
+    "global": {"imageRegistry": "localhost"},
+    "scheduler": {"kubeScheduler": NEVER, "extender": NEVER},
+    "devicePlugin": {**NEVER, "simulatedCards": TWO_SMALL_CARDS, "library": NEVER, "monitor": NEVER},
 }
-"""Nobody says where kube-scheduler comes from: the cluster shows one."""
+"""As the quick start says it: nobody says where kube-scheduler comes from, the cluster shows one."""
 
 CHANGED = with_values({"devicePlugin": {"deviceSplitCount": 4}, "scheduler": {"podAnnotations": {"a": "b"}}}, VALUES)
 REGISTER = "hami.io/node-nvidia-register"
@@ -96,7 +96,7 @@ def show_kube_scheduler(api: Api) -> None:
     """Let the cluster show its own kube-scheduler as kubeadm's do; this one is never started."""
     pod = make_pod("kube-scheduler", scheduler_name="nobody")
     pod["metadata"]["labels"] = {"component": "kube-scheduler"}
-    pod["spec"]["containers"][0]["image"] = f"localhost/kube-scheduler:{kube_version()}"
+    pod["spec"]["containers"][0]["image"] = KUBE_SCHEDULER
     api.create("/api/v1/namespaces/kube-system/pods", pod)
 
 
@@ -125,6 +125,19 @@ def check_doctor(cluster: ClosedCluster) -> None:
     items = json.loads(told.stdout)["items"]
     assert [item for item in items if item["severity"] != "ok"] == []
     assert told.returncode == 0
+
+
+def check_use(cluster: ClosedCluster) -> None:
+    """What the monitors say of the use of cards is shown beside what is given away."""
+    told = subprocess.run(
+        [GPULOOM, "top", "cards", "-o", "json", f"--kubeconfig={cluster.control_plane.kubeconfig}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert told.stderr == ""
+    assert [card["use"]["memoryMib"] for card in json.loads(told.stdout)["items"]] == [0, 0]
 
 
 def check_policy(api: Api) -> None:
@@ -194,6 +207,7 @@ def test_chart_is_installed_serves_is_upgraded_and_goes(
     waited_s = check_shared_cards(closed_cluster)
     overview = control_plane.api.get(OVERVIEW, headers={"X-Gpuloom-Token": control_plane.admin_token})
     assert overview["cards"] == 2, overview
+    check_use(closed_cluster)
     check_policy(control_plane.api)
     check_upgrade(closed_cluster, installer)
     check_rights(closed_cluster)

@@ -2,9 +2,10 @@ import pytest
 
 from gpuloom.cli.asking.running import choose_pod
 from gpuloom.cli.asking.tables import draw_bar, format_age, format_share
-from gpuloom.cli.asking.usage import CardUse, read_metrics, sum_uses
+from gpuloom.cli.asking.usage import COMPONENT, CardUse, choose_monitors, read_metrics, sum_uses
 from gpuloom.cli.outcomes import CommandError
 from gpuloom.engine.explanation.values import Amount
+from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec
 
 METRICS = """\
 # HELP hami_host_gpu_memory_used_bytes Memory in use
@@ -24,6 +25,16 @@ def test_what_is_used_is_read_from_a_monitors_metrics() -> None:
 @pytest.mark.parametrize("text", ["", "not metrics {", "\x00"])
 def test_metrics_that_cannot_be_read_tell_nothing(text: str) -> None:
     assert read_metrics(text) == {}
+
+
+def pod_of(component: str, node: str) -> Pod:
+    metadata = ObjectMeta(name=f"{component}-{node}", labels={COMPONENT: component})
+    return Pod(metadata=metadata, spec=PodSpec(node_name=node))
+
+
+def test_a_device_plugin_is_asked_only_where_no_monitor_has_a_pod_of_its_own() -> None:
+    pods = [pod_of("hami-device-plugin", "a"), pod_of("hami-monitor", "a"), pod_of("hami-device-plugin", "b")]
+    assert [pod.name for pod in choose_monitors(pods)] == ["hami-monitor-a", "hami-device-plugin-b"]
 
 
 def test_the_use_of_cards_is_summed_and_averaged() -> None:

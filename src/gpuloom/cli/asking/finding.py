@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from gpuloom.cli.asking.recorded import Numbered
 
 _SELECTOR = f"{SERVICE_LABEL}=true"
+FORBIDDEN = 403
+_ADVICE = (
+    "ask an administrator for it, or for the rights to list Services and to get services/proxy, "
+    "through which the scheduler answers"
+)
 TOKEN_VARIABLE = "GPULOOM_TOKEN"  # noqa: S105 - the variable's name
 
 
@@ -90,8 +95,14 @@ async def _find_behind(client: KubeClient, namespace: str) -> Reader:
         reason = f"no Service is labelled {_SELECTOR}"
     except NoWayError as error:
         reason = str(error)
+    try:
+        reader = await _read_objects(client, namespace)
+    except ApiError as error:
+        if error.status != FORBIDDEN:
+            raise
+        raise CommandError(f"{error}; {_ADVICE}") from error
     sys.stderr.write(f"gpuloom: answered from the API server's objects, not by the scheduler: {reason}\n")
-    return await _read_objects(client, namespace)
+    return reader
 
 
 async def _find_service(client: KubeClient, namespace: str) -> ServedReader | None:

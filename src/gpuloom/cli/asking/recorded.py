@@ -60,7 +60,7 @@ class RecordedReader:
         """Tell of one node and who is on its cards."""
         source = await self._play()
         if name not in source.node_names():
-            raise CommandError(f"there is no node {name} in {self.name}")
+            raise CommandError(f"there is no node {name} in {self.name}: see gpuloom nodes")
         return detail_node(source, EVERYTHING, name)
 
     async def cards(self) -> list[CardView]:
@@ -71,7 +71,7 @@ class RecordedReader:
         """Tell of one card and who is on it."""
         card = find_card(await self._play(), EVERYTHING, uuid)
         if card is None:
-            raise CommandError(f"no node has a card {uuid} in {self.name}")
+            raise CommandError(f"no node has a card {uuid} in {self.name}: see gpuloom cards")
         return card
 
     async def pods(self, namespace: str) -> list[PodView]:

@@ -23,11 +23,18 @@ from gpuloom.web.views.values import (
     QuotaView,
 )
 
+NOT_FOUND = 404
+SEE_PODS = "see gpuloom pending -A and gpuloom pods -A"
+
 _T = TypeVar("_T")
 
 
 class _Items(msgspec.Struct):
     items: list[msgspec.Raw]
+
+
+class _NotThereError(CommandError):
+    """The scheduler does not know what was asked about."""
 
 
 class NoWayError(Exception):
@@ -59,7 +66,7 @@ class ServedReader:
 
     async def node(self, name: str) -> NodeDetail:
         """Tell of one node and who is on its cards."""
-        return await self._get(f"/nodes/{quote(name, safe='')}", NodeDetail)
+        return await self._get(f"/nodes/{quote(name, safe='')}", NodeDetail, see="see gpuloom nodes")
 
     async def cards(self) -> list[CardView]:
         """List cards."""
@@ -67,7 +74,7 @@ class ServedReader:
 
     async def card(self, uuid: str) -> CardView:
         """Tell of one card and who is on it."""
-        return await self._get(f"/cards/{quote(uuid, safe='')}", CardView)
+        return await self._get(f"/cards/{quote(uuid, safe='')}", CardView, see="see gpuloom cards")
 
     async def pods(self, namespace: str) -> list[PodView]:
         """List pods that have cards."""
@@ -84,7 +91,7 @@ class ServedReader:
     async def explain(self, namespace: str, name: str, depth: DepthFlags) -> Explanation:
         """Explain a pod."""
         path = f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}"
-        return await self._get(path, Explanation, _write_depth(depth))
+        return await self._get(path, Explanation, _write_depth(depth), see=SEE_PODS)
 
     async def fits(self, manifest: bytes, namespace: str, depth: DepthFlags) -> Fits:
         """Say whether a pod would fit."""
@@ -98,8 +105,14 @@ class ServedReader:
         """
         await self._call("GET", "/quotas", {"limit": "0"})
 
-    async def _get(self, path: str, type_: type[_T], query: Mapping[str, str | Sequence[str]] | None = None) -> _T:
-        return _decode(await self._call("GET", path, query or {}), type_)
+    async def _get(
+        self, path: str, type_: type[_T], query: Mapping[str, str | Sequence[str]] | None = None, see: str = ""
+    ) -> _T:
+        """Ask for one thing; ``see`` says where to look when there is none."""
+        try:
+            return _decode(await self._call("GET", path, query or {}), type_)
+        except _NotThereError as error:
+            raise CommandError(f"{error}: {see}" if see else str(error)) from error
 
     async def _list(self, path: str, type_: type[_T], namespace: str = "") -> list[_T]:
         query = {"namespace": namespace} if namespace else {}
@@ -118,6 +131,8 @@ class ServedReader:
         except ApiError as error:
             if self.prefix and (error.status in {0, 502, 503} or "services/proxy" in error.message):
                 raise NoWayError(str(error)) from error
+            if error.status == NOT_FOUND:
+                raise _NotThereError(error.message) from error
             # The scheduler's own messages say all; of others, the address is worth telling.
             raise CommandError(error.message if 400 <= error.status < 500 else str(error)) from error
 

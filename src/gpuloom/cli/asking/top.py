@@ -85,10 +85,10 @@ def _tell(overview: Overview) -> list[str]:
     broken = [f"{overview.unhealthy:,} unhealthy"] if overview.unhealthy else []
     broken += [f"{overview.cordoned:,} cordoned"] if overview.cordoned else []
     states = ", ".join([f"{overview.idle:,} idle", *broken])
-    pods = f"{overview.pods_bound:,} pods have cards, {overview.pods_reserved:,} are being bound"
+    pods = f"pods: {overview.pods_bound:,} with cards, {overview.pods_reserved:,} being bound"
     return [
         f"{overview.cards:,} cards on {overview.nodes_with_cards:,} of {overview.nodes:,} nodes: {states}",
-        f"{pods}, {overview.pods_pending:,} wait",
+        f"{pods}, {overview.pods_pending:,} waiting",
     ]
 
 

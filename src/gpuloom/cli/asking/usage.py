@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpuloom.kube import PODS, ApiError, KubeClient
 from gpuloom.wire.objects import Pod
 
-MONITORS = "app.kubernetes.io/component in (hami-monitor,hami-device-plugin)"
+COMPONENT = "app.kubernetes.io/component"
+MONITORS = f"{COMPONENT} in (hami-monitor,hami-device-plugin)"
+"""A monitor has a pod of its own, or lives in the device plugin's, as with HAMi's chart."""
 PORT = 9394
 _MEMORY = "hami_host_gpu_memory_used_bytes"
 _BUSY = "hami_host_gpu_utilization_ratio"
@@ -17,8 +20,7 @@ _AT_ONCE = 16
 _MIB = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class CardUse:
+class CardUse(msgspec.Struct, frozen=True, rename="camel"):
     """What the driver says of a card: memory in use (MiB) and how busy it is (per cent)."""
 
     memory_mib: int
@@ -39,6 +41,7 @@ async def read_uses(client: KubeClient) -> Uses:
         pods, _ = await client.list_all(PODS, label_selector=MONITORS)
     except ApiError as error:
         return Uses({}, f"no monitor found: {error}")
+    pods = choose_monitors(pods)
     turns = asyncio.Semaphore(_AT_ONCE)
     answers = await asyncio.gather(*(_read(client, pod, turns) for pod in pods))
     found = {uuid: use for answer in answers if isinstance(answer, dict) for uuid, use in answer.items()}
@@ -48,6 +51,13 @@ async def read_uses(client: KubeClient) -> Uses:
     if failures:
         return Uses(found, f"{len(failures)} of {len(pods)} monitors cannot be reached: {failures[0]}")
     return Uses(found)
+
+
+def choose_monitors(pods: Iterable[Pod]) -> list[Pod]:
+    """Return the pods to ask: of a node where the monitor has a pod of its own, not the device plugin's."""
+    known = list(pods)
+    own = {pod.spec.node_name for pod in known if pod.labels.get(COMPONENT) == "hami-monitor"}
+    return [pod for pod in known if pod.labels.get(COMPONENT) == "hami-monitor" or pod.spec.node_name not in own]
 
 
 async def _read(client: KubeClient, pod: Pod, turns: asyncio.Semaphore) -> dict[str, CardUse] | ApiError:
