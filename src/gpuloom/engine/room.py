@@ -4,6 +4,7 @@ Where the column of cards says everything, cards are filled in rounds by the ver
 placed one by one on copies of nodes, up to a limit.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -44,6 +45,17 @@ def count_room(decider: Decider, demand: Demand, decision: Decision, headroom: H
     if request is not None and not divided and not demand.choice.numa_bind and headroom == Headroom():
         return _fill(decider, demand, request, set(names))
     return _place(decider, demand, names, headroom)
+
+
+def share_room(rooms: Sequence[Room]) -> Room:
+    """Return the room for pods that need something of every one of some vendors, of whose cards these are the rooms."""
+    if len(rooms) == 1:
+        return rooms[0]
+    by_vendor = [dict(room.by_node) for room in rooms]
+    names = set.intersection(*(set(one) for one in by_vendor))
+    by_node = {name: min(one[name] for one in by_vendor) for name in names}
+    order = sorted(by_node.items(), key=lambda item: (-item[1], item[0]))
+    return Room(sum(by_node.values()), any(room.is_least for room in rooms), tuple(order))
 
 
 def _only_request(demand: Demand) -> Request | None:

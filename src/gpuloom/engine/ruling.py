@@ -161,13 +161,6 @@ class Judge:
             others = [name for name in decision.refusals if name not in mine and self.fleet.has(name)]
             decision.refusals.update(dict.fromkeys(others, TOO_FEW))
 
-    def find_obstacle(self, demands: Demands, names: Sequence[str]) -> str:
-        """Return the vendor of which the fewest nodes would do: the one to tell people about."""
-        if len(demands) == 1:
-            return next(iter(demands))
-        fitting = {word: len(self.decide({word: demand}, names).fitting) for word, demand in demands.items()}
-        return min(fitting, key=lambda word: (fitting[word], word))
-
     def simulate(self, demands: Demands, nodes: Mapping[str, Mapping[str, NodeCards]]) -> Ruling:
         """Decide as if these were the nodes and nothing on them were used; quotas count as they are (4.8)."""
         imagined = Judge(Fleet(self.fleet.catalog), self.options)

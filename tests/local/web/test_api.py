@@ -1,8 +1,10 @@
 import msgspec
 import pytest
 from local.scheduler.clock import poll
+from local.scheduler.site import card
 from local.web.pages import Pages
 
+from gpuloom.engine.explanation.text import tell_vendor
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import NODES, PODS, Resource
 from gpuloom.local.manifests import pod_manifest
@@ -11,6 +13,7 @@ from gpuloom.scheduler.server import ServerError
 from gpuloom.web.rights import REMEMBERED_S
 from gpuloom.web.server import WebPart, WebSettings
 from gpuloom.wire.objects import KubeObject
+from gpuloom.wire.register import encode_register
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", KubeObject, namespaced=False)
 
@@ -54,6 +57,18 @@ async def test_an_explanation_is_the_engines_value(pages: Pages) -> None:
     await pages.site.choose(await pages.site.submit("big", memory_mib=20000))
     seen = msgspec.convert(await pages.see("/explain/default/big"), Explanation)
     assert (seen.outcome, seen.nodes[0].cards[0].why) == ("does not fit", "asks 20,000 MiB; 10,000 of 10,000 free")
+
+
+async def test_a_pod_of_two_vendors_is_told_in_the_same_words_in_json_and_on_its_page(pages: Pages) -> None:
+    dcu = encode_register([card("n2", memory_mib=4000)])
+    await pages.site.register("n2", annotations={"hami.io/node-dcu-register": dcu})
+    limits = ({"nvidia.com/gpu": "1"}, {"hygon.com/dcunum": "1", "hygon.com/dcumem": "8000"})
+    containers = [{"name": f"c{at}", "image": "i", "resources": {"limits": one}} for at, one in enumerate(limits)]
+    await pages.site.submit("both", spec={"containers": containers})
+    seen = msgspec.convert(await pages.see("/explain/default/both"), Explanation)
+    assert [(one.vendor, one.standing) for one in seen.vendors] == [("DCU", "in the way"), ("NVIDIA", "satisfied")]
+    page = await pages.read("/pods/default/both")
+    assert [one.vendor for one in seen.vendors if tell_vendor(one) not in page] == []
 
 
 async def test_a_node_that_kube_scheduler_left_out_is_told(pages: Pages) -> None:

@@ -4,7 +4,7 @@ import pytest
 from builders import NVIDIA, Engine, card, container, pod
 
 from gpuloom.engine.demand import read_demand
-from gpuloom.engine.room import MOST_PLACED, Room, count_room
+from gpuloom.engine.room import MOST_PLACED, Room, count_room, share_room
 from gpuloom.model.want import Headroom
 from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
 
@@ -81,3 +81,8 @@ def test_counting_changes_nothing() -> None:
     before = engine.cluster.table.cards.used_memory_mib.tolist()
     count(engine, pod(gpu=1, gpumem=3000))
     assert engine.cluster.table.cards.used_memory_mib.tolist() == before
+
+
+def test_pods_that_need_several_vendors_find_the_room_that_all_of_them_have_on_one_node() -> None:
+    rooms = [Room(7, False, (("n1", 5), ("n2", 2))), Room(9, False, (("n2", 6), ("n1", 3)))]
+    assert share_room(rooms) == Room(5, False, (("n1", 3), ("n2", 2)))

@@ -180,19 +180,9 @@ class Study:
         return mark_held(verdict, self.own, self.scene.decider.profile.word)
 
     def _headline(self, candidates: int, fitting: int) -> str:
-        nodes = f"{candidates:,} nodes"
         if self.own is not None:
             return f"is bound to {self.home}" if self.outcome == "bound" else f"holds cards of {self.home}, unbound yet"
-        best = self.decision.node
-        if best is None:
-            return "does not fit on the only node" if candidates == 1 else f"fits on none of {nodes}"
-        if candidates == 1:
-            return f"fits on the only node, {best}"
-        if fitting == 1:
-            return f"fits on 1 of {nodes}: {best}"
-        policy = self.demand.choice.node_policy
-        order = "emptiest" if policy == SPREAD else "fullest"
-        return f"fits on {fitting:,} of {nodes}; {best} is the {order} of them ({policy})"
+        return tell_outlook(self.decision.node, fitting, candidates, self.demand.choice.node_policy)
 
     def _policy(self) -> Policy:
         choice = self.demand.choice
@@ -243,6 +233,19 @@ class Study:
                     f"the largest card that it accepts has {int(totals.max()):,}"
                 )
         return notes
+
+
+def tell_outlook(best: str | None, fitting: int, candidates: int, policy: str) -> str:
+    """Say in one line on how many nodes a pod fits, and on which best."""
+    nodes = f"{candidates:,} nodes"
+    if best is None:
+        return "does not fit on the only node" if candidates == 1 else f"fits on none of {nodes}"
+    if candidates == 1:
+        return f"fits on the only node, {best}"
+    if fitting == 1:
+        return f"fits on 1 of {nodes}: {best}"
+    order = "emptiest" if policy == SPREAD else "fullest"
+    return f"fits on {fitting:,} of {nodes}; {best} is the {order} of them ({policy})"
 
 
 def tell_asks(demand: Demand) -> list[Ask]:

@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator
 
-from gpuloom.engine.explanation.values import Ask, CardVerdict, Explanation, NodeVerdict, Policy
+from gpuloom.engine.explanation.values import Ask, CardVerdict, Explanation, NodeVerdict, Policy, VendorVerdict
 
+VENDORS_TITLE = "what each vendor says, all of which must do on one node"
 _MOST_ALSO = 3
 
 
 def tell_explanation(explanation: Explanation) -> Iterator[str]:
     """Tell it from the whole to the details; lines without line ends, details are indented."""
     yield f"pod {explanation.pod.full_name} {explanation.headline}"
-    yield from (f"  {tell_ask(ask)}" for ask in explanation.asks)
+    yield from (f"  {tell_ask(ask)}{f' of {ask.vendor}' if explanation.vendors else ''}" for ask in explanation.asks)
     yield from _tell_held(explanation)
     yield from (f"  note: {note}" for note in explanation.notes)
+    if explanation.vendors:
+        yield VENDORS_TITLE + ":"
+        yield from (f"  {tell_vendor(one)}" for one in explanation.vendors)
     yield from _tell_ranking(explanation)
     yield from _tell_reasons(explanation)
     yield from _tell_groups(explanation)
@@ -38,6 +42,18 @@ def tell_ask(ask: Ask) -> str:
     cards = f"{ask.cards} card{'s' if ask.cards > 1 else ''}"
     each = " each" if ask.cards > 1 else ""
     return f"{ask.phase} container {ask.container} asks for {cards}, {memory} and {ask.cores} % of the cores{each}"
+
+
+def tell_vendor(verdict: VendorVerdict) -> str:
+    """Say what one of several vendors says."""
+    cards = f"{verdict.vendor}: {verdict.cards} card{'s' if verdict.cards != 1 else ''}"
+    if verdict.standing == "held":
+        return f"{cards} held"
+    reasons = ", ".join(f"{count.reason} {count.nodes:,}" for count in verdict.reasons)
+    return (
+        f"{cards}, {verdict.standing}: would do on {verdict.fitting:,} of "
+        f"{verdict.candidates:,} node{'s' if verdict.candidates != 1 else ''}{f'; {reasons}' if reasons else ''}"
+    )
 
 
 def tell_policy(policy: Policy) -> str:

@@ -5,6 +5,8 @@ from typing import Literal
 import msgspec
 
 Outcome = Literal["fits", "does not fit", "reserved", "bound", "asks for no card", "cannot be read"]
+Standing = Literal["satisfied", "in the way", "held"]
+"""Of one of several vendors: some node would do, none would, or the pod has its cards."""
 PartName = Literal["slots", "cores", "memory"]
 
 
@@ -174,11 +176,26 @@ class Remedy(Value, frozen=True, kw_only=True):
     pods: tuple[PodName, ...] = ()
 
 
+class VendorVerdict(Value, frozen=True, kw_only=True):
+    """What one of several vendors says of a pod: how many of its cards are asked for, and how many nodes would do.
+
+    ``reasons`` are those of the other nodes. A pod that has its cards is told of by their number alone.
+    """
+
+    vendor: str
+    standing: Standing
+    cards: int = 0
+    candidates: int = 0
+    fitting: int = 0
+    reasons: tuple[ReasonCount, ...] = ()
+
+
 class Explanation(Value, frozen=True, kw_only=True):
     """Where one pod can run and where not, and why; large clusters are summed up, ``nodes`` holds details.
 
     ``candidates`` are the nodes looked at, ``fitting`` how many of them fit. ``ranking`` is best first and may be cut,
-    as may be the lists of names.
+    as may be the lists of names. ``vendors`` are there where a pod asks several; ``groups``, ``remedies`` and ``nodes``
+    tell of the cards of one of them then, of which the fewest nodes would do.
     """
 
     pod: PodName
@@ -196,3 +213,4 @@ class Explanation(Value, frozen=True, kw_only=True):
     remedies: tuple[Remedy, ...] = ()
     nodes: tuple[NodeVerdict, ...] = ()
     notes: tuple[str, ...] = ()
+    vendors: tuple[VendorVerdict, ...] = ()

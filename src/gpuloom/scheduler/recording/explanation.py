@@ -1,8 +1,10 @@
 """A recorded Filter told to a person: the engine's explanation of it, or what the answer alone says."""
 
 from collections.abc import Iterator
+from functools import partial
 
-from gpuloom.engine.explanation.explain import explain, finish
+from gpuloom.engine.explanation.explain import finish
+from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import Scene
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import Explanation
@@ -59,10 +61,13 @@ class Explainer:
             demands = self._state.read_demands(pod)
         except PolicyError:
             return None
-        word = self._state.judge.find_obstacle(demands, names)
-        decider = self._state.judge.deciders[word]
-        scene = Scene(decider, names, tell_absence=lambda name: self._parts.nodes.tell_absence(name, decider.profile))
-        return finish(explain(scene, demands[word]))
+
+        def scene_of(word: str) -> Scene:
+            decider = self._state.judge.deciders[word]
+            tell_absence = partial(self._parts.nodes.tell_absence, profile=decider.profile)
+            return Scene(decider, names, tell_absence=tell_absence)
+
+        return finish(explain_all(self._state.judge, demands, scene_of))
 
     def _tell_answer(self, answer: Answer) -> Iterator[str]:
         """Tell what the answer alone says: of a simulation, or of a pod that was filtered again."""

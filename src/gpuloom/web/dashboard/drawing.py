@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from gpuloom.engine.explanation.text import tell_ask, tell_policy
+from gpuloom.engine.explanation.text import VENDORS_TITLE, tell_ask, tell_policy, tell_vendor
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.web.dashboard.static import find_asset
 from gpuloom.wire.words import encode_time
@@ -86,8 +86,10 @@ def _environment() -> jinja2.Environment:
         "moment": _tell_moment,
         "count": tell_count,
         "tell_ask": tell_ask,
+        "tell_vendor": tell_vendor,
         "tell_policy": tell_policy,
     }
     environment.filters.update(filters)
     environment.globals["asset"] = find_asset
+    environment.globals["vendors_title"] = VENDORS_TITLE.capitalize()
     return environment

@@ -5,12 +5,12 @@ from itertools import chain
 
 import msgspec
 
-from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.redaction import redact
+from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import STANDARD, Depth, Scene
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.policies import PolicyError
-from gpuloom.engine.room import count_room
+from gpuloom.engine.room import count_room, share_room
 from gpuloom.scheduler.absence import tell_bar
 from gpuloom.scheduler.admission import review_pod
 from gpuloom.scheduler.podpatch import apply_patch
@@ -55,8 +55,7 @@ def explain_pod(
         return Explanation(
             pod=viewer.name(pod.namespace, pod.name), outcome="cannot be read", headline=f"cannot be placed: {error}"
         )
-    word = source.judge.find_obstacle(demands, source.node_names())
-    explanation = yield from explain(_scene(source, pod, offered, word), demands[word], depth)
+    explanation = yield from explain_all(source.judge, demands, lambda word: _scene(source, pod, offered, word), depth)
     return redact(explanation, viewer.sees)
 
 
@@ -89,15 +88,16 @@ def fit_pod(
     if not explanation.fitting:
         return Fits(explanation=explanation)
     yield
-    demands = source.state.read_demands(pod)
-    word = source.judge.find_obstacle(demands, source.node_names())
-    demand, decider = demands[word], source.judge.deciders[word]
-    headroom = source.state.headroom(namespace, decider.profile)
     names = [name for name in source.node_names() if not _is_barred(source, name)]
-    decision = decider.decide(demand, decider.look_up(names), explain=True, headroom=headroom)
-    for _ in decision.complete():
-        pass
-    room = count_room(decider, demand, decision, headroom)
+    found = []
+    for word, demand in source.state.read_demands(pod).items():
+        decider = source.judge.deciders[word]
+        headroom = source.state.headroom(namespace, decider.profile)
+        decision = decider.decide(demand, decider.look_up(names), explain=True, headroom=headroom)
+        yield from decision.complete()
+        found.append(count_room(decider, demand, decision, headroom))
+        yield
+    room = share_room(found)
     rooms = tuple(NodeRoom(node=node, pods=pods) for node, pods in room.by_node[:_MOST_ROOMS])
     return Fits(pods=room.pods, is_least=room.is_least, rooms=rooms, explanation=explanation)
 

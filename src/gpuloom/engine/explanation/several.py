@@ -1,0 +1,122 @@
+"""A pod that asks several vendors: what each of them says, and what they say together (vendors 0.3).
+
+Told card by card is the vendor of whose cards the fewest nodes would do; the others are summed up beside it.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from gpuloom.engine.decision import Decision
+from gpuloom.engine.demand import Demand, Demands
+from gpuloom.engine.explanation.explain import explain
+from gpuloom.engine.explanation.study import STANDARD, Depth, Scene, tell_asks, tell_outlook
+from gpuloom.engine.explanation.summing import count_reasons, group_refusals
+from gpuloom.engine.explanation.values import Ask, Explanation, Ranked, Remedy, VendorVerdict
+from gpuloom.engine.ledger import Reservation
+from gpuloom.engine.ruling import Judge
+
+NOT_TOGETHER = "each vendor's cards would do on some node, but no node has all that the pod asks for"
+
+SceneOf = Callable[[str], Scene]
+"""The cluster as the cards of one vendor show it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What each vendor says alone, and all together."""
+
+    alone: Mapping[str, Decision]
+    together: Decision
+
+    @property
+    def obstacle(self) -> str:
+        """The vendor of whose cards the fewest nodes would do."""
+        return min(self.alone, key=lambda word: (len(self.alone[word].fitting), word))
+
+
+def explain_all(
+    judge: Judge, demands: Demands, scene_of: SceneOf, depth: Depth = STANDARD
+) -> Generator[None, None, Explanation]:
+    """Explain a pod that asks for cards, in steps.
+
+    Raises ValueError when the demands ask for no card.
+    """
+    words = sorted(demands)
+    if len(words) == 1:
+        return (yield from explain(scene_of(words[0]), demands[words[0]], depth))
+    own = judge.deciders[words[0]].cluster.ledger.find(demands[words[0]].uid)
+    if own is not None:
+        explanation = yield from explain(scene_of(words[0]), demands[words[0]], depth)
+        return msgspec.structs.replace(explanation, asks=_tell_asks(demands), vendors=_tell_held(own, words))
+    scene = scene_of(words[0])
+    answers = yield from _ask(judge, demands, [name for name in scene.names if name not in scene.barred])
+    word = answers.obstacle
+    told = yield from explain(scene_of(word), demands[word], depth)
+    return _combine(told, demands, answers, scene, depth)
+
+
+def _ask(judge: Judge, demands: Demands, names: Sequence[str]) -> Generator[None, None, _Answers]:
+    alone = {}
+    for word, demand in demands.items():
+        yield
+        ruling = judge.decide({word: demand}, names, explain=True)
+        yield from ruling.complete()
+        alone[word] = ruling.decision
+    yield
+    return _Answers(alone, judge.decide(demands, names, explain=True).decision)
+
+
+def _combine(told: Explanation, demands: Demands, answers: _Answers, scene: Scene, depth: Depth) -> Explanation:
+    """Put what holds for all vendors in the place of what holds for one."""
+    together, fitting = answers.together, len(answers.together.fitting)
+    word = answers.obstacle
+    others = {other: one for other, one in answers.alone.items() if other != word}
+    are_apart = not fitting and all(len(one.fitting) for one in answers.alone.values())
+    ranking = together.fitting.best_first(depth.most_names)
+    return msgspec.structs.replace(
+        told,
+        outcome="does not fit" if together.node is None else "fits",
+        headline=tell_outlook(together.node, fitting, len(scene.names), demands[word].choice.node_policy),
+        asks=_tell_asks(demands),
+        fitting=fitting,
+        ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking),
+        reasons=count_reasons(together.refusals),
+        refused=group_refusals(together.refusals, scene.barred, depth.most_names),
+        remedies=tuple(remedy for remedy in told.remedies if _helps_all(remedy, others)),
+        vendors=tuple(_tell(one, demands[one], answers.alone[one]) for one in sorted(demands)),
+        notes=(*told.notes, NOT_TOGETHER) if are_apart else told.notes,
+    )
+
+
+def _tell(word: str, demand: Demand, decision: Decision) -> VendorVerdict:
+    fitting = len(decision.fitting)
+    return VendorVerdict(
+        vendor=word,
+        standing="satisfied" if fitting else "in the way",
+        cards=sum(container.request.cards for container in demand.containers if container.request is not None),
+        candidates=decision.candidates,
+        fitting=fitting,
+        reasons=count_reasons(decision.refusals),
+    )
+
+
+def _tell_held(own: Reservation, words: Sequence[str]) -> tuple[VendorVerdict, ...]:
+    return tuple(
+        VendorVerdict(
+            vendor=word,
+            standing="held",
+            cards=sum(len(shares) for shares in own.shares.get(word, ())),
+        )
+        for word in words
+    )
+
+
+def _tell_asks(demands: Demands) -> tuple[Ask, ...]:
+    return tuple(ask for _, demand in sorted(demands.items()) for ask in tell_asks(demand))
+
+
+def _helps_all(remedy: Remedy, others: Mapping[str, Decision]) -> bool:
+    """Tell whether the other vendors' cards would do on the nodes where a change helps the first."""
+    return not any(node in one.refusals for node in remedy.nodes for one in others.values())

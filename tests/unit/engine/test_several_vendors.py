@@ -1,0 +1,119 @@
+"""A pod that asks several vendors is told what each of them says, and what they say together."""
+
+from typing import Any
+
+from builders import card
+
+from gpuloom.engine.demand import Phase, read_demand
+from gpuloom.engine.explanation.explain import finish
+from gpuloom.engine.explanation.several import NOT_TOGETHER, explain_all
+from gpuloom.engine.explanation.study import Scene
+from gpuloom.engine.explanation.text import VENDORS_TITLE, tell_explanation
+from gpuloom.engine.explanation.values import Explanation
+from gpuloom.engine.fleet import Fleet
+from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.options import Options
+from gpuloom.engine.ruling import Judge
+from gpuloom.engine.table import NodeCards
+from gpuloom.model.reasons import Reason
+from gpuloom.model.share import PodShares, Share
+from gpuloom.vendors.catalog import Catalog, load_default_profiles
+from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
+
+BOTH = {"NVIDIA", "DCU"}
+GIB = 1024
+
+
+def cluster(**nodes: dict[str, int]) -> Fleet:
+    """Nodes with a card of each vendor that is named, of so many MiB."""
+    fleet = Fleet(Catalog(tuple(one for one in load_default_profiles() if one.word in BOTH)))
+    for name, cards in nodes.items():
+        for word, memory_mib in cards.items():
+            fleet.register(name, word, NodeCards((card(f"{word}-{name}", memory_mib=memory_mib),)))
+    return fleet
+
+
+def ask(fleet: Fleet, *, nvidia_mib: int = 8 * GIB, dcu_mib: int = 8 * GIB) -> Explanation:
+    """Explain a pod with a container for each vendor."""
+    limits: tuple[dict[str, Any], ...] = (
+        {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(nvidia_mib)},
+        {"hygon.com/dcunum": "1", "hygon.com/dcumem": str(dcu_mib)},
+    )
+    containers = [Container(name=f"c{at}", resources=Resources(limits=one)) for at, one in enumerate(limits)]
+    asked = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="p"), spec=PodSpec(containers=containers))
+    judge = Judge(fleet, Options())
+    demands = {profile.word: read_demand(asked, profile, judge.options) for profile in fleet.catalog}
+    return finish(explain_all(judge, demands, lambda word: Scene(judge.deciders[word], tuple(fleet.nodes))))
+
+
+def hold(fleet: Fleet, name: str, shares: PodShares) -> None:
+    phases = (Phase.REGULAR,) * max(map(len, shares.values()))
+    fleet.assume(Reservation(name, "default", name, "n1", shares, phases, Standing.CONFIRMED, 0.0))
+
+
+def standings(explanation: Explanation) -> dict[str, tuple[str, int]]:
+    return {one.vendor: (one.standing, one.fitting) for one in explanation.vendors}
+
+
+def test_the_vendor_in_the_way_and_the_one_that_is_satisfied_are_both_told() -> None:
+    told = ask(cluster(n1={"NVIDIA": 16 * GIB, "DCU": 4 * GIB}, n2={"NVIDIA": 16 * GIB, "DCU": 4 * GIB}))
+    assert standings(told) == {"DCU": ("in the way", 0), "NVIDIA": ("satisfied", 2)}
+    assert (told.outcome, told.headline) == ("does not fit", "fits on none of 2 nodes")
+
+
+def test_a_vendors_reasons_are_those_of_the_one_table() -> None:
+    told = ask(cluster(n1={"NVIDIA": 16 * GIB, "DCU": 4 * GIB}))
+    (reason,) = next(one.reasons for one in told.vendors if one.vendor == "DCU")
+    words = (Reason.CARD_INSUFFICIENT_MEMORY.word, Reason.CARD_INSUFFICIENT_MEMORY.meaning)
+    assert ((reason.reason, reason.meaning), reason.nodes) == (words, 1)
+
+
+def test_what_fits_on_different_nodes_only_does_not_fit() -> None:
+    told = ask(cluster(n1={"NVIDIA": 16 * GIB, "DCU": 4 * GIB}, n2={"NVIDIA": 4 * GIB, "DCU": 16 * GIB}))
+    assert standings(told) == {"DCU": ("satisfied", 1), "NVIDIA": ("satisfied", 1)}
+    assert (told.outcome, told.fitting, told.ranking) == ("does not fit", 0, ())
+    assert NOT_TOGETHER in told.notes
+
+
+def test_a_node_fits_where_every_vendor_does() -> None:
+    told = ask(cluster(n1={"NVIDIA": 16 * GIB, "DCU": 16 * GIB}, n2={"NVIDIA": 16 * GIB, "DCU": 4 * GIB}))
+    assert (told.outcome, told.fitting, [one.node for one in told.ranking]) == ("fits", 1, ["n1"])
+    assert told.headline == "fits on 1 of 2 nodes: n1"
+
+
+def test_a_change_that_helps_one_vendor_where_the_other_has_no_room_is_no_remedy() -> None:
+    fleet = cluster(n1={"NVIDIA": 16 * GIB, "DCU": 16 * GIB})
+    hold(fleet, "x", {"DCU": ((Share("DCU-n1", "DCU", 14 * GIB, 0),),)})
+    hold(fleet, "y", {"NVIDIA": ((Share("NVIDIA-n1", "NVIDIA", 14 * GIB, 0),),)})
+    assert ask(fleet, dcu_mib=8 * GIB).remedies == ()
+    assert [remedy.pods[0].name for remedy in ask(fleet, nvidia_mib=GIB).remedies if remedy.pods] == ["x"]
+
+
+def test_a_pod_that_has_its_cards_says_how_many_of_which_vendor() -> None:
+    fleet = cluster(n1={"NVIDIA": 16 * GIB, "DCU": 16 * GIB})
+    shares = {word: ((Share(f"{word}-n1", word, GIB, 0),), ()) for word in sorted(BOTH)}
+    hold(fleet, "p", shares)
+    told = ask(fleet)
+    assert told.outcome == "bound"
+    assert [(one.vendor, one.standing, one.cards) for one in told.vendors] == [
+        ("DCU", "held", 1),
+        ("NVIDIA", "held", 1),
+    ]
+
+
+def test_the_text_names_each_vendor_and_its_reasons() -> None:
+    lines = list(tell_explanation(ask(cluster(n1={"NVIDIA": 16 * GIB, "DCU": 4 * GIB}))))
+    assert f"{VENDORS_TITLE}:" in lines
+    assert "  DCU: 1 card, in the way: would do on 0 of 1 node; CardInsufficientMemory 1" in lines
+    assert "  NVIDIA: 1 card, satisfied: would do on 1 of 1 node" in lines
+    assert "  regular container c0 asks for 1 card, 8,192 MiB and 0 % of the cores of NVIDIA" in lines
+
+
+def test_of_one_vendor_nothing_is_told_apart() -> None:
+    fleet = cluster(n1={"NVIDIA": 16 * GIB})
+    judge = Judge(fleet, Options())
+    resources = Resources(limits={"nvidia.com/gpu": "1"})
+    asked = Pod(metadata=ObjectMeta(uid="p"), spec=PodSpec(containers=[Container(name="c", resources=resources)]))
+    demands = {"NVIDIA": read_demand(asked, fleet.catalog["NVIDIA"], judge.options)}
+    told = finish(explain_all(judge, demands, lambda word: Scene(judge.deciders[word], ("n1",))))
+    assert told.vendors == ()
