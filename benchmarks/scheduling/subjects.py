@@ -24,11 +24,11 @@ from gpuloom.wire.objects import Node, Pod
 NOW = datetime.fromisoformat("2026-05-04T08:00:00Z")
 
 
-def make_parts() -> Parts:
+def make_parts(settings: SchedulerSettings | None = None) -> Parts:
     """Make the parts of a scheduler process that knows no objects yet; its writes go nowhere."""
     clock, client = StandingClock(), ReplayClient()
     clock.set(NOW)
-    return assemble(SchedulerSettings(), client, clock.clocks, ReplayRecorder(client))
+    return assemble(settings or SchedulerSettings(), client, clock.clocks, ReplayRecorder(client))
 
 
 def make_subject(objects: ClusterObjects) -> "Subject":

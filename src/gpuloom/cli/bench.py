@@ -12,24 +12,28 @@ import gpuloom
 from gpuloom.cli.logs import configure_logs
 from gpuloom.cli.outcomes import CommandError
 
-Part = Literal["decisions", "calls", "memory"]
+Part = Literal["decisions", "calls", "memory", "vendors"]
 
 
 def run_bench(
     *parts: Part,
     nodes: Annotated[tuple[int, ...], Parameter(consume_multiple=True)] = (1000, 5000, 10000),
     oracle: bool = True,
+    most_of: str = "",
 ) -> None:
     """Generate clusters and print one JSON object for each case.
 
     Parameters
     ----------
     parts:
-        What to measure; everything by default.
+        What to measure; by default all but "vendors", which takes minutes.
     nodes:
         Sizes of the clusters.
     oracle:
         Also measure the plain walk over all nodes, and print how many times slower it is.
+    most_of:
+        Of "vendors": the word of a family that has three quarters of the nodes; only this one is asked for. By default
+        all families have as many.
 
     """
     root = Path(gpuloom.__file__).parents[2]
@@ -38,4 +42,4 @@ def run_bench(
     sys.path[:0] = [str(root), str(root / "tests")]
     configure_logs("console", level=logging.ERROR)
     cases = import_module("benchmarks.scheduling.cases")
-    cases.run(parts, nodes, with_oracle=oracle)
+    cases.run(parts, nodes, with_oracle=oracle, most_of=most_of)

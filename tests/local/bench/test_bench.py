@@ -1,12 +1,14 @@
 """``gpuloom bench``: every part runs on a small cluster and prints what it is there to print."""
 
 import json
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from gpuloom.cli.commands import run
 from gpuloom.cli.outcomes import ExitCode
+from gpuloom.vendors.catalog import load_default_profiles
 
 
 def bench(capsys: pytest.CaptureFixture[str], *words: str, nodes: int = 12) -> dict[str, dict[str, Any]]:
@@ -33,6 +35,35 @@ def test_whole_calls_are_measured_with_and_without_events(capsys: pytest.Capture
     assert run(["bench", "calls", "--nodes", "12", "--no-oracle"]) is ExitCode.YES
     cases = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {case["events_per_s"] for case in cases if case["case"] == "/filter, fits, all names"} == {0, 500}
+
+
+@pytest.fixture
+def few_repetitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(["bench", "memory", "--nodes", "1"]) is ExitCode.YES
+    vendors = import_module("benchmarks.scheduling.vendors")
+    monkeypatch.setattr(vendors, "REPEATED", 3)
+    monkeypatch.setattr(vendors, "ANEW", 1)
+
+
+@pytest.mark.usefixtures("few_repetitions")
+def test_every_family_finds_a_node_in_a_cluster_of_all_families(capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    cases = bench(capsys, "vendors", nodes=400)
+    words = {profile.word for profile in load_default_profiles()}
+    assert {word for word in words if cases[f"decision, {word}"]["fits"] == 3} == words
+
+
+@pytest.mark.usefixtures("few_repetitions")
+def test_goals_stand_beside_what_was_measured_of_vendors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "vendors", "--nodes", "40", "--most-of", "kunlun"]) is ExitCode.YES
+    table = capsys.readouterr().err
+    assert [line.split()[0] for line in table.splitlines()[2:]] == ["kunlun", "kunlun,", "kunlun", "kunlun"]
+    assert "50" in table.splitlines()[2]
+
+
+def test_a_family_that_nobody_knows_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "vendors", "--nodes", "40", "--most-of", "abacus"]) is ExitCode.NO
+    assert "abacus" in capsys.readouterr().err
 
 
 def test_an_unknown_part_is_wrong_usage() -> None:
