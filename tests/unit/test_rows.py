@@ -156,9 +156,23 @@ SURPRISES = tuple(f"B-{number:02}" for number in range(1, 58))
 SWITCHES = tuple(
     f"D-{number:02}" for number in (*range(1, 7), *range(8, 14), *range(16, 19), 20, *range(23, 31), *range(32, 50))
 )
-# Families: how odd amounts are read, and where HAMi has defects or traps.
+# Families: how odd amounts are read, where HAMi has defects or traps, and what is done where HAMi leaves a choice.
 ODD_AMOUNTS = ("NVIDIA", "MLU", "DCU", "Ascend", "Iluvatar", "Mthreads", "Metax-SGPU", "AMD", "XPU", "others")
 TRAPS = (*(f"V-{number:02}" for number in range(1, 18)), "V-05b")
+CHOICES = {
+    "0.3": ("empty count",),
+    "1.3": ("lines", "JSON"),
+    "1.6": ("items are trimmed", "blank is no constraint", "both lists apply", "types ignore case", "constants"),
+    "4.2": ("several devices",),
+    "4.4": ("backward",),
+    "4.5": ("slots",),
+    "4.7.1": ("newer word", "older word"),
+    "4.7.2": ("zones",),
+    "4.8": ("trim", "groups", "pairs"),
+    "4.11": ("UUIDs",),
+    "4.12": ("clean-up",),
+    "4.13": ("boards",),
+}
 ROWS = (
     *(f"binding {section} {row}" for section, rows in BINDING.items() for row in rows),
     *(f"scheduler {section} {row}" for section, rows in SCHEDULER.items() for row in rows),
@@ -166,6 +180,7 @@ ROWS = (
     *SURPRISES,
     *SWITCHES,
     *(f"vendors 1.8 {family}" for family in ODD_AMOUNTS),
+    *(f"vendors {section} {choice}" for section, choices in CHOICES.items() for choice in choices),
     *TRAPS,
 )
 
