@@ -7,7 +7,7 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
@@ -22,8 +22,8 @@ from gpuloom.kube.resources import EVENTS
 MESSAGE_BYTES = 1024
 QUEUE_EVENTS = 5000
 """So many notes of each type may wait."""
-CALM = RateLimit(50, 50)
-"""How fast events that tell of nothing wrong are written: they must not slow down what they tell of."""
+PACES = {"Warning": RateLimit(100, 100), "Normal": RateLimit(20, 50)}
+"""How fast events are written: they must not slow down what they tell of, least those that tell of nothing wrong."""
 _REMEMBERED = 4096
 _BURST = 25
 _REFILL_S = 300.0
@@ -91,6 +91,7 @@ class EventRecorder:
         closing_s: float = 5.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.dropped = 0
         self.failed = 0
@@ -101,7 +102,7 @@ class EventRecorder:
         self._monotonic_s = monotonic_s
         # Warnings first: somebody waits for an explanation.
         self._queues: dict[str, OrderedDict[_Note, _Pending]] = {"Warning": OrderedDict(), "Normal": OrderedDict()}
-        self._pace = Pace(CALM, monotonic_s=monotonic_s)
+        self._paces = {kind: Pace(limit, sleep=sleep, monotonic_s=monotonic_s) for kind, limit in PACES.items()}
         self._written: OrderedDict[_Note, _Written] = OrderedDict()
         self._allowances: OrderedDict[_Subject, _Allowance] = OrderedDict()
         self._work = asyncio.Event()
@@ -180,15 +181,18 @@ class EventRecorder:
     async def _drain(self) -> None:
         while True:
             await self._work.wait()
-            while queue := next(filter(None, self._queues.values()), None):
-                if queue is self._queues["Normal"] and not self._closed:
-                    await self._pace.keep()
-                    # A warning that came meanwhile goes first.
-                    queue = next(filter(None, self._queues.values()))
-                note, pending = queue.popitem(last=False)
+            while kind := self._next_kind():
+                if not self._closed:
+                    await self._paces[kind].keep()
+                # A warning that came meanwhile goes first.
+                note, pending = self._queues[self._next_kind()].popitem(last=False)
                 await self._write(note, pending)
             self._work.clear()
             self._idle.set()
+
+    def _next_kind(self) -> str:
+        """Return the type of the event to be written next, empty when none waits."""
+        return next((kind for kind, queue in self._queues.items() if queue), "")
 
     async def _write(self, note: _Note, pending: _Pending) -> None:
         try:

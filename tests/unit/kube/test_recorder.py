@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from unit.kube.scripted import Answer, FakeTime, ScriptedServer, drop, failure, hang, reply
 
 from gpuloom.kube import EventRecorder
-from gpuloom.kube.recorder import QUEUE_EVENTS, cut
+from gpuloom.kube.recorder import PACES, QUEUE_EVENTS, cut
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -30,6 +30,7 @@ class Setting:
             "gpuloom",
             now=lambda: START + timedelta(seconds=self.time.now_s),
             monotonic_s=self.time.monotonic_s,
+            sleep=self.time.sleep,
             **self.options,
         )
         await self._stack.enter_async_context(self.recorder)
@@ -169,6 +170,16 @@ async def test_a_warning_goes_before_all_that_tells_of_nothing_wrong() -> None:
         s.record(type="Warning", uid="urgent")
         await s.flush()
     assert s.server.seen[0].body["involvedObject"]["uid"] == "urgent"
+
+
+@pytest.mark.parametrize("kind", sorted(PACES))
+async def test_more_events_than_a_burst_are_written_at_a_pace(kind: str) -> None:
+    limit = PACES[kind]
+    async with Setting() as s:
+        for number in range(limit.size + 40):
+            s.record(type=kind, uid=f"u{number}")
+        await s.flush()
+    assert (len(s.writes), round(s.time.now_s, 3)) == (limit.size + 40, 40 / limit.qps)
 
 
 async def test_a_full_queue_drops_and_counts() -> None:
