@@ -42,7 +42,8 @@ def count_room(decider: Decider, demand: Demand, decision: Decision, headroom: H
     request = _only_request(demand)
     divided = bool((decider.cluster.table.cards.division != UNDIVIDED).any())
     names = [name for name, _ in decision.fitting.worst_first()[::-1]]
-    if request is not None and not divided and not demand.choice.numa_bind and headroom == Headroom():
+    alone = not (divided or demand.choice.numa_bind or decider.family.is_hooked)
+    if request is not None and alone and headroom == Headroom():
         return _fill(decider, demand, request, set(names))
     return _place(decider, demand, names, headroom)
 

@@ -251,11 +251,15 @@ def select_rules(checks: Sequence[str]) -> RuleOrder:
     )
 
 
+def see_cards(cards: Cards, want: Want) -> Cards:
+    """Return cards as a want sees them: a vendor may count their cores otherwise for some pods."""
+    return cards if want.special is None else msgspec.structs.replace(cards, total_cores=want.special.total_cores)
+
+
 def judge(cards: Cards, want: Want, rules: Sequence[PlacedRule]) -> Positions:
     """Return for every card the position of the first of these rules that rejects it, 0 where none does."""
     verdict = np.zeros(len(cards), np.uint8)
-    if want.special is not None:
-        cards = msgspec.structs.replace(cards, total_cores=want.special.total_cores)
+    cards = see_cards(cards, want)
     for position, rule in reversed(select_mattering(rules, want)):
         np.putmask(verdict, rule.rejects(cards, want), position)
     return verdict

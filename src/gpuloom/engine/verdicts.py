@@ -233,7 +233,7 @@ class Verdicts:
             mutex=shape.mutex,
             headroom=shape.headroom,
             score_slots=self._score_slots,
-            particular=_particular(self._family, table),
+            particular=see_particular(self._family, table),
         )
 
     def _refuse(self, table: CardTable, position: int) -> Refusal:
@@ -317,7 +317,7 @@ class VerdictMemory:
         return trials
 
 
-def _particular(family: Family, table: CardTable) -> Particular | None:
+def see_particular(family: Family, table: CardTable) -> Particular | None:
     """Return what the vendor does otherwise, None for nothing."""
     if not family.is_particular:
         return None

@@ -129,7 +129,7 @@ def _detail_cards(picture: Picture, position: int, demand: Demand, chosen: set[s
             cores=cores,
             free_instance_mib=int(cards.free_instance_mib[place]),
             wants_mib=int(want.memory_mib[place]),
-            wants_cores=want.cores,
+            wants_cores=want.cores_at(place),
             headroom=want.headroom,
         )
         first = int(picture.verdict[row])

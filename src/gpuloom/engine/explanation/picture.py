@@ -9,8 +9,9 @@ from gpuloom.engine.decider import Decider
 from gpuloom.engine.demand import Demand
 from gpuloom.engine.explanation.imagining import ImaginedNode
 from gpuloom.engine.need import make_want
-from gpuloom.engine.rules import Positions, Rule
+from gpuloom.engine.rules import Positions, Rule, see_cards
 from gpuloom.engine.table import NOBODY, CardTable
+from gpuloom.engine.verdicts import see_particular
 from gpuloom.model.cards import Cards, Flags, Ints
 from gpuloom.model.request import Request
 from gpuloom.model.want import Headroom, Want
@@ -78,19 +79,21 @@ def take_picture(decider: Decider, table: CardTable, demand: Demand, request: Re
         mutex=demand.choice.card_policy.mutex,
         headroom=headroom,
         score_slots=decider.options.device_score_slots,
+        particular=see_particular(decider.family, table),
     )
+    cards = see_cards(table.cards, want)
     checks = list_checks(decider)
     verdict = np.zeros(len(table.cards), np.uint8)
     bits = np.zeros(len(table.cards), np.int64)
     for position, check in reversed(list(enumerate(checks, 1))):
         if not check.rule.matters(want):
             continue
-        rejected = check.rule.rejects(table.cards, want)
+        rejected = check.rule.rejects(cards, want)
         verdict[rejected] = position
         bits[rejected] |= check.bit
     # Rows that belong to no node count for nothing.
-    bits[table.cards.node == NOBODY] = -1
-    return Picture(table, table.cards, want, request, checks, verdict, bits)
+    bits[cards.node == NOBODY] = -1
+    return Picture(table, cards, want, request, checks, verdict, bits)
 
 
 def freeze(table: CardTable, changed: Sequence[ImaginedNode] = ()) -> CardTable:

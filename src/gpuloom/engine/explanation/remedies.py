@@ -80,8 +80,9 @@ def _more_memory(question: Question, check: Check) -> Steps:
 def _more_cores(question: Question, check: Check) -> Steps:
     cards, want = question.picture.cards, question.picture.want
     rows = _only_blocked(question, check)
-    rows = rows[want.cores <= cards.total_cores[rows]]
-    gaps = want.cores - (cards.total_cores - cards.used_cores)[rows]
+    cores = np.broadcast_to(want.cores, len(cards))
+    rows = rows[cores[rows] <= cards.total_cores[rows]]
+    gaps = cores[rows] - (cards.total_cores - cards.used_cores)[rows]
     return _more(question, check, rows, gaps, "used_cores", "{} % more of the cores")
 
 

@@ -1,0 +1,84 @@
+"""Pods of every family are explained and counted as they are decided, also where cards give what only hooks know."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from unit.vendors.test_differences import register
+from unit.vendors.test_examples import ask
+from unit.vendors.test_quotas import CATALOG, Asked, ask_for, choose, describe_node, describe_pod, limit, start
+
+from gpuloom.engine.room import count_room
+from gpuloom.scheduler.recording import Player
+from gpuloom.scheduler.recording.explanation import Explainer
+from gpuloom.vendors.profile import Profile
+from gpuloom.wire.admission import decode_pod
+
+NODES = ["node1", "node2"]
+QUESTIONS = ("a share", "whole cards", "too many cards", "too much", "more than the quota")
+each_family = pytest.mark.parametrize("profile", CATALOG.profiles, ids=[profile.word for profile in CATALOG])
+
+
+def plain(profile: Profile) -> Asked:
+    names = profile.resources
+    if names.memory or names.cores:
+        return ask_for(profile, "memory" if names.memory else "cores")
+    return Asked({names.count: "1"}, {}, names.count, 0)
+
+
+def question(profile: Profile, kind: str) -> Asked:
+    asked, names = plain(profile), profile.resources
+    whole = {name: amount for name, amount in asked.limits.items() if name == names.count} or asked.limits
+    limits = {
+        "whole cards": dict(whole),
+        "too many cards": {names.count: "98"},
+        "too much": {**asked.limits, **{name: "100" for name in (names.cores,) if name}},
+    }.get(kind, asked.limits)
+    return Asked(limits, asked.annotations, asked.resource, asked.amount)
+
+
+def other_node(profile: Profile) -> dict[str, Any]:
+    """A node whose cards are larger, where there is one."""
+    node = describe_node(profile)
+    node["metadata"]["name"] = "node2"
+    if profile.word == "AMD":
+        node["metadata"]["annotations"] = register("hami.io/node-amd-register", {"devcore": 304})["metadata"][
+            "annotations"
+        ]
+    return node
+
+
+async def prepare(profile: Profile, *facts: dict[str, Any]) -> Player:
+    player = await start(profile, [other_node(profile), *facts])
+    for name in ("h1", "h2"):
+        await choose(player, plain(profile), name)
+    return player
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+@each_family
+async def test_an_explanation_says_what_the_decision_does(profile: Profile, kind: str) -> None:
+    asked = question(profile, kind)
+    facts = [limit(plain(profile), 0)] if kind == "more than the quota" else []
+    player = await prepare(profile, *facts)
+    explainer, args = Explainer(player.world.parts), {"Pod": describe_pod(asked), "NodeNames": NODES}
+    explainer.look(json.dumps(args).encode())
+    answer = await ask(player, {"type": "FILTER", "id": "1", "args": args})
+    told = "\n".join(explainer.tell(answer))
+    assert ("fits on none of 2 nodes" in told) is (answer["result"]["NodeNames"] is None)
+
+
+@each_family
+async def test_so_many_pods_have_room_as_can_be_decided_about(profile: Profile) -> None:
+    asked = plain(profile)
+    player = await prepare(profile)
+    state = player.world.parts.state
+    ((word, demand),) = state.read_demands(decode_pod(msgspec.json.encode(describe_pod(asked)))).items()
+    decider = state.judge.deciders[word]
+    decision = decider.decide(demand, decider.look_up(["node1"]), explain=True)
+    room = count_room(decider, demand, decision, decider.headroom(demand))
+    placed = 0
+    while placed <= room.pods and await choose(player, asked, f"p{placed}") == "fits":
+        placed += 1
+    assert placed == room.pods
