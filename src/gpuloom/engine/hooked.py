@@ -1,6 +1,6 @@
 """Verdicts where single cards do not tell which nodes fit: a vendor's hooks choose and score on all nodes at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from gpuloom.model.cards import Ints
 from gpuloom.model.hands import NO_CARD, Chosen, Hands
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
+from gpuloom.model.want import Want
 
 _MOST_PATTERNS = 4096
+_MOST_GIVEN = 1024
+"""Nodes that changed are those to which the next pods go, and what they would get there is known."""
 MOST_RANKED = 256
 """So many nodes' cards are chosen in one step, which takes about a millisecond."""
 _UNSERVED = 255
@@ -31,6 +34,7 @@ class HookedVerdicts(Verdicts):
         super().__init__(shape, family, score_slots)
         self._patterns: dict[tuple[bytes, bytes, int], Refusal] = {}
         self._unranked: Ints = np.zeros(0, np.int64)
+        self._given: dict[int, list[int]] = {}
 
     def refresh(self, table: CardTable) -> None:
         """Bring the verdicts up to date with the table."""
@@ -48,8 +52,13 @@ class HookedVerdicts(Verdicts):
         # With other cards in the table all begins anew.
         while len(self._unranked) and self._registrations == table.registrations:
             some, self._unranked = self._unranked[:MOST_RANKED], self._unranked[MOST_RANKED:]
-            self.ranks[some] = self._rank(table, some)
+            self.ranks[some] = self._rank(table, some)[0]
             yield
+
+    def recall_given(self, position: int, rows: slice) -> tuple[Sequence[int], Want] | None:
+        """Return which of a node's cards such a pod gets and what each gives, None where that is not remembered."""
+        given = self._given.get(position)
+        return None if given is None else (given, self._want.rows(rows))
 
     def _judge_lasting(self, table: CardTable) -> Positions:
         lasting = super()._judge_lasting(table)
@@ -63,6 +72,7 @@ class HookedVerdicts(Verdicts):
         self.fitting = np.bincount(table.cards.node, weights=fits, minlength=count).astype(np.int32)
         self.ranks = np.full(count, UNFIT, np.float32)
         self._patterns.clear()
+        self._given.clear()
         self.fitting[NOBODY] = 0
         self._unranked = np.flatnonzero(self.fitting)
 
@@ -71,12 +81,19 @@ class HookedVerdicts(Verdicts):
         passing = judge(table.cards.rows(rows), self._want.rows(rows), self._rules.passing)
         self.column[rows] = column = combine(self._lasting[rows], passing)
         self.fitting[position] = fitting = len(column) - int(np.count_nonzero(column))
-        self.ranks[position] = self._rank(table, np.array([position]))[0] if fitting else UNFIT
+        self.ranks[position] = UNFIT
+        self._given.pop(position, None)
+        if fitting:
+            ranks, columns = self._rank(table, np.array([position]))
+            self.ranks[position] = ranks[0]
+            if len(self._given) >= _MOST_GIVEN:
+                self._given.clear()
+            self._given[position] = columns[0][columns[0] != NO_CARD].tolist()
         self.refits += 1
         self._refusals.by_node.pop(position, None)
 
-    def _rank(self, table: CardTable, positions: Ints) -> Scores:
-        """Choose on nodes and return their ranks."""
+    def _rank(self, table: CardTable, positions: Ints) -> tuple[Scores, Ints]:
+        """Choose on nodes and return their ranks, and which cards were chosen."""
         shape = self.shape
         if shape.choice is None:
             raise TypeError("a vendor with hooks needs to know how cards are chosen")
@@ -86,7 +103,7 @@ class HookedVerdicts(Verdicts):
         extra = weigh(self._family, hands, [Chosen(shape.request, columns)], terms, spread=shape.spread)
         scores = (table.node_scores[positions] + extra).astype(np.float32)
         served = (columns != NO_CARD).any(axis=1)
-        return np.where(served, -scores if shape.spread else scores, UNFIT)
+        return np.where(served, -scores if shape.spread else scores, UNFIT), columns
 
     def _deal(self, table: CardTable, positions: Ints) -> Hands:
         starts, ends = table.starts[positions], table.ends[positions]

@@ -107,6 +107,10 @@ class Placer:
             ]
         )
 
+    def share(self, bench: Bench, rows: Sequence[int], want: Want) -> ContainerShares:
+        """Return the shares of a container that gets these cards, none of which is divided."""
+        return tuple([self._share(bench, row, want) for row in rows])
+
     def place(self, bench: Bench, containers: Sequence[Container]) -> Placement | Unplaced:
         """Place all containers, or say why the first that does not fit does not.
 

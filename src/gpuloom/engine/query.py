@@ -413,12 +413,23 @@ class Query:
         """Place the pod on a node of which the column tells that it fits."""
         rows = self.table.rows_of(position)
         if self._is_linked or self.family.is_hooked or self.table.has_divided(rows):
-            return self._place(self.table.bench(position), weighs=False)
+            return self._place_given(position, verdicts) or self._place(self.table.bench(position), weighs=False)
         wants, verdict = verdicts.wants(position, rows), verdicts.column[rows].tolist()
         keys = verdicts.sort_keys(
             self.table, position, self.demand.choice.card_policy.order, self.demand.choice.weights
         )
         shares = self._make_placer().place_plain(self.table.uuids[rows], wants, verdict, keys)
+        return Placement(tuple([shares if asked.request else () for asked in self.demand.containers]), ())
+
+    def _place_given(self, position: int, verdicts: Verdicts) -> Placement | None:
+        """Give the cards that were chosen when the node was judged; None where that is not remembered."""
+        rows = self.table.rows_of(position)
+        if self.headroom != UNBOUNDED or self.table.has_divided(rows):
+            return None
+        given = verdicts.recall_given(position, rows)
+        if given is None:
+            return None
+        shares = self._make_placer().share(self.table.bench(position), *given)
         return Placement(tuple([shares if asked.request else () for asked in self.demand.containers]), ())
 
     def _place(self, bench: Bench, *, weighs: bool = True) -> Placement | Unplaced:

@@ -136,6 +136,10 @@ class Verdicts:
         """Do what is left, step by step."""
         return iter(())
 
+    def recall_given(self, position: int, rows: slice) -> tuple[Sequence[int], Want] | None:  # noqa: ARG002 - as finish
+        """Return which of a node's cards such a pod gets and what each gives, None where that is not remembered."""
+        return None
+
     def refuse(self, table: CardTable, positions: Ints) -> list[Refusal]:
         """Return why nodes cannot serve, counted from the column alone; equal refusals are one object."""
         known = self._refusals.by_node

@@ -27,13 +27,15 @@ WORDS = [profile.word for profile in CATALOG]
 CARDS = 8
 MIB = 98304
 NODES = ("n0", "n1", "n2", "n3")
+MANY_NODES = tuple(f"n{number}" for number in range(25))
+"""So many that one which changes is looked at by itself."""
 
 
-def a_cluster(profile: Profile) -> Decider:
+def a_cluster(profile: Profile, nodes: Sequence[str] = NODES) -> Decider:
     fleet = Fleet(CATALOG)
-    for number, name in enumerate(NODES):
+    for number, name in enumerate(nodes):
         # The last node has fewer cards.
-        machine = describe_machine(profile, cards=CARDS if number < len(NODES) - 1 else 2, memory_mib=MIB)
+        machine = describe_machine(profile, cards=CARDS if number < len(nodes) - 1 else 2, memory_mib=MIB)
         amounts = {key: str(amount) for key, amount in machine.capacity.items()}
         body = {
             "metadata": {"name": name, "annotations": machine.annotations, "labels": machine.labels},
@@ -43,9 +45,9 @@ def a_cluster(profile: Profile) -> Decider:
     return Decider(fleet[profile.word], profile, Options(), select_rules(profile.fit.checks))
 
 
-def hold(decider: Decider, holds: Sequence[tuple[int, int, int]]) -> None:
+def hold(decider: Decider, holds: Sequence[tuple[int, int, int]], first: int = 0) -> None:
     word = decider.profile.word
-    for number, (node, place, part) in enumerate(holds):
+    for number, (node, place, part) in enumerate(holds, first):
         registered = decider.cluster.table.registered(NODES[node])
         assert registered is not None
         card = registered.cards[place % len(registered.cards)]
@@ -117,3 +119,19 @@ def test_nodes_tried_together_say_what_each_says_alone(word, holds, asked, annot
     }
     scores = [one.fitting.worst_first() for one in alone.values()]
     assert sorted(together.fitting.worst_first()) == sorted(pair for pairs in scores for pair in pairs)
+
+
+@pytest.mark.parametrize("word", WORDS)
+@settings(max_examples=8)
+@given(HOLDS, CONTAINER, ANNOTATIONS)
+def test_cards_that_are_remembered_are_those_that_would_be_chosen_anew(word, holds, asked, annotations) -> None:
+    profile = CATALOG[word]
+    remembering, demand = a_cluster(profile, MANY_NODES), ask(profile, [asked], annotations)
+    if not any(one.request for one in demand.containers):
+        return
+    forgetful = Decider(remembering.cluster, profile, Options(), remembering.rules)
+    for number, held in enumerate(holds):
+        hold(remembering, [held], number)
+        found = remembering.decide(demand, remembering.look_up(MANY_NODES))
+        anew = decide(forgetful, demand, *MANY_NODES)
+        assert (found.node, found.shares) == (anew.node, anew.shares)
