@@ -14,6 +14,7 @@ from gpuloom.engine.nameindex import NameIndex
 from gpuloom.engine.options import Options
 from gpuloom.engine.query import Query
 from gpuloom.engine.rules import RuleOrder
+from gpuloom.engine.told import Told
 from gpuloom.engine.verdicts import VerdictMemory, Verdicts
 from gpuloom.model.want import UNBOUNDED, Headroom
 from gpuloom.vendors.profile import Profile
@@ -31,6 +32,7 @@ class Decider:
     memory: VerdictMemory = field(init=False)
     family: Family = field(init=False)
     index: NameIndex = field(init=False)
+    told: Told = field(default_factory=Told)
 
     def __post_init__(self) -> None:
         self.index = NameIndex(self.cluster.table.names)
@@ -86,7 +88,7 @@ class Decider:
         return self._ask(demand, self.headroom(demand)).try_nodes()
 
     def _ask(self, demand: Demand, headroom: Headroom, most_tries: int | None = None) -> Query:
-        return Query(self.family, self.cluster.table, self.memory, self.index, demand, headroom, most_tries)
+        return Query(self.family, self.cluster.table, self.memory, self.index, self.told, demand, headroom, most_tries)
 
     def _fresh_memory(self) -> VerdictMemory:
         make = HookedVerdicts if self.family.is_hooked else Verdicts

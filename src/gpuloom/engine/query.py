@@ -5,7 +5,7 @@ do not; cards are chosen only on nodes that are left, best node first. What is n
 all other candidates of a pod with several containers, is found out afterwards, from the table as it was.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -24,12 +24,13 @@ from gpuloom.engine.policies import SPREAD
 from gpuloom.engine.ranking import UNFIT, Ranking
 from gpuloom.engine.scores import Scores
 from gpuloom.engine.table import NOBODY, CardTable, Snapshot
+from gpuloom.engine.told import Told
 from gpuloom.engine.trials import REFUSES, TAKES, UNTRIED, Trials, kind_of
 from gpuloom.engine.trying import MOST_AT_ONCE, Trial
 from gpuloom.engine.verdicts import Shape, VerdictMemory, Verdicts
 from gpuloom.model.cards import UNDIVIDED, Flags, Ints
 from gpuloom.model.reasons import Reason
-from gpuloom.model.refusal import refuse_node
+from gpuloom.model.refusal import Refusal, refuse_node
 from gpuloom.model.request import Request
 from gpuloom.model.want import UNBOUNDED, Headroom, Want
 from gpuloom.wire.nodenames import NodeNames
@@ -43,6 +44,7 @@ class Query:
     table: CardTable
     memory: VerdictMemory
     index: NameIndex
+    told: Told
     demand: Demand
     headroom: Headroom
     most_tries: int | None = None
@@ -55,7 +57,10 @@ class Query:
         verdicts = self._recall(request, is_tight=is_tight)
         if self._is_plain(request, is_tight=is_tight):
             decision = self._choose_plain(candidates, verdicts)
-            refused = verdicts.ranks[candidates.known] == UNFIT if decision.node is None or explain else None
+            if decision.node is None:
+                decision.refusals = self._tell_again(candidates, verdicts)
+                return decision
+            refused = verdicts.ranks[candidates.known] == UNFIT if explain else None
         else:
             refused = self._refused_by_column(candidates.known, request, verdicts, is_tight=is_tight)
             decision = self._choose_walking(candidates, refused)
@@ -274,6 +279,20 @@ class Query:
             return False
         return self.family.is_hooked or not (self.demand.choice.numa_bind or self._is_linked)
 
+    def _tell_again(self, candidates: Candidates, verdicts: Verdicts) -> dict[str, Refusal]:
+        """Tell why no candidate fits, as far as the column decides: as the last time if nothing has changed since."""
+        refusals = self.told.recall(self.table, verdicts, candidates)
+        if refusals is None:
+            refusals = self._refuse(candidates.known, candidates.unknown, verdicts)
+            self.told.note(self.table, verdicts, candidates, refusals)
+        return refusals
+
+    def _refuse(self, positions: Ints, unknown: Iterable[str], verdicts: Verdicts) -> dict[str, Refusal]:
+        names = map(self.table.names.__getitem__, positions.tolist())
+        refusals = dict(zip(names, verdicts.refuse(self.table, positions), strict=True))
+        refusals.update(dict.fromkeys(unknown, refuse_node(Reason.NODE_UNREGISTERED)))
+        return refusals
+
     def _explain(self, decision: Decision, candidates: Candidates, verdicts: Verdicts, refused: Flags) -> None:
         """Tell of every candidate that does not fit why."""
         for _ in decision.complete():
@@ -282,10 +301,7 @@ class Query:
         if self.trials is not None:
             for position in candidates.known[self.trials.answers[candidates.known] == REFUSES].tolist():
                 decision.refusals[known[position]] = self.trials.unplaced[position].refusal
-        positions = candidates.known[refused]
-        names = map(known.__getitem__, positions.tolist())
-        decision.refusals.update(zip(names, verdicts.refuse(self.table, positions), strict=True))
-        decision.refusals.update(dict.fromkeys(candidates.unknown, refuse_node(Reason.NODE_UNREGISTERED)))
+        decision.refusals.update(self._refuse(candidates.known[refused], candidates.unknown, verdicts))
 
     @property
     def _is_spread(self) -> bool:

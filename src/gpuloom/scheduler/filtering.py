@@ -1,29 +1,27 @@
 """Filter: choose node and cards, reserve them, answer; nothing is written (scheduler 4, binding 1)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
 from gpuloom.engine.annotations import read_tenancies
 from gpuloom.engine.demand import Demands, read_phases
-from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_failure, describe_success
+from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_success
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.engine.policies import PolicyError
 from gpuloom.engine.ruling import Ruling
 from gpuloom.kube import EventRecorder
-from gpuloom.model.reasons import Reason
 from gpuloom.scheduler.afterwards import Afterwards
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.nodes import read_all_cards
 from gpuloom.scheduler.podevents import record
 from gpuloom.scheduler.state import NOT_LISTED, SchedulerState
+from gpuloom.scheduler.wording import Wording
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import FilterArgs, FilterResult, decode_node_list, encode_node_list
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
-
-UNFIT_NODE = "NodeUnfitPod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +33,11 @@ class Filterer:
     clocks: Clocks
     afterwards: Afterwards
     event_bytes: int = MESSAGE_LIMIT_BYTES
+    wording: Wording = field(init=False)
+
+    def __post_init__(self) -> None:
+        short = self.state.settings.failed_node_reason == "short"
+        object.__setattr__(self, "wording", Wording(short, self.event_bytes))
 
     def filter(self, args: FilterArgs, *, most_tries: int | None = None) -> FilterResult:
         """Answer one filter call; a pod that fits holds its cards from now on.
@@ -78,7 +81,7 @@ class Filterer:
         decision = self.state.judge.simulate(
             demands, {name: read_all_cards(item.node, self.state.settings.catalog) for name, item in received.items()}
         )
-        failed = self._tell(decision)
+        failed = self.wording.tell_nodes(decision)
         if decision.node is None:
             return FilterResult(failed_nodes=failed)
         fitting = {decision.node}
@@ -123,10 +126,10 @@ class Filterer:
     def _refuse(self, pod: Pod, demands: Demands, decision: Ruling) -> FilterResult:
         self.state.refuse(pod, demands, self.clocks.monotonic())
         self._say_later(decision, self._tell_failure(pod, decision))
-        return FilterResult(failed_nodes=self._tell(decision))
+        return FilterResult(failed_nodes=self.wording.tell_nodes(decision))
 
     def _tell_failure(self, pod: Pod, decision: Ruling) -> Iterator[None]:
-        for message in describe_failure(decision.refusals, decision.candidates, self.event_bytes):
+        for message in self.wording.tell_events(decision):
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
         yield
 
@@ -134,14 +137,6 @@ class Filterer:
         if not self.afterwards.add(telling):
             self.recorder.dropped += 1
             decision.decision.abandon()
-
-    def _tell(self, decision: Ruling) -> dict[str, str]:
-        """Say why nodes were refused, in the reply's words (D-06)."""
-        short = self.state.settings.failed_node_reason == "short"
-        return {
-            node: UNFIT_NODE if short and Reason.NODE_UNREGISTERED not in refusal.counts else refusal.text
-            for node, refusal in decision.refusals.items()
-        }
 
     def _reserve(self, pod: Pod, decision: Ruling, node: str) -> None:
         self.state.cluster.assume(

@@ -1,0 +1,32 @@
+"""What is said about refusals is put into words once for all decisions that tell the same."""
+
+from builders import Engine, card, pod
+
+from gpuloom.engine.events import MESSAGE_LIMIT_BYTES
+from gpuloom.engine.ruling import Ruling
+from gpuloom.scheduler.wording import Wording
+
+ENGINE = Engine({node: [card(f"GPU-{node}")] for node in ("n1", "n2")})
+
+
+def refuse(*nodes: str) -> Ruling:
+    return Ruling(ENGINE.decide(pod(gpu=1, gpumem=20_000), *nodes), {})
+
+
+def test_decisions_that_share_refusals_share_the_words() -> None:
+    wording = Wording(False, MESSAGE_LIMIT_BYTES)
+    first, second = refuse("n1", "n2"), refuse("n1", "n2")
+    assert wording.tell_nodes(first) is wording.tell_nodes(second)
+    assert wording.tell_events(first) is wording.tell_events(second)
+
+
+def test_other_refusals_have_words_of_their_own() -> None:
+    wording = Wording(False, MESSAGE_LIMIT_BYTES)
+    wording.tell_nodes(refuse("n1", "n2"))
+    assert wording.tell_nodes(refuse("n2")) == {"n2": "1/1 CardInsufficientMemory"}
+
+
+def test_short_replies_still_tell_which_nodes_are_unknown() -> None:
+    """scheduler D-06."""
+    wording = Wording(True, MESSAGE_LIMIT_BYTES)
+    assert wording.tell_nodes(refuse("n1", "stranger")) == {"n1": "NodeUnfitPod", "stranger": "node unregistered"}
