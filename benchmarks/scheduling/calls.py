@@ -56,12 +56,18 @@ def _run_cases(
     size = {"nodes": len(names), "events_per_s": events_per_s}
     plain = lambda number: make_pod(number, memory_mib=1000, cores=5)  # noqa: E731 - one line a case reads best
     too_large = lambda number: make_pod(number, memory_mib=TOO_MUCH_MIB, cores=5)  # noqa: E731
-    cases = [("fits, all names", plain, names), ("nothing fits, all names", too_large, names)]
+    cases = [
+        ("fits, all names", plain, names, None),
+        ("nothing fits, all names", too_large, names, None),
+        # A card given away in between: what was told of all nodes must be told anew.
+        ("nothing fits, a card changed before, all names", too_large, names, plain),
+    ]
     if len(names) > SAMPLE:
-        cases.insert(1, ("fits, 500 names", plain, names[:SAMPLE]))
-    for number, (case, maker, sent) in enumerate(cases, 1):
+        cases.insert(1, ("fits, 500 names", plain, names[:SAMPLE], None))
+    for number, (case, maker, sent, between) in enumerate(cases, 1):
         before_s = cpu_seconds(pid)
-        figures = summarize(connection.time_calls(maker, sent, CALLS, distinct=PODS, first=number * 10**7))
+        times_s = connection.time_calls(maker, sent, CALLS, distinct=PODS, first=number * 10**7, between=between)
+        figures = summarize(times_s)
         # Of the whole process: events, watches and what comes after the reply included.
         figures["process_cpu_ms"] = (cpu_seconds(pid) - before_s) / CALLS * 1e3
         ratio = {"oracle_p50_ms": oracle_ms, "ratio": round(oracle_ms / figures["p50_ms"])} if oracle_ms else {}
@@ -101,12 +107,25 @@ class Connection:
         self._socket.close()
 
     def time_calls(
-        self, maker: PodMaker, names: list[str], calls: int, *, distinct: int, first: int = 0
+        self,
+        maker: PodMaker,
+        names: list[str],
+        calls: int,
+        *,
+        distinct: int,
+        first: int = 0,
+        between: PodMaker | None = None,
     ) -> list[float]:
-        """Filter pods one after another; the times of all calls after some to warm up."""
+        """Filter pods one after another; the times of all calls after some to warm up.
+
+        between  makes pods that are filtered in between, by few names; their calls are not timed
+        """
         times_s = []
         warm = min(calls // 10, distinct)
         for call in range(-warm, calls):
+            if between is not None:
+                number = 9 * 10**8 + first + call % distinct
+                self._ask(self._write({"Pod": between(number), "Nodes": None, "NodeNames": names[:SAMPLE]}))
             request = self._write({"Pod": maker(10**7 + first + call % distinct), "Nodes": None, "NodeNames": names})
             began_s = time.perf_counter()
             reply = self._ask(request)
