@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
+import structlog
 
 from gpuloom.engine.annotations import read_tenancies
 from gpuloom.engine.demand import Demands, read_phases
@@ -22,6 +23,8 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import FilterArgs, FilterResult, decode_node_list, encode_node_list
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,7 @@ class Filterer:
             decision.decision.abandon()
 
     def _reserve(self, pod: Pod, decision: Ruling, node: str) -> None:
+        self._warn_of_several(pod, decision)
         self.state.cluster.assume(
             Reservation(
                 uid=pod.metadata.uid,
@@ -155,6 +159,13 @@ class Filterer:
                 extras=decision.extras,
             )
         )
+
+    def _warn_of_several(self, pod: Pod, decision: Ruling) -> None:
+        """Tell whoever runs the cluster of cards that a vendor's own plugin does not hear of (vendors 4.2)."""
+        for word, given in decision.shares.items():
+            cards = sum(map(len, given))
+            if cards > 1 and self.state.settings.catalog[word].tells_one_card:
+                _log.warning("the vendor's plugin is told of the first card only", pod=pod.full_name, cards=cards)
 
 
 def _all(args: FilterArgs) -> list[str] | None:

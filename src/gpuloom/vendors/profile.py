@@ -309,6 +309,12 @@ class Profile(_Part, frozen=True):
         return bool(self.write.instances)
 
     @property
+    def tells_one_card(self) -> bool:
+        """Whether what a decision writes beside the device lists has room for one card only."""
+        marks = ("{index}", "{cores}", "{memory_units}")
+        return any(mark in text for text in self.write.extra.values() for mark in marks)
+
+    @property
     def node_keys(self) -> tuple[str, ...]:
         """The node annotations that say which cards there are."""
         keys = (self.cards.register, self.cards.pair_scores, self.health.handshake, *self.cards.annotations)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from unit.vendors.test_differences import Facts, choose, neurons, node, pod, refuse, register, start, write
 from unit.vendors.test_examples import TIME, annotated, ask, capacity
 
@@ -90,6 +91,15 @@ async def test_several_mlus_of_a_container_stand_in_the_lists_and_the_first_in_t
         ";n-cambricon-mlu-2,MLU,5120,10:n-cambricon-mlu-1,MLU,5120,10:;"
     )
     assert written["CAMBRICON_DSMLU_PROFILE"] == "2_10_20"
+
+
+@pytest.mark.parametrize(("count", "warnings"), [("1", []), ("2", [2])])
+async def test_that_cambricons_plugin_hears_of_one_card_only_is_warned_of(count: str, warnings: list[int]) -> None:
+    """vendors 4.2 several devices."""
+    player = await start(node("n", MLUS))
+    with capture_logs() as logs:
+        await write(player, pod("p", {"cambricon.com/vmlu": count, "cambricon.com/mlu.smlu.vcore": "10"}))
+    assert [one["cards"] for one in logs if "first card only" in one["event"]] == warnings
 
 
 async def test_iluvatar_chips_are_tried_from_the_last_one() -> None:
