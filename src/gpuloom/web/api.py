@@ -6,6 +6,7 @@ An error is a Kubernetes Status, so that its readers need no second form of erro
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nod
 from gpuloom.web.views.decisions import list_decisions, view_decision
 from gpuloom.web.views.explaining import PodError, explain_pod, find_pod, fit_pod
 from gpuloom.web.views.overview import list_quotas, view_overview
-from gpuloom.web.views.pods import find_pending, list_pending, list_pods
+from gpuloom.web.views.pods import find_pending, list_pending, list_pods, pick_pending
 from gpuloom.web.views.recording import list_lines
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.wire.objects import Pod
@@ -153,12 +154,12 @@ class Api:
         return await self._list(list_pods, request, viewer)
 
     async def _pending(self, request: web.Request, viewer: Viewer) -> Any:
-        pending = await self.pace.finish(find_pending(self.source))
-
-        def view(source: Source, viewer: Viewer, namespace: str) -> Iterable[Any]:
-            return list_pending(source, viewer, pending, namespace)
-
-        return await self._list(view, request, viewer)
+        namespace = request.query.get("namespace", "")
+        if namespace:
+            need_pods(viewer, namespace)
+        pending = pick_pending(await self.pace.finish(find_pending(self.source)), viewer, namespace)
+        chosen = islice(pending, _read_limit(request))
+        return {"items": await self.pace.finish(list_pending(self.source, chosen))}
 
     async def _quotas(self, request: web.Request, viewer: Viewer) -> Any:
         return await self._list(list_quotas, request, viewer)

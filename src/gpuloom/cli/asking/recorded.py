@@ -18,7 +18,7 @@ from gpuloom.web.pages import Pace
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
 from gpuloom.web.views.explaining import PodError, explain_pod, find_pod, fit_pod
 from gpuloom.web.views.overview import list_quotas, view_overview
-from gpuloom.web.views.pods import find_pending, list_pending, list_pods
+from gpuloom.web.views.pods import find_pending, list_pending, list_pods, pick_pending
 from gpuloom.web.views.source import EVERYTHING, Source
 from gpuloom.web.views.values import (
     CardView,
@@ -81,8 +81,8 @@ class RecordedReader:
     async def pending(self, namespace: str) -> list[PendingView]:
         """List pods that wait for cards."""
         source = await self._play()
-        pending = await Pace().finish(find_pending(source))
-        return list(list_pending(source, EVERYTHING, pending, namespace))
+        pending = pick_pending(await Pace().finish(find_pending(source)), EVERYTHING, namespace)
+        return await Pace().finish(list_pending(source, pending))
 
     async def quotas(self, namespace: str) -> list[QuotaView]:
         """List what namespaces hold and may hold."""

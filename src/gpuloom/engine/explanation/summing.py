@@ -1,7 +1,7 @@
 """A large cluster in few lines: by reason, by what nodes say, by groups of like nodes."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import nsmallest
 
@@ -27,6 +27,15 @@ class Tally:
             if refusal.total:
                 self.cards[reason] += count * times
 
+    def add_all(self, refusals: Mapping[str, Refusal]) -> Iterator[None]:
+        """Count the refusals of nodes, one after the other: the first to look into one has it worked out."""
+        # Equal refusals are mostly one object, so few are looked into.
+        shared = Counter(map(id, refusals.values()))
+        known = {id(refusal): refusal for refusal in refusals.values()}
+        for key, times in shared.items():
+            yield
+            self.add(known[key], times)
+
     def counts(self) -> tuple[ReasonCount, ...]:
         """Return the counts, most nodes first."""
         order = sorted(self.nodes, key=lambda reason: (-self.nodes[reason], reason.word))
@@ -39,11 +48,8 @@ class Tally:
 def count_reasons(refusals: Mapping[str, Refusal]) -> tuple[ReasonCount, ...]:
     """Count how many nodes and cards give which reason."""
     tally = Tally()
-    # Equal refusals are mostly one object, so few are looked into.
-    shared = Counter(map(id, refusals.values()))
-    known = {id(refusal): refusal for refusal in refusals.values()}
-    for key, times in shared.items():
-        tally.add(known[key], times)
+    for _ in tally.add_all(refusals):
+        pass
     return tally.counts()
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from gpuloom.engine.demand import Demands
 from gpuloom.engine.explanation.study import tell_asks
-from gpuloom.engine.explanation.summing import count_reasons
+from gpuloom.engine.explanation.summing import Tally
 from gpuloom.engine.explanation.values import PodName, ReasonCount
 from gpuloom.engine.policies import PolicyError
 from gpuloom.model.want import Headroom
@@ -16,6 +16,8 @@ from gpuloom.web.views.values import PendingView, PodView
 from gpuloom.wire.objects import Pod
 
 _PODS_A_STEP = 100
+_Answer = tuple[str, bool, tuple[ReasonCount, ...]]
+"""Why a pod waits, whether it fits by now, and the reasons."""
 
 
 def list_pods(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[PodView]:
@@ -51,17 +53,22 @@ def find_pending(source: Source) -> Generator[None, None, list[Pod]]:
     return sorted(waiting, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.full_name))
 
 
-def list_pending(source: Source, viewer: Viewer, pending: Iterable[Pod], namespace: str = "") -> Iterator[PendingView]:
-    """Give those of the pending pods that may be seen; every different question is asked once."""
-    asked: dict[object, tuple[str, bool, tuple[ReasonCount, ...]]] = {}
+def pick_pending(pending: Iterable[Pod], viewer: Viewer, namespace: str = "") -> Iterator[Pod]:
+    """Give those of the pending pods that may be seen."""
+    return (pod for pod in pending if viewer.sees(pod.namespace) and namespace in {"", pod.namespace})
+
+
+def list_pending(source: Source, pending: Iterable[Pod]) -> Generator[None, None, list[PendingView]]:
+    """Return what pods ask for and why they wait, in steps; every different question is asked once."""
+    asked: dict[object, _Answer] = {}
+    views = []
     for pod in pending:
-        if viewer.sees(pod.namespace) and namespace in {"", pod.namespace}:
-            yield _view_pending(source, pod, asked)
+        yield
+        views.append((yield from _view_pending(source, pod, asked)))
+    return views
 
 
-def _view_pending(
-    source: Source, pod: Pod, asked: dict[object, tuple[str, bool, tuple[ReasonCount, ...]]]
-) -> PendingView:
+def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Generator[None, None, PendingView]:
     refused = source.state.refused.get(pod.metadata.uid)
     now = source.parts.clocks.monotonic()
     view = PendingView(
@@ -87,19 +94,21 @@ def _view_pending(
         for word, demand in demands.items()
     )
     if key not in asked:
-        asked[key] = _ask(source, demands, headrooms)
+        asked[key] = yield from _ask(source, demands, headrooms)
     headline, fits, reasons = asked[key]
     asks = tuple(ask for demand in demands.values() for ask in tell_asks(demand))
     return msgspec.structs.replace(view, asks=asks, headline=headline, fits=fits, reasons=reasons)
 
 
-def _ask(
-    source: Source, demands: Demands, headrooms: Mapping[str, Headroom]
-) -> tuple[str, bool, tuple[ReasonCount, ...]]:
+def _ask(source: Source, demands: Demands, headrooms: Mapping[str, Headroom]) -> Generator[None, None, _Answer]:
     names = source.node_names()
+    yield
     decision = source.judge.decide(demands, names, headrooms=headrooms)
     if decision.node is not None:
         return f"fits on {decision.node} by now: kube-scheduler has to try it again", True, ()
-    reasons = count_reasons(decision.refusals)
+    yield
+    tally = Tally()
+    yield from tally.add_all(decision.refusals)
+    reasons = tally.counts()
     words = ", ".join(f"{count.nodes:,} {count.reason}" for count in reasons)
     return f"fits on none of {len(names):,} nodes: {words}" if names else "there are no nodes", False, reasons

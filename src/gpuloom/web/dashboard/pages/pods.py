@@ -12,7 +12,7 @@ from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import Listing, Page, Region
 from gpuloom.web.pages import gather
 from gpuloom.web.views.explaining import explain_pod
-from gpuloom.web.views.pods import find_pending, list_pending
+from gpuloom.web.views.pods import find_pending, list_pending, pick_pending
 from gpuloom.web.views.values import PendingView
 
 
@@ -21,8 +21,8 @@ async def make_pending(api: Api, asked: Asked) -> Page:
     namespace = asked.option("namespace")
     if namespace:
         need_pods(asked.viewer, namespace)
-    pending = await api.pace.finish(find_pending(api.source))
-    found = await api.pace.collect(cut_rows(list_pending(api.source, asked.viewer, pending, namespace), asked))
+    pending = pick_pending(await api.pace.finish(find_pending(api.source)), asked.viewer, namespace)
+    found = await api.pace.finish(list_pending(api.source, cut_rows(pending, asked)))
     rows, turning = turn(asked, found)
     # How long a pod waits is told by its age, which does not change with every look.
     drawn = draw_items("pods", "pending_row", {f"p-{row.uid}": _without_clock(row) for row in rows})
