@@ -100,8 +100,10 @@ def _judge_handshake(sight: Sight, memory: Memory, now: datetime, probe: Handsha
     if _stays_down(sight, memory):
         return Finding(healthy=False, deed=Deed.NOTHING, memory=Memory(0, sight.register))
     if memory.count > 0 or _is_unanswered(sight, now):
-        deed = Deed.CLEAN if sight.is_used else Deed.NOTHING
-        return Finding(healthy=False, deed=deed, memory=Memory(0, sight.register))
+        if not sight.is_used:
+            # Nothing was cleaned up, so a question that is asked anew counts again.
+            return Finding(healthy=False, deed=Deed.NOTHING, memory=Memory(0, memory.down_register))
+        return Finding(healthy=False, deed=Deed.CLEAN, memory=Memory(0, sight.register))
     return Finding(healthy=True, deed=_ask(sight, now), memory=Memory())
 
 

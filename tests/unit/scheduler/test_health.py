@@ -62,6 +62,12 @@ def test_cards_that_are_not_used_need_no_cleaning() -> None:
     assert judge(OLD, used=False).deed is Deed.NOTHING
 
 
+def test_a_node_whose_cards_were_not_used_is_healthy_once_it_is_asked_anew() -> None:
+    """B-26: a node is remembered as down when it is cleaned up."""
+    first = judge(OLD, used=False)
+    assert (first.healthy, judge(YOUNG, memory=first.memory, used=False).healthy) == (False, True)
+
+
 def test_what_the_kubelet_offers_is_remembered() -> None:
     """scheduler 8.2 A > 0, R not A."""
     assert judge(YOUNG, count=8).memory == Memory(8)
