@@ -45,6 +45,11 @@ SWITCHES: Mapping[str, Sequence[Any]] = {
     "metax-same-card": (False, True),
     "mlu-default-cores": (True, False),
     "quota-in-fit": ("hami", "all"),
+    "failed-node-reason": ("short", "detail"),
+    "no-request-event": (False, True),
+    "privileged-gpu": ("deny", "skip"),
+    "admission-quota": (False, True),
+    "strict-quantities": (False, True),
 }
 ILUVATAR = {
     "resourceCountName": "iluvatar.ai/vgpu",
@@ -66,9 +71,12 @@ class Script:
         self.tell(self._settings)
         self.families: Families = self.oracle.families
         self.asked = _some_families(chooser, kind, self.families)
-        self.nodes = [self._some_node(f"n{at}") for at in range(chooser.choose((1, 2, 3)))]
+        self.nodes = [self._some_node(f"n{at}") for at in range(chooser.choose((1, 2, 3, 1, 2, 3, 2, 1, 2, 8)))]
         self.bound: dict[str, JsonObject] = {}
         self._start()
+        for node in self.nodes:
+            if happens(chooser, 25):
+                self._add_running(node["metadata"]["name"])
 
     def tell(self, line: JsonObject) -> JsonObject | None:
         """Add a line."""
@@ -98,6 +106,26 @@ class Script:
             self.tell({"type": "ADDED", "object": node})
         self.tell({"type": "RECONCILE", "id": "first pass"})
 
+    def _add_running(self, node: str) -> None:
+        """Add a pod that somebody placed before, with a part of some cards of a family."""
+        family = self.chooser.choose(self.asked)
+        cards = [card for card in self.oracle.loop.cards_of(node) if card.vendor == family.word]
+        if not cards:
+            return
+        first, number = self.chooser.number(0, len(cards) - 1), self.chooser.choose((2, 1, 3, 5))
+        memory, cores = self.chooser.choose((4, 2, 1, 8)), self.chooser.choose((4, 2, 1, 1))
+        held = cards[first : first + number]
+        word = {card.id: card.type if family.word == "AMD" else family.word for card in held}
+        text = "".join(
+            f"{card.id},{word[card.id]},{card.devmem // memory},{card.devcore // cores or 1}:" for card in held
+        )
+        annotations = {"hami.io/vgpu-node": node, family.allocated: f"{text};"}
+        uid = f"u-r-{node}"
+        metadata = {"name": f"r-{node}", "namespace": "default", "uid": uid, "annotations": annotations}
+        pod = {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": node, "containers": [{"name": "c"}]}}
+        self.bound[uid] = pod
+        self.tell({"type": "ADDED", "object": pod})
+
     def _ask(self, at: int) -> None:
         ids = [card.id for node in self.nodes for card in self.oracle.loop.cards_of(node["metadata"]["name"])] or ["x"]
         pod = some_pod(self.chooser, f"p{at}", self.asked, ids)
@@ -109,6 +137,8 @@ class Script:
             return
         names = [node["metadata"]["name"] for node in self.nodes]
         args = {"Pod": pod, "Nodes": None, "NodeNames": names[::-1] if happens(self.chooser, 30) else names}
+        if happens(self.chooser, 7):
+            args = {"Pod": pod, "Nodes": {"items": self.nodes}, "NodeNames": None}
         answer = self.tell({"type": "FILTER", "id": f"filter {at}", "args": args})
         if answer and (written := annotations_written(answer)) and happens(self.chooser, 60):
             self._bind(pod, written)
@@ -165,10 +195,17 @@ def case_from_seed(kind: str, seed: int) -> tuple[JsonObject, ...]:
 def _some_settings(chooser: Chooser, *, legacy: bool) -> JsonObject:
     flags: JsonObject = {"scheduler-name": "hami-scheduler", "enable-ascend": True, "enable-iluvatar": True}
     for name, values in SWITCHES.items():
-        if happens(chooser, 25):
+        if happens(chooser, 15):
             flags[name] = chooser.choose(values)
     settings = {"type": "SETTINGS", "flags": flags, "time": "2024-11-20T03:28:15Z"}
-    return settings | ({"deviceConfig": {**DEFAULT_CONFIG, "iluvatar": ILUVATAR}} if legacy else {})
+    changes: JsonObject = {"iluvatar": ILUVATAR} if legacy else {}
+    if happens(chooser, 15):
+        changes["metax"] = DEFAULT_CONFIG["metax"] | {"sgpuTopologyAware": True}
+    if happens(chooser, 15):
+        more = {"overwriteEnv": True, "runtimeClassName": "ascend"}
+        chips = [chip | more for chip in DEFAULT_CONFIG["vnpus"]["configs"]]
+        changes["vnpus"] = {"hamiVnpuCore": happens(chooser, 70), "configs": chips}
+    return settings | ({"deviceConfig": {**DEFAULT_CONFIG, **changes}} if changes else {})
 
 
 def _some_families(chooser: Chooser, kind: str, families: Families) -> list[Family]:

@@ -39,6 +39,7 @@ class Enflame(Family):
     is_listed = False
     ids = (("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),)
     health = "always"
+    quota_as_whole = True
 
     def mutate(self, _pod: PodObject, container: PodObject, _settings: Settings) -> bool:
         """Check the amounts, and write them into limits and requests."""

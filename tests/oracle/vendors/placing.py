@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from oracle.fit import UnfitError
 from oracle.order import sort_devices
 from oracle.records import ContainerKind, Request
-from oracle.scores import Weights, device_score, node_score
+from oracle.scores import device_score, node_score, read_weights
 from oracle.vendors.catalogue import Families
 from oracle.vendors.records import Asking, Decided, Device, Shares
 
@@ -66,7 +66,7 @@ def _score_cards(usage: Sequence[Device], requests: Requests, asking: Asking) ->
     """Score each card by what the container asks of its family (scheduler 5.2, D-22)."""
     for device in usage:
         own = [request for word, request in requests.items() if word == device.vendor]
-        device.score = device_score(device, own, Weights(), asking.settings)
+        device.score = device_score(device, own, read_weights(asking.annotations), asking.settings)
 
 
 def _as_scored(device: Device, families: Families) -> Device:

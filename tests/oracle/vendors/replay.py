@@ -1,5 +1,6 @@
 """A recording with cards of all vendors through the oracle: input lines in, answer lines out (recording 2 and 3)."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -10,11 +11,12 @@ import msgspec
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import decode_shares
 from gpuloom.wire.words import decode_time
-from oracle.answer import Answer, Event, refusal_events, reply, success_event
+from oracle.answer import Answer, Event, refusal_events, reply, simulation_reply, success_event
 from oracle.containers import all_containers
 from oracle.fit import UnfitError
 from oracle.order import card_policy, node_policy, sort_nodes
 from oracle.records import AllocatedDevice, ContainerKind, container_kinds
+from oracle.registration import RegistrationError
 from oracle.settings import Settings, read_settings
 from oracle.vendors.catalogue import make_families
 from oracle.vendors.family import read_or_none
@@ -25,6 +27,8 @@ from oracle.vendors.records import Asking, Card, Device, Holder, JsonObject, Sha
 from oracle.vendors.review import review
 
 VGPU_NODE, VGPU_TIME = "hami.io/vgpu-node", "hami.io/vgpu-time"
+UNREGISTERED = "node unregistered"
+Candidate = tuple[JsonObject, list[Device]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,13 @@ class VendorReplay:
 
     def _filter(self, line: JsonObject) -> JsonObject:
         pod, names = line["args"]["Pod"], line["args"]["NodeNames"]
-        answer, placed = self._decide(pod, names)
+        if line["args"].get("Nodes") is not None:
+            return self._simulate(pod, line["args"]["Nodes"], names)
+        uid = pod["metadata"]["uid"]
+        candidates = {name: (self.loop.nodes[name], self._usage(name, without=uid)) for name in names}
+        answer, placed = self._decide(pod, candidates)
+        if answer.requested:
+            self.pods.pop(uid, None)
         patch = None
         if answer.node is not None:
             decided = placed[answer.node].decided
@@ -158,13 +168,20 @@ class VendorReplay:
             for word, one in decided.items():
                 annotations |= self.families[word].annotate(one)
             shares = {word: one.shares for word, one in decided.items()}
-            self._count(pod["metadata"]["uid"], Counted(pod, answer.node, shares))
+            self._count(uid, Counted(pod, answer.node, shares))
             patch = {"metadata": {"annotations": annotations, "labels": {VGPU_NODE: answer.node}}}
         events = [{"type": event.type, "reason": event.reason, "message": event.message} for event in answer.events]
         result = reply(answer, names, self.settings)
         return {"type": "FILTERED", "result": result, "patch": patch, "events": events}
 
-    def _decide(self, pod: JsonObject, names: Sequence[str]) -> tuple[Answer, dict[str, Placed]]:
+    def _simulate(self, pod: JsonObject, nodes: JsonObject, names: Sequence[str] | None) -> JsonObject:
+        """Decide among idle nodes that are given as objects (scheduler 4.8)."""
+        candidates = {node["metadata"]["name"]: (node, self._idle(node)) for node in nodes["items"]}
+        answer, _ = self._decide(pod, candidates)
+        result = simulation_reply(answer, nodes, names, self.settings)
+        return {"type": "FILTERED", "result": result, "patch": None, "events": []}
+
+    def _decide(self, pod: JsonObject, candidates: Mapping[str, Candidate]) -> tuple[Answer, dict[str, Placed]]:
         requests = [
             {
                 word: request
@@ -175,29 +192,30 @@ class VendorReplay:
         ]
         if not any(requests):
             event = Event("Warning", "FilteringFailed", "does not request any resource")
-            return Answer(requested=False, events=(event,)), {}
-        self.pods.pop(pod["metadata"]["uid"], None)
+            return Answer(requested=False, events=(event,) if self.settings.no_request_event else ()), {}
         placed: dict[str, Placed] = {}
         failed: dict[str, str] = {}
-        for name in names:
+        for name, candidate in candidates.items():
             try:
-                placed[name] = self._place(name, pod, requests)
+                placed[name] = self._place(candidate, pod, requests)
             except UnfitError as error:
                 failed[name] = str(error)
         if not placed:
-            return Answer(failed=failed, unfit=frozenset(failed), events=refusal_events(len(names), failed)), {}
+            unfit = frozenset(name for name, text in failed.items() if text != UNREGISTERED)
+            return Answer(failed=failed, unfit=unfit, events=refusal_events(len(candidates), failed)), {}
         policy = node_policy(annotations_of(pod), self.settings)
         scores = dict(sort_nodes({name: one.score for name, one in placed.items()}, policy))
-        best = list(scores)[-1]
-        return Answer(node=best, scores=scores, failed=failed, events=(success_event(len(names), scores),)), placed
+        best, event = list(scores)[-1], success_event(len(candidates), scores)
+        unfit = frozenset(name for name, text in failed.items() if text != UNREGISTERED)
+        return Answer(node=best, scores=scores, failed=failed, unfit=unfit, events=(event,)), placed
 
-    def _place(self, name: str, pod: JsonObject, requests: Sequence[Requests]) -> Placed:
-        cards = self.loop.cards_of(name)
-        if not cards:
-            raise UnfitError("node unregistered")
+    def _place(self, candidate: Candidate, pod: JsonObject, requests: Sequence[Requests]) -> Placed:
+        node, devices = candidate
+        if not devices:
+            raise UnfitError(UNREGISTERED)
         asking = Asking(
             pod=pod,
-            node=self.loop.nodes[name],
+            node=node,
             policy=card_policy(annotations_of(pod), self.settings),
             kinds=container_kinds(msgspec.convert(pod, Pod)),
             position=0,
@@ -208,18 +226,26 @@ class VendorReplay:
         policy = node_policy(annotations_of(pod), self.settings)
         time_ns = int(self.now.timestamp()) * 10**9
         left = self._left(pod, everywhere=self.settings.quota_in_fit == "all")
-        return place(self._usage(name, cards), requests, asking, left, policy, self.families, time_ns)
+        return place(devices, requests, asking, left, policy, self.families, time_ns)
 
     # What is used.
 
-    def _usage(self, name: str, cards: Sequence[Card]) -> list[Device]:
-        """Build the snapshot of a node: pods in order of UID, one share per pod and card (4.3)."""
+    def _idle(self, node: JsonObject) -> list[Device]:
+        """Read a node's cards anew, whatever its plugins' health."""
+        cards: list[Card] = []
+        for family in self.families.values():
+            with contextlib.suppress(RegistrationError):
+                cards += family.cards(node)
+        return [Device(card, at, card.health, policy=card.info.get("policy", "")) for at, card in enumerate(cards)]
+
+    def _usage(self, name: str, *, without: str) -> list[Device]:
+        """Build the snapshot of a node: pods in order of UID but one, one share per pod and card (4.3)."""
         devices = [
             Device(card, order, card.health, policy=self.pending.get(card.id, card.info.get("policy", "")))
-            for order, card in enumerate(cards)
+            for order, card in enumerate(self.loop.cards_of(name))
         ]
         for uid, counted in sorted(self.pods.items()):
-            for word, shares in counted.shares.items() if counted.node == name else ():
+            for word, shares in counted.shares.items() if counted.node == name and uid != without else ():
                 own = {device.card.id: device for device in devices if device.vendor == word}
                 for share in in_use(shares, counted.kinds):
                     if share.uuid in own:

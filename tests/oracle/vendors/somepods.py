@@ -10,7 +10,7 @@ from oracle.vendors.records import JsonObject
 Amounts = dict[str, str]
 NONSENSE = frozenset({"x", "y"})
 """Words that the webhook refuses; what they mean where no webhook was asked, no specification says."""
-CARD_POLICIES = ("binpack", "spread", "mutex", "numa,binpack")
+CARD_POLICIES = ("binpack", "spread", "mutex", "numa,binpack", "mutex, spread")
 ODD_AMOUNTS = ("0", "16Gi", "3000000000", "1k")
 """What passes the API server, which takes neither fractions nor negative numbers of such resources."""
 
@@ -47,10 +47,14 @@ def _some_container(chooser: Chooser, name: str, families: Sequence[Family]) -> 
 
 def _some_policies(chooser: Chooser) -> dict[str, str]:
     annotations = {}
-    if happens(chooser, 25):
+    if happens(chooser, 30):
         annotations["hami.io/gpu-scheduler-policy"] = chooser.choose(CARD_POLICIES)
     if happens(chooser, 15):
         annotations["hami.io/node-scheduler-policy"] = chooser.choose(("spread", "binpack"))
+    if happens(chooser, 15):
+        annotations["hami.io/device-scoring-weights"] = chooser.choose(
+            ("slot=1,core=1,memory=3", "slot=0, core=5, memory=1", "slot=1,core=0,memory=0")
+        )
     return annotations
 
 
@@ -73,7 +77,7 @@ def _common(chooser: Chooser, family: Family) -> Amounts:
         units = chooser.choose((1, 4, 8, 16, 32)) * 1024 // family.factor
         amounts[family.memory] = str(units)
     if family.cores and happens(chooser, 60):
-        amounts[family.cores] = str(chooser.choose((10, 25, 50, 100, 200, 0)))
+        amounts[family.cores] = str(chooser.choose((10, 25, 50, 100, 0, 200, 0)))
     return amounts
 
 
