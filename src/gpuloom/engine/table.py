@@ -157,10 +157,11 @@ class CardTable:
 
     def remove(self, node: str) -> None:
         """Take a node and its cards out."""
-        registered = self._registered.pop(node, None)
-        if registered is None:
+        if node not in self._registered:
             return
+        # While the node is still as it was: a snapshot may have to keep it.
         self._prepare_change(self._places[node])
+        del self._registered[node]
         del self.positions[node]
         self.registrations += 1
         self._release_rows(self._places[node])

@@ -197,11 +197,13 @@ class MetaxSgpu(Family):
         return 0.0
 
     def values_links(self, annotations: Mapping[str, str]) -> bool:
-        """Whether links count, as the pod says, else as the configuration does."""
+        """Whether links count, as the pod says, else as the configuration does; an unreadable word means no."""
+        if TOPOLOGY not in annotations:
+            return self.topology_aware
         try:
             return decode_bool(annotations[TOPOLOGY])
-        except (KeyError, WireError):
-            return self.topology_aware
+        except WireError:
+            return False
 
     def extras(self, decided: Decided) -> dict[str, str]:
         """Tell the plugin every container's shares; zeros are left out."""
