@@ -1,6 +1,7 @@
 """A vendor's profile as the engine uses it: its rules, and the hooks where the common rules do not do."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from gpuloom.engine.options import Options
 from gpuloom.engine.rules import RuleOrder, select_rules
@@ -14,7 +15,7 @@ _NEUTRAL = 10_000.0
 """A score of this weight decides before everything else."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Family:
     """One vendor.
 
@@ -30,13 +31,14 @@ class Family:
     score: Score | None
     sign: tuple[float, float]
 
-    @property
+    # Every decision asks several times.
+    @cached_property
     def is_hooked(self) -> bool:
         """Whether decisions need more than verdicts on single cards."""
         hooks = (self.work_out_need, self.selector, self.score)
         return any(hook is not None for hook in hooks) or not _TENANCY.isdisjoint(self.profile.fit.checks)
 
-    @property
+    @cached_property
     def is_particular(self) -> bool:
         """Whether a card of this vendor may have to give something else than what is asked for."""
         share = self.profile.share

@@ -65,6 +65,15 @@ class Unplaced:
     turn: int
 
 
+def place_plain(
+    vendor: str, uuids: Sequence[str], wants: Sequence[Want], verdicts: Sequence[int], keys: Sequence[tuple[Any, ...]]
+) -> ContainerShares:
+    """Choose among a node's cards those that no verdict rejects, smallest key first; there are enough of them."""
+    order = sorted([place for place, verdict in enumerate(verdicts) if not verdict], key=keys.__getitem__)
+    chosen = order[: wants[0].cards]
+    return tuple([Share(uuids[at], vendor, int(wants[at].memory_mib), wants[at].cores) for at in chosen])
+
+
 @dataclass(frozen=True, slots=True)
 class Placer:
     """Places the containers of one pod on nodes.
@@ -93,19 +102,6 @@ class Placer:
     @property
     def _is_linked(self) -> bool:
         return self.choice.card_policy.topology and self.family.profile.fit.topology
-
-    def place_plain(
-        self, uuids: Sequence[str], wants: Sequence[Want], verdicts: Sequence[int], keys: Sequence[tuple[Any, ...]]
-    ) -> ContainerShares:
-        """Choose among a node's cards those that no verdict rejects, smallest key first; there are enough of them."""
-        free = [place for place, verdict in enumerate(verdicts) if not verdict]
-        order = sorted(free, key=keys.__getitem__)
-        return tuple(
-            [
-                Share(uuids[place], self.family.profile.word, int(wants[place].memory_mib), wants[place].cores)
-                for place in order[: wants[0].cards]
-            ]
-        )
 
     def share(self, bench: Bench, rows: Sequence[int], want: Want) -> ContainerShares:
         """Return the shares of a container that gets these cards, none of which is divided."""

@@ -19,7 +19,7 @@ from gpuloom.engine.demand import Demand
 from gpuloom.engine.family import Family
 from gpuloom.engine.nameindex import NameIndex
 from gpuloom.engine.need import Particular, make_want
-from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING, Container, Placement, Placer, Unplaced
+from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING, Container, Placement, Placer, Unplaced, place_plain
 from gpuloom.engine.policies import SPREAD
 from gpuloom.engine.ranking import UNFIT, Ranking
 from gpuloom.engine.scores import Scores
@@ -434,7 +434,7 @@ class Query:
         keys = verdicts.sort_keys(
             self.table, position, self.demand.choice.card_policy.order, self.demand.choice.weights
         )
-        shares = self._make_placer().place_plain(self.table.uuids[rows], wants, verdict, keys)
+        shares = place_plain(self.family.profile.word, self.table.uuids[rows], wants, verdict, keys)
         return Placement(tuple([shares if asked.request else () for asked in self.demand.containers]), ())
 
     def _place_given(self, position: int, verdicts: Verdicts) -> Placement | None:

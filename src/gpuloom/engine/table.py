@@ -90,7 +90,7 @@ class CardTable:
 
     def rows_of(self, position: int) -> slice:
         """Return the rows of a node."""
-        return slice(int(self.starts[position]), int(self.ends[position]))
+        return slice(self.starts.item(position), self.ends.item(position))
 
     def row(self, node: str, uuid: str) -> int | None:
         """Return the row of a card, None when the table does not have it."""
