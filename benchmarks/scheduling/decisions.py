@@ -50,9 +50,18 @@ def _run_size(subject: Subject, oracle: Oracle | None, nodes: int, objects: Clus
     print_case("decision, new shape, three containers", **size, **_ask_anew(subject, containers=3))
     too_large = lambda number: make_pod(number, memory_mib=MAX_MEMORY_MIB, cores=5)  # noqa: E731
     print_case("decision, nothing fits, every reason", **size, **_repeat(subject, too_large, oracle, times=200))
+    # What was told of all nodes must be told anew.
+    changed = _repeat(subject, too_large, None, times=200, between=shares)
+    print_case("decision, nothing fits, every reason, a card changed before", **size, **changed)
 
 
-def _repeat(subject: Subject, maker: PodMaker, oracle: Oracle | None, times: int = REPEATED) -> dict[str, object]:
+def _repeat(
+    subject: Subject,
+    maker: PodMaker,
+    oracle: Oracle | None,
+    times: int = REPEATED,
+    between: PodMaker | None = None,
+) -> dict[str, object]:
     candidates = subject.decider.look_up(subject.names)
     held: deque[Demand] = deque()
     numbers = _numbers()
@@ -60,6 +69,9 @@ def _repeat(subject: Subject, maker: PodMaker, oracle: Oracle | None, times: int
     subject.release(warm)
     times_s, refits = [], subject.refits
     for _ in range(times):
+        if between is not None:
+            held.append(subject.read_demand(between(next(numbers))))
+            subject.decide(held[-1], candidates)
         demand = subject.read_demand(maker(next(numbers)))
         began_s = time.perf_counter()
         subject.decide(demand, candidates)

