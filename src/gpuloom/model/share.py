@@ -1,7 +1,7 @@
 """What a container was given: shares of cards."""
 
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
-from dataclasses import dataclass
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from typing import Any, cast
 
 import msgspec
 
@@ -39,9 +39,8 @@ PodShares = Mapping[str, tuple[ContainerShares, ...]]
 """Vendor word to one entry per container, init containers first."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OneVendor(Mapping[str, tuple[ContainerShares, ...]]):
-    """Shares of a single vendor, which is what nearly all pods have, in a quarter of a dict's memory.
+class OneVendor(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """Shares of a single vendor, which is what nearly all pods have, in a sixth of a dict's memory. It is a mapping.
 
     given  one entry per container, or the only share of the only container by itself
     """
@@ -54,19 +53,39 @@ class OneVendor(Mapping[str, tuple[ContainerShares, ...]]):
             raise KeyError(vendor)
         return ((self.given,),) if isinstance(self.given, Share) else self.given
 
+    def __contains__(self, vendor: object) -> bool:
+        return vendor == self.vendor
+
     def __iter__(self) -> Iterator[str]:
         yield self.vendor
 
     def __len__(self) -> int:
         return 1
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mapping) and dict(self.items()) == dict(other.items())
+
+    __hash__ = None  # type: ignore[assignment] # as with every mapping
+
+    def get(self, vendor: str, default: Any = None) -> Any:
+        """Return a vendor's shares, the default where there are none."""
+        return self[vendor] if vendor == self.vendor else default
+
+    def keys(self) -> KeysView[str]:
+        """Return the vendor."""
+        return {self.vendor: None}.keys()
+
     def items(self) -> ItemsView[str, tuple[ContainerShares, ...]]:
-        """Return the same as any mapping does, several times as fast as the inherited way."""
+        """Return the vendor with its shares."""
         return {self.vendor: self[self.vendor]}.items()
 
     def values(self) -> ValuesView[tuple[ContainerShares, ...]]:
-        """Return the same as any mapping does, several times as fast as the inherited way."""
+        """Return the vendor's shares."""
         return {self.vendor: self[self.vendor]}.values()
+
+
+# By inheritance every one would have a place in the garbage collector's lists, a third more.
+Mapping.register(OneVendor)
 
 
 def compact_shares(shares: PodShares) -> PodShares:
@@ -75,4 +94,4 @@ def compact_shares(shares: PodShares) -> PodShares:
         return shares
     ((vendor, containers),) = shares.items()
     is_single = len(containers) == 1 and len(containers[0]) == 1
-    return OneVendor(vendor, containers[0][0] if is_single else containers)
+    return cast(PodShares, OneVendor(vendor, containers[0][0] if is_single else containers))

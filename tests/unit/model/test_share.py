@@ -1,12 +1,14 @@
 """Shares in the form that takes the least memory are the same shares."""
 
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.model.share import Share, compact_shares
+from gpuloom.model.share import PodShares, Share, compact_shares
 
 SHARES = st.builds(Share, st.sampled_from(["a", "b"]), st.just("NVIDIA"), st.integers(0, 9), st.integers(0, 9))
 CONTAINERS = st.lists(st.lists(SHARES, max_size=2).map(tuple), max_size=3).map(tuple)
@@ -15,6 +17,26 @@ CONTAINERS = st.lists(st.lists(SHARES, max_size=2).map(tuple), max_size=3).map(t
 @given(st.dictionaries(st.sampled_from(["NVIDIA", "MLU"]), CONTAINERS))
 def test_compact_shares_are_equal_to_those_given(shares) -> None:
     assert dict(compact_shares(shares)) == shares
+
+
+QUESTIONS: dict[str, Callable[[PodShares], Any]] = {
+    "items": lambda shares: sorted(shares.items()),
+    "keys": lambda shares: sorted(shares.keys()),
+    "values": lambda shares: sorted(shares.values()),
+    "iteration": sorted,
+    "length": len,
+    "what is there": lambda shares: ("NVIDIA" in shares, shares.get("NVIDIA")),
+    "what is not": lambda shares: ("DCU" in shares, shares.get("DCU"), shares.get("DCU", ())),
+    "kind": lambda shares: isinstance(shares, Mapping),
+    "equality": lambda shares: (shares == {"NVIDIA": ()}, shares == {}, shares == dict(shares)),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@given(shares=st.dictionaries(st.sampled_from(["NVIDIA", "MLU"]), st.just(())))
+def test_compact_shares_answer_as_the_same_dict_does(question, shares) -> None:
+    ask = QUESTIONS[question]
+    assert ask(compact_shares(shares)) == ask(shares)
 
 
 @given(st.dictionaries(st.sampled_from(["NVIDIA", "MLU"]), CONTAINERS))
