@@ -4,12 +4,13 @@ from dataclasses import replace
 
 from oracle import webhook
 from oracle.containers import PodObject, amount_of, append_env, limit_of, set_limit
-from oracle.records import PERCENTAGE_NOT_SET, AllocatedDevice, Request
+from oracle.records import PERCENTAGE_NOT_SET, Request
 from oracle.selectors import CORDON, items_of
 from oracle.settings import Settings
 from oracle.vendors.amounts import INT32_MAX, MutationError, UnusableError, read_amount
+from oracle.vendors.counted import CountedCards
 from oracle.vendors.family import CapacityFamily, Checks, Family
-from oracle.vendors.records import Asking, Card, Decided, Device, annotations_of
+from oracle.vendors.records import Asking, Decided, Device, annotations_of
 
 
 class Nvidia(Family):
@@ -199,27 +200,13 @@ def _check_units(units: int | None) -> None:
         raise MutationError("sGPU memory request value is invalid, valid values are [2, 4, 8, 16, 32, 64, 96]")
 
 
-class Biren(Family):
+class Biren(CountedCards):
     """Biren (4.14)."""
 
     word = lists = "Biren"
     count = "birentech.com/gpu"
     register, handshake = "hami.io/node-biren-register", "hami.io/node-handshake-biren"
     ids = (("birentech.com/use-gpuuuid", "birentech.com/nouse-gpuuuid"),)
-
-    def read_card(self, card: object) -> Card:
-        """A card has 100 cores, whatever it says."""
-        return replace(super().read_card(card), devcore=100)
-
-    def share(self, device: Device, _request: Request, _asking: Asking) -> AllocatedDevice:
-        """Only slots are counted."""
-        return AllocatedDevice(device.card.id, 0, 0, type=self.word)
-
-    def checks(
-        self, device: Device, _share: AllocatedDevice, _request: Request, asking: Asking, _taken: object
-    ) -> Checks:
-        """Neither memory nor cores are asked."""
-        yield from self.basic_checks(device, asking)
 
 
 def _number(quantity: object) -> int | None:

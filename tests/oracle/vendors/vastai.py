@@ -3,34 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from oracle.records import AllocatedDevice, Request
+from oracle.records import Request
 from oracle.settings import Settings
-from oracle.vendors.family import Checks, Family, Taken
+from oracle.vendors.counted import CountedCards
+from oracle.vendors.family import Taken
 from oracle.vendors.groups import fill_groups, largest_share
 from oracle.vendors.records import Asking, Card, Decided, Device
 
 
-class Vastai(Family):
+class Vastai(CountedCards):
     """Cards, or dies of cards where the node's plugin says so."""
 
     word = lists = "Vastai"
     count = "vastaitech.com/va"
     register, handshake = "hami.io/node-va-register", "hami.io/node-handshake-va"
     ids = (("vastaitech.com/use-gpuuuid", "vastaitech.com/nouse-gpuuuid"),)
-
-    def read_card(self, card: object) -> Card:
-        """A card has 100 cores, whatever it says."""
-        return replace(super().read_card(card), devcore=100)
-
-    def share(self, device: Device, _request: Request, _asking: Asking) -> AllocatedDevice:
-        """Only slots are counted."""
-        return AllocatedDevice(device.card.id, 0, 0, type=self.word)
-
-    def checks(
-        self, device: Device, _share: AllocatedDevice, _request: Request, asking: Asking, _taken: object
-    ) -> Checks:
-        """Neither memory nor cores are asked."""
-        yield from self.basic_checks(device, asking)
 
     def fit(self, cards: Sequence[Device], request: Request, asking: Asking) -> Taken:
         """Know of each die whether another one of its card is in use."""

@@ -1,7 +1,8 @@
 """Questions to the plugins of very many nodes give way to calls (scheduler 8.2)."""
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
+
+from unit.scheduler.listening import Listening
 
 from gpuloom.kube import KubeClient
 from gpuloom.scheduler.clocks import Clocks
@@ -11,16 +12,6 @@ from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 
 NODES = 3 * PACE.size
-
-
-class Listening:
-    """A client that only notes which nodes it is to patch."""
-
-    def __init__(self) -> None:
-        self.patched: list[str] = []
-
-    async def patch(self, _resource: object, name: str, _body: Mapping[str, Any], **_options: object) -> None:
-        self.patched.append(name)
 
 
 class Setting:

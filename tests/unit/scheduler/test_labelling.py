@@ -1,9 +1,9 @@
 """Labels that follow a binding give way to what is more urgent (binding 1)."""
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 import msgspec
+from unit.scheduler.listening import Listening
 
 from gpuloom.kube import KubeClient
 from gpuloom.scheduler.clocks import Clocks
@@ -13,16 +13,6 @@ from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Pod
 
 PODS = 3 * MOST_WHEN_BUSY
-
-
-class Listening:
-    """A client that only notes which pods it is to patch."""
-
-    def __init__(self) -> None:
-        self.patched: list[str] = []
-
-    async def patch(self, _resource: object, name: str, _body: Mapping[str, Any], **_options: object) -> None:
-        self.patched.append(name)
 
 
 class Setting:
