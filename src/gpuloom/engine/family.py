@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from gpuloom.engine.demand import Choice
 from gpuloom.engine.options import Options
 from gpuloom.engine.rules import RuleOrder, select_rules
 from gpuloom.vendors.hooks import NEED, SCORE, SELECT, Score, Selector, WorkOutNeed
@@ -43,6 +44,10 @@ class Family:
         """Whether a card of this vendor may have to give something else than what is asked for."""
         share = self.profile.share
         return self.is_hooked or share.memory_mib >= 0 or share.cores >= 0
+
+    def links_cards(self, choice: Choice) -> bool:
+        """Whether several cards are chosen by how well they are linked."""
+        return choice.card_policy.topology and self.profile.fit.topology
 
 
 def make_family(profile: Profile, options: Options, rules: RuleOrder | None = None) -> Family:

@@ -97,11 +97,7 @@ class Placer:
     @property
     def _takes_all_that_fit(self) -> bool:
         """Whether cards are chosen among all that fit, more than are taken in the end."""
-        return self._is_linked or self.family.is_hooked
-
-    @property
-    def _is_linked(self) -> bool:
-        return self.choice.card_policy.topology and self.family.profile.fit.topology
+        return self.family.links_cards(self.choice) or self.family.is_hooked
 
     def share(self, bench: Bench, rows: Sequence[int], want: Want) -> ContainerShares:
         """Return the shares of a container that gets these cards, none of which is divided."""
@@ -207,7 +203,7 @@ class Placer:
             cards=want.cards,
             rules=self.rules,
             numa_bind=self.choice.numa_bind,
-            topology=self._is_linked,
+            topology=self.family.links_cards(self.choice),
             pair_scores=bench.pair_scores,
             exceeds_quota=None if exceeds is None else _in_places(exceeds, rows),
         )

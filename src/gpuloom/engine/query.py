@@ -12,18 +12,18 @@ from itertools import chain
 import numpy as np
 
 from gpuloom.engine.assessment import Assessment
-from gpuloom.engine.bench import Bench
 from gpuloom.engine.candidates import Candidates, find_best, look_up_among
 from gpuloom.engine.decision import Decision, UnsettledError
 from gpuloom.engine.demand import Demand
 from gpuloom.engine.family import Family
+from gpuloom.engine.giving import Giver
 from gpuloom.engine.nameindex import NameIndex
-from gpuloom.engine.need import Particular, make_want
-from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING, Container, Placement, Placer, Unplaced, place_plain
+from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING, Placement, Unplaced
 from gpuloom.engine.policies import SPREAD
 from gpuloom.engine.ranking import UNFIT, Ranking
 from gpuloom.engine.scores import Scores
 from gpuloom.engine.table import NOBODY, CardTable, Snapshot
+from gpuloom.engine.tightness import may_exceed
 from gpuloom.engine.told import Told
 from gpuloom.engine.trials import REFUSES, TAKES, UNTRIED, Trials, kind_of
 from gpuloom.engine.trying import MOST_AT_ONCE, Trial
@@ -32,7 +32,7 @@ from gpuloom.model.cards import UNDIVIDED, Flags, Ints
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
 from gpuloom.model.request import Request
-from gpuloom.model.want import UNBOUNDED, Headroom, Want
+from gpuloom.model.want import UNBOUNDED, Headroom
 from gpuloom.wire.nodenames import NodeNames
 
 
@@ -144,7 +144,7 @@ class Query:
         if best is None:
             return None
         decision = self._begin(names)
-        self._settle(decision, best, self._place_plain(best, verdicts))
+        self._settle(decision, best, self._giver.give(best, verdicts))
         decision.rest = self._rank_later(decision, names, verdicts.ranks.copy())
         return decision
 
@@ -198,7 +198,7 @@ class Query:
         best = ranking.best()
         decision = Decision(None, (), (), len(candidates), ranking, {})
         if best is not None:
-            self._settle(decision, best, self._place_plain(best, verdicts))
+            self._settle(decision, best, self._giver.give(best, verdicts))
         return decision
 
     def _scores(self, trials: Trials) -> Scores:
@@ -238,7 +238,7 @@ class Query:
         is_new = trials.answers[best] == UNTRIED
         if is_new and tries == self.most_tries:
             raise self._unsettled()
-        answer = self._place(self.table.bench(best), weighs=is_new)
+        answer = self._giver.place(self.table.bench(best), weighs=is_new)
         if is_new:
             trials.note(best, answer)
         if isinstance(answer, Placement):
@@ -265,7 +265,7 @@ class Query:
             trials.note_many(positions, trial.on(positions))
         else:
             for position in positions.tolist():
-                trials.note(position, self._place(self.table.bench(position)))
+                trials.note(position, self._giver.place(self.table.bench(position)))
 
     def _in_steps(self, positions: Ints) -> Iterator[Ints]:
         """Divide nodes into what may be tried before others have their turn."""
@@ -277,7 +277,9 @@ class Query:
         """Whether single cards tell enough to try the pod on many nodes at once."""
         if self.table.partitions or self._may_exceed_quota():
             return False
-        return self.family.is_hooked or not (self.demand.choice.numa_bind or self._is_linked)
+        return self.family.is_hooked or not (
+            self.demand.choice.numa_bind or self.family.links_cards(self.demand.choice)
+        )
 
     def _tell_again(self, candidates: Candidates, verdicts: Verdicts) -> dict[str, Refusal]:
         """Tell why no candidate fits, as far as the column decides: as the last time if nothing has changed since."""
@@ -307,10 +309,6 @@ class Query:
     def _is_spread(self) -> bool:
         return self.demand.choice.node_policy == SPREAD
 
-    @property
-    def _is_linked(self) -> bool:
-        return self.demand.choice.card_policy.topology and self.family.profile.fit.topology
-
     def _rank(self, candidates: Candidates, ranks: Scores) -> Ranking:
         return Ranking(self.table.names, candidates.known, ranks, spread=self._is_spread)
 
@@ -335,7 +333,7 @@ class Query:
             self._strike(decision, same[trials.answers[same] == REFUSES].tolist(), trials)
             yield
             for position in changed:
-                answer = self._place(snapshot.bench(position))
+                answer = self._giver.place(snapshot.bench(position))
                 if isinstance(answer, Unplaced):
                     decision.fitting.strike(position)
                     decision.refusals[self.table.names[position]] = answer.refusal
@@ -355,32 +353,13 @@ class Query:
 
     def _may_exceed_quota(self) -> bool:
         """Whether the namespace's quota may stand in the way of the pod as a whole."""
-        if self.headroom == UNBOUNDED:
-            return False
-        if self.table.partitions or self.family.is_particular:
-            # Instances, templates and the like are larger than what is asked for.
-            return True
-        largest_mib = self._largest_card_mib()
         asked = [container.request for container in self.demand.containers if container.request is not None]
-        return (
-            sum(one.cards * (one.memory_mib or largest_mib) for one in asked) > self.headroom.memory_mib
-            or sum(one.cards * one.cores for one in asked) > self.headroom.cores
-        )
-
-    def _largest_card_mib(self) -> int:
-        return int(self.table.cards.total_memory_mib.max(initial=0))
+        # Instances of divided cards are larger than what is asked for.
+        return may_exceed(self.headroom, asked, self.table, self.family, gives_more=bool(self.table.partitions))
 
     def _is_tight(self, request: Request) -> bool:
         """Whether the namespace's quota may stand in the way of the request that is placed first."""
-        if self.headroom == UNBOUNDED:
-            return False
-        if self.family.is_particular:
-            return True
-        largest_mib = request.memory_mib or self._largest_card_mib()
-        return (
-            request.cards * largest_mib > self.headroom.memory_mib
-            or request.cards * request.cores > self.headroom.cores
-        )
+        return may_exceed(self.headroom, (request,), self.table, self.family)
 
     def _recall(self, request: Request, *, is_tight: bool) -> Verdicts:
         """Return the verdicts on all cards.
@@ -389,7 +368,10 @@ class Query:
         """
         if is_tight:
             # What a quota leaves changes with every pod of its namespace: not worth remembering.
-            return self.memory.look(self.table, self._shape(request, self._headroom_of_a_card(request)))
+            # With linked cards all count at once, otherwise nothing is collected yet.
+            is_linked = self.family.links_cards(self.demand.choice)
+            left = self.headroom.shared_by(request.cards) if is_linked else self.headroom
+            return self.memory.look(self.table, self._shape(request, left))
         shape = self._shape(request, UNBOUNDED)
         if self.most_tries is not None and self.memory.begin(self.table, shape) is not None:
             raise self._unsettled()
@@ -402,12 +384,6 @@ class Query:
 
     def _unsettled(self) -> UnsettledError:
         return UnsettledError(replace(self, most_tries=None).try_nodes())
-
-    def _headroom_of_a_card(self, request: Request) -> Headroom:
-        """What the quota leaves for one card, nothing being collected yet; with topology all cards count at once."""
-        if not self._is_linked:
-            return self.headroom
-        return Headroom(self.headroom.memory_mib // request.cards, self.headroom.cores // request.cards)
 
     def _refused_by_column(self, known: Ints, request: Request, verdicts: Verdicts, *, is_tight: bool) -> Flags:
         """Nodes that the column alone refuses, by position among the candidates."""
@@ -425,59 +401,6 @@ class Query:
         divided[self.table.cards.node[self.table.cards.division != UNDIVIDED]] = True
         return divided[known]
 
-    def _place_plain(self, position: int, verdicts: Verdicts) -> Placement | Unplaced:
-        """Place the pod on a node of which the column tells that it fits."""
-        rows = self.table.rows_of(position)
-        if self._is_linked or self.family.is_hooked or self.table.has_divided(rows):
-            return self._place_given(position, verdicts) or self._place(self.table.bench(position), weighs=False)
-        wants, verdict = verdicts.wants(position, rows), verdicts.column[rows].tolist()
-        keys = verdicts.sort_keys(
-            self.table, position, self.demand.choice.card_policy.order, self.demand.choice.weights
-        )
-        shares = place_plain(self.family.profile.word, self.table.uuids[rows], wants, verdict, keys)
-        return Placement(tuple([shares if asked.request else () for asked in self.demand.containers]), ())
-
-    def _place_given(self, position: int, verdicts: Verdicts) -> Placement | None:
-        """Give the cards that were chosen when the node was judged; None where that is not remembered."""
-        rows = self.table.rows_of(position)
-        if self.headroom != UNBOUNDED or self.table.has_divided(rows):
-            return None
-        given = verdicts.recall_given(position, rows)
-        if given is None:
-            return None
-        shares = self._make_placer().share(self.table.bench(position), *given)
-        return Placement(tuple([shares if asked.request else () for asked in self.demand.containers]), ())
-
-    def _place(self, bench: Bench, *, weighs: bool = True) -> Placement | Unplaced:
-        """Try the pod on one node; ``weighs`` if what the vendor adds to its score is not known yet."""
-        containers = [
-            Container(asked.phase, asked.request, self._ask(bench, asked.request) if asked.request else None)
-            for asked in self.demand.containers
-        ]
-        return self._make_placer(weighs=weighs).place(bench, containers)
-
-    def _make_placer(self, *, weighs: bool = False) -> Placer:
-        return Placer(
-            family=self.family,
-            choice=self.demand.choice,
-            selection=self.demand.selection,
-            headroom=self.headroom,
-            weighs=weighs,
-        )
-
-    def _particular(self, bench: Bench) -> Particular | None:
-        """Return what the vendor does otherwise on one node, None for nothing."""
-        return Particular(self.family, (bench.facts,), None, self.table.number) if self.family.is_particular else None
-
-    def _ask(self, bench: Bench, request: Request) -> Want:
-        return make_want(
-            bench.cards,
-            bench.uuids,
-            self.table.kinds,
-            request,
-            self.demand.selection,
-            mutex=self.demand.choice.card_policy.mutex,
-            headroom=UNBOUNDED,
-            score_slots=self.memory.score_slots,
-            particular=self._particular(bench),
-        )
+    @property
+    def _giver(self) -> Giver:
+        return Giver(self.family, self.table, self.demand, self.headroom, self.memory.score_slots)

@@ -26,6 +26,10 @@ class Headroom(msgspec.Struct, frozen=True, gc=False):
     memory_mib: int = UNLIMITED
     cores: int = UNLIMITED
 
+    def shared_by(self, cards: int) -> "Headroom":
+        """Return what each of some cards may take where all of them take the same."""
+        return Headroom(self.memory_mib // cards, self.cores // cards)
+
 
 UNBOUNDED = Headroom()
 
