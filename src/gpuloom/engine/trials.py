@@ -17,7 +17,6 @@ from gpuloom.engine.table import CardTable
 from gpuloom.engine.trying import Tried
 from gpuloom.model.cards import Ints
 from gpuloom.model.reasons import Reason
-from gpuloom.model.refusal import Refusal
 from gpuloom.model.request import Request
 from gpuloom.model.want import UNBOUNDED, Headroom
 
@@ -94,10 +93,6 @@ class Trials:
         refusal = answer.refusal
         key = (tuple(refusal.counts.items()), refusal.total, answer.turn)
         self.answers[position], self.unplaced[position] = REFUSES, self._known.setdefault(key, answer)
-
-    def refusal(self, position: int) -> Refusal | None:
-        """Return why a node that was tried does not take such a pod, None if it does."""
-        return self.unplaced[position].refusal if self.answers[position] == REFUSES else None
 
     def untried(self, positions: Ints) -> Ints:
         """Return those nodes that have not answered."""

@@ -26,9 +26,7 @@ class Scene:
 def describe_stage(own: Sequence[Profile] = ()) -> ClusterDescription:
     """Give the demo's cluster: two nodes with four L4, one with eight A100, one with two cards for each own family."""
     words = {one.word for one in own}
-    vendor_nodes = [
-        VendorNodeDescription(f"node-{one.word.lower().replace('_', '-')}", describe_machine(one)) for one in own
-    ]
+    vendor_nodes = [VendorNodeDescription(f"node-{_as_host(one.word)}", describe_machine(one)) for one in own]
     return ClusterDescription(
         vendor_nodes=tuple(vendor_nodes),
         profiles=(*(one for one in load_default_profiles() if one.word not in words), *own),
