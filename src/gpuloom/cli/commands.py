@@ -1,5 +1,6 @@
 """The table of commands. It names their modules as text, so that a command's imports happen only when it runs."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -52,8 +53,15 @@ COMMANDS: tuple[tuple[str, str, Group, str], ...] = (
 """Name, module and function in this room, group, and one line for the overview."""
 
 
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+"""Imports, and whatever is read at the start, make very many objects, of which none is garbage."""
+
+
 def main() -> None:
     """Run the command line of this process and exit."""
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    # NumPy's library for matrices, of which there are none here, starts threads that are busy for a while.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(run(sys.argv[1:]))
 
 

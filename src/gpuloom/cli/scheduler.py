@@ -56,7 +56,6 @@ def run_scheduler(
 
     """
     configure_logs(log_format, level=logging.DEBUG if flags.debug else logging.INFO)
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
         settings = make_settings(flags, os.environ, device_config_file, vendor_dir)
     except (SettingsError, ProfileError) as error:
@@ -64,14 +63,17 @@ def run_scheduler(
     run_until_signal(_serve(settings, kubeconfig, record, web_bind), failures=(ServerError,))
 
 
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Reading the first lists makes very many objects, none of them garbage: looking through them often costs a second."""
+_OBJECTS_OF_FIRST_LISTS = 1_000_000
+"""Objects that the collector leaves alone while the first lists are read: none of them is garbage."""
 
 
 async def _freeze_when_synced(process: SchedulerProcess) -> None:
     """Keep the collector away from what stays for good, so that it never stops the process for long."""
+    usual = gc.get_threshold()
+    gc.set_threshold(_OBJECTS_OF_FIRST_LISTS)
     await process.wait_synced()
     gc.freeze()
+    gc.set_threshold(*usual)
 
 
 async def _serve(settings: SchedulerSettings, kubeconfig: str, record: Path | None, web_bind: str) -> None:
