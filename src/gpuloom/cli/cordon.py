@@ -16,9 +16,10 @@ from gpuloom.cli.asking.progress import show_work
 from gpuloom.cli.asking.running import run_for_people
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.engine.ledger import card_id
-from gpuloom.kube import NODES, PODS, ApiError, KubeClient, NotFoundError, TooManyRequestsError
+from gpuloom.kube import FULL_PODS, NODES, PODS, ApiError, KubeClient, NotFoundError, TooManyRequestsError
 from gpuloom.kube.annotations import change_annotations
 from gpuloom.wire.errors import WireError
+from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.keys import NODE_CORDON
 from gpuloom.wire.objects import Node, Pod
 from gpuloom.wire.register import decode_register
@@ -163,8 +164,8 @@ async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, ti
         sys.stdout.write(f"card {place.uuid} of node {place.node} drained\n")
 
 
-async def _pods_on(client: KubeClient, place: Place) -> list[Pod]:
-    pods, _ = await client.list_all(PODS, field_selector=f"spec.nodeName={place.node}")
+async def _pods_on(client: KubeClient, place: Place) -> list[FullPod]:
+    pods, _ = await client.list_all(FULL_PODS, field_selector=f"spec.nodeName={place.node}")
     return [pod for pod in pods if not pod.is_over and _is_on(pod, place.uuid)]
 
 
@@ -179,7 +180,7 @@ def _is_on(pod: Pod, uuid: str) -> bool:
     return False
 
 
-def _check(pods: Sequence[Pod], *, force: bool) -> None:
+def _check(pods: Sequence[FullPod], *, force: bool) -> None:
     alone = [pod.full_name for pod in pods if not pod.metadata.owner_references]
     if alone and not force:
         raise CommandError(f"nothing will make these pods anew: {', '.join(alone)}; evict them with --force")

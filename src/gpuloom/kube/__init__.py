@@ -34,6 +34,7 @@ from gpuloom.kube.reflector import (
 )
 from gpuloom.kube.resources import (
     EVENTS,
+    FULL_PODS,
     LEASES,
     MUTATING_WEBHOOKS,
     NODES,
@@ -45,6 +46,7 @@ from gpuloom.kube.resources import (
 
 __all__ = [
     "EVENTS",
+    "FULL_PODS",
     "LEASES",
     "MUTATING_WEBHOOKS",
     "NODES",

@@ -13,7 +13,7 @@ import structlog
 
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
-from gpuloom.kube.resources import NODES, PODS
+from gpuloom.kube.resources import FULL_PODS, NODES
 from gpuloom.model.mig import MigRuntime
 from gpuloom.node.cdi import write_specs
 from gpuloom.node.claim import check_owner, choose_candidate
@@ -30,8 +30,8 @@ from gpuloom.node.settings import NodeSettings
 from gpuloom.node.writes import patch_pod_annotations, read_lock, release_lock, rewrite_pod_annotation
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
+from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.lock import NodeLock
-from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import decode_shares
 
 _NOTHING_ASKED = "the kubelet asked for no device at all: an empty request cannot be served"
@@ -55,7 +55,7 @@ def _no_ids(resource: str) -> Sequence[str]:
 class Served:
     """One Allocate call that was answered: for which pod, and what it gets."""
 
-    pod: Pod
+    pod: FullPod
     grants: tuple[Grant, ...]
 
 
@@ -129,22 +129,22 @@ class Allocator:
             entries = ()
         return prefer(requests, entries)
 
-    async def _find_pod(self, counts: Sequence[int]) -> Pod:
+    async def _find_pod(self, counts: Sequence[int]) -> FullPod:
         node_name = self._settings.node_name
         try:
             node = await self._client.get(NODES, node_name)
             if lock := read_lock(node):
                 return await self._find_owner(lock)
-            pods, _ = await self._client.list_all(PODS, field_selector=f"spec.nodeName={node_name}")
+            pods, _ = await self._client.list_all(FULL_PODS, field_selector=f"spec.nodeName={node_name}")
         except ApiError as error:
             raise AllocationError(f"cannot find the pod to allocate for on node {node_name}: {error}") from error
         except WireError as error:
             raise AllocationError(f"node {node_name}, annotation {keys.NODE_LOCK}: {error}") from error
         return choose_candidate(pods, counts, self._settings)
 
-    async def _find_owner(self, lock: NodeLock) -> Pod:
+    async def _find_owner(self, lock: NodeLock) -> FullPod:
         try:
-            pod = await self._client.get(PODS, lock.name, namespace=lock.namespace)
+            pod = await self._client.get(FULL_PODS, lock.name, namespace=lock.namespace)
         except NotFoundError as error:
             raise AllocationError(
                 f"pod {lock.namespace}/{lock.name} holds the lock of node {self._settings.node_name} but does not exist"
@@ -152,7 +152,7 @@ class Allocator:
         check_owner(pod, self._settings)
         return pod
 
-    async def _serve(self, pod: Pod, requests: Sequence[Sequence[str]]) -> AllocatePlan:
+    async def _serve(self, pod: FullPod, requests: Sequence[Sequence[str]]) -> AllocatePlan:
         if self._mig is None:
             plan = self._prepare(pod, requests, None)
             await self._write_back(pod, plan)
@@ -176,7 +176,7 @@ class Allocator:
         return plan
 
     def _prepare(
-        self, pod: Pod, requests: Sequence[Sequence[str]], instances: Mapping[InstanceKey, MigRuntime] | None
+        self, pod: FullPod, requests: Sequence[Sequence[str]], instances: Mapping[InstanceKey, MigRuntime] | None
     ) -> AllocatePlan:
         plan = plan_allocation(pod, requests, self._look_around(self._settings.resource_name, instances))
         if directories := [grant.cache_dir for grant in plan.grants if grant.cache_dir]:
@@ -188,20 +188,20 @@ class Allocator:
         host = look_up(self._settings)
         return Surroundings(self._settings, gpus, host, self._make_id, instances, self._read_ids(resource))
 
-    async def _write_back(self, pod: Pod, plan: AllocatePlan) -> None:
+    async def _write_back(self, pod: FullPod, plan: AllocatePlan) -> None:
         annotations = {keys.DEVICES_TO_ALLOCATE: plan.to_allocate}
         if plan.is_complete:
             annotations[keys.BIND_PHASE] = keys.PHASE_SUCCESS
         await patch_pod_annotations(self._client, pod, annotations, sleep=self._sleep)
 
-    async def _give_up(self, pod: Pod) -> None:
+    async def _give_up(self, pod: FullPod) -> None:
         try:
             await patch_pod_annotations(self._client, pod, {keys.BIND_PHASE: keys.PHASE_FAILED}, sleep=self._sleep)
         except ApiError as error:
             _log.warning("pod cannot be marked as failed", pod=pod.full_name, error=str(error))
         await self._release(pod)
 
-    async def _release(self, pod: Pod) -> None:
+    async def _release(self, pod: FullPod) -> None:
         try:
             await release_lock(self._client, self._settings.node_name, pod, sleep=self._sleep)
         except ApiError as error:

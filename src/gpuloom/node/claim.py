@@ -9,11 +9,11 @@ from gpuloom.node.errors import AllocationError
 from gpuloom.node.settings import NodeSettings
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.objects import Pod
+from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.shares import take_next
 
 
-def check_owner(pod: Pod, settings: NodeSettings) -> None:
+def check_owner(pod: FullPod, settings: NodeSettings) -> None:
     """Accept the pod that the node lock names.
 
     Raises AllocationError when it is not one that waits for its devices here; nothing of it may be changed then.
@@ -22,7 +22,7 @@ def check_owner(pod: Pod, settings: NodeSettings) -> None:
         raise AllocationError(f"pod {pod.full_name} holds the lock of node {settings.node_name} but {refusal}")
 
 
-def choose_candidate(pods: Iterable[Pod], counts: Sequence[int], settings: NodeSettings) -> Pod:
+def choose_candidate(pods: Iterable[FullPod], counts: Sequence[int], settings: NodeSettings) -> FullPod:
     """Find the only pod of the node that waits for `counts` devices, one number per container asked for.
 
     Raises AllocationError when there is none, or more than one.
@@ -38,7 +38,7 @@ def choose_candidate(pods: Iterable[Pod], counts: Sequence[int], settings: NodeS
     return candidates[0]
 
 
-def _find_refusal(pod: Pod, settings: NodeSettings) -> str:
+def _find_refusal(pod: FullPod, settings: NodeSettings) -> str:
     """Why the pod may not be served, empty when it may."""
     if pod.spec.node_name != settings.node_name:
         return f"is bound to {pod.spec.node_name or 'no node'}"
@@ -47,7 +47,7 @@ def _find_refusal(pod: Pod, settings: NodeSettings) -> str:
     return _find_refusal_of_state(pod, settings)
 
 
-def _find_refusal_of_state(pod: Pod, settings: NodeSettings) -> str:
+def _find_refusal_of_state(pod: FullPod, settings: NodeSettings) -> str:
     phase = pod.annotations.get(keys.BIND_PHASE, "")
     if pod.annotations.get(keys.VGPU_NODE) != settings.node_name:
         return f"was not scheduled to it ({keys.VGPU_NODE} is {pod.annotations.get(keys.VGPU_NODE, '')!r})"
@@ -60,7 +60,7 @@ def _find_refusal_of_state(pod: Pod, settings: NodeSettings) -> str:
     return ""
 
 
-def _waits_for(pod: Pod, counts: Sequence[int]) -> bool:
+def _waits_for(pod: FullPod, counts: Sequence[int]) -> bool:
     text = pod.annotations.get(keys.DEVICES_TO_ALLOCATE, "")
     try:
         for count in counts:

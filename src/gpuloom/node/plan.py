@@ -18,7 +18,7 @@ from gpuloom.node.settings import NodeSettings
 from gpuloom.node.visibility import show_cards
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.objects import Container, Pod
+from gpuloom.wire.fullpods import FullContainer, FullPod
 from gpuloom.wire.shares import has_shares, take_next
 
 _log = structlog.get_logger(__name__)
@@ -59,7 +59,7 @@ class Surroundings:
     offered: Collection[str] = ()
 
 
-def plan_allocation(pod: Pod, requests: Sequence[Sequence[str]], around: Surroundings) -> AllocatePlan:
+def plan_allocation(pod: FullPod, requests: Sequence[Sequence[str]], around: Surroundings) -> AllocatePlan:
     """Serve as many containers of the pod as there are `requests`, each the device ids that the kubelet chose.
 
     Which ids these are matters only with preferred allocation: otherwise the scheduler decided about cards and the
@@ -101,7 +101,7 @@ def show_instances(ids: Sequence[str], resource: str, around: Surroundings) -> I
     return _show([physical_id(each) for each in ids], around)
 
 
-def _settle_cards(pod: Pod, shares: ContainerShares, ids: Sequence[str], around: Surroundings) -> ContainerShares:
+def _settle_cards(pod: FullPod, shares: ContainerShares, ids: Sequence[str], around: Surroundings) -> ContainerShares:
     """Give the shares with the cards that count, in the order in which limits are numbered."""
     if around.settings.enable_preferred_allocation:
         chosen = [physical_id(each) for each in ids]
@@ -119,7 +119,7 @@ def _settle_cards(pod: Pod, shares: ContainerShares, ids: Sequence[str], around:
     return shares
 
 
-def _find_container(pod: Pod, containers: Sequence[Container], position: int) -> Container:
+def _find_container(pod: FullPod, containers: Sequence[FullContainer], position: int) -> FullContainer:
     if position >= len(containers):
         raise AllocationError(
             f"pod {pod.full_name} has {len(containers)} containers, but {keys.DEVICES_TO_ALLOCATE} gives devices to "
@@ -128,7 +128,7 @@ def _find_container(pod: Pod, containers: Sequence[Container], position: int) ->
     return containers[position]
 
 
-def _grant(pod: Pod, container: Container, shares: ContainerShares, around: Surroundings) -> Grant:
+def _grant(pod: FullPod, container: FullContainer, shares: ContainerShares, around: Surroundings) -> Grant:
     settings = around.settings
     for share in shares:
         if share.uuid not in around.gpus:

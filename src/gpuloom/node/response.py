@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from gpuloom.model.share import Share
 from gpuloom.node.settings import NodeSettings
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.objects import Container
+from gpuloom.wire.fullpods import FullContainer
 from gpuloom.wire.words import decode_bool
 
 _PRELOAD = "/etc/ld.so.preload"
@@ -63,7 +63,12 @@ class HostFacts:
 
 
 def build_limiter(
-    container: Container, shares: Sequence[Share], settings: NodeSettings, host: HostFacts, *, cache: tuple[str, str]
+    container: FullContainer,
+    shares: Sequence[Share],
+    settings: NodeSettings,
+    host: HostFacts,
+    *,
+    cache: tuple[str, str],
 ) -> Injection:
     """Give what limits a container to its shares; `cache` is its directory on the host and its region file's id."""
     cache_dir, cache_id = cache
@@ -93,7 +98,9 @@ def _build_environment(shares: Sequence[Share], settings: NodeSettings, cache_id
     return environment
 
 
-def _build_mounts(container: Container, settings: NodeSettings, host: HostFacts, cache_dir: str) -> tuple[Mount, ...]:
+def _build_mounts(
+    container: FullContainer, settings: NodeSettings, host: HostFacts, cache_dir: str
+) -> tuple[Mount, ...]:
     """List the limiter's mounts, a directory before what lies in it."""
     mounts = [
         Mount(settings.hook_dir, cache_dir, read_only=False),
@@ -108,7 +115,7 @@ def _build_mounts(container: Container, settings: NodeSettings, host: HostFacts,
     return tuple(mounts)
 
 
-def _is_control_disabled(container: Container) -> bool:
+def _is_control_disabled(container: FullContainer) -> bool:
     return any(variable.name == "CUDA_DISABLE_CONTROL" and _is_true(variable.value) for variable in container.env or ())
 
 

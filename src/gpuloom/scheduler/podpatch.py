@@ -73,8 +73,8 @@ class ContainerPatch:
         self._path = path
         self._limits: dict[str, Quantity] = {**container.limits}
         self._requests: dict[str, Quantity] = {**container.requests}
-        self._has_env = container.env is not None
-        self._variables = {variable.name for variable in container.env or ()}
+        self._has_env = container.variables is not None
+        self._variables = set(container.variables or ())
         resources = container.resources
         self._has_resources = resources is not None
         self._has = {kind for kind in ("limits", "requests") if resources and getattr(resources, kind) is not None}

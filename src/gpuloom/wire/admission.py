@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from gpuloom.wire.errors import WireError
+from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.gojson import decode_json
-from gpuloom.wire.objects import Pod
 
 _VERSIONS = frozenset({"admission.k8s.io/v1", "admission.k8s.io/v1beta1"})
 
@@ -63,12 +63,12 @@ def decode_review(body: bytes) -> Review:
     return Review(review.api_version, review.request.uid, review.request.namespace, bytes(review.request.object))
 
 
-def decode_pod(raw: bytes) -> Pod:
+def decode_pod(raw: bytes) -> FullPod:
     """Read the pod of a review.
 
     Raises WireError with the decoder's text.
     """
-    return decode_json(raw, Pod)
+    return decode_json(raw, FullPod)
 
 
 def encode_review(api_version: str, uid: str, verdict: Verdict) -> bytes:

@@ -1,10 +1,11 @@
 """The parts of Kubernetes' objects that gpuloom reads, as structs decoded straight from bytes.
 
 Unknown fields are skipped by the decoder, so a decoded object must never be sent back to an API server. Lists and maps
-that Go may encode as ``null`` are optional here and are read through the properties and functions below.
+that Go may encode as ``null`` are optional here and are read through the properties and functions below. There may be
+very many pods: what is read of few of them stands in :mod:`gpuloom.wire.fullpods`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -18,14 +19,6 @@ class KubeStruct(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
     """Base of all structs here: camelCase names, defaults for everything that may be absent."""
 
 
-class OwnerReference(KubeStruct, frozen=True):
-    """Who made an object."""
-
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-
-
 class ObjectMeta(KubeStruct, frozen=True):
     """``metadata`` of any object."""
 
@@ -37,7 +30,6 @@ class ObjectMeta(KubeStruct, frozen=True):
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    owner_references: list[OwnerReference] | None = None
 
 
 NO_ANNOTATIONS: Mapping[str, str] = {}
@@ -85,13 +77,6 @@ class Resources(KubeStruct, frozen=True):
     requests: dict[str, Quantity] | None = None
 
 
-class EnvVar(KubeStruct, frozen=True):
-    """One environment variable; ``valueFrom`` is not read."""
-
-    name: str = ""
-    value: str = ""
-
-
 class SecurityContext(KubeStruct, frozen=True):
     """``securityContext`` of a container."""
 
@@ -103,7 +88,6 @@ class Container(KubeStruct, frozen=True):
 
     name: str = ""
     resources: Resources | None = None
-    env: list[EnvVar] | None = None
     security_context: SecurityContext | None = None
     restart_policy: str | None = None
 
@@ -123,6 +107,11 @@ class Container(KubeStruct, frozen=True):
         return bool(self.security_context and self.security_context.privileged)
 
     @property
+    def variables(self) -> frozenset[str] | None:
+        """Names of its environment variables, None where no list of them was read."""
+        return None
+
+    @property
     def is_sidecar(self) -> bool:
         """A restartable init container: it keeps running beside the regular ones."""
         return self.restart_policy == "Always"
@@ -140,8 +129,8 @@ class PodSpec(KubeStruct, frozen=True):
     node_name: str = ""
     scheduler_name: str = ""
     runtime_class_name: str | None = None
-    containers: list[Container] | None = None
-    init_containers: list[Container] | None = None
+    containers: Sequence[Container] | None = None
+    init_containers: Sequence[Container] | None = None
     scheduling_group: SchedulingGroup | None = None
 
 
@@ -172,7 +161,6 @@ class PodStatus(KubeStruct, frozen=True):
     reason: str = ""
     message: str = ""
     init_container_statuses: list[ContainerStatus] | None = None
-    container_statuses: list[ContainerStatus] | None = None
 
 
 class Pod(KubeObject, frozen=True):
@@ -187,12 +175,12 @@ class Pod(KubeObject, frozen=True):
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property
-    def init_containers(self) -> list[Container]:
+    def init_containers(self) -> Sequence[Container]:
         """Init containers in order, never null."""
         return self.spec.init_containers or []
 
     @property
-    def containers(self) -> list[Container]:
+    def containers(self) -> Sequence[Container]:
         """Regular containers in order, never null."""
         return self.spec.containers or []
 

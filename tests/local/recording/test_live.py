@@ -129,6 +129,9 @@ async def test_environment_values_and_foreign_annotations_stay_out(site: Site, f
     await site.register("n2", annotations={"example.com/token": "secret"})
     container = {"name": "main", "image": "i", "env": [{"name": "KEY", "value": "secret"}]}
     container["resources"] = {"limits": {"nvidia.com/gpu": "1"}}  # type: ignore[assignment]
+    pod = {"metadata": {"name": "q"}, "spec": {"containers": [container]}}
+    request = {"uid": "u", "namespace": "default", "object": pod}
+    await site.call("webhook", {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
     await site.submit(spec={"containers": [container]})
     await site.stack.aclose()
     text = json.dumps(read(file))

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from gpuloom.node.settings import NodeSettings
-from gpuloom.wire.objects import Pod
+from gpuloom.wire.fullpods import FullPod
 
-MakePod = Callable[..., Pod]
+MakePod = Callable[..., FullPod]
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def make_pod() -> MakePod:
         scheduler: str = "hami-scheduler",
         phase: str = "Pending",
         deleted: str | None = None,
-    ) -> Pod:
+    ) -> FullPod:
         known = {
             "hami.io/vgpu-node": "n1",
             "hami.io/bind-phase": "allocating",
@@ -55,6 +55,6 @@ def make_pod() -> MakePod:
             },
             "status": {"phase": phase},
         }
-        return msgspec.convert(body, Pod)
+        return msgspec.convert(body, FullPod)
 
     return make

@@ -5,8 +5,8 @@ Wider than :mod:`gpuloom.wire.objects` by what this server itself looks at; fiel
 
 from typing import Any, Literal
 
+from gpuloom.wire.fullpods import FullContainer, FullMeta, FullPod, FullSpec, FullStatus
 from gpuloom.wire.objects import (
-    Container,
     ContainerStatus,
     Event,
     KubeObject,
@@ -15,10 +15,6 @@ from gpuloom.wire.objects import (
     Node,
     NodeSpec,
     NodeStatus,
-    ObjectMeta,
-    Pod,
-    PodSpec,
-    PodStatus,
     ResourceQuota,
 )
 
@@ -26,7 +22,7 @@ Entries = list[dict[str, Any]] | None
 Texts = dict[str, str] | None
 
 
-class MetaShape(ObjectMeta, frozen=True):
+class MetaShape(FullMeta, frozen=True):
     """``metadata`` as clients may send it."""
 
     generate_name: str | None = None
@@ -43,14 +39,14 @@ class ObjectShape(KubeObject, frozen=True):
     secrets: Entries = None
 
 
-class ContainerShape(Container, frozen=True):
+class ContainerShape(FullContainer, frozen=True):
     """A container of a pod."""
 
     image: str | None = None
     ports: Entries = None
 
 
-class PodSpecShape(PodSpec, frozen=True):
+class PodSpecShape(FullSpec, frozen=True):
     """``spec`` of a pod."""
 
     containers: list[ContainerShape] | None = None  # type: ignore[assignment]  # wider: clients send null
@@ -66,7 +62,7 @@ class ContainerStatusShape(ContainerStatus, frozen=True):
     restart_count: int | None = None
 
 
-class PodStatusShape(PodStatus, frozen=True):
+class PodStatusShape(FullStatus, frozen=True):
     """``status`` of a pod."""
 
     conditions: Entries = None
@@ -74,7 +70,7 @@ class PodStatusShape(PodStatus, frozen=True):
     init_container_statuses: list[ContainerStatusShape] | None = None  # type: ignore[assignment]  # wider: clients send null
 
 
-class PodShape(Pod, frozen=True):
+class PodShape(FullPod, frozen=True):
     """A pod."""
 
     metadata: MetaShape | None = None  # type: ignore[assignment]  # wider: clients send null

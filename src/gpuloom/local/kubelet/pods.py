@@ -10,12 +10,12 @@ import structlog
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.reflector import Applied, Deleted, InitialListBegins, InitialListComplete, InitialObject, Reflector
-from gpuloom.kube.resources import PODS
+from gpuloom.kube.resources import FULL_PODS
 from gpuloom.local.kubelet.errors import AdmissionError
 from gpuloom.local.kubelet.ledger import DeviceLedger
 from gpuloom.local.kubelet.statuses import report_refused, report_running
 from gpuloom.node.api import deviceplugin_pb2 as api
-from gpuloom.wire.objects import Container, Pod
+from gpuloom.wire.fullpods import FullContainer, FullPod
 from gpuloom.wire.quantity import decode_strict_integer
 
 RETRY_S = 0.5
@@ -54,9 +54,9 @@ class PodWorker:
         self._client = client
         self._ledger = ledger
         self._plugins = plugins
-        self._reflector = Reflector(client, PODS, field_selector=f"spec.nodeName={node_name}")
+        self._reflector = Reflector(client, FULL_PODS, field_selector=f"spec.nodeName={node_name}")
         self._queue = _PodQueue()
-        self._admitted: dict[str, Pod] = {}
+        self._admitted: dict[str, FullPod] = {}
         self._reports: dict[str, dict[str, Any]] = {}
 
     async def follow(self) -> None:
@@ -90,10 +90,10 @@ class PodWorker:
                 await asyncio.sleep(RETRY_S)
                 self._queue.put_back(pod)
 
-    async def _sync(self, pod: Pod) -> None:
+    async def _sync(self, pod: FullPod) -> None:
         uid = pod.metadata.uid
         if pod.is_terminating:
-            await self._client.delete(PODS, pod.name, namespace=pod.namespace, grace_period_s=0)
+            await self._client.delete(FULL_PODS, pod.name, namespace=pod.namespace, grace_period_s=0)
             self._forget(uid)
         elif pod.is_over:
             self._ledger.free(uid)
@@ -102,9 +102,9 @@ class PodWorker:
                 self._admitted[uid] = pod
                 self._reports[uid] = await self._admit(pod)
             body = self._reports[uid]
-            await self._client.patch(PODS, pod.name, body, namespace=pod.namespace, subresource="status")
+            await self._client.patch(FULL_PODS, pod.name, body, namespace=pod.namespace, subresource="status")
 
-    async def _admit(self, pod: Pod) -> dict[str, Any]:
+    async def _admit(self, pod: FullPod) -> dict[str, Any]:
         """Give the pod its devices; the status to report."""
         uid = pod.metadata.uid
         reusable: frozenset[str] = frozenset()
@@ -121,7 +121,7 @@ class PodWorker:
             return report_refused(str(error), now())
         return report_running(pod, now())
 
-    async def _start(self, pod: Pod, container: Container, reusable: frozenset[str]) -> None:
+    async def _start(self, pod: FullPod, container: FullContainer, reusable: frozenset[str]) -> None:
         environment: dict[str, str] = {}
         mounts: dict[str, str] = {}
         devices: dict[str, Sequence[str]] = {}
@@ -139,7 +139,7 @@ class PodWorker:
         self.mounts[key] = mounts
         self.devices[key] = devices
 
-    async def _pick(self, resource: str, count: int, pod: Pod, reusable: frozenset[str]) -> Sequence[str]:
+    async def _pick(self, resource: str, count: int, pod: FullPod, reusable: frozenset[str]) -> Sequence[str]:
         required = sorted(reusable)[:count]
         available = (*required, *self._ledger.find_free(resource))
         preferred = await self._plugins.prefer(resource, available, required, count)
@@ -161,14 +161,14 @@ class _PodQueue:
     """Pods to look at, each once and in its latest state: never more entries than there are pods."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, Pod] = {}
+        self._pods: dict[str, FullPod] = {}
         self._wake = asyncio.Event()
 
-    def put(self, pod: Pod) -> None:
+    def put(self, pod: FullPod) -> None:
         self._pods[pod.metadata.uid] = pod
         self._wake.set()
 
-    def put_back(self, pod: Pod) -> None:
+    def put_back(self, pod: FullPod) -> None:
         """Take it again later, unless there is a newer state of it by now."""
         self._pods.setdefault(pod.metadata.uid, pod)
         self._wake.set()
@@ -176,7 +176,7 @@ class _PodQueue:
     def drop(self, uid: str) -> None:
         self._pods.pop(uid, None)
 
-    async def take(self) -> Pod:
+    async def take(self) -> FullPod:
         while not self._pods:
             self._wake.clear()
             await self._wake.wait()

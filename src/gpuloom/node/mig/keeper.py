@@ -11,7 +11,7 @@ import structlog
 
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError
-from gpuloom.kube.resources import PODS
+from gpuloom.kube.resources import FULL_PODS
 from gpuloom.model.mig import MigAllocation, MigRuntime
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError, CardReadError
@@ -22,6 +22,7 @@ from gpuloom.node.mig.offers import MigOffer, build_offer
 from gpuloom.node.nvml import Gpu, Nvml, PartProfile
 from gpuloom.node.settings import NodeSettings
 from gpuloom.wire.errors import WireError
+from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.objects import Pod
 
 PERIOD_S = 5.0
@@ -151,8 +152,8 @@ class MigKeeper:
         self._layouts[gpu.uuid] = lay_out_card(gpu, known, self._settings.mig_geometries)
         return MigOffer((), self._settings.device_split_count) if any(self._layouts[gpu.uuid]) else None
 
-    async def _list_pods(self) -> list[Pod]:
-        pods, _ = await self._client.list_all(PODS, field_selector=f"spec.nodeName={self._settings.node_name}")
+    async def _list_pods(self) -> list[FullPod]:
+        pods, _ = await self._client.list_all(FULL_PODS, field_selector=f"spec.nodeName={self._settings.node_name}")
         return pods
 
     async def _empty(self, uuid: str) -> bool:
@@ -209,7 +210,7 @@ class MigKeeper:
         _log.info("MIG instance destroyed", uuid=uuid, gpu_instance=gpu_instance_id)
 
 
-def _is_through(pod: Pod) -> bool:
+def _is_through(pod: FullPod) -> bool:
     """Whether a pod uses its cards no more: over, or being deleted with no container running."""
     if pod.is_over:
         return True

@@ -10,6 +10,7 @@ import msgspec
 
 from gpuloom.scheduler.absence import READY
 from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.wire.fullpods import EnvVar, FullContainer
 from gpuloom.wire.keys import POD_GROUP_LABEL, VGPU_NODE
 from gpuloom.wire.objects import Container, KubeObject, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
 
@@ -85,11 +86,11 @@ class Projection:
 
 
 def _cut_containers(containers: Iterable[Container] | None) -> list[Container] | None:
-    if containers is None:
-        return None
-    return [
-        msgspec.structs.replace(
-            one, env=None if one.env is None else [msgspec.structs.replace(variable, value="") for variable in one.env]
-        )
-        for one in containers
-    ]
+    return None if containers is None else [_cut_container(one) for one in containers]
+
+
+def _cut_container(container: Container) -> Container:
+    """Keep what the environment variables of a pod under review are called."""
+    if not isinstance(container, FullContainer) or container.env is None:
+        return container
+    return msgspec.structs.replace(container, env=[EnvVar(name=variable.name) for variable in container.env])
