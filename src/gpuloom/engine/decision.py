@@ -1,6 +1,6 @@
 """What was decided for one pod."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gpuloom.engine.ranking import Ranking
@@ -16,8 +16,7 @@ class Decision:
     node        the chosen node, None when none fits
     shares      one entry per container, init containers first; empty without a node
     instances   parts of divided cards that are written separately
-    candidates  how many nodes there were to choose from
-    fitting     the nodes that fit, with their scores
+    ranked      the candidates by score, or what ranks them when somebody wants to know: an answer names one node only
     refusals    the nodes that do not, and why; complete only if asked for or if none fits
     rest        what is still open, None when all is known; see :meth:`complete`
     """
@@ -25,14 +24,25 @@ class Decision:
     node: str | None
     shares: tuple[ContainerShares, ...]
     instances: tuple[MigAllocation, ...]
-    candidates: int
-    fitting: Ranking
+    ranked: Ranking | Callable[[], Ranking]
     refusals: dict[str, Refusal]
     rest: Iterator[None] | None = None
 
     @property
+    def fitting(self) -> Ranking:
+        """The nodes that fit, with their scores, as they were when the decision was made."""
+        if not isinstance(self.ranked, Ranking):
+            self.ranked = self.ranked()
+        return self.ranked
+
+    @property
+    def candidates(self) -> int:
+        """How many nodes there were to choose from."""
+        return self.fitting.candidates
+
+    @property
     def is_complete(self) -> bool:
-        """Whether ``fitting`` tells of all candidates."""
+        """Whether ``fitting`` and ``refusals`` will not change any more."""
         return self.rest is None
 
     def complete(self) -> Iterator[None]:

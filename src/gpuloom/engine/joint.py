@@ -4,7 +4,8 @@ Cards of different vendors do not know each other, so a node takes the pod when 
 are those of the first vendor's table, into which the others' are carried over by the names of nodes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import repeat
 
 import numpy as np
@@ -43,31 +44,25 @@ class Joint:
         best = find_best(names, self._names, self._ranks)
         if best is None:
             return None
-        nobody = Candidates(np.zeros(0, np.int64), (), slice(0, 0))
-        decision = Decision(self._names[best], (), (), len(names), self._ranking(nobody), {})
-        decision.rest = self._rank_later(decision, names)
-        return decision
+        return Decision(self._names[best], (), (), partial(self._rank_among, names), {})
 
     def answer(self, names: Sequence[str], *, explain: bool) -> Decision:
         """Choose among nodes; with ``explain``, or if none fits, every refusal is told."""
         candidates = look_up(self._assessments[self._first].table, names)
         ranking = self._ranking(candidates)
         best = ranking.best()
-        decision = Decision(None if best is None else self._names[best], (), (), len(candidates), ranking, {})
+        decision = Decision(None if best is None else self._names[best], (), (), ranking, {})
         if best is None or explain:
             decision.refusals = self._refuse(list(dict.fromkeys(names)))
         return decision
 
-    def _rank_later(self, decision: Decision, names: NodeNames) -> Iterator[None]:
-        candidates = look_up(self._assessments[self._first].table, names.all())
-        # A node that came after the decision has no rank in it.
-        known = candidates.known[candidates.known < len(self._ranks)]
-        decision.candidates = len(candidates)
-        decision.fitting = self._ranking(Candidates(known, (), known))
-        yield
+    def _rank_among(self, names: NodeNames) -> Ranking:
+        return self._ranking(look_up(self._assessments[self._first].table, names.all()))
 
     def _ranking(self, candidates: Candidates) -> Ranking:
-        return Ranking(self._names, candidates.known, self._ranks[candidates.known], spread=self._spread)
+        # A node that came after the decision has no rank in it.
+        known = candidates.known[candidates.known < len(self._ranks)]
+        return Ranking(self._names, known, self._ranks[known], candidates=len(candidates), spread=self._spread)
 
     def _rank(self) -> Scores:
         """Return ranks by position: the score of all cards of a node, and what each vendor adds."""

@@ -6,8 +6,8 @@ all other candidates of a pod with several containers, is found out afterwards, 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -38,7 +38,11 @@ from gpuloom.wire.nodenames import NodeNames
 
 @dataclass(slots=True)
 class Query:
-    """One pod's question to the table."""
+    """One pod's question to the table.
+
+    trials  what nodes said to pods of this kind, as far as it matters
+    tried   the nodes on which the pod was placed in vain for this answer
+    """
 
     family: Family
     table: CardTable
@@ -49,6 +53,7 @@ class Query:
     headroom: Headroom
     most_tries: int | None = None
     trials: Trials | None = None
+    tried: dict[str, Refusal] = field(default_factory=dict)
 
     def answer(self, candidates: Candidates, *, explain: bool) -> Decision:
         """Choose among candidates; with ``explain``, or if none fits, every refusal is told."""
@@ -143,15 +148,9 @@ class Query:
         best = find_best(names, self.table.names, verdicts.ranks)
         if best is None:
             return None
-        decision = self._begin(names)
+        decision = Decision(None, (), (), partial(self._rank_among, names, verdicts.ranks.copy()), {})
         self._settle(decision, best, self._giver.give(best, verdicts))
-        decision.rest = self._rank_later(decision, names, verdicts.ranks.copy())
         return decision
-
-    def _begin(self, names: NodeNames) -> Decision:
-        """Begin an answer of which the ranking is yet to come."""
-        nobody = Candidates(self.table.starts[:0], (), slice(0, 0))
-        return Decision(None, (), (), len(names), self._rank(nobody, np.zeros(0, np.float32)), {})
 
     def _search_walking(
         self, names: NodeNames, request: Request, verdicts: Verdicts, *, is_tight: bool
@@ -161,27 +160,24 @@ class Query:
         refused = self._refused_by_column(known, request, verdicts, is_tight=is_tight)
         trials, ranks = self._recall_trials(), np.full(len(self.table.names), UNFIT)
         ranks[known] = self._rank_walking(known, refused, trials)
-        decision = self._begin(names)
+        decision = Decision(None, (), (), partial(self._rank_among, names, ranks), self.tried)
         tries = 0
         while (best := find_best(names, self.table.names, ranks)) is not None:
             if not self._try_best(decision, best, trials, tries):
                 ranks[best] = UNFIT
                 tries += 1
                 continue
-            decision.rest = self._rank_later(decision, names, ranks)
             if self.family.score is None:
-                snapshot = self.table.snapshot()
-                decision.rest = chain(decision.rest, self._try_others(decision, snapshot, trials))
+                decision.rest = self._try_others(decision, self.table.snapshot(), trials)
             return decision
         return None
 
-    def _rank_later(self, decision: Decision, names: NodeNames, ranks: Scores) -> Iterator[None]:
+    def _rank_among(self, names: NodeNames, ranks: Scores) -> Ranking:
+        """Rank the nodes that a call names, by what all nodes were worth when it was answered."""
         candidates = look_up_among(self.table, self.index, names)
         # A node that came after the decision has no rank in it.
         known = candidates.known[candidates.known < len(ranks)]
-        decision.candidates = len(candidates)
-        decision.fitting = Ranking(self.table.names, known, ranks[known], spread=self._is_spread)
-        yield
+        return Ranking(self.table.names, known, ranks[known], candidates=len(candidates), spread=self._is_spread)
 
     def _is_plain(self, request: Request, *, is_tight: bool) -> bool:
         """Whether the column alone tells which nodes fit: one request, and nothing that depends on several cards."""
@@ -196,7 +192,7 @@ class Query:
         # A slice is a view: the ranks as they are now must outlast later changes.
         ranking = self._rank(candidates, ranks.copy() if ranks.base is not None else ranks)
         best = ranking.best()
-        decision = Decision(None, (), (), len(candidates), ranking, {})
+        decision = Decision(None, (), (), ranking, {})
         if best is not None:
             self._settle(decision, best, self._giver.give(best, verdicts))
         return decision
@@ -210,7 +206,7 @@ class Query:
         """Place the pod on one node after another, best first, until one takes it; the others come later."""
         trials = self.trials = self._recall_trials()
         ranks = self._rank_walking(candidates.known, refused, trials)
-        decision = Decision(None, (), (), len(candidates), self._rank(candidates, ranks), {})
+        decision = Decision(None, (), (), self._rank(candidates, ranks), self.tried)
         tries = 0
         while (best := decision.fitting.best()) is not None:
             if self._try_best(decision, best, trials, tries):
@@ -310,7 +306,7 @@ class Query:
         return self.demand.choice.node_policy == SPREAD
 
     def _rank(self, candidates: Candidates, ranks: Scores) -> Ranking:
-        return Ranking(self.table.names, candidates.known, ranks, spread=self._is_spread)
+        return Ranking(self.table.names, candidates.known, ranks, candidates=len(candidates), spread=self._is_spread)
 
     def _settle(self, decision: Decision, position: int, placement: Placement | Unplaced) -> None:
         if isinstance(placement, Unplaced):

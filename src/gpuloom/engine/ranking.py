@@ -14,12 +14,14 @@ UNFIT = np.float32(-np.inf)
 class Ranking:
     """Nodes that fit, as they stood at the time of asking. Among equals the one named first is better.
 
-    positions  of the candidates
-    ranks      of the same nodes: their scores, the better the larger, UNFIT for those that do not fit
-    spread     whether ranks are scores with the sign turned
+    positions   of the candidates that have cards
+    ranks       of the same nodes: their scores, the better the larger, UNFIT for those that do not fit
+    candidates  how many nodes there were to choose from, those without cards included
+    spread      whether ranks are scores with the sign turned
     """
 
-    def __init__(self, names: Sequence[str], positions: Ints, ranks: Scores, *, spread: bool) -> None:
+    def __init__(self, names: Sequence[str], positions: Ints, ranks: Scores, *, candidates: int, spread: bool) -> None:
+        self.candidates = candidates
         self._names = names
         self._positions = positions
         self._ranks = ranks

@@ -21,7 +21,7 @@ from gpuloom.kube.errors import (
     UnreadableError,
 )
 from gpuloom.kube.pace import Pace, RateLimit
-from gpuloom.kube.recorder import EventRecorder
+from gpuloom.kube.recorder import EventRecorder, Message
 from gpuloom.kube.reflector import (
     Applied,
     Deleted,
@@ -69,6 +69,7 @@ __all__ = [
     "InitialObject",
     "InvalidError",
     "KubeClient",
+    "Message",
     "NotFoundError",
     "Pace",
     "RateLimit",

@@ -8,7 +8,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
@@ -22,6 +22,10 @@ from gpuloom.kube.resources import EVENTS
 MESSAGE_BYTES = 1024
 QUEUE_EVENTS = 5000
 """So many notes of each type may wait."""
+QUEUE_UNTOLD = 256
+"""So many of them may be without their text: what it is made from may be large."""
+Message = str | Callable[[], str]
+"""What is said, or what says it when its turn to be written has come."""
 PACES = {"Warning": RateLimit(100, 100), "Normal": RateLimit(20, 50)}
 """How fast events are written: they must not slow down what they tell of, least those that tell of nothing wrong."""
 _REMEMBERED = 4096
@@ -48,7 +52,7 @@ class _Note:
     subject: _Subject
     type: str
     reason: str
-    message: str
+    message: Message
 
 
 @dataclass(slots=True)
@@ -108,6 +112,7 @@ class EventRecorder:
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._untold = 0
         self._closed = False
         self._task: asyncio.Task[None] | None = None
 
@@ -137,26 +142,28 @@ class EventRecorder:
         uid: str,
         type: Literal["Normal", "Warning"],  # noqa: A002 - the event's own word
         reason: str,
-        message: str,
+        message: Message,
     ) -> None:
         """Note an event about an object of the core group; never blocks, never raises.
 
-        ``namespace`` is empty for cluster-wide objects. ``message`` is cut to 1,024 bytes.
+        ``namespace`` is empty for cluster-wide objects. ``message`` is cut to 1,024 bytes; one that costs something to
+        make, and that nobody will read if there are too many, can be a function: it is asked when the event is written.
         """
         subject = _Subject(kind, namespace, name, uid)
         if self._closed or not self._allow(subject):
             self.dropped += 1
             return
-        note = _Note(subject, type, reason, cut(message, MESSAGE_BYTES))
+        note = _Note(subject, type, reason, cut(message, MESSAGE_BYTES) if isinstance(message, str) else message)
         now = self._now()
         queue = self._queues[type]
         pending = queue.get(note)
         if pending is not None:
             pending.count += 1
             pending.last = now
-        elif len(queue) >= QUEUE_EVENTS:
+        elif len(queue) >= QUEUE_EVENTS or (callable(message) and self._untold >= QUEUE_UNTOLD):
             self.dropped += 1
         else:
+            self._untold += callable(message)
             queue[note] = _Pending(1, now, now)
             self._idle.clear()
             self._work.set()
@@ -186,9 +193,25 @@ class EventRecorder:
                     await self._paces[kind].keep()
                 # A warning that came meanwhile goes first.
                 note, pending = self._queues[self._next_kind()].popitem(last=False)
-                await self._write(note, pending)
+                if (told := self._tell(note)) is None:
+                    self.failed += pending.count
+                else:
+                    await self._write(told, pending)
             self._work.clear()
             self._idle.set()
+
+    def _tell(self, note: _Note) -> _Note | None:
+        """Return a note with its text, None if that cannot be made."""
+        if isinstance(note.message, str):
+            return note
+        self._untold -= 1
+        try:
+            return replace(note, message=cut(note.message(), MESSAGE_BYTES))
+        except Exception:  # noqa: BLE001 - others' events must be written all the same
+            _log.exception(
+                "event without text", reason=note.reason, object=f"{note.subject.namespace}/{note.subject.name}"
+            )
+            return None
 
     def _next_kind(self) -> str:
         """Return the type of the event to be written next, empty when none waits."""
@@ -196,6 +219,8 @@ class EventRecorder:
 
     async def _write(self, note: _Note, pending: _Pending) -> None:
         try:
+            # The text may have taken a while to make.
+            await asyncio.sleep(0)
             written = self._written.get(note)
             if written is None or not await self._repeat(note, written, pending):
                 await self._create(note, pending)

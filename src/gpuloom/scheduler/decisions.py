@@ -9,20 +9,21 @@ from gpuloom.engine.ruling import Ruling
 from gpuloom.wire.objects import Pod
 
 MOST_DECISIONS = 256
-MOST_CANDIDATES = 200_000
+MOST_OFFERED = 200_000
 """A decision keeps a word on every node, so large clusters remember fewer decisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One answered Filter that came to a decision, numbered from 1."""
+    """One answered Filter that came to a decision, numbered from 1; ``offered`` counts the names in the call."""
 
     number: int
     at: datetime
     pod: Pod
     decision: Ruling
+    offered: int
 
-    def offered(self) -> frozenset[str] | None:
+    def names(self) -> frozenset[str] | None:
         """Return the nodes that kube-scheduler offered, None where the decision does not tell of all of them."""
         decision = self.decision
         names = frozenset((*decision.refusals, *(node for node, _ in decision.fitting.worst_first())))
@@ -34,19 +35,19 @@ class DecisionLog:
     """Decisions, oldest first."""
 
     _entries: deque[Decided] = field(default_factory=deque)
-    _candidates: int = 0
+    _offered: int = 0
     _count: int = 0
 
     def __iter__(self) -> Iterator[Decided]:
         return iter(self._entries)
 
-    def note(self, at: datetime, pod: Pod, decision: Ruling) -> None:
-        """Remember a decision; the oldest go when there are too many."""
+    def note(self, at: datetime, pod: Pod, decision: Ruling, *, offered: int) -> None:
+        """Remember a decision among so many nodes; the oldest go when there are too many."""
         self._count += 1
-        self._candidates += decision.candidates
-        self._entries.append(Decided(self._count, at, pod, decision))
-        while len(self._entries) > MOST_DECISIONS or (self._candidates > MOST_CANDIDATES and len(self._entries) > 1):
-            self._candidates -= self._entries.popleft().decision.candidates
+        self._offered += offered
+        self._entries.append(Decided(self._count, at, pod, decision, offered))
+        while len(self._entries) > MOST_DECISIONS or (self._offered > MOST_OFFERED and len(self._entries) > 1):
+            self._offered -= self._entries.popleft().offered
 
     def find(self, number: int) -> Decided | None:
         """Return a decision by its number, None when it is forgotten."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 import structlog
@@ -68,6 +69,7 @@ class Filterer:
         # What an earlier try holds is free for this one, and for others if it ends up elsewhere.
         self.state.release(pod.metadata.uid)
         ruling = self.state.judge.decide_among(demands, args.nodenames or NodeNames(b"[]"), most_tries=most_tries)
+        self.state.decisions.note(self.clocks.now(), pod, ruling, offered=len(args.nodenames or ()))
         return self._follow(pod, demands, ruling)
 
     def _simulate(self, pod: Pod, args: FilterArgs, nodes: msgspec.Raw) -> FilterResult:
@@ -114,7 +116,6 @@ class Filterer:
         return ""
 
     def _follow(self, pod: Pod, demands: Demands, decision: Ruling) -> FilterResult:
-        self.state.decisions.note(self.clocks.now(), pod, decision)
         if decision.node is None:
             return self._refuse(pod, demands, decision)
         self.state.refused.pop(pod.metadata.uid, None)
@@ -124,7 +125,9 @@ class Filterer:
 
     def _tell_success(self, pod: Pod, decision: Ruling) -> Iterator[None]:
         yield from decision.complete()
-        record(self.recorder, pod, "Normal", "FilteringSucceed", describe_success(decision.decision, self.event_bytes))
+        # Ranking the nodes costs as much as choosing one, so it waits until the event is written.
+        tell = partial(describe_success, decision.decision, self.event_bytes)
+        record(self.recorder, pod, "Normal", "FilteringSucceed", tell)
 
     def _refuse(self, pod: Pod, demands: Demands, decision: Ruling) -> FilterResult:
         self.state.refuse(pod, demands, self.clocks.monotonic())

@@ -2,11 +2,13 @@
 
 from typing import Literal
 
-from gpuloom.kube import EventRecorder
+from gpuloom.kube import EventRecorder, Message
 from gpuloom.wire.objects import Pod
 
 
-def record(recorder: EventRecorder, pod: Pod, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+def record(
+    recorder: EventRecorder, pod: Pod, kind: Literal["Normal", "Warning"], reason: str, message: Message
+) -> None:
     """Record an event on a pod; never blocks."""
     recorder.record(
         kind="Pod",

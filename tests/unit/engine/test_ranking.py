@@ -11,7 +11,7 @@ RANKS = st.lists(st.sampled_from([float(UNFIT), 0.0, 1.0, 2.0]), max_size=12)
 
 def ranking(ranks: list[float]) -> Ranking:
     names = [f"n{number}" for number in range(len(ranks))]
-    return Ranking(names, np.arange(len(ranks)), np.array(ranks, np.float32), spread=False)
+    return Ranking(names, np.arange(len(ranks)), np.array(ranks, np.float32), candidates=len(ranks), spread=False)
 
 
 @given(RANKS, st.integers(1, 12))

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from unit.kube.scripted import Answer, FakeTime, ScriptedServer, drop, failure, hang, reply
 
 from gpuloom.kube import EventRecorder
-from gpuloom.kube.recorder import PACES, QUEUE_EVENTS, cut
+from gpuloom.kube.recorder import PACES, QUEUE_EVENTS, QUEUE_UNTOLD, cut
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -238,3 +238,50 @@ async def test_a_long_message_is_cut_to_1024_bytes_between_characters() -> None:
 
 def test_cutting_replaces_what_utf_8_cannot_hold() -> None:
     assert cut("a\ud800b", 10) == "a?b"
+
+
+async def test_a_text_that_is_made_late_is_made_when_its_event_is_written() -> None:
+    made: list[str] = []
+
+    def tell() -> str:
+        made.append("made")
+        return "x" * 2000
+
+    async with Setting() as s:
+        s.record(message=tell)
+        assert made == []
+        await s.flush()
+    assert (made, [len(seen.body["message"]) for seen in s.server.seen]) == (["made"], [1024])
+
+
+async def test_few_texts_may_be_unmade_and_more_events_are_dropped() -> None:
+    async with Setting() as s:
+        for i in range(QUEUE_UNTOLD + 3):
+            s.record(uid=str(i), message=lambda: "late")
+        s.record(uid="last", message="made")
+        await s.flush()
+        assert (len(s.server.seen), s.recorder.dropped) == (QUEUE_UNTOLD + 1, 3)
+        s.record(uid="next", message=lambda: "late")
+        await s.flush()
+    assert (len(s.server.seen), s.recorder.dropped) == (QUEUE_UNTOLD + 2, 3)
+
+
+async def test_a_text_that_cannot_be_made_does_not_stop_other_events() -> None:
+    def fail() -> str:
+        raise ValueError("broken")
+
+    async with Setting() as s:
+        with capture_logs() as logs:
+            s.record(message=fail)
+            s.record(message="whole")
+            await s.flush()
+    assert ([seen.body["message"] for seen in s.server.seen], s.recorder.failed) == (["whole"], 1)
+    assert [entry["object"] for entry in logs] == ["ns/p"]
+
+
+async def test_a_late_text_that_was_written_before_counts_up_that_event() -> None:
+    async with Setting() as s:
+        for _ in range(2):
+            s.record(message=lambda: "same")
+            await s.flush()
+    assert s.writes == [("POST", 1), ("PATCH", 2)]

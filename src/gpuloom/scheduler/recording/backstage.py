@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, NotFoundError, Resource, UnreachableError
+from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, Message, NotFoundError, Resource, UnreachableError
 from gpuloom.kube.errors import Status, error_of_status
 from gpuloom.kube.resources import T
 
@@ -141,10 +141,11 @@ class ReplayRecorder(EventRecorder):
         uid: str,  # noqa: ARG002 - the recorder's signature
         type: Literal["Normal", "Warning"],  # noqa: A002 - the event's own word
         reason: str,
-        message: str,
+        message: Message,
     ) -> None:
         """Note an event, in full."""
-        self._replay.deeds.events.append({"type": type, "reason": reason, "message": message})
+        text = message if isinstance(message, str) else message()
+        self._replay.deeds.events.append({"type": type, "reason": reason, "message": text})
 
 
 def _merge(known: Any, patch: Mapping[str, Any]) -> dict[str, Any]:

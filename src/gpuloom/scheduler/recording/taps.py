@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, Resource
+from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, Message, Resource
 from gpuloom.kube.resources import T
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.recording.backstage import Deeds
@@ -143,9 +143,10 @@ class TappedRecorder(EventRecorder):
         uid: str,
         type: Literal["Normal", "Warning"],  # noqa: A002 - the event's own word
         reason: str,
-        message: str,
+        message: Message,
     ) -> None:
         """Note an event."""
+        message = message if isinstance(message, str) else message()
         if call := current_call.get():
             call.deeds.events.append({"type": type, "reason": reason, "message": message})
         super().record(kind=kind, namespace=namespace, name=name, uid=uid, type=type, reason=reason, message=message)

@@ -64,7 +64,7 @@ def _scene(source: Source, pod: Pod, offered: frozenset[str] | None, word: str) 
     barred = {name: bar for name, node in source.state.nodes.items() if (bar := tell_bar(node))}
     decided = source.state.decisions.last_of(pod.metadata.uid)
     if offered is None and decided is not None:
-        offered = decided.offered()
+        offered = decided.names()
     if offered is not None:
         barred = {name: NOT_OFFERED for name in names if name not in offered} | barred
     profile = source.state.settings.catalog[word]
