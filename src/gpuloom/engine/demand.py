@@ -77,6 +77,10 @@ class Selection(msgspec.Struct, frozen=True, gc=False):
         return (self.use_uuids is None or uuid in self.use_uuids) and uuid not in self.nouse_uuids
 
 
+EVERYTHING = Selection()
+"""Any card will do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """How nodes and cards are chosen among those that would do."""
@@ -186,6 +190,9 @@ def _regular(count: int) -> tuple[Phase, ...]:
 
 
 def _read_selection(annotations: Mapping[str, str], keys: SelectKeys) -> Selection:
+    # Most pods do not care: of them nothing but this is asked.
+    if _keys_of(keys).isdisjoint(annotations):
+        return EVERYTHING
     use_types = _read_list(annotations, keys.types.use) if keys.types else None
     nouse_types = _read_list(annotations, keys.types.nouse) if keys.types else None
     wanted = [found for pair in keys.uuids if (found := _read_list(annotations, pair.use)) is not None]
@@ -200,6 +207,11 @@ def _read_selection(annotations: Mapping[str, str], keys: SelectKeys) -> Selecti
         tenancy=read_tenancy(annotations, keys),
         link_aware=_read_flag(annotations[keys.link_aware]) if keys.link_aware in annotations else None,
     )
+
+
+@lru_cache
+def _keys_of(keys: SelectKeys) -> frozenset[str]:
+    return frozenset(keys.all)
 
 
 def read_tenancy(annotations: Mapping[str, str], keys: SelectKeys) -> Tenancy:

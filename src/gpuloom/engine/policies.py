@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from gpuloom.engine.options import DeviceSort
@@ -43,6 +44,7 @@ class CardPolicy:
     mutex: bool
 
 
+@lru_cache(64)
 def read_card_policy(value: str, *, numa_bind: bool, device_sort: DeviceSort) -> CardPolicy:
     """Read a card policy: one word, or words joined by commas that are asked one after another."""
     parts = tuple(dict.fromkeys(part.strip() for part in value.split(",")))

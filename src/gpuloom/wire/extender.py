@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gpuloom.wire.gojson import decode_fields, decode_json
+from gpuloom.wire.gojson import decode_fields, decode_json, find_fields
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Node, Pod
 
@@ -20,13 +20,6 @@ class FilterArgs(msgspec.Struct, frozen=True, gc=False):
     pod: Pod | None = None
     nodenames: NodeNames | None = None
     nodes: msgspec.Raw | None = None
-
-
-class _FilterBody(msgspec.Struct, frozen=True, gc=False):
-    pod: Pod | None = None
-    nodenames: msgspec.Raw = msgspec.Raw(b"null")
-    # Not optional: a decoder cannot tell "undecoded or null" from null.
-    nodes: msgspec.Raw = msgspec.Raw(b"")
 
 
 class BindArgs(msgspec.Struct, frozen=True, gc=False):
@@ -59,9 +52,13 @@ def decode_filter_args(body: bytes) -> FilterArgs:
 
     Raises WireError with the decoder's text.
     """
-    read = decode_fields(body, _FilterBody)
-    names, nodes = bytes(read.nodenames), read.nodes if bytes(read.nodes) else None
-    return FilterArgs(read.pod, None if names == b"null" else NodeNames(names), nodes)
+    found = find_fields(body, FilterArgs.__struct_fields__)
+    pod, names = found.get("pod"), found.get("nodenames")
+    return FilterArgs(
+        None if pod is None else decode_json(pod, Pod),
+        None if names is None else NodeNames(bytes(names)),
+        found.get("nodes"),
+    )
 
 
 def decode_bind_args(body: bytes) -> BindArgs:

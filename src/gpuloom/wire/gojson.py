@@ -3,6 +3,7 @@
 Structs for :func:`decode_fields` spell their fields in lower case (``rename="lower"`` where Python wants another name).
 """
 
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 import msgspec
@@ -43,15 +44,23 @@ def decode_fields(text: bytes | str | msgspec.Raw, type_: type[_S]) -> _S:
 
     Raises WireError with the decoder's text.
     """
-    found = decode_json(text, dict[str, msgspec.Raw])
-    known = {
-        key.lower(): value
-        for key, value in found.items()
-        if key.lower() in type_.__struct_encode_fields__ and bytes(value) != b"null"
-    }
+    known = find_fields(text, type_.__struct_encode_fields__)
     # Put together again with the known spelling, so that each value is decoded once and typed.
     joined = b",".join(b'"%s":%s' % (key.encode(), bytes(value)) for key, value in known.items())
     return decode_json(b"{%s}" % joined, type_)
+
+
+def find_fields(text: bytes | str | msgspec.Raw, names: Collection[str]) -> dict[str, msgspec.Raw]:
+    """Return the undecoded values of one JSON object by their keys in lower case, as far as ``names`` has them.
+
+    Null means absent, and of two spellings the last counts. Raises WireError with the decoder's text.
+    """
+    found = decode_json(text, dict[str, msgspec.Raw])
+    return {
+        name: value
+        for key, value in found.items()
+        if (name := key.lower()) in names and bytes(memoryview(value)[:5]) != b"null"
+    }
 
 
 def encode_json(value: Any) -> str:

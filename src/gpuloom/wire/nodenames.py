@@ -4,11 +4,13 @@ kube-scheduler writes them as ``["a","b"]``. In a text of exactly this form a na
 the best nodes can be looked for in the text; anything else is read as JSON at once.
 """
 
+import numpy as np
+
 from gpuloom.wire.gojson import decode_json
 
 _LARGE_BYTES = 4096
 """Shorter texts are read at once: that costs less than looking at their form."""
-_SEPARATOR = b'","'
+_QUOTE, _COMMA = b'",'
 
 
 class NodeNames:
@@ -55,6 +57,9 @@ def _count_names(text: bytes) -> int:
     """Count the names of a text of the form ``["a","b"]``, 0 for any other form."""
     if not (text.startswith(b'["') and text.endswith(b'"]') and text.isascii()) or b"\\" in text:
         return 0
-    # All quotes are the first, the last, or part of a separator: then nothing but plain names stands between them.
-    separators = text.count(_SEPARATOR)
-    return separators + 1 if text.count(b'"') == 2 * separators + 2 else 0
+    characters = np.frombuffer(text, np.uint8)
+    is_quote, is_comma = characters == _QUOTE, characters == _COMMA
+    commas = int(np.count_nonzero(is_comma))
+    separators = np.count_nonzero(is_quote[:-2] & is_comma[1:-1] & is_quote[2:])
+    # All commas separate two strings, and all strings are separated: nothing but plain names is left.
+    return commas + 1 if separators == commas and np.count_nonzero(is_quote) == 2 * commas + 2 else 0

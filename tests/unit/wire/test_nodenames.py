@@ -30,10 +30,11 @@ def test_any_other_form_is_read_at_once(text: bytes) -> None:
     assert not NodeNames(text).is_searchable
 
 
+@pytest.mark.parametrize("commas", [0, 1, 2, 3])
 @pytest.mark.parametrize("odd", [5, None, {"node-1": "x"}, ["node-1"]])
-def test_a_large_list_of_other_things_is_refused(odd: object) -> None:
+def test_a_large_list_of_other_things_is_refused(odd: object, commas: int) -> None:
     with pytest.raises(WireError):
-        NodeNames(compact([*MANY, odd, "node-1"]))
+        NodeNames(compact([*MANY, odd, *[","] * commas, "node-1"]))
 
 
 def test_an_object_in_place_of_a_list_is_refused() -> None:
