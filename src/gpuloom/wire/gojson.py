@@ -13,6 +13,9 @@ from gpuloom.wire.errors import WireError
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=msgspec.Struct)
 
+BAD_JSON = (ValueError, RecursionError)
+"""Not only msgspec's errors: broken UTF-8 and integers of a thousand digits are plain ValueErrors."""
+
 # Go escapes these inside strings; outside of strings none of them can occur.
 _ESCAPES = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "<>&\u2028\u2029")
 
@@ -24,8 +27,7 @@ def decode_json(text: bytes | str | msgspec.Raw, type_: type[_T]) -> _T:
     """
     try:
         return msgspec.json.decode(text, type=type_)
-    except (ValueError, RecursionError) as error:
-        # Not only msgspec's errors: broken UTF-8 and integers of a thousand digits are plain ValueErrors.
+    except BAD_JSON as error:
         raise WireError(str(error)) from error
 
 

@@ -13,7 +13,7 @@ import msgspec
 from gpuloom.model.card import Card
 from gpuloom.model.mig import MigProfile, Placement
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.gojson import decode_fields, decode_json, decode_list_of, encode_json
+from gpuloom.wire.gojson import BAD_JSON, decode_fields, decode_json, decode_list_of, encode_json
 from gpuloom.wire.keys import NODE_REGISTER
 from gpuloom.wire.words import Int32, Natural32, decode_bool, decode_int32, encode_bool, join_fields
 
@@ -39,6 +39,9 @@ class _JsonProfile(msgspec.Struct, frozen=True):
     placements: list[msgspec.Raw] = []
 
 
+_NOTHING = msgspec.Raw(b"null")
+
+
 class _JsonCard(msgspec.Struct, frozen=True):
     id: str = ""
     index: Natural32 = 0
@@ -50,11 +53,15 @@ class _JsonCard(msgspec.Struct, frozen=True):
     mode: str = ""
     mig_profiles: list[msgspec.Raw] = msgspec.field(default_factory=list, name="migprofiles")
     health: bool = False
-    custominfo: msgspec.Raw = msgspec.Raw(b"null")
+    custominfo: msgspec.Raw = _NOTHING
 
 
 class _PlainCard(_JsonCard, frozen=True, forbid_unknown_fields=True):
     """A card in HAMi's own spelling and without MIG: nearly all are, and they are read several times as fast."""
+
+
+# Made once: a list type that is only named costs as much as reading the cards.
+_PLAIN_CARDS = msgspec.json.Decoder(list[_PlainCard])
 
 
 def read_register(annotations: Mapping[str, str], key: str = NODE_REGISTER) -> tuple[Card, ...]:
@@ -144,8 +151,8 @@ def _field(name: str, text: str, decode: Callable[[str], _T]) -> _T:
 
 
 def _decode_json(text: str) -> tuple[Card, ...]:
-    with contextlib.suppress(WireError):
-        return tuple(map(_from_json, decode_json(text, list[_PlainCard])))
+    with contextlib.suppress(WireError, *BAD_JSON):
+        return tuple(map(_from_json, _PLAIN_CARDS.decode(text)))
     try:
         return tuple(map(_from_json, decode_list_of(text, _JsonCard)))
     except WireError as error:
@@ -163,14 +170,14 @@ def _from_json(record: _JsonCard) -> Card:
         numa=record.numa,
         mode=record.mode,
         healthy=record.health,
-        mig_profiles=tuple(_to_profile(decode_fields(raw, _JsonProfile)) for raw in record.mig_profiles),
-        custom=_to_custom(record.custominfo),
+        mig_profiles=tuple([_to_profile(decode_fields(raw, _JsonProfile)) for raw in record.mig_profiles]),
+        custom=() if record.custominfo is _NOTHING else _to_custom(record.custominfo),
     )
 
 
 def _to_custom(raw: msgspec.Raw) -> tuple[tuple[str, str | int | bool], ...]:
     """Keep what a plugin says in words, numbers and flags; there is no agreed form."""
-    value = msgspec.json.decode(raw)
+    value = decode_json(raw, object)
     if not isinstance(value, dict):
         return ()
     return tuple((key, part) for key, part in value.items() if isinstance(part, str | int))

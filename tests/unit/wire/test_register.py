@@ -36,6 +36,11 @@ def test_csv9_carries_index_and_mode():
     assert (card.index, card.mode, card.model) == (1, "hami-core", "NVIDIA-Tesla P4")
 
 
+def test_a_number_that_nobody_can_hold_spoils_the_annotation():
+    with pytest.raises(WireError, match=r"register annotation is not a list of cards: .*out of range"):
+        decode_register('[{"id":"GPU-0","count":1,"custominfo":{"NetworkID":1e9991}}]')
+
+
 def test_json_without_index_and_numa_means_zero():
     assert decode_register(JSON) == (
         Card(id="GPU-0", count=10, memory_mib=8192, cores=100, model="NVIDIA-A100", mode="hami-core", healthy=True),
