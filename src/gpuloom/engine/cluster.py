@@ -27,6 +27,9 @@ class Cluster:
         self._divided: set[str] = set()
         # Policies by which cards will share out their cores, until their node shows them: by node, then card.
         self._pending: dict[str, dict[str, str]] = {}
+        # The mode is the vendor's own word: other vendors' cards are never divided, whatever their nodes say.
+        self._divides = profile.divides
+        self._has_tenants = bool(profile.select.policy or profile.select.app_class)
 
     @property
     def ledger(self) -> Ledger:
@@ -47,7 +50,7 @@ class Cluster:
                 # After a start, pods are known before the cards that they are on.
                 self.note_parts(held)
             if node in self._divided or node in self._pending or self._ledger.has_any(node):
-                self.write(node, (card.id for card in registered.cards))
+                self.write(node, self._ledger.cards_in_use(node, self._profile.word))
         else:
             self.table.remove(node)
         return True
@@ -76,15 +79,6 @@ class Cluster:
         for card in registered.cards:
             if pending.get(card.id) == card.policy:
                 del pending[card.id]
-
-    @property
-    def _divides(self) -> bool:
-        # The mode is the vendor's own word: other vendors' cards are never divided, whatever their nodes say.
-        return self._profile is None or self._profile.divides
-
-    @property
-    def _has_tenants(self) -> bool:
-        return bool(self._profile.select.policy or self._profile.select.app_class)
 
     def confirm(self, uid: str) -> None:
         """Note that a pod is bound where it was reserved."""

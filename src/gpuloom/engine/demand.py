@@ -119,7 +119,9 @@ Demands = Mapping[str, Demand]
 
 def asks_for_cards(pod: Pod, catalog: Catalog) -> bool:
     """Tell whether any container of a pod asks for a card of any vendor."""
-    return any(asks_vendor(pod, profile) for profile in catalog.concerned(pod.all_containers))
+    # Most pods of a cluster name no card: that is to be found out quickly.
+    concerned = catalog.concerned(pod.all_containers)
+    return bool(concerned) and any(asks_vendor(pod, profile) for profile in concerned)
 
 
 def asks_vendor(pod: Pod, profile: Profile) -> bool:

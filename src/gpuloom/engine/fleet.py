@@ -22,6 +22,8 @@ class Fleet:
         self._clusters = {profile.word: Cluster(profile, self.ledger, self.quotas) for profile in catalog}
         self._words_of: dict[str, set[str]] = {}
         self._peers: dict[str, list[CardTable]] = {}
+        for table in self.tables:
+            table.peers = self._peers
         self._across: dict[tuple[str, str], tuple[tuple[int, int], Ints]] = {}
         # Cards that the tables show as they were, None while they are kept up to date.
         self._late: dict[CardKey, None] | None = None
@@ -101,8 +103,6 @@ class Fleet:
             self._peers[node] = [self._clusters[word].table for word in sorted(words)]
         else:
             self._peers.pop(node, None)
-        for table in self.tables:
-            table.peers = self._peers
 
     def assume(self, reservation: Reservation) -> Reservation:
         """Reserve; the next decision sees it. Returns the reservation with its number."""

@@ -16,7 +16,6 @@ never counted up and down. Source: binding 2.2.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
 from itertools import chain, count
 from types import MappingProxyType
 
@@ -24,17 +23,15 @@ import msgspec
 from msgspec.structs import replace
 
 from gpuloom.engine.demand import Phase
-from gpuloom.engine.usage import NOTHING, Usage, collapse, sum_for_quota
+from gpuloom.engine.usage import NOTHING, Usage, collapse, run_at_once, sum_for_quota, usage_of
 from gpuloom.model.mig import MigAllocation
-from gpuloom.model.share import PodShares, Share, Tenancy, compact_shares
+from gpuloom.model.share import PodShares, Share, Tenancy, compact_shares, find_only
 
 CardKey = tuple[str, str, str]
 """Node name, vendor's word and card id."""
 
 ANY_VENDOR = ""
 """In place of the word where a list of parts does not say whose cards they are of."""
-
-_REMEMBERED_USAGES = 1024
 
 
 class Standing(Enum):
@@ -82,6 +79,8 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
     @property
     def names_parts(self) -> bool:
         """Whether the pod was given parts of divided cards."""
+        if only := find_only(self.shares):
+            return bool(self.instances) or "[" in only[1].uuid
         given = chain.from_iterable(self.shares.values())
         return bool(self.instances) or any("[" in share.uuid for shares in given for share in shares)
 
@@ -103,6 +102,9 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
 
     def usage_by_vendor(self) -> dict[str, dict[str, Usage]]:
         """Sum what the pod holds, by vendor and by the id in its shares (a part of a divided card has its own)."""
+        if (only := find_only(self.shares)) and run_at_once(self.phases):
+            vendor, share = only
+            return {vendor: {share.uuid: usage_of(share)}}
         return {
             vendor: collapse(containers, self.phases, init_over=self.init_over)
             for vendor, containers in self.shares.items()
@@ -159,6 +161,10 @@ class Ledger:
         """Tell whether anything is held on a node."""
         return bool(self._on_node.get(node))
 
+    def cards_in_use(self, node: str, vendor: str) -> Iterable[str]:
+        """Return the cards of one vendor of which anything is held on a node."""
+        return self._entries.get((node, vendor), {}).keys()
+
     def usage(self, key: CardKey) -> Usage:
         """Sum what is held of one card."""
         node, vendor, uuid = key
@@ -181,8 +187,10 @@ class Ledger:
         touched = self.forget(reservation.uid)
         # Nobody acts on what is confirmed already: that needs no number of its own, and there is very much of it.
         number = next(self._numbers) if reservation.standing is Standing.ASSUMED else 0
-        entered = replace(reservation, number=number, shares=compact_shares(reservation.shares))
-        return entered, touched.union(self._enter(entered))
+        shares = compact_shares(reservation.shares)
+        if number != reservation.number or shares is not reservation.shares:
+            reservation = replace(reservation, number=number, shares=shares)
+        return reservation, touched.union(self._enter(reservation))
 
     def confirm(self, uid: str) -> None:
         """Note that the pod is bound where it was reserved."""
@@ -235,18 +243,12 @@ class Ledger:
         by_card = sum_by_card(reservation, by_vendor)
         for (_, vendor, uuid), usage in by_card.items():
             entries = self._entries.setdefault((node, vendor), {})
-            entries[uuid] = (*entries.get(uuid, ()), _Entry(uid, _one_of(usage)))
+            entries[uuid] = (*entries.get(uuid, ()), _Entry(uid, usage))
         for vendor, usages in by_vendor.items():
             # A namespace may have very many pods, and every decision under a quota asks, so this one sum is kept.
             place = (reservation.namespace, vendor)
             self._in_namespace[place] = self._in_namespace.get(place, NOTHING) + self._sum_up(vendor, usages)
         return (*by_card, *_name_parts(reservation))
-
-
-@lru_cache(_REMEMBERED_USAGES)
-def _one_of(usage: Usage) -> Usage:
-    """Return one value for all that are equal: pods come in few sizes."""
-    return usage
 
 
 def card_id(uuid: str) -> str:
@@ -260,10 +262,12 @@ def sum_by_card(reservation: Reservation, by_vendor: Mapping[str, Mapping[str, U
     for vendor, usages in by_vendor.items():
         for uuid, usage in usages.items():
             key = (reservation.node, vendor, card_id(uuid))
-            totals[key] = totals.get(key, NOTHING) + usage
+            totals[key] = totals[key] + usage if key in totals else usage
     return totals
 
 
 def _name_parts(reservation: Reservation) -> Iterable[CardKey]:
     """Name the cards of which parts are listed: a share of them may be missing."""
+    if not reservation.instances:
+        return ()
     return [(reservation.node, ANY_VENDOR, part.gpu_uuid) for part in reservation.instances]

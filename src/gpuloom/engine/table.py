@@ -151,8 +151,7 @@ class CardTable:
         self._registered[node] = registered
         self.positions[node] = position
         self.facts_of[position] = self._number_facts(registered.facts)
-        for row, card in enumerate(registered.cards, int(self.starts[position])):
-            self._write_card(row, card, registered)
+        self._write_cards(position, registered)
         self._summarize(position)
 
     def remove(self, node: str) -> None:
@@ -205,20 +204,28 @@ class CardTable:
         rows = self.rows_of(position)
         return next((row for row in range(rows.stop - 1, rows.start - 1, -1) if self.uuids[row] == uuid), None)
 
-    def _write_card(self, row: int, card: Card, registered: NodeCards) -> None:
-        self.uuids[row] = card.id
-        self.partitions.pop(row, None)
+    def _write_cards(self, position: int, registered: NodeCards) -> None:
+        rows = self.rows_of(position)
+        # Nothing is used, nothing closed, no card is in a group: all of that is 0.
+        self._columns[:, rows] = 0
+        self.cards.node[rows], self.cards.division[rows] = position, UNDIVIDED
+        self.uuids[rows] = [card.id for card in registered.cards]
+        for row, card in enumerate(registered.cards, rows.start):
+            self.partitions.pop(row, None)
+            self._write_card(row, card)
+            if card.id in registered.cordoned:
+                self.cards.cordoned[row] = 1
+
+    def _write_card(self, row: int, card: Card) -> None:
         cards = self.cards
         cards.numa[row], cards.index[row] = card.numa, card.index
         cards.kind[row] = self._number_kind(card.model, card.mode)
-        cards.healthy[row], cards.cordoned[row] = card.healthy, card.id in registered.cordoned
+        cards.healthy[row] = card.healthy
         cards.count[row], cards.total_cores[row] = card.count, card.cores
         cards.total_memory_mib[row] = card.memory_mib
-        cards.used_slots[row] = cards.used_memory_mib[row] = cards.used_cores[row] = 0
-        cards.division[row], cards.free_instance_mib[row] = UNDIVIDED, 0
-        cards.group[row], cards.policy[row] = self.number(card.group), self.number(card.policy)
-        cards.group_used[row] = cards.online[row] = cards.offline[row] = 0
-        self._has_groups |= bool(card.group)
+        if card.group or card.policy:
+            cards.group[row], cards.policy[row] = self.number(card.group), self.number(card.policy)
+            self._has_groups |= bool(card.group)
 
     def number(self, word: str) -> int:
         """Return the number that a group or a policy has in the columns, 0 for none."""
@@ -264,7 +271,6 @@ class CardTable:
         self.uuids.extend([""] * count)
         self.starts[position], self.ends[position] = first, first + count
         self.cards = self._view()
-        self.cards.node[first : first + count] = position
 
     def _release_rows(self, position: int) -> None:
         rows = self.rows_of(position)

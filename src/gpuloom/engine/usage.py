@@ -1,6 +1,7 @@
 """What a pod holds: the arithmetic of init, sidecar and regular containers (scheduler 4.5)."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -27,13 +28,29 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 
 
 NOTHING = Usage()
+_REMEMBERED = 1024
+
+
+def usage_of(share: Share) -> Usage:
+    """Return what one share holds; one value for all that are equal, for pods come in few sizes."""
+    return _usage(share.slots, share.memory_mib, share.cores)
+
+
+_usage = lru_cache(_REMEMBERED)(Usage)
 
 
 def sum_for_quota(usages: Iterable[Usage], *, bits: bool) -> Usage:
     """Sum what is held of several cards as quotas count it; ``bits`` if cores are bits of a mask (vendors 4.11)."""
-    if bits:
-        usages = [Usage(one.slots, one.memory_mib, one.cores.bit_count()) for one in usages]
-    return sum(usages, NOTHING)
+    slots = memory_mib = cores = 0
+    for one in usages:
+        slots, memory_mib = slots + one.slots, memory_mib + one.memory_mib
+        cores += one.cores.bit_count() if bits else one.cores
+    return Usage(slots, memory_mib, cores)
+
+
+def run_at_once(phases: Sequence[Phase]) -> bool:
+    """Tell whether all containers run together: nearly all pods are like this."""
+    return Phase.INIT not in phases and Phase.SIDECAR not in phases
 
 
 def collapse(
@@ -45,11 +62,11 @@ def collapse(
     plus the larger of the largest init container and the sum of the regular ones. With ``init_over`` the other init
     containers have ended and hold nothing any more.
     """
-    if Phase.INIT not in phases and Phase.SIDECAR not in phases:
+    if run_at_once(phases):
         return _add_up(containers)
     held: dict[Phase, dict[str, Usage]] = {Phase.INIT: {}, Phase.SIDECAR: {}, Phase.REGULAR: {}}
     for share, phase in _with_phases(containers, phases):
-        one = Usage(share.slots, share.memory_mib, share.cores)
+        one = usage_of(share)
         known = held[phase].get(share.uuid)
         held[phase][share.uuid] = one if known is None else known | one if phase is Phase.INIT else known + one
     init, sidecars, regular = held[Phase.INIT], held[Phase.SIDECAR], held[Phase.REGULAR]
@@ -63,11 +80,11 @@ def collapse(
 
 
 def _add_up(containers: Sequence[ContainerShares]) -> dict[str, Usage]:
-    """Sum what containers that run together hold: nearly all pods are like this."""
+    """Sum what containers that run together hold."""
     held: dict[str, Usage] = {}
     for shares in containers:
         for share in shares:
-            one = Usage(share.slots, share.memory_mib, share.cores)
+            one = usage_of(share)
             held[share.uuid] = held[share.uuid] + one if share.uuid in held else one
     return dict(sorted(held.items())) if len(held) > 1 else held
 

@@ -88,6 +88,18 @@ class OneVendor(msgspec.Struct, frozen=True, gc=False, eq=False):
 Mapping.register(OneVendor)
 
 
+def without_end(containers: tuple[ContainerShares, ...]) -> tuple[ContainerShares, ...]:
+    """Drop the empty entry that a list of shares has at its end when it was read: it is no container's."""
+    return containers[:-1] if containers and not containers[-1] else containers
+
+
+def find_only(shares: PodShares) -> tuple[str, Share] | None:
+    """Return the vendor and the only share of shares that consist of one in one container, if they were compacted."""
+    if isinstance(shares, OneVendor) and isinstance(shares.given, Share):
+        return shares.vendor, shares.given
+    return None
+
+
 def compact_shares(shares: PodShares) -> PodShares:
     """Return the same shares in the form that takes the least memory."""
     if len(shares) != 1 or isinstance(shares, OneVendor):

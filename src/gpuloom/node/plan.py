@@ -65,7 +65,7 @@ def plan_allocation(pod: FullPod, requests: Sequence[Sequence[str]], around: Sur
     Which ids these are matters only with preferred allocation: otherwise the scheduler decided about cards and the
     kubelet just counts. Raises AllocationError when the pod has nothing to allocate, or something else than was asked.
     """
-    containers = tuple(pod.all_containers)
+    containers = pod.all_containers
     text = pod.annotations.get(keys.DEVICES_TO_ALLOCATE, "")
     grants = []
     try:

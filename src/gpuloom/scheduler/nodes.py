@@ -68,10 +68,8 @@ class NodeBook:
         catalog = state.settings.catalog
         self._node_keys = catalog.node_keys | {NODE_CORDON}
         self._resources = frozenset(name for profile in catalog for name in profile.resources.all)
-        self._marks = {
-            profile.word: frozenset(profile.resources.all if profile.cards.source == "capacity" else profile.node_keys)
-            for profile in catalog
-        }
+        asks_all = state.settings.handshake_probe == "all"
+        self._asked = frozenset(profile.word for profile in catalog if asks_all and profile.health.handshake)
         self._looks_at_labels = bool(self._selector or catalog.node_labels)
 
     async def run_pass(self) -> None:
@@ -124,8 +122,8 @@ class NodeBook:
         """Say why the cards of a node are not known: those of one vendor, or of the one that the node names."""
         node = self._state.nodes.get(name)
         if profile is None:
-            named = (one for one in self._state.settings.catalog if node and self._is_named(node, one))
-            profile = next(named, None)
+            catalog = self._state.settings.catalog
+            profile = next(iter(catalog.named_by(node)), None) if node else None
         if profile is None:
             return tell_no_vendor(node, self._selector)
         sight = self._see(node, profile, is_used=False) if node else Sight("", None, 0, is_used=False)
@@ -158,24 +156,13 @@ class NodeBook:
         self._handshakes.note(node.name, deeds)
 
     def _concerning(self, node: Node, memories: Collection[str]) -> list[Profile]:
-        """Return the vendors of which a node has cards, had some, or may have some."""
+        """Return the vendors of which a node has cards, had some, may have some, or is asked about all the same."""
         known = self._named.get(node.name)
         if known is None or known[0] is not node:
-            named = frozenset(one.word for one in self._state.settings.catalog if self._may_concern(node, one))
+            named = self._asked.union(one.word for one in self._state.settings.catalog.named_by(node))
             known = self._named[node.name] = node, named
         words = known[1].union(memories, self._state.cluster.words_of(node.name))
         return [self._state.settings.catalog[word] for word in sorted(words)]
-
-    def _may_concern(self, node: Node, profile: Profile) -> bool:
-        """Whether a node can have cards of a vendor at all, or is asked about it all the same."""
-        if self._state.settings.handshake_probe == "all" and profile.health.handshake:
-            return True
-        return self._is_named(node, profile)
-
-    def _is_named(self, node: Node, profile: Profile) -> bool:
-        """Whether a node says anything of a vendor's cards."""
-        said = (node.status.capacity or {}) if profile.cards.source == "capacity" else node.annotations
-        return not self._marks[profile.word].isdisjoint(said)
 
     def _see(self, node: Node, profile: Profile, *, is_used: bool) -> Sight:
         offered = (node.status.allocatable or {}).get(profile.resources.count)

@@ -12,7 +12,7 @@ import structlog
 from gpuloom.engine.annotations import read_decided_at, read_instances, read_shares, read_tenancies
 from gpuloom.engine.demand import read_phases
 from gpuloom.engine.ledger import Reservation, Standing
-from gpuloom.model.share import PodShares
+from gpuloom.model.share import PodShares, compact_shares, without_end
 from gpuloom.scheduler.lookout import Lookout
 from gpuloom.scheduler.slimming import Slimmer
 from gpuloom.scheduler.state import SchedulerState
@@ -96,11 +96,14 @@ class PodBook:
     def _follow_binding(self, pod: Pod) -> None:
         """Count a bound pod on its node. What a counted pod's annotations say later changes nothing (scheduler 4.6)."""
         held = self._state.cluster.ledger.find(pod.metadata.uid)
-        if held is None or held.node != pod.spec.node_name:
+        if held is None:
+            self._count(pod)
+        elif held.node != pod.spec.node_name:
             self._recount(pod)
         elif held.standing is Standing.ASSUMED:
             self._confirm(pod, held)
-        self._end_init(pod)
+        if pod.spec.init_containers:
+            self._end_init(pod)
 
     def _end_init(self, pod: Pod) -> None:
         """Give back what a pod's init containers held, once they are over."""
@@ -114,8 +117,8 @@ class PodBook:
 
     def _confirm(self, pod: Pod, held: Reservation) -> None:
         """Take that a pod is bound where it was reserved; another scheduler may have given it other cards."""
-        shares = self._read_shares(pod)
-        if shares is None or self._reserve(pod, shares).usage_by_vendor() == held.usage_by_vendor():
+        found = self._read_reservation(pod)
+        if found is None or found.usage_by_vendor() == held.usage_by_vendor():
             self._state.cluster.confirm(held.uid)
         else:
             _log.warning("pod was bound with other cards than reserved here", pod=pod.full_name, node=held.node)
@@ -123,16 +126,23 @@ class PodBook:
 
     def _recount(self, pod: Pod) -> None:
         self._state.release(pod.metadata.uid)
-        if (shares := self._read_shares(pod)) is not None:
-            self._state.cluster.assume(self._reserve(pod, shares))
+        self._count(pod)
 
-    def _reserve(self, pod: Pod, shares: PodShares) -> Reservation:
-        """Make the reservation of a pod that is bound already."""
+    def _count(self, pod: Pod) -> None:
+        if (found := self._read_reservation(pod)) is not None:
+            self._state.cluster.assume(found)
+
+    def _read_reservation(self, pod: Pod) -> Reservation | None:
+        """Read what a pod that is bound already holds, None when there is nothing to count."""
+        node, meta = self._node_of(pod), pod.metadata
+        shares = self._read_shares(pod, node) if node else None
+        if shares is None:
+            return None
         return Reservation(
-            uid=pod.metadata.uid,
-            namespace=sys.intern(pod.namespace),
-            name=pod.name,
-            node=sys.intern(self._node_of(pod)),
+            uid=meta.uid,
+            namespace=sys.intern(meta.namespace),
+            name=meta.name,
+            node=sys.intern(node),
             shares=shares,
             phases=read_phases(pod),
             standing=Standing.CONFIRMED,
@@ -142,13 +152,11 @@ class PodBook:
             tenancies=read_tenancies(pod, self._state.settings.catalog),
         )
 
-    def _read_shares(self, pod: Pod) -> PodShares | None:
-        """Read the shares of a pod that counts, None when there is nothing to count."""
-        node = self._node_of(pod)
-        if not node:
-            return None
+    def _read_shares(self, pod: Pod, node: str) -> PodShares | None:
+        """Read the shares of a pod, None when they cannot be read."""
         try:
-            return read_shares(pod, self._state.settings.catalog)
+            shares = read_shares(pod, self._state.settings.catalog)
+            return compact_shares({vendor: without_end(containers) for vendor, containers in shares.items()})
         except WireError as error:
             if pod.metadata.uid not in self._unreadable:
                 self._unreadable.add(pod.metadata.uid)

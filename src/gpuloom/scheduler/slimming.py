@@ -13,12 +13,13 @@ class Slimmer:
 
     def __init__(self, catalog: Catalog) -> None:
         self._instances = catalog.instance_keys
-        self._labels: dict[str, dict[str, str]] = {}
+        self._places: dict[str, tuple[PodSpec, dict[str, str]]] = {}
 
     def slim(self, pod: Pod) -> Pod:
         """Return the pod with what is read of it later: identity, version, node, node label, parts of cards."""
-        meta, node = pod.metadata, sys.intern(pod.spec.node_name)
-        instances = {key: pod.annotations[key] for key in self._instances if key in pod.annotations}
+        meta, annotations = pod.metadata, pod.annotations
+        spec, label = self._place(pod.spec.node_name)
+        instances = {key: annotations[key] for key in self._instances if key in annotations}
         return Pod(
             metadata=ObjectMeta(
                 name=meta.name,
@@ -26,14 +27,15 @@ class Slimmer:
                 uid=meta.uid,
                 resource_version=meta.resource_version,
                 deletion_timestamp=meta.deletion_timestamp,
-                labels=self._label(node) if VGPU_NODE in pod.labels else None,
+                labels=label if VGPU_NODE in pod.labels else None,
                 annotations=instances or None,
             ),
-            spec=PodSpec(node_name=node),
+            spec=spec,
         )
 
-    def _label(self, node: str) -> dict[str, str]:
-        """One value for all pods of a node."""
-        if node not in self._labels:
-            self._labels[node] = label_of(node)
-        return self._labels[node]
+    def _place(self, node: str) -> tuple[PodSpec, dict[str, str]]:
+        """Give the spec and the label of the pods of a node: one value for all of them."""
+        if node not in self._places:
+            node = sys.intern(node)
+            self._places[node] = PodSpec(node_name=node), label_of(node)
+        return self._places[node]

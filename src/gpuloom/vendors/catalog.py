@@ -10,7 +10,7 @@ import msgspec
 from gpuloom.vendors.names import check_clashes
 from gpuloom.vendors.profile import Profile
 from gpuloom.vendors.profilefile import Family, read_family
-from gpuloom.wire.objects import Container
+from gpuloom.wire.objects import Container, Node
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Catalog:
 
         Raises ProfileError.
         """
-        object.__setattr__(self, "profiles", tuple(sorted(self.profiles, key=lambda profile: profile.word)))
+        object.__setattr__(self, "profiles", tuple(sorted(self.profiles, key=_word_of)))
         object.__setattr__(self, "_by_word", {profile.word: profile for profile in self.profiles})
         check_clashes(self.profiles)
 
@@ -47,11 +47,7 @@ class Catalog:
 
     @cached_property
     def _by_resource(self) -> Mapping[str, tuple[Profile, ...]]:
-        found: dict[str, tuple[Profile, ...]] = {}
-        for profile in self.profiles:
-            for name in profile.resources.all:
-                found[name] = (*found.get(name, ()), profile)
-        return found
+        return _index((profile, profile.resources.all) for profile in self.profiles)
 
     def concerned(self, containers: Iterable[Container]) -> list[Profile]:
         """Return the profiles any of whose resources containers name, in ascending order of their words."""
@@ -64,17 +60,32 @@ class Catalog:
             for amounts in (resources.limits, resources.requests):
                 if amounts and not by_resource.keys().isdisjoint(amounts):
                     found |= {profile.word: profile for name in amounts for profile in by_resource.get(name, ())}
-        return [found[word] for word in sorted(found)] if len(found) > 1 else list(found.values())
+        return [found[word] for word in sorted(found)] if len(found) > 1 else [*found.values()]
 
     def given_by(self, annotations: Mapping[str, str]) -> list[Profile]:
         """Return the profiles whose cards a pod was given, in ascending order of their words."""
         by_key = self._by_allocated
         found = [by_key[key] for key in annotations if key in by_key]
-        return sorted(found, key=lambda profile: profile.word) if len(found) > 1 else found
+        return sorted(found, key=_word_of) if len(found) > 1 else found
 
     @cached_property
     def _by_allocated(self) -> Mapping[str, Profile]:
         return {profile.write.allocated: profile for profile in self.profiles if profile.write.allocated}
+
+    def named_by(self, node: Node) -> list[Profile]:
+        """Return the profiles of whose cards a node says anything, in ascending order of their words."""
+        by_key, by_capacity = self._by_node_key, self._by_capacity
+        found = [by_key[key] for key in node.annotations if key in by_key]
+        found += [by_capacity[name] for name in node.status.capacity or () if name in by_capacity]
+        return sorted({profile.word: profile for profiles in found for profile in profiles}.values(), key=_word_of)
+
+    @cached_property
+    def _by_node_key(self) -> Mapping[str, tuple[Profile, ...]]:
+        return _index((one, one.node_keys) for one in self.profiles if one.cards.source != "capacity")
+
+    @cached_property
+    def _by_capacity(self) -> Mapping[str, tuple[Profile, ...]]:
+        return _index((one, one.resources.all) for one in self.profiles if one.cards.source == "capacity")
 
     @cached_property
     def instance_keys(self) -> tuple[str, ...]:
@@ -115,6 +126,19 @@ class Catalog:
     def owned_keys(self) -> frozenset[str]:
         """The pod annotations that only a scheduler may write."""
         return frozenset().union(*(profile.owned_keys for profile in self.profiles))
+
+
+def _word_of(profile: Profile) -> str:
+    return profile.word
+
+
+def _index(names: Iterable[tuple[Profile, Iterable[str]]]) -> Mapping[str, tuple[Profile, ...]]:
+    """Turn profiles with names into names with profiles."""
+    found: dict[str, tuple[Profile, ...]] = {}
+    for profile, own in names:
+        for name in own:
+            found[name] = (*found.get(name, ()), profile)
+    return found
 
 
 @cache

@@ -3,7 +3,7 @@
 Whoever reads one pod, or those of one node, may have them; the scheduler knows all pods, and reads less of each.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import cast
 
 from gpuloom.wire.objects import Container, ContainerStatus, KubeStruct, ObjectMeta, Pod, PodSpec, PodStatus
@@ -72,6 +72,6 @@ class FullPod(Pod, frozen=True):
         return self.spec.containers or []
 
     @property
-    def all_containers(self) -> Iterator[FullContainer]:
+    def all_containers(self) -> Sequence[FullContainer]:
         """Init containers, then regular ones."""
-        return cast("Iterator[FullContainer]", super().all_containers)
+        return cast("Sequence[FullContainer]", super().all_containers)

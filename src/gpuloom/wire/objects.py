@@ -5,7 +5,7 @@ that Go may encode as ``null`` are optional here and are read through the proper
 very many pods: what is read of few of them stands in :mod:`gpuloom.wire.fullpods`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -185,10 +185,9 @@ class Pod(KubeObject, frozen=True):
         return self.spec.containers or []
 
     @property
-    def all_containers(self) -> Iterator[Container]:
+    def all_containers(self) -> Sequence[Container]:
         """Init containers, then regular ones: the order of every device list (wire protocol 3.2)."""
-        yield from self.init_containers
-        yield from self.containers
+        return [*self.init_containers, *self.containers] if self.spec.init_containers else self.containers
 
     @property
     def pod_group(self) -> str:

@@ -20,7 +20,7 @@ def decode_shares(text: str) -> tuple[ContainerShares, ...]:
 
     Raises WireError: then the whole pod counts as undecodable.
     """
-    return tuple(_decode_container(piece) for piece in text.split(";"))
+    return tuple([_decode_container(piece) for piece in text.split(";")])
 
 
 def encode_shares(containers: Iterable[Sequence[Share]]) -> str:
@@ -84,21 +84,22 @@ def _decode_container(piece: str) -> ContainerShares:
 
 
 def _decode_share(part: str) -> Share:
-    fields = part.split(",")
-    if len(fields) < 4:
-        raise WireError("pod annotation format error, missing fields, do not use nodeName in task spec")
-    return Share(
-        # A card is named by every pod that shares it.
-        uuid=sys.intern(fields[0]),
-        vendor=sys.intern(fields[1]),
-        memory_mib=_number("memory", fields[2]),
-        cores=_number("core", fields[3]),
-    )
+    uuid, _, rest = part.partition(",")
+    vendor, memory_mib, cores = _decode_amounts(rest)
+    # A card is named by every pod that shares it.
+    return Share(sys.intern(uuid), vendor, memory_mib, cores)
 
 
 @lru_cache(_REMEMBERED)
+def _decode_amounts(text: str) -> tuple[str, int, int]:
+    """Read what stands behind the card. There are few amounts, and they come again in every pod."""
+    fields = text.split(",")
+    if len(fields) < 3:
+        raise WireError("pod annotation format error, missing fields, do not use nodeName in task spec")
+    return fields[0], _number("memory", fields[1]), _number("core", fields[2])
+
+
 def _number(name: str, text: str) -> int:
-    """Amounts are few and come again in every pod."""
     try:
         return decode_int32(text)
     except WireError as error:
