@@ -49,6 +49,10 @@ async def test_cards_can_be_chosen(stage: Stage, flags: tuple[str, ...], count: 
     assert len(rows(await stage.gpuloom("cards", "--no-headers", *flags))) == count
 
 
+async def test_cards_that_are_not_like_that_are_not_said_to_be_missing(stage: Stage) -> None:
+    assert (await stage.gpuloom("cards", "--state", "unhealthy")).err.endswith("No card is like this.\n")
+
+
 async def test_a_card_shows_who_is_on_it(stage: Stage) -> None:
     (card,) = (await stage.gpuloom("cards", "--state", "used", "-o", "json")).json()["items"]
     assert "default/runs" in (await stage.gpuloom("cards", card["uuid"])).out

@@ -1,6 +1,7 @@
 """``gpuloom top``, ``nodes``, ``cards``, ``pods``, ``pending`` and ``quota``: what there is, and who has it."""
 
 import time
+from dataclasses import replace
 from typing import Literal
 
 from gpuloom.cli.asking.flags import NAMESPACE, OUTPUT, SOURCE, NamespaceFlags, OutputFlags, SourceFlags
@@ -71,12 +72,13 @@ def list_cards(
             else:
                 write_lines(_tell_card(card))
             return
+        known = await reader.cards()
         cards = [
             card
-            for card in await reader.cards()
+            for card in known
             if (not node or card.node == node) and model.lower() in card.model.lower() and _is_like(card, state)
         ]
-        print_list(cards, CARDS, form)
+        print_list(cards, replace(CARDS, empty="No card is like this.") if known else CARDS, form)
 
     ask(source, question)
 
