@@ -18,7 +18,7 @@ DEFAULT_SCHEDULER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "Ku
 class ClosedCluster:
     """A control plane with controllers and the default scheduler, and one node, as a context manager.
 
-    Attributes: `control_plane`, `node`.
+    Attributes: `network`, `control_plane`, `node`.
     """
 
     def __init__(self, directory: Path, *, node_name: str = "node-1"):
@@ -31,12 +31,12 @@ class ClosedCluster:
         place = self._directory / "node"
         place.mkdir(parents=True)
         with ExitStack() as stack:
-            network = PodNetwork(stack.enter_context(Namespaces(place)))
-            self.control_plane = ControlPlane(self._directory / "control-plane", network=network)
+            self.network = PodNetwork(stack.enter_context(Namespaces(place)))
+            self.control_plane = ControlPlane(self._directory / "control-plane", network=self.network)
             stack.enter_context(self.control_plane)
             self.control_plane.start_controller_manager()
             self.control_plane.start_scheduler(DEFAULT_SCHEDULER)
-            self.node = RealNode(self.control_plane, place, name=self._node_name, network=network)
+            self.node = RealNode(self.control_plane, place, name=self._node_name, network=self.network)
             stack.enter_context(self.node)
             self._stack = stack.pop_all()
         return self

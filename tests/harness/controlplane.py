@@ -142,13 +142,14 @@ class ControlPlane:
         )
 
     def _flags_among_pods(self) -> Iterable[str]:
-        """Return the flags of an API server that pods reach by its service, and that calls webhooks in pods."""
+        """Return the flags of an API server that pods reach by its service, and that calls the kubelet and webhooks."""
         policy = self.directory / "audit-policy.json"
         policy.write_text(json.dumps(AUDIT_EVERYTHING))
         return (
             "--bind-address=0.0.0.0",
             f"--secure-port={API_PORT}",
             "--enable-aggregator-routing=true",
+            "--kubelet-preferred-address-types=InternalIP",
             f"--audit-policy-file={policy}",
             f"--audit-log-path={self.audit_log}",
         )
@@ -233,7 +234,7 @@ class ControlPlane:
         )
         # In the network of pods nobody out here can connect; the API server waits for it by itself.
         if self._network is None:
-            etcd.wait_until(lambda: _accepts(self._etcd_port))
+            etcd.wait_until(lambda: accepts(self._etcd_port))
 
     def _serving_flags(self) -> tuple[str, str]:
         file = self._keys.serving_file
@@ -268,13 +269,14 @@ def find_free_ports(count: int) -> list[int]:
         return found
 
 
-def _in_base64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
-def _accepts(port: int) -> bool:
+def accepts(port: int) -> bool:
+    """Say whether somebody listens on this port of the loopback."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:
         return False
     return True
+
+
+def _in_base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -12,6 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 SERVICE_ADDRESS = "10.0.0.1"
+NODE_ADDRESS = "10.0.1.1"
+"""Where the API server finds a kubelet in the network of pods, for logs, exec and port-forward."""
+
 SERVING_NAMES = ("127.0.0.1", "localhost", "kubernetes.default.svc", SERVICE_ADDRESS)
 
 

@@ -14,13 +14,13 @@ from harness.objects import BUSYBOX_IMAGE
 COMMANDS = ("sh", "sleep", "env", "cat", "ls")
 
 
-def write_busybox_image(archive: Path) -> None:
-    """Write `localhost/busybox:1` as an archive that containerd imports; it serves as sandbox image as well."""
+def write_busybox_image(archive: Path, name: str = BUSYBOX_IMAGE) -> None:
+    """Write an image that sleeps as an archive that containerd imports; it serves as sandbox image as well."""
     busybox = shutil.which("busybox")
     if busybox is None:
         raise FileNotFoundError("busybox is not installed; install Debian's busybox-static")
     links = [f"bin/{command}" for command in COMMANDS]
-    _write_image(archive, BUSYBOX_IMAGE, {"bin/busybox": Path(busybox)}, links, ["sleep", "2147483647"])
+    _write_image(archive, name, {"bin/busybox": Path(busybox)}, links, ["sleep", "2147483647"])
 
 
 def write_kube_scheduler_image(archive: Path, name: str) -> None:

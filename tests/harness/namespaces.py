@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from harness.credentials import SERVICE_ADDRESS
+from harness.credentials import NODE_ADDRESS, SERVICE_ADDRESS
 from harness.processes import ChildProcess, ProcessError, clean_environment
 
 # The kubelet sets these for the whole machine; it leaves alone what has the wanted value already.
@@ -26,7 +26,7 @@ KERNEL_SETTINGS = {
 
 SET_UP = r"""
 set -e
-directory=$1; service_address=$2; shift 2
+directory=$1; service_address=$2; node_address=$3; shift 3
 mount -t tmpfs -o mode=755 node /run
 mkdir /run/shared && mount --bind "$directory" /run/shared
 for place in /var /usr/local /tmp; do
@@ -43,6 +43,7 @@ for setting in "$@"; do
 done
 ip link set lo up
 ip address add "$service_address/32" dev lo
+ip address add "$node_address/32" dev lo
 touch "$directory/namespaces-ready"
 exec env --ignore-signal=CHLD sleep infinity
 """
@@ -66,7 +67,8 @@ class Namespaces:
 
     def __enter__(self) -> Self:
         settings = [f"{name}={value}" for name, value in KERNEL_SETTINGS.items() if Path("/proc/sys", name).exists()]
-        command: list[str | Path] = [*ISOLATE, "sh", "-c", SET_UP, "node", self._directory, SERVICE_ADDRESS, *settings]
+        addresses = (SERVICE_ADDRESS, NODE_ADDRESS)
+        command: list[str | Path] = [*ISOLATE, "sh", "-c", SET_UP, "node", self._directory, *addresses, *settings]
         ready = self._directory / "namespaces-ready"
         ready.unlink(missing_ok=True)
         self._keeper = ChildProcess("namespaces", command, log=self._directory / "namespaces.log")

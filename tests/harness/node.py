@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from harness import binaries, cgroups, namespaces
 from harness.controlplane import ControlPlane, find_free_ports
+from harness.credentials import NODE_ADDRESS
 from harness.images import write_busybox_image
 from harness.objects import BUSYBOX_IMAGE
 from harness.podnetwork import PodNetwork
@@ -141,7 +142,8 @@ class RealNode:
     def _start_kubelet(self, stack: ExitStack) -> None:
         (port,) = find_free_ports(1)
         config = self.directory / "kubelet.config"
-        config.write_text(json.dumps(_kubelet_config(self.directory, port=port, cgroup=self.cgroup)))
+        address = NODE_ADDRESS if self._network else "127.0.0.1"
+        config.write_text(json.dumps(_kubelet_config(self.directory, address, port=port, cgroup=self.cgroup)))
         kubelet = self._namespaces.popen(
             "kubelet",
             [
@@ -149,6 +151,8 @@ class RealNode:
                 f"--config={config}",
                 f"--kubeconfig={self._control_plane.inner_kubeconfig}",
                 f"--hostname-override={self.name}",
+                # Without a network of pods the API server never comes here, and no loopback address is taken.
+                *([f"--node-ip={NODE_ADDRESS}"] if self._network else []),
             ],
             network=self._network is not None,
         )
@@ -208,11 +212,11 @@ def _pod_network(directory: Path) -> dict[str, Any]:
     return {"cniVersion": "0.4.0", "name": "pods", "plugins": [bridge]}
 
 
-def _kubelet_config(directory: Path, *, port: int, cgroup: str) -> dict[str, Any]:
+def _kubelet_config(directory: Path, address: str, *, port: int, cgroup: str) -> dict[str, Any]:
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "address": "127.0.0.1",
+        "address": address,
         "port": port,
         "readOnlyPort": 0,
         "healthzPort": 0,
