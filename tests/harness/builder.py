@@ -6,11 +6,14 @@ The base is kept in the user's cache; the images are not, because they hold this
 import fcntl
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
+
+from pages.reading import list_blocks
 
 from harness import binaries
 from harness.processes import clean_environment
@@ -74,20 +77,10 @@ class Builder:
         shutil.rmtree(self._context, ignore_errors=True)
 
     def build(self, target: str, name: str) -> Path:
-        """Build a target of the Dockerfile as the image `name`; return an archive that containerd imports."""
+        """Build a target as the image `name`, as the page says; return an archive that containerd imports."""
         mounts = [f"--volume={path}:{path}:ro" for path in PIP_FILES if Path(path).exists()]
-        self._buildah(
-            "bud",
-            "--layers",
-            "--isolation=chroot",
-            "--network=host",
-            *mounts,
-            f"--build-arg=BASE={BASE}",
-            f"--file={self._context / 'images/Dockerfile'}",
-            f"--target={target}",
-            f"--tag={name}",
-            str(self._context),
-        )
+        flags = ("--layers", "--isolation=chroot", "--network=host", *mounts, f"--build-arg=BASE={BASE}")
+        self._buildah("build", *flags, *_read_page(target, name))
         archive = self._directory / f"{target}.tar"
         self._buildah("push", "--quiet", name, f"docker-archive:{archive}:{name}")
         return archive
@@ -99,7 +92,8 @@ class Builder:
 
     def _buildah(self, verb: str, *arguments: str) -> str:
         places = (f"--root={self._store}/images", f"--runroot={self._store}/run")
-        return _run(["buildah", *places, f"--storage-driver={self._driver}", verb, *arguments])
+        command = ["buildah", *places, f"--storage-driver={self._driver}", verb, *arguments]
+        return _run(command, directory=self._context)
 
 
 def find_base() -> Path:
@@ -128,8 +122,18 @@ def _make_base_archive(release: str, archive: Path) -> None:
         shutil.rmtree(files, ignore_errors=True)
 
 
-def _run(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, env=clean_environment(), check=False)
+def _read_page(target: str, name: str) -> list[str]:
+    """Return what the page about images gives to `docker build` for a target; buildah takes the same."""
+    (commands,) = list_blocks("docs/installation.md#Images")
+    lines = [shlex.split(command.replace("REGISTRY", "localhost")) for command in commands]
+    docker, build, *arguments = next(line for line in lines if target in line)
+    if (docker, build) != ("docker", "build") or name not in arguments:
+        raise BuildError(f"docs/installation.md does not build {name} by docker build, but {arguments}")
+    return arguments
+
+
+def _run(command: Sequence[str], *, directory: Path | None = None) -> str:
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, env=clean_environment(), check=False)
     if done.returncode != 0:
         raise BuildError(f"{' '.join(command[:4])} ...: {done.stdout[-2000:]}{done.stderr[-4000:]}")
     return done.stdout

@@ -5,13 +5,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+import yaml
+from pages.reader import Reader
+from pages.reading import ROOT
 from real.chart.objects import KUBE_SCHEDULER
 
 from harness import builder
+from harness.api import Api
 from harness.availability import require
 from harness.closedcluster import ClosedCluster
 from harness.helm import NAMESPACE
-from harness.images import write_kube_scheduler_image
+from harness.images import write_busybox_image, write_kube_scheduler_image
+from harness.objects import make_pod
 
 IMAGES = {"scheduler": "localhost/gpuloom/scheduler:0.1.0", "node": "localhost/gpuloom/node:0.1.0"}
 
@@ -26,10 +31,8 @@ def image_archives(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Pat
 
 
 @pytest.fixture
-def closed_cluster(
-    real_node_tools: None, image_archives: Mapping[str, Path], tmp_path: Path
-) -> Iterator[ClosedCluster]:
-    """Return a real cluster whose node has the images and is labelled as one with cards."""
+def new_cluster(real_node_tools: None, image_archives: Mapping[str, Path], tmp_path: Path) -> Iterator[ClosedCluster]:
+    """Return a real cluster whose node has the images, and that shows its kube-scheduler."""
     with ClosedCluster(tmp_path / "cluster") as running:
         node = running.node
         for target, archive in image_archives.items():
@@ -39,7 +42,46 @@ def closed_cluster(
         kube_scheduler = node.directory / "kube-scheduler.tar"
         write_kube_scheduler_image(kube_scheduler, KUBE_SCHEDULER)
         node.import_image(kube_scheduler)
-        api = running.control_plane.api
-        api.merge(f"/api/v1/nodes/{node.name}", {"metadata": {"labels": {"gpu": "on"}}})
-        api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        show_kube_scheduler(running.control_plane.api)
         yield running
+
+
+@pytest.fixture
+def closed_cluster(new_cluster: ClosedCluster) -> ClosedCluster:
+    """Return such a cluster whose node is labelled as one with cards."""
+    api = new_cluster.control_plane.api
+    api.merge(f"/api/v1/nodes/{new_cluster.node.name}", {"metadata": {"labels": {"gpu": "on"}}})
+    api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    return new_cluster
+
+
+@pytest.fixture
+def reader(new_cluster: ClosedCluster, tmp_path: Path) -> Iterator[Reader]:
+    """Somebody with a checkout, in front of a cluster without gpuloom; the example's image is there, and sleeps."""
+    checkout = tmp_path / "checkout"
+    for folder in ("charts", "docs"):
+        shutil.copytree(ROOT / folder, checkout / folder)
+    example = yaml.safe_load((ROOT / "docs/examples/notebook.yaml").read_text())
+    archive = new_cluster.node.directory / "notebook.tar"
+    write_busybox_image(archive, example["spec"]["containers"][0]["image"])
+    new_cluster.node.import_image(archive)
+    places = {
+        "NODE": new_cluster.node.name,
+        "REGISTRY": "localhost",
+        "NAMESPACE": "gpu-system",
+        "POD": "notebook",
+        "pod.yaml": "docs/examples/notebook.yaml",
+        "FILE": "cluster.jsonl",
+        "HAMI-CHART": "hami",
+    }
+    kubeconfig = new_cluster.control_plane.inner_kubeconfig
+    with Reader(checkout, kubeconfig, places, enter=new_cluster.network.enter([])) as found:
+        yield found
+
+
+def show_kube_scheduler(api: Api) -> None:
+    """Let the cluster show its own kube-scheduler as kubeadm's do; this one is never started."""
+    pod = make_pod("kube-scheduler", scheduler_name="nobody")
+    pod["metadata"]["labels"] = {"component": "kube-scheduler"}
+    pod["spec"]["containers"][0]["image"] = KUBE_SCHEDULER
+    api.create("/api/v1/namespaces/kube-system/pods", pod)

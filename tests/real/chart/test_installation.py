@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real.chart.objects import KUBE_SCHEDULER, with_values
+from real.chart.objects import with_values
+from real.chart.waiting import WEBHOOK, wait_until_cards_are_offered
 from real.sharedcard import TWO_SMALL_CARDS, check_shared_cards
 
 from harness.api import Api, ApiCallError
@@ -37,8 +38,6 @@ VALUES: dict[str, Any] = {
 """As the quick start says it: nobody says where kube-scheduler comes from, the cluster shows one."""
 
 CHANGED = with_values({"devicePlugin": {"deviceSplitCount": 4}, "scheduler": {"podAnnotations": {"a": "b"}}}, VALUES)
-REGISTER = "hami.io/node-nvidia-register"
-WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpuloom-webhook"
 OVERVIEW = f"/api/v1/namespaces/{NAMESPACE}/services/https:gpuloom-scheduler-web:web/proxy/api/v1/overview"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLES = {
@@ -79,25 +78,6 @@ def is_there(api: Api, path: str) -> bool:
             raise
         return False
     return True
-
-
-def wait_until_cards_are_offered(cluster: ClosedCluster, *, shares: int) -> None:
-    def offers(node: Any) -> bool:
-        registered = json.loads(node["metadata"]["annotations"].get(REGISTER, "[]"))
-        count = sum(card["count"] for card in registered)
-        return count == shares and int(node["status"]["allocatable"].get("nvidia.com/gpu", "0")) == shares
-
-    api = cluster.control_plane.api
-    api.wait_for(f"/api/v1/nodes/{cluster.node.name}", offers)
-    api.wait_for(WEBHOOK, lambda found: found["webhooks"][0]["clientConfig"].get("caBundle"))
-
-
-def show_kube_scheduler(api: Api) -> None:
-    """Let the cluster show its own kube-scheduler as kubeadm's do; this one is never started."""
-    pod = make_pod("kube-scheduler", scheduler_name="nobody")
-    pod["metadata"]["labels"] = {"component": "kube-scheduler"}
-    pod["spec"]["containers"][0]["image"] = KUBE_SCHEDULER
-    api.create("/api/v1/namespaces/kube-system/pods", pod)
 
 
 def list_release_paths(helm: Helm, api: Api) -> list[str]:
@@ -199,7 +179,6 @@ def test_chart_is_installed_serves_is_upgraded_and_goes(
 ) -> None:
     control_plane = closed_cluster.control_plane
     installer = Helm(tmp_path, kubeconfig=control_plane.kubeconfig)
-    show_kube_scheduler(control_plane.api)
     notes = installer.install(VALUES)
     assert "Cards are SIMULATED" in notes
     wait_until_cards_are_offered(closed_cluster, shares=20)

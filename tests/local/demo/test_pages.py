@@ -1,0 +1,108 @@
+"""What pages show of the demo's cluster is what their commands print there, but for ages."""
+
+import asyncio
+import re
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pages.ledger import COMMAND_LINE, QUICK_START
+from pages.reader import Reader
+from pages.reading import ROOT, list_blocks, list_shown
+
+from gpuloom.kube.resources import PODS
+from gpuloom.local.cluster import LocalCluster
+from gpuloom.local.demo.story import describe_stage, tell_story
+from gpuloom.local.waiting import wait_until
+
+BESIDE = ("gpuloom doctor --help", "gpuloom vendors", "gpuloom vendors --markdown", "gpuloom version")
+AGE = re.compile(r"\b(?:\d+m)?\d+s\b")
+
+
+@pytest.fixture
+async def demo() -> AsyncIterator[LocalCluster]:
+    """The demo's cluster as it is when two pods wait."""
+    with tempfile.TemporaryDirectory(prefix="gl-") as directory:
+        async with LocalCluster(describe_stage(), Path(directory), backoff_initial_s=0.1) as cluster:
+            await cluster.wait_until_registered()
+            for scene in range(3):
+                await play(cluster, scene)
+            yield cluster
+
+
+@contextmanager
+def open_reader(demo: LocalCluster, *programs: str) -> Iterator[Reader]:
+    """Be somebody in a checkout, with the demo's kubeconfig and these programs."""
+    with tempfile.TemporaryDirectory(prefix="gl-") as directory:
+        checkout = Path(directory)
+        (checkout / "docs").symlink_to(ROOT / "docs")
+        with Reader(checkout, demo.kubeconfig, {}, programs=programs) as found:
+            yield found
+
+
+async def play(cluster: LocalCluster, number: int) -> None:
+    """Let one scene of the demo happen, until it has settled."""
+    scene = tell_story()[number]
+    for name in scene.leaves:
+        await cluster.client.delete(PODS, name, namespace="default")
+    for manifest in scene.comes:
+        await cluster.submit(manifest)
+
+    def has_settled(found) -> bool:
+        return all(is_running(found, name) for name in scene.running) and scene.waiting <= {name for _, name in found}
+
+    await wait_until(cluster.client, PODS, has_settled, timeout_s=30)
+
+
+def is_running(found, name: str) -> bool:
+    return any(pod.name == name and pod.status.phase == "Running" for pod in found.values())
+
+
+def list_differences(shown: str, printed: str, *, in_order: bool) -> list[tuple[str, str]]:
+    """Compare line by line what a page shows with what was printed; behind dots the page leaves out the rest."""
+    lines = [line for line in shown.splitlines() if not line.startswith("gpuloom: ")]
+    told, is_cut = (lines[:-1], True) if lines[-1:] == ["..."] else (lines, False)
+    found = printed.splitlines()
+    found = found[: len(told)] if is_cut else found
+    if not in_order:
+        told, found = sorted(told), sorted(found)
+    pairs = zip([*told, *[""] * (len(found) - len(told))], [*found, *[""] * (len(told) - len(found))], strict=True)
+    return [pair for pair in pairs if _plain(pair[0]) != _plain(pair[1])]
+
+
+def _plain(line: str) -> list[str]:
+    return AGE.sub("AGE", line).split()
+
+
+async def check_shown(reader: Reader, page: str, demo: LocalCluster) -> None:
+    """Type the commands of a page in its order; compare all that they print. Events come in no order."""
+    differences = {}
+    for command, shown in list_shown(page):
+        printed = await asyncio.to_thread(reader.type, command)
+        if command.startswith("kubectl apply"):
+            await wait_until(demo.client, PODS, lambda found: is_running(found, "notebook"), timeout_s=30)
+        in_order = not command.startswith("kubectl get events")
+        differences[command] = list_differences(shown, printed, in_order=in_order)
+    assert {command: found for command, found in differences.items() if found} == {}
+
+
+async def test_answers_of_the_command_line_are_those_of_the_pages(demo: LocalCluster) -> None:
+    with open_reader(demo) as reader:
+        await check_shown(reader, "docs/cli.md", demo)
+        await check_shown(reader, "docs/own-vendor.md", demo)
+        for command in (*BESIDE, *list_blocks("docs/cli.md#Completion: `completion`")[0]):
+            await asyncio.to_thread(reader.type, command)
+        assert reader.typed == COMMAND_LINE.promised()
+
+
+@pytest.mark.control_plane
+async def test_answers_on_the_quick_start_are_those_of_the_demo(
+    control_plane_binaries: None, demo: LocalCluster
+) -> None:
+    await play(demo, 3)
+    with open_reader(demo, "kubectl") as reader:
+        await check_shown(reader, "docs/quickstart.md", demo)
+        assert "room for" in await asyncio.to_thread(reader.type, "gpuloom fits -f docs/examples/notebook.yaml")
+        assert reader.typed == QUICK_START.promised()

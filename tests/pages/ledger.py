@@ -1,0 +1,170 @@
+"""Who runs the commands of the pages: a walk through them, another test, or nobody, and why."""
+
+from dataclasses import dataclass, field
+
+from pages.reader import list_promised
+from pages.reading import list_blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A test that types commands from the pages: blocks below PAGE#HEADING, and single ones that stand in sentences."""
+
+    test: str
+    sections: tuple[str, ...]
+    sentences: tuple[str, ...] = field(default=())
+
+    def promised(self) -> set[str]:
+        """Return every command that this walk types."""
+        return list_promised(self.sections, self.sentences)
+
+
+INSTALLED = Walk(
+    "tests/real/chart/test_pages.py",
+    (
+        "README.md#On a real cluster",
+        "docs/quickstart.md#On a real cluster",
+        "docs/installation.md#Install",
+        "docs/installation.md#Other vendors",
+        "docs/installation.md#Upgrade",
+        "docs/installation.md#Uninstall",
+        "docs/dashboard.md#Switching it on",
+        "docs/dashboard.md#Signing in",
+        "docs/doctor.md#gpuloom doctor",
+        "docs/doctor.md#On a node",
+    ),
+    (
+        "gpuloom cards",
+        "gpuloom cards --state unhealthy",
+        "gpuloom cordon UUID",
+        "gpuloom drain-card UUID",
+        "gpuloom explain POD --all-nodes",
+        "gpuloom explain POD --from FILE",
+        "gpuloom explain notebook",
+        "gpuloom nodes",
+        "gpuloom nodes NODE",
+        "gpuloom pending",
+        "gpuloom pods",
+        "gpuloom quota",
+        "gpuloom replay --check FILE",
+        "gpuloom replay --explain FILE",
+        "gpuloom replay FILE",
+        "gpuloom snapshot > FILE",
+        "gpuloom top cards",
+        "gpuloom top nodes",
+        "kubectl -n NAMESPACE logs daemonset/gpuloom-device-plugin",
+        "kubectl annotate node NODE hami.io/mutex.lock-",
+        "kubectl apply -f docs/examples/notebook.yaml",
+        "kubectl describe node",
+        "kubectl describe node NODE",
+        "kubectl describe pod",
+        "kubectl describe pod POD",
+        "kubectl describe quota",
+        "kubectl exec POD -- env",
+        "kubectl get node NODE -o yaml",
+        "kubectl get pod POD -o yaml",
+        "kubectl gpuloom explain POD",
+    ),
+)
+MIGRATED = Walk(
+    "tests/real/chart/test_pages_migration.py",
+    ("docs/migration.md#To gpuloom", "docs/migration.md#Back to HAMi"),
+)
+CLI = "docs/cli.md#"
+COMMAND_LINE = Walk(
+    "tests/local/demo/test_pages.py",
+    (
+        f"{CLI}Is there room: `top`",
+        f"{CLI}Who is where: `nodes`, `cards`, `pods`",
+        f"{CLI}Why does my pod wait: `pending`, `explain`",
+        f"{CLI}Would it fit: `fits`",
+        f"{CLI}Quotas: `quota`",
+        f"{CLI}Taking a card out of service: `cordon`, `uncordon`, `drain-card`",
+        f"{CLI}Completion: `completion`",
+        "docs/own-vendor.md#2. Check it (one minute)",
+    ),
+    ("gpuloom doctor --help", "gpuloom vendors", "gpuloom vendors --markdown", "gpuloom version"),
+)
+QUICK_START = Walk(
+    "tests/local/demo/test_pages.py",
+    (),
+    (
+        "gpuloom cards --node node-a",
+        "gpuloom explain giant",
+        "gpuloom explain notebook",
+        "gpuloom fits -f docs/examples/notebook.yaml",
+        "kubectl apply -f docs/examples/notebook.yaml",
+        "kubectl get events --field-selector involvedObject.name=giant",
+        "kubectl get pod notebook -o wide",
+    ),
+)
+WALKS = (INSTALLED, MIGRATED, COMMAND_LINE, QUICK_START)
+"""Every command of a walk is typed in it: its test compares."""
+
+OTHERS: dict[str, tuple[str, ...]] = {
+    "tests/harness/builder.py": (
+        "docker build -f images/Dockerfile --target scheduler -t REGISTRY/gpuloom/scheduler:0.1.0 .",
+        "docker build -f images/Dockerfile --target node      -t REGISTRY/gpuloom/node:0.1.0 .",
+    ),
+    "tests/local/bench/test_bench.py": (
+        "gpuloom bench calls",
+        "gpuloom bench decisions",
+        "gpuloom bench memory",
+        "gpuloom bench vendors --nodes 5000",
+    ),
+    "tests/local/cluster/test_own_vendor.py": ("gpuloom demo --vendor-dir docs/examples",),
+    "tests/local/demo/test_demo.py": (
+        "gpuloom demo",
+        "kubectl get pods -o wide",
+        "make demo",
+        "make demo ARGS=--once",
+    ),
+    "tests/local/monitor/test_command.py": (
+        "HOOK_PATH=/usr/local/vgpu NODE_NAME=n1 gpuloom monitor --metrics-bind-address=:9394",
+    ),
+    "tests/local/recording/test_commands.py": ("gpuloom scheduler --record FILE",),
+    "tests/real/chart/test_templates.py": (
+        "gpuloom device-plugin --node-name=$NODE_NAME --config-file=/device-config.yaml",
+        *list_blocks("docs/certificates.md#Self-managed")[0],
+        "gpuloom scheduler --web-bind ADDRESS",
+    ),
+    "tests/unit/cli/test_page.py": (".venv/bin/python tools/cli/pages.py",),
+    "tests/unit/cli/test_vendors.py": ("gpuloom vendors --device-config-file FILE", "gpuloom vendors check FILE"),
+    "tests/unit/docs/test_site.py": ("make docs",),
+    ".ci/run": ("make check", "make ci", "make controlplane"),
+}
+"""Tests that run a command in a form of their own: in pods of the chart, with other files, or by what it calls."""
+
+NAMED = {
+    *("gpuloom cordon", "gpuloom device-plugin", "gpuloom explain", "gpuloom monitor", "gpuloom replay"),
+    *("gpuloom scheduler", "helm template", "kubectl annotate", "kubectl gpuloom", "buildah build"),
+}
+"""Sentences speak of these; nobody types them as they stand."""
+
+MEASURED = "measures for minutes; the figures of the page are what it printed"
+CHECKOUT = "for those who work on gpuloom, who type it all day; CI runs the tests and checks themselves"
+NEEDS_CARD = "needs a card of NVIDIA and its driver"
+NOT_RUN = {
+    **dict.fromkeys(("make clean", "make help", "make lock", "make test", "make unit", "make .venv/ready"), CHECKOUT),
+    **dict.fromkeys((".venv/bin/pytest tests/unit/engine -q",), CHECKOUT),
+    **dict.fromkeys(
+        (
+            "make chaos",
+            ".venv/bin/python benchmarks/dashboard.py --browser",
+            ".venv/bin/python benchmarks/explaining.py",
+            ".venv/bin/python benchmarks/startup.py",
+            "PYTHONPATH=tests .venv/bin/python benchmarks/bindrate.py",
+            "PYTHONPATH=tests .venv/bin/python benchmarks/chaos.py",
+            "PYTHONPATH=tests .venv/bin/python benchmarks/waits.py",
+        ),
+        MEASURED,
+    ),
+    **dict.fromkeys(
+        ("dmesg | grep Xid", "nvidia-smi --gpu-reset -i <uuid>", "nvidia-smi -L", "nvidia-smi nvlink --status"),
+        NEEDS_CARD,
+    ),
+    "kubeadm config images list": "the clusters of the tests are not made by kubeadm",
+    "export KUBECONFIG=/tmp/gpuloom-.../kubeconfig": "the walks get the variable with the path that was printed",
+    "source .venv/bin/activate": "the walks have the environment's programs in their PATH",
+}
+"""What no test runs, and why."""
