@@ -19,6 +19,7 @@
 {{- define "gpuloom.monitor" -}}{{ include "gpuloom.fullname" . }}-monitor{{- end -}}
 {{- define "gpuloom.webhook" -}}{{ include "gpuloom.fullname" . }}-webhook{{- end -}}
 {{- define "gpuloom.tlsSecret" -}}{{ include "gpuloom.scheduler" . }}-tls{{- end -}}
+{{- define "gpuloom.authority" -}}{{ include "gpuloom.scheduler" . }}-authority{{- end -}}
 
 {{/* What finds the pods of one component: called with a list of root and component. The schedulers' component has the
 name by which they find each other, which is HAMi's. */}}

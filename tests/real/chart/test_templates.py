@@ -284,13 +284,13 @@ def test_a_webhook_at_an_address_has_a_certificate_for_it(helm: Helm) -> None:
     (webhook,) = find(objects, "MutatingWebhookConfiguration")["webhooks"]
     assert webhook["clientConfig"] == {"url": "https://192.0.2.1:31998/webhook"}
     assert any(one.endswith(",192.0.2.1") for one in find_container(objects, "extender")["args"])
-    certificate = find(helm.template(with_values(CERT_MANAGER, with_values(address))), "Certificate")
+    certificate = find(helm.template(with_values(CERT_MANAGER, with_values(address))), "Certificate", "-tls")
     assert certificate["spec"]["ipAddresses"] == ["192.0.2.1"]
 
 
 def test_cert_manager_writes_the_secret_that_the_scheduler_reads(helm: Helm) -> None:
     objects = helm.template(with_values(CERT_MANAGER))
-    certificate = find(objects, "Certificate")
+    certificate = find(objects, "Certificate", "-tls")
     volumes = find(objects, "Deployment")["spec"]["template"]["spec"]["volumes"]
     (volume,) = (one for one in volumes if one["name"] == "tls")
     assert volume["secret"]["secretName"] == certificate["spec"]["secretName"]
@@ -298,6 +298,16 @@ def test_cert_manager_writes_the_secret_that_the_scheduler_reads(helm: Helm) -> 
     assert annotations["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/{certificate['metadata']['name']}"
     service = find(objects, "Service", "-scheduler")["metadata"]["name"]
     assert f"{service}.{NAMESPACE}.svc" in certificate["spec"]["dnsNames"]
+
+
+def test_cert_manager_renews_the_certificate_under_an_authority_that_stays(helm: Helm) -> None:
+    objects = helm.template(with_values(CERT_MANAGER))
+    issuers = {one["metadata"]["name"]: one["spec"] for one in objects if one["kind"] == "Issuer"}
+    certificate, authority = find(objects, "Certificate", "-tls"), find(objects, "Certificate", "-authority")
+    assert issuers[certificate["spec"]["issuerRef"]["name"]] == {"ca": {"secretName": authority["spec"]["secretName"]}}
+    assert issuers[authority["spec"]["issuerRef"]["name"]] == {"selfSigned": {}}
+    assert authority["spec"]["isCA"]
+    assert authority["spec"]["duration"] == "87600h"
 
 
 def test_values_of_hami_keep_their_meaning(helm: Helm) -> None:
