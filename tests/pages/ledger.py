@@ -96,6 +96,7 @@ QUICK_START = Walk(
         "kubectl apply -f docs/examples/notebook.yaml",
         "kubectl get events --field-selector involvedObject.name=giant",
         "kubectl get pod notebook -o wide",
+        "kubectl get pods -o wide",
     ),
 )
 WALKS = (INSTALLED, MIGRATED, COMMAND_LINE, QUICK_START)
@@ -115,7 +116,6 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "tests/local/cluster/test_own_vendor.py": ("gpuloom demo --vendor-dir docs/examples",),
     "tests/local/demo/test_demo.py": (
         "gpuloom demo",
-        "kubectl get pods -o wide",
         "make demo",
         "make demo ARGS=--once",
     ),

@@ -105,4 +105,5 @@ async def test_answers_on_the_quick_start_are_those_of_the_demo(
     with open_reader(demo, "kubectl") as reader:
         await check_shown(reader, "docs/quickstart.md", demo)
         assert "room for" in await asyncio.to_thread(reader.type, "gpuloom fits -f docs/examples/notebook.yaml")
+        assert "train-wide" in await asyncio.to_thread(reader.type, "kubectl get pods -o wide")
         assert reader.typed == QUICK_START.promised()
