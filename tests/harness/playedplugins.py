@@ -20,17 +20,20 @@ RETRY_S = 0.2
 
 
 class PlayedPlugins:
-    """The plugins of all nodes, as an async context manager. `served` counts pods, `allocate_s` is an Allocate's time.
+    """The plugins of all nodes, as an async context manager. `allocate_s` is an Allocate's time.
+
+    `served_s` says when pods were served, in seconds of the loop's clock.
 
     With `dummy`, the same two writes are made for every bound pod, whatever its phase: what a plugin costs alone.
     """
 
     def __init__(self, client: KubeClient, *, allocate_s: float = 0.0, dummy: bool = False):
         """Prepare the plugins; `client` goes straight to the API server."""
-        self.served = 0
+        self.served_s: list[float] = []
         self._client = client
         self._allocate_s = allocate_s
         self._dummy = dummy
+        self._progress = asyncio.Event()
         self._waiting: dict[str, asyncio.Queue[Pod]] = defaultdict(asyncio.Queue)
         self._workers: dict[str, asyncio.Task[None]] = {}
         self._seen: set[str] = set()
@@ -45,6 +48,12 @@ class PlayedPlugins:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def wait_served(self, pods: int) -> None:
+        """Wait until so many pods were served."""
+        while len(self.served_s) < pods:
+            self._progress.clear()
+            await self._progress.wait()
 
     async def _watch(self) -> None:
         async with aclosing(Reflector(self._client, PODS).events()) as events:
@@ -67,7 +76,8 @@ class PlayedPlugins:
             pod = await self._waiting[node].get()
             await asyncio.sleep(self._allocate_s)
             await self._serve(pod, node)
-            self.served += 1
+            self.served_s.append(asyncio.get_running_loop().time())
+            self._progress.set()
 
     async def _serve(self, pod: Pod, node: str) -> None:
         body = {"metadata": {**SERVED["metadata"], "uid": pod.metadata.uid}}

@@ -16,7 +16,7 @@ from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeCl
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.labelling import Labeller
 from gpuloom.scheduler.lockplace import LockTicket
-from gpuloom.scheduler.locks import LockError, NodeLocks
+from gpuloom.scheduler.locks import WRITES_AT_ONCE, LockError, NodeLocks
 from gpuloom.scheduler.podevents import record
 from gpuloom.scheduler.settlement import BindingWriter, BindRefusedError
 from gpuloom.scheduler.state import NOT_LISTED, SchedulerState
@@ -61,6 +61,7 @@ class Binder:
         self._clocks = clocks
         self._labeller = labeller
         self._writer = BindingWriter(client, state, clocks)
+        self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
         self._running: dict[str, int] = {}
         self._tasks: set[asyncio.Task[BindError | None]] = set()
 
@@ -150,10 +151,11 @@ class Binder:
                     rules=rules,
                 )
                 await stack.enter_async_context(self._locks.hold(ticket))
-            # The lock came with a reply: what was true before it was sent need not be true now.
-            if text := objection():
-                raise BindError(text)
-            await self._write(pod, reservation)
+            async with self._writes:
+                # The lock came with a reply: what was true before it was sent need not be true now.
+                if text := objection():
+                    raise BindError(text)
+                await self._write(pod, reservation)
         self._labeller.note(pod, reservation.node)
 
     def _locks_for(self, reservation: Reservation) -> list[LockRules]:

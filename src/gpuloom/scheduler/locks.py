@@ -22,6 +22,10 @@ from gpuloom.vendors.profile import LockRules
 from gpuloom.wire.lock import NodeLock, encode_lock
 from gpuloom.wire.objects import Node
 
+WRITES_AT_ONCE = 32
+"""So many locks are set at once, and so many bindings. More would wait in the API server, each on a connection of its
+own, and use up their deadline there."""
+
 _SHORTEST_WAIT_S = 0.05
 
 _log = structlog.get_logger(__name__)
@@ -40,6 +44,7 @@ class NodeLocks:
         self._clocks = clocks
         self._detective = detective
         self._places: dict[tuple[str, str], LockPlace] = {}
+        self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
         shared = {profile.lock.key: profile.lock for profile in settings.catalog if profile.lock.key}
         self._rules = {COMMON_LOCK.key: COMMON_LOCK} | shared
 
@@ -188,9 +193,10 @@ class NodeLocks:
             return True
         if seen and not await self._detective.is_abandoned(place, ticket.node):
             return False
-        if place.value != seen or place.node is None or ticket.objection():
-            return False
-        return await self._set(place, place.node, ticket)
+        async with self._writes:
+            if place.value != seen or place.node is None or ticket.objection():
+                return False
+            return await self._set(place, place.node, ticket)
 
     async def _set(self, place: LockPlace, node: Node, ticket: LockTicket) -> bool:
         now = self._clocks.now()
