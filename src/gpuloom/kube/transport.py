@@ -17,7 +17,8 @@ from gpuloom.kube.errors import ApiError, UnauthorizedError, UnreachableError, e
 
 _BODY_LIMIT_BYTES = 512 * 2**20
 _ERROR_BODY_LIMIT_BYTES = 2**20
-_READ_BUFFER_BYTES = 2**18
+_READ_BUFFER_BYTES = 2**21
+"""So much of an answer may wait to be read: a page of a list comes in one go, without pauses in between."""
 
 
 @dataclass(frozen=True, slots=True)
