@@ -66,7 +66,16 @@ def deal(
         there=there,
         codes=codes,
         reasons=family.rules.reasons,
-        order=sort_hands(cards, want, choice.card_policy.order, choice.weights, there),
+        sort=lambda: sort_hands(cards, want, choice.card_policy.order, choice.weights, there),
         wanted=wanted,
         facts=facts,
     )
+
+
+def deal_one(
+    family: Family, choice: Choice, cards: Cards, want: Want, codes: NDArray[np.integer[Any]], facts: Facts
+) -> Hands:
+    """Put the cards of one node, given as columns, into the form that hooks see."""
+    row = (None, slice(None))
+    there = np.ones((1, len(cards)), bool)
+    return deal(family, choice, cards.rows(row), want.rows(row), codes[row], there, [facts])

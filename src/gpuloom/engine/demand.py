@@ -29,6 +29,10 @@ class Phase(Enum):
     REGULAR = "regular"
 
 
+PHASES_IN_ORDER_OF_PLACING = (Phase.SIDECAR, Phase.INIT, Phase.REGULAR)
+"""Sidecars run beside all others, so they are placed first; what is booked (scheduler 4.5) then always fits."""
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerDemand:
     """What one container asks for; ``request`` is None when it asks for no card."""
@@ -111,6 +115,29 @@ class Demand:
     def phases(self) -> tuple[Phase, ...]:
         """When each container runs."""
         return tuple(container.phase for container in self.containers)
+
+    @property
+    def placed_first(self) -> Request:
+        """The request that is placed before all others: for it the cards as they are now are the whole truth.
+
+        Raises ValueError when the pod asks for no card.
+        """
+        for phase in PHASES_IN_ORDER_OF_PLACING:
+            for container in self.containers:
+                if container.phase is phase and container.request is not None:
+                    return container.request
+        raise ValueError("the pod asks for no card")
+
+    @property
+    def first_turn(self) -> int:
+        """Which container, in order of placing from 1, is the first that asks for cards."""
+        asking = [
+            container.request is not None
+            for phase in PHASES_IN_ORDER_OF_PLACING
+            for container in self.containers
+            if container.phase is phase
+        ]
+        return asking.index(True) + 1
 
 
 Demands = Mapping[str, Demand]

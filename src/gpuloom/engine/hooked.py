@@ -1,10 +1,12 @@
 """Verdicts where single cards do not tell which nodes fit: a vendor's hooks choose and score on all nodes at once."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from gpuloom.engine.dealing import choose, deal, make_terms, refuse, weigh
+from gpuloom.engine.dealing import choose, deal, deal_one, make_terms, refuse, weigh
+from gpuloom.engine.demand import Choice
 from gpuloom.engine.family import Family
 from gpuloom.engine.options import ScoreSlots
 from gpuloom.engine.ranking import UNFIT
@@ -13,7 +15,7 @@ from gpuloom.engine.scores import Scores
 from gpuloom.engine.table import NOBODY, CardTable
 from gpuloom.engine.verdicts import Shape, Verdicts
 from gpuloom.model.cards import Ints
-from gpuloom.model.hands import NO_CARD, Chosen, Hands
+from gpuloom.model.hands import NO_CARD, Chosen, Hands, Points
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.want import Want
@@ -25,6 +27,23 @@ MOST_RANKED = 256
 """So many nodes' cards are chosen in one step, which takes about a millisecond."""
 _UNSERVED = 255
 """In place of the position of a check: the card's node cannot serve such a request at all."""
+_MOST_ANSWERS = 256
+_NOTHING = np.float64(0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What rules and hooks say about a node whose cards are in one state.
+
+    column   what the rules say of each card, ``fitting`` of how many they reject none
+    given    the cards that such a pod gets, none where the node does not take it
+    extra    what the vendor adds to the node's score
+    """
+
+    column: Positions
+    fitting: int
+    given: list[int]
+    extra: np.float64
 
 
 class HookedVerdicts(Verdicts):
@@ -34,6 +53,7 @@ class HookedVerdicts(Verdicts):
         super().__init__(shape, family, score_slots)
         self._patterns: dict[tuple[bytes, bytes, int], Refusal] = {}
         self._unranked: Ints = np.zeros(0, np.int64)
+        self._answers: dict[int, _Answer] = {}
         self._given: dict[int, list[int]] = {}
 
     def refresh(self, table: CardTable) -> None:
@@ -52,13 +72,13 @@ class HookedVerdicts(Verdicts):
         # With other cards in the table all begins anew.
         while len(self._unranked) and self._registrations == table.registrations:
             some, self._unranked = self._unranked[:MOST_RANKED], self._unranked[MOST_RANKED:]
-            self.ranks[some] = self._rank(table, some)[0]
+            self.ranks[some] = self._rank(table, some)
             yield
 
     def recall_given(self, position: int, rows: slice) -> tuple[Sequence[int], Want] | None:
         """Return which of a node's cards such a pod gets and what each gives, None where that is not remembered."""
         given = self._given.get(position)
-        return None if given is None else (given, self._want.rows(rows))
+        return None if not given else (given, self._want.rows(rows))
 
     def _judge_lasting(self, table: CardTable) -> Positions:
         lasting = super()._judge_lasting(table)
@@ -72,38 +92,64 @@ class HookedVerdicts(Verdicts):
         self.fitting = np.bincount(table.cards.node, weights=fits, minlength=count).astype(np.int32)
         self.ranks = np.full(count, UNFIT, np.float32)
         self._patterns.clear()
+        self._answers.clear()
         self._given.clear()
         self.fitting[NOBODY] = 0
         self._unranked = np.flatnonzero(self.fitting)
 
     def _judge_node(self, table: CardTable, position: int) -> None:
-        rows = table.rows_of(position)
-        passing = judge(table.cards.rows(rows), self._want.rows(rows), self._rules.passing)
-        self.column[rows] = column = combine(self._lasting[rows], passing)
-        self.fitting[position] = fitting = len(column) - int(np.count_nonzero(column))
-        self.ranks[position] = UNFIT
-        self._given.pop(position, None)
-        if fitting:
-            ranks, columns = self._rank(table, np.array([position]))
-            self.ranks[position] = ranks[0]
-            if len(self._given) >= _MOST_GIVEN:
-                self._given.clear()
-            self._given[position] = columns[0][columns[0] != NO_CARD].tolist()
+        answer = self._recall_answer(table, position)
+        self.column[table.rows_of(position)] = answer.column
+        self.fitting[position] = answer.fitting
+        score = np.float32(table.node_scores[position] + answer.extra)
+        self.ranks[position] = UNFIT if not answer.given else -score if self.shape.spread else score
+        if len(self._given) >= _MOST_GIVEN:
+            self._given.clear()
+        self._given[position] = answer.given
         self.refits += 1
         self._refusals.by_node.pop(position, None)
 
-    def _rank(self, table: CardTable, positions: Ints) -> tuple[Scores, Ints]:
-        """Choose on nodes and return their ranks, and which cards were chosen."""
-        shape = self.shape
-        if shape.choice is None:
-            raise TypeError("a vendor with hooks needs to know how cards are chosen")
-        hands = self._deal(table, positions)
-        terms = make_terms(self._family, shape.selection, shape.choice.node_policy)
-        columns = choose(self._family, hands, shape.request, terms)
-        extra = weigh(self._family, hands, [Chosen(shape.request, columns)], terms, spread=shape.spread)
+    def _recall_answer(self, table: CardTable, position: int) -> _Answer:
+        """Return what is said about a node whose cards are as this one's are; shapes that name cards are not kept."""
+        state = table.state_of(position)
+        answer = self._answers.get(state)
+        if answer is None:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            answer = self._answers[state] = self._ask(table, position)
+        return answer
+
+    def _ask(self, table: CardTable, position: int) -> _Answer:
+        """Ask rules and hooks about one node."""
+        rows = table.rows_of(position)
+        cards, want = table.cards.rows(rows), self._want.rows(rows)
+        column = combine(self._lasting[rows], judge(cards, want, self._rules.passing))
+        fitting = len(column) - int(np.count_nonzero(column))
+        if not fitting:
+            return _Answer(column, 0, [], _NOTHING)
+        facts = table.facts[table.facts_of.item(position)]
+        columns, extra = self._choose(deal_one(self._family, self._choice, cards, want, column, facts))
+        return _Answer(column, fitting, columns[columns != NO_CARD].tolist(), extra[0])
+
+    def _rank(self, table: CardTable, positions: Ints) -> Scores:
+        """Choose on nodes and return their ranks."""
+        columns, extra = self._choose(self._deal(table, positions))
         scores = (table.node_scores[positions] + extra).astype(np.float32)
         served = (columns != NO_CARD).any(axis=1)
-        return np.where(served, -scores if shape.spread else scores, UNFIT), columns
+        return np.where(served, -scores if self.shape.spread else scores, UNFIT)
+
+    def _choose(self, hands: Hands) -> tuple[Ints, Points]:
+        """Choose cards on every node and say what that adds to the node's score."""
+        shape = self.shape
+        terms = make_terms(self._family, shape.selection, self._choice.node_policy)
+        columns = choose(self._family, hands, shape.request, terms)
+        return columns, weigh(self._family, hands, [Chosen(shape.request, columns)], terms, spread=shape.spread)
+
+    @property
+    def _choice(self) -> Choice:
+        if self.shape.choice is None:
+            raise TypeError("a vendor with hooks needs to know how cards are chosen")
+        return self.shape.choice
 
     def _deal(self, table: CardTable, positions: Ints) -> Hands:
         starts, ends = table.starts[positions], table.ends[positions]
@@ -112,10 +158,8 @@ class HookedVerdicts(Verdicts):
         there = rows < ends[:, None]
         rows = np.where(there, rows, starts[:, None])
         facts = [table.facts[number] for number in table.facts_of[positions].tolist()]
-        if self.shape.choice is None:
-            raise TypeError("a vendor with hooks needs to know how cards are chosen")
         cards, want = table.cards.rows(rows), self._want.rows(rows)
-        return deal(self._family, self.shape.choice, cards, want, self.column[rows], there, facts)
+        return deal(self._family, self._choice, cards, want, self.column[rows], there, facts)
 
     def _refuse(self, table: CardTable, position: int) -> Refusal:
         rows = table.rows_of(position)

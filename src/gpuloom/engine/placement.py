@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from gpuloom.engine.bench import Bench
-from gpuloom.engine.dealing import choose, deal, make_terms, refuse, weigh
-from gpuloom.engine.demand import Choice, Phase, Selection
+from gpuloom.engine.dealing import choose, deal_one, make_terms, refuse, weigh
+from gpuloom.engine.demand import PHASES_IN_ORDER_OF_PLACING, Choice, Phase, Selection
 from gpuloom.engine.family import Family
 from gpuloom.engine.partitions import Taken
 from gpuloom.engine.policies import SPREAD
@@ -27,10 +27,6 @@ from gpuloom.model.request import Request
 from gpuloom.model.share import ContainerShares, Share
 from gpuloom.model.want import UNBOUNDED, Headroom, Want
 from gpuloom.wire.mig import encode_mig_instance
-
-PHASES_IN_ORDER_OF_PLACING = (Phase.SIDECAR, Phase.INIT, Phase.REGULAR)
-"""Sidecars run beside all others, so they are placed first; what is booked (scheduler 4.5) then always fits."""
-
 
 QuotaTest = Callable[[Sequence[int], int], bool]
 """Tells of rows collected and one more whether a container that got them would exceed the quota."""
@@ -149,10 +145,7 @@ class Placer:
         return float(weigh(self.family, hands, chosen, terms, spread=spread)[0])
 
     def _deal(self, bench: Bench, want: Want, codes: Positions) -> Hands:
-        row = np.arange(len(bench.cards))[None, :]
-        there = np.ones(row.shape, bool)
-        cards, wants = bench.cards.rows(row), want.rows(row)
-        return deal(self.family, self.choice, cards, wants, codes[None, :], there, [bench.facts])
+        return deal_one(self.family, self.choice, bench.cards, want, codes, bench.facts)
 
     def _choose_rows(
         self, bench: Bench, want: Want, request: Request, exceeds: QuotaTest | None

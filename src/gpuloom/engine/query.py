@@ -18,7 +18,7 @@ from gpuloom.engine.demand import Demand
 from gpuloom.engine.family import Family
 from gpuloom.engine.giving import Giver
 from gpuloom.engine.nameindex import NameIndex
-from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING, Placement, Unplaced
+from gpuloom.engine.placement import Placement, Unplaced
 from gpuloom.engine.policies import SPREAD
 from gpuloom.engine.ranking import UNFIT, Ranking
 from gpuloom.engine.scores import Scores
@@ -57,10 +57,8 @@ class Query:
 
     def answer(self, candidates: Candidates, *, explain: bool) -> Decision:
         """Choose among candidates; with ``explain``, or if none fits, every refusal is told."""
-        request = self._placed_first()
-        is_tight = self._is_tight(request)
-        verdicts = self._recall(request, is_tight=is_tight)
-        if self._is_plain(request, is_tight=is_tight):
+        request, verdicts, is_tight, is_plain = self._look()
+        if is_plain:
             decision = self._choose_plain(candidates, verdicts)
             if decision.node is None:
                 decision.refusals = self._tell_again(candidates, verdicts)
@@ -75,10 +73,8 @@ class Query:
 
     def has_room(self) -> bool:
         """Tell whether any node would do."""
-        request = self._placed_first()
-        is_tight = self._is_tight(request)
-        verdicts = self._recall(request, is_tight=is_tight)
-        if self._is_plain(request, is_tight=is_tight):
+        request, verdicts, is_tight, is_plain = self._look()
+        if is_plain:
             return bool((verdicts.ranks[NOBODY + 1 :] != UNFIT).any())
         known = self._all_nodes()
         refused = self._refused_by_column(known, request, verdicts, is_tight=is_tight)
@@ -86,13 +82,13 @@ class Query:
 
     def try_nodes(self) -> Iterator[None]:
         """Try all nodes step by step and remember what they say; see :meth:`Decider.try_nodes`."""
-        request = self._placed_first()
+        request = self.demand.placed_first
         is_tight = self._is_tight(request)
-        if not is_tight:
-            yield from self.memory.begin(self.table, self._shape(request, UNBOUNDED)) or ()
         if self._is_plain(request, is_tight=is_tight):
+            if not is_tight:
+                yield from self.memory.begin(self.table, self._shape(request, UNBOUNDED)) or ()
             return
-        verdicts = self._recall(request, is_tight=is_tight)
+        verdicts = self._recall(request, is_tight=is_tight, ranks=False)
         known = self._all_nodes()
         refused = self._refused_by_column(known, request, verdicts, is_tight=is_tight)
         trials = self._recall_trials()
@@ -108,42 +104,28 @@ class Query:
 
         Raises UnsettledError when more nodes than may be are left to be tried.
         """
-        request = self._placed_first()
-        is_tight = self._is_tight(request)
-        verdicts = self._recall(request, is_tight=is_tight)
-        if self._is_plain(request, is_tight=is_tight):
+        request, verdicts, is_tight, is_plain = self._look()
+        if is_plain:
             takes = verdicts.ranks != UNFIT
             takes[NOBODY] = False
             scores = -verdicts.ranks if self._is_spread else verdicts.ranks
-            return Assessment(self.table, verdicts, takes, scores, self._first_turn())
+            return Assessment(self.table, verdicts, takes, scores, self.demand.first_turn)
         known = self._all_nodes()
         refused = self._refused_by_column(known, request, verdicts, is_tight=is_tight)
         trials = self._recall_trials()
         self._try_few(trials, known[~refused])
         takes = np.zeros(len(self.table.names), bool)
         takes[known] = ~refused & (trials.answers[known] == TAKES)
-        return Assessment(self.table, verdicts, takes, self._scores(trials), self._first_turn(), trials)
+        return Assessment(self.table, verdicts, takes, self._scores(trials), self.demand.first_turn, trials)
 
     def _all_nodes(self) -> Ints:
         count = len(self.table.names)
         return np.flatnonzero(self.table.ends[:count] > self.table.starts[:count])
 
-    def _first_turn(self) -> int:
-        """Tell which container, in order of placing from 1, is the first that asks for cards."""
-        asking = [
-            container.request is not None
-            for phase in PHASES_IN_ORDER_OF_PLACING
-            for container in self.demand.containers
-            if container.phase is phase
-        ]
-        return asking.index(True) + 1
-
     def search(self, names: NodeNames) -> Decision | None:
         """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
-        request = self._placed_first()
-        is_tight = self._is_tight(request)
-        verdicts = self._recall(request, is_tight=is_tight)
-        if not self._is_plain(request, is_tight=is_tight):
+        request, verdicts, is_tight, is_plain = self._look()
+        if not is_plain:
             return self._search_walking(names, request, verdicts, is_tight=is_tight)
         best = find_best(names, self.table.names, verdicts.ranks)
         if best is None:
@@ -181,7 +163,8 @@ class Query:
 
     def _is_plain(self, request: Request, *, is_tight: bool) -> bool:
         """Whether the column alone tells which nodes fit: one request, and nothing that depends on several cards."""
-        if sum(container.request is not None for container in self.demand.containers) > 1:
+        containers = self.demand.containers
+        if len(containers) > 1 and sum(container.request is not None for container in containers) > 1:
             return False
         if request.cards == 1 or self.family.is_hooked:
             return True
@@ -339,14 +322,6 @@ class Query:
         headroom = self.headroom if self._may_exceed_quota() else UNBOUNDED
         return self.memory.recall_trials(self.table, kind_of(self.demand, headroom))
 
-    def _placed_first(self) -> Request:
-        """The request that is placed before all others: for it the table as it stands is the whole truth."""
-        for phase in PHASES_IN_ORDER_OF_PLACING:
-            for container in self.demand.containers:
-                if container.phase is phase and container.request is not None:
-                    return container.request
-        raise ValueError("the pod asks for no card")
-
     def _may_exceed_quota(self) -> bool:
         """Whether the namespace's quota may stand in the way of the pod as a whole."""
         asked = [container.request for container in self.demand.containers if container.request is not None]
@@ -357,8 +332,18 @@ class Query:
         """Whether the namespace's quota may stand in the way of the request that is placed first."""
         return may_exceed(self.headroom, (request,), self.table, self.family)
 
-    def _recall(self, request: Request, *, is_tight: bool) -> Verdicts:
-        """Return the verdicts on all cards.
+    def _look(self) -> tuple[Request, Verdicts, bool, bool]:
+        """Return the request placed first, the verdicts on all cards, whether a quota is tight and all plain.
+
+        Raises UnsettledError when the verdicts take longer than others should wait.
+        """
+        request = self.demand.placed_first
+        is_tight = self._is_tight(request)
+        is_plain = self._is_plain(request, is_tight=is_tight)
+        return request, self._recall(request, is_tight=is_tight, ranks=is_plain), is_tight, is_plain
+
+    def _recall(self, request: Request, *, is_tight: bool, ranks: bool) -> Verdicts:
+        """Return the verdicts on all cards, with ranks of nodes if these are to decide.
 
         Raises UnsettledError when they take longer than others should wait.
         """
@@ -367,11 +352,11 @@ class Query:
             # With linked cards all count at once, otherwise nothing is collected yet.
             is_linked = self.family.links_cards(self.demand.choice)
             left = self.headroom.shared_by(request.cards) if is_linked else self.headroom
-            return self.memory.look(self.table, self._shape(request, left))
+            return self.memory.look(self.table, self._shape(request, left), ranks=ranks)
         shape = self._shape(request, UNBOUNDED)
-        if self.most_tries is not None and self.memory.begin(self.table, shape) is not None:
+        if ranks and self.most_tries is not None and self.memory.begin(self.table, shape) is not None:
             raise self._unsettled()
-        return self.memory.recall(self.table, shape)
+        return self.memory.recall(self.table, shape, ranks=ranks)
 
     def _shape(self, request: Request, headroom: Headroom) -> Shape:
         mutex = self.demand.choice.card_policy.mutex

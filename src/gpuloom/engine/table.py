@@ -6,6 +6,8 @@ belong to no node from then on. So every change costs as much as one node has ca
 
 import copy
 from collections.abc import Mapping, Sequence
+from itertools import count
+from operator import add
 from typing import TypeVar
 from weakref import WeakSet
 
@@ -29,6 +31,9 @@ _FIRST_CAPACITY = 64
 
 _MOST_PLAIN = 64
 """So many nodes' cards are kept as plain numbers: decisions go to few nodes at a time."""
+
+_MOST_STATES = 512
+"""So many states of nodes have a number, 1.3 KB each; pods that come and go leave a few of them again and again."""
 
 _Number = TypeVar("_Number", np.int64, np.float32)
 
@@ -71,6 +76,8 @@ class CardTable:
         self._places: dict[str, int] = {}
         self._registered: dict[str, NodeCards] = {}
         self._plain: dict[int, PlainNode] = {}
+        self._states: dict[tuple[bytes, int], int] = {}
+        self._state_numbers = count()
         self._snapshots: WeakSet[Snapshot] = WeakSet()
         # Flags are columns of 0 and 1 here; the rules compare with 0, so they need no other type.
         self._columns: Ints = np.zeros((len(Cards.__struct_fields__), _FIRST_CAPACITY), np.int64)
@@ -104,6 +111,17 @@ class CardTable:
     def cards_of(self, position: int) -> list[Cards]:
         """Return a node's cards one by one, with plain numbers in place of columns."""
         return self._read_plain(position).cards
+
+    def state_of(self, position: int) -> int:
+        """Return a number that nodes have in common while their cards are alike in all but their ids."""
+        # The first column is the node itself.
+        state = (self._columns[1:, self.rows_of(position)].tobytes(), self.facts_of.item(position))
+        number = self._states.get(state)
+        if number is None:
+            if len(self._states) >= _MOST_STATES:
+                self._states.clear()
+            number = self._states[state] = next(self._state_numbers)
+        return number
 
     def bench(self, position: int) -> Bench:
         """Return a node's cards to try a pod on."""
@@ -202,7 +220,10 @@ class CardTable:
     def _find_row(self, position: int, uuid: str) -> int | None:
         """Look through a node's few rows, which takes less memory than an index; of equal ids the last one counts."""
         rows = self.rows_of(position)
-        return next((row for row in range(rows.stop - 1, rows.start - 1, -1) if self.uuids[row] == uuid), None)
+        for row in range(rows.stop - 1, rows.start - 1, -1):
+            if self.uuids[row] == uuid:
+                return row
+        return None
 
     def _write_cards(self, position: int, registered: NodeCards) -> None:
         rows = self.rows_of(position)
@@ -318,7 +339,7 @@ class CardTable:
         sums = self.sums_of(node)
         for peer in self.peers.get(node, ()):
             if peer is not self:
-                sums = [one + other for one, other in zip(sums, peer.sums_of(node), strict=True)]
+                sums = list(map(add, sums, peer.sums_of(node)))
         return score_node(sums[:3], sums[3:])
 
     def _prepare_change(self, position: int) -> PlainNode | None:

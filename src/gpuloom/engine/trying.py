@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 
 from gpuloom.engine.dealing import choose, deal, make_terms, refuse, weigh
-from gpuloom.engine.demand import Demand, Phase
+from gpuloom.engine.demand import PHASES_IN_ORDER_OF_PLACING, Demand, Phase
 from gpuloom.engine.family import Family
 from gpuloom.engine.need import Particular, make_want
 from gpuloom.engine.options import ScoreSlots
-from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING, Unplaced, give_bits
+from gpuloom.engine.placement import Unplaced, give_bits
 from gpuloom.engine.policies import SPREAD
 from gpuloom.engine.rules import ONLINE, Positions, combine, judge
 from gpuloom.engine.table import CardTable

@@ -288,20 +288,16 @@ class VerdictMemory:
         self._trials.clear()
         self._passing.clear()
 
-    def look(self, table: CardTable, shape: Shape) -> Verdicts:
-        """Return the verdicts for a shape without remembering them."""
-        verdicts = self.make(shape, self.family, self.score_slots)
-        verdicts.refresh(table)
-        return verdicts
+    def look(self, table: CardTable, shape: Shape, *, ranks: bool = True) -> Verdicts:
+        """Return the verdicts for a shape without remembering them; see :meth:`recall`."""
+        return _bring_up(self.make(shape, self.family, self.score_slots), table, ranks=ranks)
 
-    def recall(self, table: CardTable, shape: Shape) -> Verdicts:
-        """Return the verdicts for a shape, up to date."""
+    def recall(self, table: CardTable, shape: Shape, *, ranks: bool = True) -> Verdicts:
+        """Return the verdicts for a shape, up to date; without ``ranks`` those of some nodes may be missing."""
         if shape.selection.names_uuids:
             # Whoever names cards is hardly followed by others who name the same.
-            return self.look(table, shape)
-        verdicts = self._find(shape)
-        verdicts.refresh(table)
-        return verdicts
+            return self.look(table, shape, ranks=ranks)
+        return _bring_up(self._find(shape), table, ranks=ranks)
 
     def begin(self, table: CardTable, shape: Shape) -> Iterator[None] | None:
         """Bring the verdicts for a shape up to date as far as that is quick; return the steps that are left, if any."""
@@ -319,6 +315,15 @@ class VerdictMemory:
         trials = _recall(memory, kind, most, Trials)
         trials.refresh(table)
         return trials
+
+
+def _bring_up(verdicts: Verdicts, table: CardTable, *, ranks: bool) -> Verdicts:
+    """Bring verdicts up to date; ranks may take much longer than what they follow from."""
+    if ranks:
+        verdicts.refresh(table)
+    else:
+        verdicts.begin(table)
+    return verdicts
 
 
 def see_particular(family: Family, table: CardTable) -> Particular | None:

@@ -6,6 +6,8 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Which = slice | Ints | Flags | tuple[None, slice]
+"""Some rows of a table; with None before them as one row of columns."""
 
 UNDIVIDED = 0
 BY_GEOMETRY = 1
@@ -52,7 +54,7 @@ class Cards(msgspec.Struct, frozen=True, gc=False, eq=False):
     def __len__(self) -> int:
         return len(self.node)
 
-    def rows(self, which: slice | Ints | Flags) -> "Cards":
+    def rows(self, which: Which) -> "Cards":
         """Return the same table with fewer rows: a view for a slice, a copy otherwise."""
         # Written out: this is asked for every node that a decision touches, and a loop over fields costs three times.
         return Cards(

@@ -1,6 +1,6 @@
 """The cards of one vendor on several nodes at once, as the hooks that choose and score see them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,7 @@ class Hands:
     there    whether a cell is a card
     codes    position of the first check that rejects the card, from 1, 0 where none does
     reasons  the word of each check, by position less one
-    order    per row, its columns in the order in which cards are tried
+    sort     gives per row its columns in the order in which cards are tried; some vendors never ask
     wanted   per row, how many cards the container wants there
     facts    per row, what the node says of all its cards
     """
@@ -37,7 +37,7 @@ class Hands:
     there: Flags
     codes: NDArray[np.integer[Any]]
     reasons: Sequence[Reason]
-    order: Ints
+    sort: Callable[[], Ints]
     wanted: Ints
     facts: Sequence[Facts]
 
@@ -49,14 +49,20 @@ class Hands:
     @cached_property
     def turn(self) -> Ints:
         """When each card is tried, from 0."""
-        turns = np.empty_like(self.order)
-        np.put_along_axis(turns, self.order, np.arange(self.order.shape[1])[None, :], axis=1)
+        order = self.sort()
+        turns = np.empty_like(order)
+        turns[self.lines, order] = np.arange(self.width)
         return turns
+
+    @cached_property
+    def lines(self) -> Ints:
+        """The number of each row, to pick a cell of every row by its column."""
+        return np.arange(len(self.there))[:, None]
 
     @property
     def width(self) -> int:
         """How many cards a row has room for."""
-        return int(self.order.shape[1])
+        return int(self.there.shape[1])
 
     @property
     def most(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gpuloom.model.cards import Flags, Ints
+from gpuloom.model.cards import Flags, Ints, Which
 
 UNLIMITED = 2**62
 """More than any amount."""
@@ -53,7 +53,7 @@ class Special(msgspec.Struct, frozen=True, gc=False, eq=False):
     policy: int = 0
     whole: bool = False
 
-    def rows(self, which: slice | Ints | Flags) -> "Special":
+    def rows(self, which: Which) -> "Special":
         """Return the same for fewer rows."""
         return Special(
             self.slots[which],
@@ -85,7 +85,7 @@ class Want(msgspec.Struct, frozen=True, gc=False, eq=False):
     elsewhere: Flags | None = None
     special: Special | None = None
 
-    def rows(self, which: slice | Ints | Flags) -> "Want":
+    def rows(self, which: Which) -> "Want":
         """Return the same want for fewer rows of its table."""
         return Want(
             self.cards,

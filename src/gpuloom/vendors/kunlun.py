@@ -23,24 +23,27 @@ WING = 4
 WHOLE_MIB = 98304
 SLICES_MIB = (24576, 49152, WHOLE_MIB)
 
+_BITS = 1 << np.arange(CARDS)
 _QUADS = ((0, 1, 4, 5), (2, 3, 6, 7), (0, 2, 4, 6), (1, 3, 5, 7), (0, 3, 4, 7), (1, 2, 5, 6))
 
 
 def choose_wings(hands: Hands, _chosen: Chosen, _terms: Terms, _profile: Profile) -> Ints:
     """Choose cards by wings, on cards in order of their index; a card that is not there is not free."""
     order = np.lexsort((hands.cards.index, ~hands.there), axis=-1)[:, :CARDS]
-    free = np.take_along_axis(hands.fits, order, axis=1)
-    masks = (free << np.arange(free.shape[1])[None, :]).sum(axis=1)
-    columns = np.full((len(masks), hands.most), NO_CARD, np.int64)
-    for wanted, mask in sorted(set(zip(hands.wanted.tolist(), masks.tolist(), strict=True))):
-        places = find_cards(wanted, mask)
-        if places is not None:
-            rows = np.flatnonzero((masks == mask) & (hands.wanted == wanted))
-            columns[rows, :wanted] = order[rows][:, list(places)]
-    return columns
+    masks = hands.fits[hands.lines, order] @ _BITS[: order.shape[1]]
+    asked = zip(hands.wanted.tolist(), masks.tolist(), strict=True)
+    most = hands.most
+    places = np.array([_fill_up(wanted, mask, most) for wanted, mask in asked], np.int64).reshape(len(masks), most)
+    return np.where(places == NO_CARD, NO_CARD, order[hands.lines, places])
 
 
 @cache
+def _fill_up(wanted: int, mask: int, width: int) -> tuple[int, ...]:
+    """Return the places of the cards that a container gets, and as many times none as are missing from a width."""
+    places = find_cards(wanted, mask) or ()
+    return places + (NO_CARD,) * (width - len(places))
+
+
 def find_cards(wanted: int, mask: int) -> tuple[int, ...] | None:
     """Return the places of the cards that a container gets when these are free, None when none will do."""
     free = frozenset(place for place in range(CARDS) if mask >> place & 1)
@@ -84,13 +87,11 @@ def refuse_wings(hands: Hands, at: int, _chosen: Chosen, profile: Profile) -> Re
 
 def score_wings(hands: Hands, chosen: list[Chosen], _terms: Terms, _profile: Profile) -> Points:
     """Score how much better the wings are cut after the pod than before."""
-    index = np.where(hands.there, hands.cards.index, 0)
-    in_use = (hands.there & (hands.cards.used_slots > 0)).astype(np.int64)
-    before = np.bitwise_or.reduce(in_use << index, axis=1)
+    bits = np.where(hands.there, 1 << hands.cards.index, 0)
+    before = np.bitwise_or.reduce(bits * (hands.cards.used_slots > 0), axis=1)
     after = np.zeros(len(hands.there), np.int64)
     for one in chosen:
-        taken = np.take_along_axis(index, np.maximum(one.columns, 0), axis=1)
-        after |= np.bitwise_or.reduce((one.columns != NO_CARD).astype(np.int64) << taken, axis=1)
+        after |= np.bitwise_or.reduce(bits[hands.lines, one.columns] * (one.columns != NO_CARD), axis=1)
     return np.array([_grade(b, a) for b, a in zip(before.tolist(), after.tolist(), strict=True)], np.float64)
 
 

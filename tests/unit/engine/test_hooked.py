@@ -43,10 +43,10 @@ def hold(judge: Judge, node: str) -> None:
     judge.fleet.assume(Reservation(node, "ns", node, node, shares, (Phase.REGULAR,), Standing.ASSUMED, 0.0))
 
 
-def demands() -> Demands:
+def demands(containers: int = 1) -> Demands:
     limits = {"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "16384"}
-    made = Container(name="c", resources=Resources(limits=dict(limits)))
-    pod = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="p"), spec=PodSpec(containers=[made]))
+    made = [Container(name=f"c{at}", resources=Resources(limits=dict(limits))) for at in range(containers)]
+    pod = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="p"), spec=PodSpec(containers=made))
     return read_demands(pod, CATALOG, Options())
 
 
@@ -84,6 +84,24 @@ def test_what_changes_between_the_steps_counts_in_the_answer() -> None:
         hold(judge, f"n{number}")
     ruling = judge.decide_among(demands(), names(), most_tries=4)
     assert ruling.node == "n0"
+
+
+def test_a_pod_of_several_containers_is_tried_without_ranks_for_its_first() -> None:
+    judge = a_judge()
+    hold(judge, "n300")
+    with patch.object(hooked, "choose", side_effect=choose_cards) as choose:
+        ruling = judge.decide_among(demands(containers=2), names())
+    assert (ruling.node, choose.call_count) == ("n300", 0)
+
+
+def test_ranks_that_a_pod_of_several_containers_did_not_need_are_found_for_one_that_does() -> None:
+    judge = a_judge()
+    hold(judge, "n300")
+    judge.decide_among(demands(containers=2), names())
+    hold(judge, "n20")
+    hold(judge, "n300")
+    assert len(list(begin(judge))) == 3
+    assert [name for name, _ in judge.decide(demands(), NODES).fitting.best_first(3)] == ["n20", "n300", "n0"]
 
 
 @pytest.mark.parametrize("cards", [0, 5])

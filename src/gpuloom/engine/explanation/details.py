@@ -8,13 +8,12 @@ import numpy as np
 
 from gpuloom.engine.decider import Decider
 from gpuloom.engine.decision import Decision
-from gpuloom.engine.demand import ContainerDemand, Demand
+from gpuloom.engine.demand import PHASES_IN_ORDER_OF_PLACING, ContainerDemand, Demand
 from gpuloom.engine.explanation.imagining import ImaginedNode, imagine
 from gpuloom.engine.explanation.numbers import Facts, tell_numbers
 from gpuloom.engine.explanation.picture import Picture, take_picture
 from gpuloom.engine.explanation.values import Amount, CardVerdict, NodeVerdict, PartName, ScorePart
 from gpuloom.engine.ledger import Reservation, Standing, card_id
-from gpuloom.engine.placement import PHASES_IN_ORDER_OF_PLACING
 from gpuloom.engine.scores import part_cards, score_cards
 from gpuloom.engine.table import NOBODY, CardTable
 from gpuloom.model.want import Headroom

@@ -1,0 +1,187 @@
+"""What hooks said about a node is known while its cards are as they were; nodes whose cards are alike share it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from builders import card
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuloom.engine import hooked
+from gpuloom.engine.dealing import choose as choose_cards
+from gpuloom.engine.demand import Demands, Phase, read_demands
+from gpuloom.engine.fleet import Fleet
+from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.options import Options
+from gpuloom.engine.ruling import Judge, Ruling
+from gpuloom.engine.table import NodeCards
+from gpuloom.model.share import Share, Tenancy
+from gpuloom.vendors.catalog import Catalog, load_default_profiles
+from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
+
+CATALOG = Catalog(tuple(load_default_profiles()))
+WORD = "Ascend910B3"
+WORDS = ("AMD", "AWSNeuron", WORD, "Ascend910C", "Metax-GPU", "Metax-SGPU", "Vastai", "XPU", "kunlun")
+FACTS = {"AWSNeuron": {"cores per device": 2, "instance type": "inf2.24xlarge"}}
+CARDS, ALL_HEALTHY = 4, 0b1111
+NODES = tuple(f"n{number}" for number in range(120))
+"""Few of them change between two decisions, so each that does is looked at by itself."""
+ASKED = NODES[:3]
+
+
+def a_node(name: str, word: str = WORD, healthy: int = ALL_HEALTHY) -> NodeCards:
+    facts: dict[str, Any] = {"memory_mib": 98304, "cores": 3 if word == "AWSNeuron" else 100}
+    made = [
+        card(f"{name}-{at}", index=at, group=f"g{at // 2}", healthy=bool(healthy >> at & 1), **facts)
+        for at in range(CARDS)
+    ]
+    return NodeCards(tuple(made), facts=FACTS.get(word, {}))
+
+
+def a_judge(word: str = WORD, policy: str = "binpack") -> Judge:
+    judge = Judge(Fleet(Catalog((CATALOG[word],))), Options(node_policy=policy))
+    for name in NODES:
+        judge.fleet.register(name, word, a_node(name, word))
+    return judge
+
+
+def demands(judge: Judge, cards: int = 1) -> Demands:
+    (profile,) = judge.fleet.catalog
+    made = Container(name="c", resources=Resources(limits={profile.resources.count: str(cards)}))
+    pod = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="p"), spec=PodSpec(containers=[made]))
+    return read_demands(pod, judge.fleet.catalog, judge.options)
+
+
+def hold(judge: Judge, uuid: str, *, by: str = "", memory_mib: int = 1000) -> None:
+    (profile,) = judge.fleet.catalog
+    word = profile.word
+    made = Reservation(
+        uid=by or uuid,
+        namespace="ns",
+        name=uuid,
+        node=uuid.partition("-")[0],
+        shares={word: ((Share(uuid, word, memory_mib, 1),),)},
+        phases=(Phase.REGULAR,),
+        standing=Standing.ASSUMED,
+        since=0.0,
+        tenancies={word: Tenancy("", "fixed-share")},
+    )
+    judge.fleet.assume(made)
+
+
+def ask(judge: Judge, cards: int = 1) -> Ruling:
+    return judge.decide(demands(judge, cards), ASKED, explain=True)
+
+
+@contextmanager
+def looked_at() -> Iterator[list[int]]:
+    """Tell on how many nodes cards were chosen, each time."""
+    found: list[int] = []
+
+    def choose(*args: Any) -> Any:
+        found.append(len(args[1].there))
+        return choose_cards(*args)
+
+    with patch.object(hooked, "choose", choose):
+        yield found
+
+
+def test_a_changed_node_is_looked_at_once() -> None:
+    judge = a_judge()
+    ask(judge)
+    hold(judge, "n1-3")
+    with looked_at() as nodes:
+        ask(judge)
+        ask(judge)
+    assert nodes == [1]
+
+
+def test_a_node_that_is_again_as_it_was_is_not_looked_at_again() -> None:
+    judge = a_judge()
+    ask(judge)
+    for _ in range(2):
+        hold(judge, "n1-3")
+        ask(judge)
+        judge.fleet.forget("n1-3")
+        ask(judge)
+    with looked_at() as nodes:
+        hold(judge, "n1-3")
+        assert ask(judge).node == "n1"
+        judge.fleet.forget("n1-3")
+        assert ask(judge).node == "n0"
+    assert nodes == []
+
+
+def test_nodes_whose_cards_are_alike_are_looked_at_once() -> None:
+    judge = a_judge()
+    ask(judge)
+    hold(judge, "n1-3")
+    ask(judge)
+    with looked_at() as nodes:
+        hold(judge, "n2-3")
+        ask(judge)
+    assert nodes == []
+
+
+def test_another_amount_on_a_card_is_another_state() -> None:
+    judge = a_judge()
+    ask(judge)
+    hold(judge, "n1-3")
+    ask(judge)
+    with looked_at() as nodes:
+        hold(judge, "n1-3", memory_mib=98304)
+        ask(judge)
+    assert nodes == [1]
+
+
+def test_each_shape_has_answers_of_its_own() -> None:
+    judge = a_judge()
+    for cards in (1, 2):
+        ask(judge, cards)
+    hold(judge, "n1-3")
+    assert [len(ask(judge, cards).shares[WORD][0]) for cards in (1, 2)] == [1, 2]
+
+
+def test_nodes_that_say_something_else_of_their_cards_are_not_alike() -> None:
+    judge = a_judge("AWSNeuron")
+    ask(judge, 2)
+    for name, type_ in (("n1", "inf2.24xlarge"), ("n2", "trn1.32xlarge")):
+        facts = {"cores per device": 2, "instance type": type_}
+        judge.fleet.register(name, "AWSNeuron", NodeCards(a_node(name, "AWSNeuron").cards, facts=facts))
+    ask(judge, 2)
+    for name in ("n1", "n2"):
+        hold(judge, f"{name}-3")
+    # Only nodes of this type give two neighbours: the others give one card, four, eight or sixteen.
+    assert [name for name, _ in ask(judge, 2).fitting.best_first(3)] == ["n1", "n0"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+@settings(max_examples=25)
+@given(
+    policy=st.sampled_from(["spread", "binpack"]),
+    changes=st.lists(
+        st.tuples(st.integers(0, 4), st.sampled_from(ASKED), st.integers(0, CARDS - 1), st.sampled_from([1, 2, 4])),
+        min_size=4,
+        max_size=12,
+    ),
+)
+def test_remembered_answers_are_those_of_a_fresh_look(
+    word: str, policy: str, changes: list[tuple[int, str, int, int]]
+) -> None:
+    judge, fresh = a_judge(word, policy), a_judge(word, policy)
+    for step, (kind, node, at, cards) in enumerate(changes):
+        for one in (judge, fresh):
+            if kind == 0:
+                one.fleet.register(node, word, a_node(node, word, healthy=ALL_HEALTHY & ~(1 << at)))
+            elif kind == 1:
+                one.fleet.forget(f"by-{step - 2}")
+            else:
+                hold(one, f"{node}-{at}", by=f"by-{step}", memory_mib=98304 // cards)
+        fresh.deciders[word].memory.forget_all()
+        remembered, anew = ask(judge, cards), ask(fresh, cards)
+        assert (remembered.node, remembered.shares) == (anew.node, anew.shares)
+        assert remembered.fitting.best_first(3) == anew.fitting.best_first(3)
+        assert {n: r.text for n, r in remembered.refusals.items()} == {n: r.text for n, r in anew.refusals.items()}
