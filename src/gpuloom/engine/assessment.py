@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuloom.engine.placement import Unplaced
 from gpuloom.engine.scores import Scores
 from gpuloom.engine.table import CardTable
 from gpuloom.engine.trials import REFUSES, Trials
@@ -33,19 +34,19 @@ class Assessment:
     def turns(self, positions: Ints) -> Ints:
         """Return of nodes that do not take the pod with which container that shows; without cards, with the first."""
         found = np.full(len(positions), self.turn)
-        for at, position in self._tried(positions):
-            found[at] = self.trials.unplaced[position].turn if self.trials else self.turn
+        for at, unplaced in self._tried(positions):
+            found[at] = unplaced.turn
         return found
 
     def refuse(self, positions: Ints) -> list[Refusal]:
         """Say of nodes with cards why they do not take the pod."""
-        found = self.verdicts.refuse(self.table, positions)
-        for at, position in self._tried(positions):
-            found[at] = self.trials.unplaced[position].refusal if self.trials else found[at]
-        return found
+        told = {at: unplaced.refusal for at, unplaced in self._tried(positions)}
+        others = [at for at in range(len(positions)) if at not in told]
+        told.update(zip(others, self.verdicts.refuse(self.table, positions[others]), strict=True))
+        return [told[at] for at in range(len(positions))]
 
-    def _tried(self, positions: Ints) -> Iterator[tuple[int, int]]:
-        """Give places and positions of those that were tried and refused."""
+    def _tried(self, positions: Ints) -> Iterator[tuple[int, Unplaced]]:
+        """Give the places of those that were tried and refused, and what they said."""
         if self.trials is not None:
             at = np.flatnonzero((self.trials.answers[positions] == REFUSES) & ~self.takes[positions])
-            yield from zip(at.tolist(), positions[at].tolist(), strict=True)
+            yield from zip(at.tolist(), map(self.trials.unplaced.__getitem__, positions[at].tolist()), strict=True)

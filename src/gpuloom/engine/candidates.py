@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import compress, repeat
 from typing import overload
 
 import numpy as np
@@ -61,9 +61,12 @@ class _Unread(Sequence[str]):
 def look_up(table: CardTable, names: Sequence[str]) -> Candidates:
     """Find the positions of nodes."""
     positions = np.fromiter(map(table.positions.get, names, repeat(NOBODY)), np.int64, len(names))
-    if _are_different(positions):
-        return Candidates(positions, (), _where(positions))
-    # Rare: names that are repeated, or nodes without cards.
+    there = positions != NOBODY
+    known = positions[there]
+    if _are_different(known):
+        unknown = () if there.all() else tuple(dict.fromkeys(compress(names, (~there).tolist())))
+        return Candidates(known, unknown, _where(known))
+    # Rare: names that are repeated.
     places = dict(zip(names, positions.tolist(), strict=True))
     unknown = tuple(name for name, position in places.items() if position == NOBODY)
     known = np.array([place for place in places.values() if place != NOBODY], np.int64)

@@ -1,6 +1,6 @@
 """The cards of all vendors: a table for each, one ledger and one book of quotas over them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, KeysView
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class Fleet:
         return known[1]
 
     @property
-    def nodes(self) -> Iterable[str]:
+    def nodes(self) -> KeysView[str]:
         """The nodes that have cards."""
         return self._words_of.keys()
 

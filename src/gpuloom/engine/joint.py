@@ -6,7 +6,7 @@ are those of the first vendor's table, into which the others' are carried over b
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import filterfalse, repeat
 
 import numpy as np
 
@@ -26,6 +26,7 @@ TOO_FEW = refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
 """For nodes that have cards of other vendors only: they are known."""
 _UNKNOWN = refuse_node(Reason.NODE_UNREGISTERED)
 _FITS = np.iinfo(np.int64).max
+_NO_SPEAKER = -1
 
 
 class Joint:
@@ -85,15 +86,16 @@ class Joint:
         words = list(self._assessments)
         places = [self._find(word, names) for word in words]
         turns = np.stack([self._turns(word, found) for word, found in zip(words, places, strict=True)])
-        speaker = np.where((turns == _FITS).all(axis=0), -1, turns.argmin(axis=0))
-        told: dict[int, Refusal] = {}
+        speaker = np.where((turns == _FITS).all(axis=0), _NO_SPEAKER, turns.argmin(axis=0))
+        refusals = dict.fromkeys(names, TOO_FEW)
+        refusals.update(dict.fromkeys(filterfalse(self._fleet.nodes.__contains__, names), _UNKNOWN))
         for number, word in enumerate(words):
-            mine = np.flatnonzero(speaker == number)
-            known = mine[places[number][mine] != NOBODY]
-            told |= zip(known.tolist(), self._assessments[word].refuse(places[number][known]), strict=True)
-            told |= dict.fromkeys(np.setdiff1d(mine, known).tolist(), TOO_FEW)
-        refusals = {names[at]: told[at] for at in sorted(told)}
-        return refusals | dict.fromkeys([name for name in refusals if not self._fleet.has(name)], _UNKNOWN)
+            known = np.flatnonzero((speaker == number) & (places[number] != NOBODY))
+            told = self._assessments[word].refuse(places[number][known])
+            refusals.update(zip([names[at] for at in known.tolist()], told, strict=True))
+        for at in np.flatnonzero(speaker == _NO_SPEAKER).tolist():
+            del refusals[names[at]]
+        return refusals
 
     def _find(self, word: str, names: Sequence[str]) -> Ints:
         positions = self._assessments[word].table.positions

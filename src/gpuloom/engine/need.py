@@ -76,16 +76,20 @@ class Particular:
         plain = want.cores if not alike else one if one >= 0 else cores
         return replace(want, memory_mib=memory_mib, cores=plain, special=special)
 
-    def _group(self, cards: Cards) -> Iterator[tuple[int, Ints]]:
+    def _group(self, cards: Cards) -> Iterator[tuple[int, Ints | slice]]:
         """Return the rows of nodes that say the same; rows that nobody has any more say nothing."""
         if self.facts_of is None:
-            yield 0, np.arange(len(cards))
+            yield 0, slice(None)
             return
         owned = np.flatnonzero(cards.node != NOBODY)
-        order = owned[np.argsort(self.facts_of[owned], kind="stable")]
-        numbers, starts = np.unique(self.facts_of[order], return_index=True)
-        # Without any number there is still one part, which is empty.
-        yield from zip(numbers.tolist(), np.split(order, starts[1:]), strict=False)
+        numbers = self.facts_of[owned]
+        if len(owned) == len(cards) and (numbers == numbers[:1]).all():
+            # The rule. Other rows are copied, which takes longer than all the rest.
+            yield from ((number, slice(None)) for number in numbers[:1].tolist())
+            return
+        order = np.argsort(numbers, kind="stable")
+        starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
+        yield from zip(numbers[order][starts].tolist(), np.split(owned[order], starts[1:]), strict=False)
 
 
 def make_want(

@@ -73,6 +73,18 @@ def test_unknown_node_is_unregistered() -> None:
     assert one_card().decide(pod(gpu=1), "elsewhere").refusals["elsewhere"].text == "node unregistered"
 
 
+def test_names_that_are_given_twice_count_once() -> None:
+    engine = Engine({"n1": [card("GPU-0")], "n2": [card("GPU-2")]})
+    for names in (
+        ("elsewhere", "n1", "elsewhere"),
+        ("n1", "elsewhere", "n1"),
+        ("n2", "n1", "elsewhere", "n2", "elsewhere"),
+    ):
+        decision = engine.decide(pod(gpu=1, gpumem=1), *names, explain=True)
+        assert decision.candidates == len(set(names))
+        assert list(decision.refusals) == ["elsewhere"]
+
+
 def test_containers_of_a_pod_see_each_others_shares() -> None:
     engine = Engine({"n1": [card("GPU-0", memory_mib=1000)]})
     two = pod(container("a", gpu=1, gpumem=600, gpucores=1), container("b", gpu=1, gpumem=600, gpucores=1))
