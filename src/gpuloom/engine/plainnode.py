@@ -1,7 +1,7 @@
 """A node's few cards as plain numbers, which are several times as fast as short columns."""
 
 from collections.abc import Sequence
-from operator import add
+from operator import add, sub
 from typing import Any
 
 from msgspec.structs import replace
@@ -31,8 +31,8 @@ class PlainNode:
         self.cards[place] = now = replace(
             before, used_slots=usage.slots, used_memory_mib=usage.memory_mib, used_cores=usage.cores
         )
-        for at, (new, old) in enumerate(zip(self._used_of(now), self._used_of(before), strict=True)):
-            self.sums[at] += new - old
+        used = map(sub, self._used_of(now), self._used_of(before))
+        self.sums[:3] = map(add, self.sums, used)
 
     def _used_of(self, card: Any) -> Sequence[int]:
         cores = min(card.used_cores, card.total_cores) if self._cap_cores else card.used_cores

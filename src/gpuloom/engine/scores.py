@@ -5,6 +5,7 @@ which are equal on paper are equal here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import truediv
 from types import MappingProxyType
 from typing import Any
 
@@ -44,7 +45,7 @@ def score_node(used: Sequence[int], total: Sequence[int]) -> np.float32:
     """
     if not all(total):
         return _ZERO
-    return np.float32(_SCALE * sum([have / room for have, room in zip(used, total, strict=True)]))
+    return np.float32(_SCALE * sum(map(truediv, used, total)))
 
 
 def order_cards(cards: Cards, want: Want, order: tuple[SortKey, ...], weights: Weights) -> Ints:
