@@ -88,13 +88,14 @@ def check_profile(file: Path) -> ExitCode:
         return ExitCode.NO
     for profile in family.profiles:
         view = view_family(profile)
+        numbered = [f"{prefix}0" for prefix in profile.write.owned_prefixes]
         sys.stdout.write(f"{profile.word}: {view.name}\n")
         told = {
             "users ask for": ", ".join(profile.resources.all),
             "nodes say": view.node,
             "checks, in order": ", ".join(profile.fit.checks),
             "hooks": ", ".join(f"{name} ({field})" for field, name in list_hooks(profile).items()) or "none",
-            "decisions write": ", ".join(sorted(profile.owned_keys)),
+            "decisions write": ", ".join([*sorted(profile.owned_keys), *numbered]),
         }
         sys.stdout.writelines(f"  {key}: {value}\n" for key, value in told.items())
     return ExitCode.YES

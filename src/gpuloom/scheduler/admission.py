@@ -5,13 +5,13 @@ Patch against the object as it was sent, so fields that gpuloom does not know su
 """
 
 from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
 
 from gpuloom.engine.demand import read_phases
 from gpuloom.model.want import Headroom
 from gpuloom.scheduler.admissionquota import exceeds_quota
 from gpuloom.scheduler.podpatch import ContainerPatch, PodPatch
 from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.vendors.catalog import Catalog
 from gpuloom.vendors.changes import Switches
 from gpuloom.vendors.hooks import complete_container, read_request
 from gpuloom.vendors.profile import Profile
@@ -77,7 +77,7 @@ def _complete(pod: Pod, namespace: str, settings: SchedulerSettings, headroom: H
     """Walk the decision table (2.1) from the top."""
     patch = PodPatch(pod)
     if settings.strip_owned_keys:
-        _strip_owned_keys(pod, patch, settings.catalog.owned_keys)
+        _strip_owned_keys(pod, patch, settings.catalog)
     if not pod.containers:
         raise DeniedError("pod has no containers")
     if _belongs_to_another_scheduler(pod, settings):
@@ -117,10 +117,10 @@ def _claim(pod: Pod, patch: PodPatch, settings: SchedulerSettings) -> None:
         patch.set_scheduler(settings.scheduler_name)
 
 
-def _strip_owned_keys(pod: Pod, patch: PodPatch, owned: AbstractSet[str]) -> None:
+def _strip_owned_keys(pod: Pod, patch: PodPatch, catalog: Catalog) -> None:
     """Remove what only gpuloom may write: templates copied from running pods keep working (binding 6)."""
     for key in pod.annotations:
-        if is_owned_annotation(key) or key in owned:
+        if is_owned_annotation(key) or key in catalog.owned_keys or key.startswith(catalog.owned_prefixes):
             patch.remove("metadata", "annotations", key)
     for key in OWNED_POD_LABELS & pod.labels.keys():
         patch.remove("metadata", "labels", key)

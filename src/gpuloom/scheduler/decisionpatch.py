@@ -32,7 +32,7 @@ def patch_refusal(pod: Pod, settings: SchedulerSettings) -> MergePatch | None:
         return None
     keys = [VGPU_NODE, VGPU_TIME]
     for profile in settings.catalog:
-        present = profile.owned_keys & pod.annotations.keys()
+        present = profile.owned_among(pod.annotations)
         if present or asks_vendor(pod, profile):
             write = profile.write
             lists = (write.to_allocate, write.allocated, write.instances)

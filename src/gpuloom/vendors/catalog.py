@@ -127,6 +127,11 @@ class Catalog:
         """The pod annotations that only a scheduler may write."""
         return frozenset().union(*(profile.owned_keys for profile in self.profiles))
 
+    @cached_property
+    def owned_prefixes(self) -> tuple[str, ...]:
+        """How pod annotations begin that only a scheduler may write, of which there is one a container."""
+        return tuple(prefix for profile in self.profiles for prefix in profile.write.owned_prefixes)
+
 
 def _word_of(profile: Profile) -> str:
     return profile.word

@@ -10,6 +10,8 @@ from gpuloom.wire.objects import Container, Pod
 
 CONTAINER_NAME: Final = "SOL_CONTINER_NAME"
 """The vendor's own spelling."""
+SLOT: Final = "iluvatar.ai/predicate-gpu-idx-"
+"""How the annotation of a container begins; its number follows."""
 
 _WHOLE = 100
 
@@ -38,8 +40,4 @@ def complete_named(
 def annotate_slots(decided: Decided, _profile: Profile) -> dict[str, str]:
     """Tell the vendor's plugin the card indexes of every regular container that has cards."""
     regular = enumerate(decided.shares[decided.first_regular :])
-    return {
-        f"iluvatar.ai/predicate-gpu-idx-{slot}": ",".join(map(str, decided.indexes(shares)))
-        for slot, shares in regular
-        if shares
-    }
+    return {f"{SLOT}{slot}": ",".join(map(str, decided.indexes(shares))) for slot, shares in regular if shares}

@@ -96,6 +96,7 @@ def check_clashes(profiles: Iterable[Profile]) -> None:
     """
     words: set[str] = set()
     seen = {(use.kind, use.name): (use, "gpuloom itself") for use in _OWN}
+    prefixes: list[tuple[str, str]] = []
     for profile in profiles:
         word = profile.word
         if word in words:
@@ -105,4 +106,12 @@ def check_clashes(profiles: Iterable[Profile]) -> None:
             other, owner = seen.setdefault((use.kind, use.name), (use, word))
             if owner != word and (not use.shared or use.shared != other.shared):
                 what = f"{use.kind} {use.name} is used by both {owner} and {word}; give one another name"
+                raise ClashError(what, owner, word)
+        prefixes += [(prefix, word) for prefix in profile.write.owned_prefixes]
+    for (kind, name), (_, owner) in seen.items():
+        for prefix, word in prefixes:
+            if kind == ON_POD and owner != word and name.startswith(prefix):
+                what = (
+                    f"{kind} {name} of {owner} begins as write.owned_prefixes {prefix} of {word}; give one another name"
+                )
                 raise ClashError(what, owner, word)

@@ -4,6 +4,7 @@ Every field has the meaning that its docstring gives, for all families; where a 
 hook, a small function of :mod:`gpuloom.vendors.hooks`.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
@@ -216,6 +217,7 @@ class WriteKeys(_Part, frozen=True):
     extra                   more keys; values may hold {node}, {index}, {indexes}, {cores}, {memory_units}, {time_s}
                             and {time_ns}, taken from the first card of the first container that has one
     annotate                hook that makes more, ``recall`` one that reads what the device list leaves out
+    owned                   the keys of those, ``owned_prefixes`` how keys begin of which there is one a container
     """
 
     to_allocate: str
@@ -225,6 +227,7 @@ class WriteKeys(_Part, frozen=True):
     annotate: str = ""
     recall: str = ""
     owned: tuple[str, ...] = ()
+    owned_prefixes: tuple[str, ...] = ()
 
 
 class Template(_Part, frozen=True):
@@ -326,3 +329,8 @@ class Profile(_Part, frozen=True):
         write = self.write
         keys = (write.to_allocate, write.allocated, write.instances, *write.extra, *write.owned)
         return frozenset(key for key in keys if key)
+
+    def owned_among(self, keys: Iterable[str]) -> set[str]:
+        """Return those pod annotations that only a scheduler may write."""
+        owned = self.owned_keys
+        return {key for key in keys if key in owned or key.startswith(self.write.owned_prefixes)}

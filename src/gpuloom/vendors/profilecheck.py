@@ -17,6 +17,7 @@ from gpuloom.vendors.profile import Profile, ProfileError
 
 _WORD = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _NAME = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9][A-Za-z0-9._-]{0,58}-", re.ASCII)
 _MARK = re.compile(r"\{\w*\}")
 _DIVIDING = ("geometry", "placement")
 _CARD_MARKS = ("{node}", "{index}")
@@ -93,6 +94,10 @@ def _check_keys(profile: Profile) -> None:
         if other := seen.get((use.kind, use.name)):
             raise ProfileError(f"{use.field} and {other} are both {use.name}; give one another name")
         seen[use.kind, use.name] = use.field
+    for prefix in profile.write.owned_prefixes:
+        if not _PREFIX.fullmatch(prefix):
+            what = "is no annotation up to its number, such as example.com/card-"
+            raise ProfileError(f"write.owned_prefixes {prefix!r} {what}")
 
 
 def _check_source(profile: Profile) -> None:

@@ -114,6 +114,15 @@ def test_a_user_cannot_create_a_pod_with_cards_written_on_it(people: People, nam
         people.alice.create(PODS, make_pod(name, annotations={ALLOCATED: "GPU-1,NVIDIA,1,1:;"}))
 
 
+def test_a_user_cannot_write_a_key_with_the_number_of_any_container(people: People, name: str) -> None:
+    key = "iluvatar.ai/predicate-gpu-idx-12"
+    with is_denied(NOT_SET + key):
+        people.alice.create(PODS, make_pod(name, annotations={key: "0"}))
+    people.scheduler.create(PODS, make_pod(name, annotations={key: "0"}))
+    with is_denied(NOT_REMOVED + key):
+        people.alice.merge(f"{PODS}/{name}", annotate(None, key))
+
+
 def test_not_even_an_administrator_writes_what_is_the_schedulers(people: People, name: str) -> None:
     with is_denied(NOT_SET + ALLOCATED):
         people.admin.create(PODS, make_pod(name, annotations={ALLOCATED: "x"}))

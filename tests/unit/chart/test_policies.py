@@ -32,6 +32,13 @@ def test_the_docs_name_every_annotation_and_label() -> None:
     assert [key for key in (*owned_annotations(), *OWNED_POD_LABELS) if f"    {key}" not in lines] == []
 
 
+def test_the_docs_name_every_annotation_with_a_number() -> None:
+    profiles = [profile for family in load_shipped() for profile in family.profiles]
+    prefixes = [prefix for profile in profiles for prefix in profile.write.owned_prefixes]
+    assert prefixes
+    assert [prefix for prefix in prefixes if f"`{prefix}…`" not in PAGE.read_text()] == []
+
+
 def test_a_list_of_devices_of_an_unknown_vendor_is_owned() -> None:
     assert is_owned_annotation("hami.io/brand-new-devices-to-allocate")
 
@@ -44,6 +51,8 @@ def test_prefixes_and_suffixes_are_those_of_the_code() -> None:
     variables = {one["name"]: one["expression"] for one in read_policy("owned-keys.yaml")["spec"]["variables"]}
     parts = [f'startsWith("{OWNED_PREFIX}")', f'startsWith("{SHARED_PREFIX}")']
     parts += [f'endsWith("{suffix}")' for suffix in OWNED_SUFFIXES]
+    profiles = [profile for family in load_shipped() for profile in family.profiles]
+    parts += [f'startsWith("{prefix}")' for profile in profiles for prefix in profile.write.owned_prefixes]
     assert [part for name in ("written", "removed") for part in parts if part not in variables[name]] == []
 
 

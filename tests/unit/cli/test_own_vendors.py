@@ -86,6 +86,10 @@ NONSENSE: dict[str, tuple[bytes, str]] = {
         changed("acme.example/card", "Acme card"),
         "resources.count 'Acme card' is no name that Kubernetes takes",
     ),
+    "every annotation": (
+        changed("[write]", "[write]\nowned_prefixes = ['']"),
+        "write.owned_prefixes '' is no annotation up to its number, such as example.com/card-",
+    ),
     "two meanings": (
         changed("acme.example/to-allocate", "acme.example/allocated"),
         "write.allocated and write.to_allocate are both",
@@ -109,6 +113,10 @@ NONSENSE: dict[str, tuple[bytes, str]] = {
     "chosen by what another writes": (
         changed("acme.example/use-card", "hami.io/kunlun-allocated"),
         "used by both Acme and kunlun",
+    ),
+    "all annotations of another that begin so": (
+        changed("[write]", "[write]\nowned_prefixes = ['nvidia.com/use-']"),
+        "nvidia.com/use-gpuuuid of NVIDIA begins as write.owned_prefixes nvidia.com/use- of Acme",
     ),
     "annotation of gpuloom": (
         changed("acme.example/card-index", "hami.io/bind-phase"),

@@ -14,7 +14,7 @@ from gpuloom.wire import keys
 PAGE = (Path(__file__).parents[3] / "docs" / "annotations.md").read_text(encoding="utf-8")
 PREFIXES = {keys.OWNED_PREFIX, keys.SHARED_PREFIX}
 PROFILES = [(family, profile) for family in load_shipped() for profile in family.profiles]
-BESIDE = {ROLE_LABEL, "hami.io/webhook", "gpu", REQUESTED, "iluvatar.ai/predicate-gpu-idx-0"}
+BESIDE = {ROLE_LABEL, "hami.io/webhook", "gpu", REQUESTED}
 """What stands elsewhere: in the scheduler's code, in hooks of vendors, in the chart."""
 
 
@@ -24,6 +24,7 @@ def list_keys(profile: Profile, *, of_chip: bool) -> set[str]:
         *profile.resources.all,
         *profile.select.all,
         *profile.owned_keys,
+        *(f"{prefix}0" for prefix in profile.write.owned_prefixes),
         *profile.node_keys,
         *profile.cards.labels,
     }

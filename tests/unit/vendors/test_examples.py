@@ -333,8 +333,13 @@ EXAMPLES = {
 }  # fmt: skip
 
 
-async def play(example: Example, *facts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The pod after the webhook, and the answer to its Filter; ``facts`` become known between the two."""
+async def play(
+    example: Example, *facts: Mapping[str, Any], copied: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The pod after the webhook, and the answer to its Filter; ``facts`` become known between the two.
+
+    copied  annotations of another pod that this one begins with
+    """
     player = Player()
     settings = {"type": "SETTINGS", "flags": {"scheduler-name": "hami-scheduler", **example.flags}, "time": TIME}
     if example.config is not None:
@@ -342,11 +347,8 @@ async def play(example: Example, *facts: Mapping[str, Any]) -> tuple[dict[str, A
     metadata = {"name": "node1", **example.node.get("metadata", {})}
     node = {"kind": "Node", "metadata": metadata, "status": example.node.get("status", {})}
     container = {"name": example.name, "resources": {"limits": dict(example.asked)}}
-    pod = {
-        "kind": "Pod",
-        "metadata": {"name": "p", "namespace": "default", "uid": "u"},
-        "spec": {"containers": [container]},
-    }
+    metadata = {"name": "p", "namespace": "default", "uid": "u", "annotations": dict(copied or {})}
+    pod = {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
     request = {"uid": "r", "namespace": "default", "object": pod}
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     reviewed = await ask(player, settings, {"type": "REVIEW", "review": review})
@@ -402,6 +404,15 @@ async def test_the_webhook_completes_the_example_as_specified(name: str) -> None
     assert [f"{one['name']}={one['value']}" for one in container.get("env", [])] == list(example.env)
     assert admitted["metadata"].get("annotations", {}).items() >= dict(example.pod).items()
     assert admitted["spec"]["schedulerName"] == "hami-scheduler"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+async def test_what_was_written_on_a_pod_is_removed_from_its_copies(name: str) -> None:
+    _, answer = await play(EXAMPLES[name])
+    written = {key: value for key, value in answer["patch"]["metadata"]["annotations"].items() if value is not None}
+    copy, _ = await play(EXAMPLES[name], copied={"mine": "1", **written})
+    left = copy["metadata"]["annotations"].keys()
+    assert ("mine" in left, left & written.keys()) == (True, set())
 
 
 async def test_two_cards_that_are_not_linked_are_refused_on_kunlun() -> None:

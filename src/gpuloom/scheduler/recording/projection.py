@@ -24,6 +24,7 @@ class Projection:
         catalog = settings.catalog
         self._labels = {POD_GROUP_LABEL, VGPU_NODE, *settings.node_labels, *catalog.node_labels}
         self._keys = {*catalog.node_keys, *catalog.pod_keys}
+        self._prefixes = (*_PREFIXES, *catalog.owned_prefixes)
 
     def project(self, item: KubeObject) -> dict[str, Any]:
         """Return the object as JSON values, without its kind."""
@@ -82,7 +83,7 @@ class Projection:
     def _cut_annotations(self, annotations: Mapping[str, str] | None) -> dict[str, str] | None:
         if annotations is None:
             return None
-        return {key: value for key, value in annotations.items() if key.startswith(_PREFIXES) or key in self._keys}
+        return {key: value for key, value in annotations.items() if key.startswith(self._prefixes) or key in self._keys}
 
 
 def _cut_containers(containers: Iterable[Container] | None) -> list[Container] | None:
