@@ -122,6 +122,8 @@ class Caller:
             ruling = self._ask(demands, names, None)
         self._reserve(uid, demands, ruling, ruling.shares, ruling.extras)
         parts.append(time.process_time())
+        # What comes after a reply is not made here, and would hold the cards as they were until it is.
+        ruling.decision.abandon()
         steps = [after - before for before, after in pairwise(parts)]
         return Paged(ruling, parts[-1] - began_s, max(steps))
 

@@ -18,7 +18,8 @@ class Decision:
     instances   parts of divided cards that are written separately
     ranked      the candidates by score, or what ranks them when somebody wants to know: an answer names one node only
     refusals    the nodes that do not, and why; complete only if asked for or if none fits
-    rest        what is still open, None when all is known; see :meth:`complete`
+    rest        finds out what is still open, None when all is known; see :meth:`complete`. It gets the decision only
+                then, so a decision that is dropped goes at once, and with it the table as it was
     """
 
     node: str | None
@@ -26,7 +27,7 @@ class Decision:
     instances: tuple[MigAllocation, ...]
     ranked: Ranking | Callable[[], Ranking]
     refusals: dict[str, Refusal]
-    rest: Iterator[None] | None = None
+    rest: Callable[["Decision"], Iterator[None]] | None = None
 
     @property
     def fitting(self) -> Ranking:
@@ -48,13 +49,17 @@ class Decision:
     def complete(self) -> Iterator[None]:
         """Find out what is still open, a node between two steps; changes of the table meanwhile do not matter."""
         if self.rest is not None:
-            yield from self.rest
+            yield from self.rest(self)
             self.rest = None
 
     def abandon(self) -> None:
         """Let go of what is open: it stays unknown, and the table as it was is not held for it any more."""
         if self.rest is not None:
-            self.rest = iter(())
+            self.rest = _find_nothing
+
+
+def _find_nothing(_decision: Decision) -> Iterator[None]:
+    return iter(())
 
 
 class UnsettledError(Exception):

@@ -150,7 +150,7 @@ class Query:
                 tries += 1
                 continue
             if self.family.score is None:
-                decision.rest = self._try_others(decision, self.table.snapshot(), trials)
+                decision.rest = partial(self._try_others, snapshot=self.table.snapshot(), trials=trials)
             return decision
         return None
 
@@ -194,7 +194,7 @@ class Query:
         while (best := decision.fitting.best()) is not None:
             if self._try_best(decision, best, trials, tries):
                 if self.family.score is None:
-                    decision.rest = self._try_others(decision, self.table.snapshot(), trials)
+                    decision.rest = partial(self._try_others, snapshot=self.table.snapshot(), trials=trials)
                 break
             decision.fitting.strike(best)
             tries += 1
