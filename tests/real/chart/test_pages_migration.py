@@ -62,9 +62,13 @@ class Cluster:
         self.plugin_socket = running.node.reach("/var/lib/kubelet/device-plugins/nvidia-gpu.sock")
         self._pods: dict[str, Any] = {}
 
-    def serve(self, name: str, webhook: str) -> None:
-        """Run a new pod on a share of a card."""
-        wait_until_cards_are_offered(self.running, shares=SHARES, webhook=webhook)
+    def serve(self, name: str, release: str) -> None:
+        """Run a new pod on a share of a card, when the webhook of a release answers."""
+        self.api.wait_for(
+            f"/apis/apps/v1/namespaces/kube-system/deployments/{release}-scheduler",
+            lambda found: found["status"].get("readyReplicas") == found["spec"]["replicas"],
+        )
+        wait_until_cards_are_offered(self.running, shares=SHARES, webhook=f"{release}-webhook")
         self.api.create(PODS, make_pod(name, limits=LIMITS))
         self._pods[name] = self.api.wait_for(f"{PODS}/{name}", lambda pod: pod["status"]["phase"] == "Running")
 
@@ -120,27 +124,27 @@ def test_the_page_hands_a_cluster_over_and_back(reader: Reader, new_cluster: Clo
     cluster = Cluster(new_cluster)
     cluster.api.merge(f"/api/v1/nodes/{new_cluster.node.name}", {"metadata": {"labels": {"gpu": "on"}}})
     reader.type(go_back[1])
-    cluster.serve("of-hami", "hami-webhook")
+    cluster.serve("of-hami", "hami")
 
     reader.follow([*get_values, *install])
     assert cluster.in_charge("gpuloom") == [0, 0]
-    cluster.serve("still-of-hami", "hami-webhook")
+    cluster.serve("still-of-hami", "hami")
     reader.follow(hand_over)
     cluster.wait_until_in_charge("gpuloom")
-    cluster.serve("of-gpuloom", "gpuloom-webhook")
+    cluster.serve("of-gpuloom", "gpuloom")
     reader.follow(plugin)
     hand_node_over(reader, cluster, "gpuloom", close, reopen)
-    cluster.serve("with-plugin", "gpuloom-webhook")
+    cluster.serve("with-plugin", "gpuloom")
     reader.follow(finish)
-    cluster.serve("alone", "gpuloom-webhook")
+    cluster.serve("alone", "gpuloom")
     cluster.check_untouched()
 
     reader.follow(go_back)
     hand_node_over(reader, cluster, "hami", close_again, reopen_again)
     assert 1 in cluster.in_charge("gpuloom")
-    cluster.serve("last-of-gpuloom", "gpuloom-webhook")
+    cluster.serve("last-of-gpuloom", "gpuloom")
     reader.follow(leave)
     cluster.wait_until_in_charge("hami")
-    cluster.serve("back", "hami-webhook")
+    cluster.serve("back", "hami")
     cluster.check_untouched()
     assert reader.typed == MIGRATED.promised()
