@@ -28,6 +28,9 @@ Message = str | Callable[[], str]
 """What is said, or what says it when its turn to be written has come."""
 PACES = {"Warning": RateLimit(100, 100), "Normal": RateLimit(20, 50)}
 """How fast events are written: they must not slow down what they tell of, least those that tell of nothing wrong."""
+_WAY_S = 0.1
+_MOST_WAYS = 10
+"""So often an event that tells of nothing wrong gives way to what its process has to do."""
 _REMEMBERED = 4096
 _BURST = 25
 _REFILL_S = 300.0
@@ -83,8 +86,8 @@ class _Allowance:
 class EventRecorder:
     """Writes events as ``component``; an async context manager that writes what is left for ``closing_s`` at the end.
 
-    ``dropped`` counts notes that were not tried (queue full, too many about one object, closed), ``failed`` those that
-    the API server did not take.
+    While ``is_busy``, events that tell of nothing wrong come one a second. ``dropped`` counts notes that were not tried
+    (queue full, too many about one object, closed), ``failed`` those that the API server did not take.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class EventRecorder:
         component: str,
         *,
         closing_s: float = 5.0,
+        is_busy: Callable[[], bool] = lambda: False,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic_s: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -102,10 +106,12 @@ class EventRecorder:
         self._client = client
         self._component = component
         self._closing_s = closing_s
+        self._is_busy = is_busy
         self._now = now
         self._monotonic_s = monotonic_s
         # Warnings first: somebody waits for an explanation.
         self._queues: dict[str, OrderedDict[_Note, _Pending]] = {"Warning": OrderedDict(), "Normal": OrderedDict()}
+        self._sleep = sleep
         self._paces = {kind: Pace(limit, sleep=sleep, monotonic_s=monotonic_s) for kind, limit in PACES.items()}
         self._written: OrderedDict[_Note, _Written] = OrderedDict()
         self._allowances: OrderedDict[_Subject, _Allowance] = OrderedDict()
@@ -191,6 +197,7 @@ class EventRecorder:
             while kind := self._next_kind():
                 if not self._closed:
                     await self._paces[kind].keep()
+                    await self._give_way()
                 # A warning that came meanwhile goes first.
                 note, pending = self._queues[self._next_kind()].popitem(last=False)
                 if (told := self._tell(note)) is None:
@@ -199,6 +206,13 @@ class EventRecorder:
                     await self._write(told, pending)
             self._work.clear()
             self._idle.set()
+
+    async def _give_way(self) -> None:
+        """Wait for a quiet moment, but neither for long nor while there are warnings."""
+        for _ in range(_MOST_WAYS):
+            if self._closed or self._queues["Warning"] or not self._is_busy():
+                return
+            await self._sleep(_WAY_S)
 
     def _tell(self, note: _Note) -> _Note | None:
         """Return a note with its text, None if that cannot be made."""

@@ -133,7 +133,9 @@ def assemble(
     listener = listen(state) if listen else None
     locks = NodeLocks(client.with_own_budget(), settings, clocks, Detective(client, state, clocks))
     afterwards = Afterwards() if recorder is None else AtOnce()
-    recorder = recorder or EventRecorder(client.with_own_budget(), settings.scheduler_name)
+    recorder = recorder or EventRecorder(
+        client.with_own_budget(), settings.scheduler_name, is_busy=lambda: bool(state.binding)
+    )
     labeller = Labeller(client, state, clocks)
     handshakes = Handshakes(client, state, clocks)
     nodes = NodeBook(state, handshakes, clocks)

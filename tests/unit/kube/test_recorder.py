@@ -285,3 +285,27 @@ async def test_a_late_text_that_was_written_before_counts_up_that_event() -> Non
             s.record(message=lambda: "same")
             await s.flush()
     assert s.writes == [("POST", 1), ("PATCH", 2)]
+
+
+async def test_an_event_of_nothing_wrong_waits_a_second_for_a_busy_process() -> None:
+    async with Setting(is_busy=lambda: True) as s:
+        s.record(uid="1")
+        s.record(uid="2")
+        await s.flush()
+        assert s.time.now_s == pytest.approx(2.0)
+    assert s.writes == [("POST", 1), ("POST", 1)]
+
+
+async def test_a_warning_does_not_wait_for_a_busy_process() -> None:
+    async with Setting(is_busy=lambda: True) as s:
+        s.record(type="Warning")
+        await s.flush()
+        assert s.time.now_s == 0
+
+
+async def test_an_event_of_nothing_wrong_is_written_when_the_process_is_busy_no_more() -> None:
+    busy = [True, True, False]
+    async with Setting(is_busy=lambda: busy.pop(0)) as s:
+        s.record()
+        await s.flush()
+        assert s.time.now_s == pytest.approx(0.2)
