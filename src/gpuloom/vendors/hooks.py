@@ -151,15 +151,15 @@ HOOKS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 """Every hook that a profile may name, by the field that names it."""
 
-NEEDED_READER: Mapping[tuple[str, str], str] = MappingProxyType(
+NEEDED: Mapping[tuple[str, str], tuple[str, str]] = MappingProxyType(
     {
-        ("fit.need", "slices"): "sliced-cards",
-        ("write.annotate", "slices"): "sliced-cards",
-        ("fit.need", "neuron-cores"): "neuron-devices",
-        ("write.annotate", "neuron-cores"): "neuron-devices",
+        ("fit.need", "slices"): ("cards.reader", "sliced-cards"),
+        ("write.annotate", "slices"): ("fit.need", "slices"),
+        ("fit.need", "neuron-cores"): ("cards.reader", "neuron-devices"),
+        ("write.annotate", "neuron-cores"): ("fit.need", "neuron-cores"),
     }
 )
-"""Hooks that need facts of the node, and the reader that finds them."""
+"""Hooks that work with what another hook finds out, and that hook."""
 
 NAMING_READERS = frozenset({"topology-losses", "sliced-cards", "neuron-devices"})
 """Readers that name cards as the profile says."""

@@ -11,7 +11,7 @@ import msgspec
 
 from gpuloom.model.checks import CHECKS
 from gpuloom.vendors.decided import MARKS
-from gpuloom.vendors.hooks import HOOKS, NAMING_READERS, NEEDED_READER
+from gpuloom.vendors.hooks import HOOKS, NAMING_READERS, NEEDED
 from gpuloom.vendors.names import list_uses
 from gpuloom.vendors.profile import Profile, ProfileError
 
@@ -66,9 +66,9 @@ def _check_hooks(profile: Profile) -> None:
     for field, hook in hooks.items():
         if hook and hook not in HOOKS[field]:
             raise ProfileError(f"unknown hook {hook} in {field}; {suggest(hook, HOOKS[field])}")
-        reader = NEEDED_READER.get((field, hook))
-        if reader and profile.cards.reader != reader:
-            raise ProfileError(f"hook {hook} in {field} needs what cards.reader = {reader!r} reads of nodes")
+        other, needed = NEEDED.get((field, hook), ("", ""))
+        if needed and hooks[other] != needed:
+            raise ProfileError(f"hook {hook} in {field} needs what {other} = {needed!r} finds out")
 
 
 def hooks_of(profile: Profile) -> dict[str, str]:

@@ -47,6 +47,10 @@ NONSENSE: dict[str, tuple[bytes, str]] = {
         changed("[fit]", "[fit]\nneed = 'slices'"),
         "fit.need needs what cards.reader = 'sliced-cards'",
     ),
+    "hook without the hook it works with": (
+        changed("[write]", "[write]\nannotate = 'slices'"),
+        "hook slices in write.annotate needs what fit.need = 'slices' finds out",
+    ),
     "check without its flag": (changed('"full"]', '"bits"]'), "fit.bits = true and the check bits belong together"),
     "divided cards without their checks": (
         changed("[write]", "[write]\ninstances = 'acme.example/parts'"),
