@@ -93,10 +93,10 @@ class LockPlace:
         self._our_uid, self._our_value = ticket.uid, value
 
     @property
-    def is_set_here(self) -> bool:
-        """Whether the lock that is there was set by this process, for whichever pod."""
-        return bool(self.value) and self.value == self._our_value
+    def owner_uid(self) -> str:
+        """UID of the pod for which this process set the lock that is there, empty when somebody else set it."""
+        return self._our_uid if self.value and self.value == self._our_value else ""
 
     def is_ours(self, ticket: LockTicket) -> bool:
         """Whether the lock that is there was set here for this very pod."""
-        return bool(self.value) and (self._our_uid, self._our_value) == (ticket.uid, self.value)
+        return self.owner_uid == ticket.uid

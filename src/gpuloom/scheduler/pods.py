@@ -17,7 +17,7 @@ from gpuloom.scheduler.lookout import Lookout
 from gpuloom.scheduler.slimming import Slimmer
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.keys import VGPU_NODE
+from gpuloom.wire.keys import BIND_PHASE, PHASE_ALLOCATING, VGPU_NODE
 from gpuloom.wire.objects import Pod
 
 _log = structlog.get_logger(__name__)
@@ -80,6 +80,7 @@ class PodBook:
         self._remember(pod)
         if pod.spec.node_name:
             self._state.refused.pop(uid, None)
+            self._follow_phase(pod)
             self._follow_binding(pod)
 
     def _remember(self, pod: Pod) -> None:
@@ -92,6 +93,12 @@ class PodBook:
     def _bury(self, uid: str) -> None:
         self._unreadable.discard(uid)
         self._state.bury(uid, self._clock())
+
+    def _follow_phase(self, pod: Pod) -> None:
+        if pod.annotations.get(BIND_PHASE) == PHASE_ALLOCATING:
+            self._state.allocating.add(pod.metadata.uid)
+        else:
+            self._state.allocating.discard(pod.metadata.uid)
 
     def _follow_binding(self, pod: Pod) -> None:
         """Count a bound pod on its node. What a counted pod's annotations say later changes nothing (scheduler 4.6)."""

@@ -38,6 +38,7 @@ class SchedulerState:
 
     pods      by UID: those that ask for cards or hold some
     nodes     by name
+    allocating  UIDs of bound pods in phase ``allocating``: their device plugin is not done with them
     gone      UID of a pod that is deleted to the time when that was seen (binding 2.2)
     refused   by UID, oldest first: pods that wait for room
     binding   UIDs whose binding is sent and not settled
@@ -52,6 +53,7 @@ class SchedulerState:
     judge: Judge = field(init=False)
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
+    allocating: set[str] = field(default_factory=set)
     gone: dict[str, float] = field(default_factory=dict)
     refused: dict[str, Refused] = field(default_factory=dict)
     binding: set[str] = field(default_factory=set)
@@ -102,5 +104,6 @@ class SchedulerState:
         if len(self.gone) > MOST_GONE:
             del self.gone[next(iter(self.gone))]
         self.pods.pop(uid, None)
+        self.allocating.discard(uid)
         self.refused.pop(uid, None)
         self.release(uid)

@@ -54,7 +54,7 @@ class Detective:
         now = self._clocks.monotonic()
         if place.suspicion is None or place.suspicion.value != place.value:
             # Whoever got a lock from here is known to be alive a moment ago; about others we ask at once.
-            checked = now if place.is_set_here else float("-inf")
+            checked = now if place.owner_uid else float("-inf")
             place.suspicion = Suspicion(place.value, first_seen=now, checked=checked)
             try:
                 decode_lock(place.value)
@@ -68,6 +68,9 @@ class Detective:
         if not lock.name or now - suspicion.checked < OWNER_CHECK_S:
             return False
         suspicion.checked = now
+        if self._is_allocating(place.owner_uid, node):
+            suspicion.over_since = None
+            return False
         owner = await self._find_owner(lock)
         lists = self._state.settings.catalog.lists_under(place.rules.key)
         if not is_over(lock, owner, node, self._clocks.now(), self._testify(lock, place), lists):
@@ -76,6 +79,10 @@ class Detective:
         if suspicion.over_since is None:
             suspicion.over_since = now
         return now - suspicion.over_since >= OWNER_CHECK_S
+
+    def _is_allocating(self, uid: str, node: str) -> bool:
+        """Whether the watch shows a pod in its Allocate on this node: nobody needs to be asked then."""
+        return uid in self._state.allocating and self._state.pods[uid].spec.node_name == node
 
     def _testify(self, lock: NodeLock, place: LockPlace) -> Witness:
         holder, since = place.holder, self._state.in_charge_since

@@ -108,6 +108,41 @@ async def test_the_lock_of_an_allocating_pod_is_not_taken_over(site: Site) -> No
     await stays_locked(site, bind)
 
 
+async def bind_two(site: Site) -> "tuple[Pod, asyncio.Task[str]]":
+    """A pod that is bound and not served yet, and a Bind that waits behind it."""
+    first, second = [await site.submit(name, memory_mib=100) for name in ("first", "second")]
+    for pod in (first, second):
+        await site.choose(pod)
+    assert await site.bind(first) == ""
+    await site.wait_bound(first)
+    bind = site.start_bind(second)
+    await wait_for_waiters(site, 1)
+    return first, bind
+
+
+async def test_nobody_asks_for_an_owner_that_the_watch_shows_allocating(site: Site) -> None:
+    """binding 3 owner allocating."""
+    question = site.fail("GET", "/pods/first$")
+    _, bind = await bind_two(site)
+    await stays_locked(site, bind)
+    assert not site.has_happened(question)
+
+
+async def test_a_lock_set_here_is_taken_over_when_its_owner_was_served_and_it_was_not_released(site: Site) -> None:
+    """binding 3 owner served."""
+    first, bind = await bind_two(site)
+    done = {PHASE: "success", TO_ALLOCATE: ";"}
+    await site.wait_for_pod(await site.change_pod(first.name, {"metadata": {"annotations": done}}))
+    await is_taken_over(site, bind)
+
+
+async def test_a_lock_set_here_is_taken_over_when_its_owner_is_deleted(site: Site) -> None:
+    """binding 3 owner not found."""
+    first, bind = await bind_two(site)
+    await site.remove(first)
+    await is_taken_over(site, bind)
+
+
 async def test_a_lock_that_changes_hands_while_its_owner_is_asked_for_is_not_taken(site: Site) -> None:
     """scheduler 7.2 forced release."""
     await bind_owner(site)
