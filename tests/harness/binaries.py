@@ -38,6 +38,7 @@ KUBERNETES = Module(
         "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
         "kubelet": "k8s.io/kubernetes/cmd/kubelet",
         "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+        "kubeadm": "k8s.io/kubernetes/cmd/kubeadm",
         "etcd": "go.etcd.io/etcd/server/v3",
     },
     source="k8s.io/kubernetes",

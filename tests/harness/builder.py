@@ -9,7 +9,7 @@ import platform
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -59,16 +59,9 @@ class Builder:
     def __enter__(self) -> Self:
         self._store.mkdir(parents=True)
         # Layers are mounted over each other where the file system is not made so itself; copying them takes minutes.
-        kind = _run(["stat", "--file-system", "--format=%T", str(self._store)]).strip()
+        kind = run(["stat", "--file-system", "--format=%T", str(self._store)]).strip()
         self._driver = "vfs" if kind == "overlayfs" else "overlay"
-        self._context.mkdir()
-        for name in SOURCES:
-            source = ROOT / name
-            if source.is_dir():
-                shutil.copytree(source, self._context / name, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy(source, self._context)
-        (self._context / "images/library/libvgpu.so").write_text(PLACEHOLDER_LIBRARY)
+        copy_sources(self._context)
         self._make_base()
         return self
 
@@ -93,7 +86,30 @@ class Builder:
     def _buildah(self, verb: str, *arguments: str) -> str:
         places = (f"--root={self._store}/images", f"--runroot={self._store}/run")
         command = ["buildah", *places, f"--storage-driver={self._driver}", verb, *arguments]
-        return _run(command, directory=self._context)
+        return run(command, directory=self._context)
+
+
+def copy_sources(checkout: Path) -> None:
+    """Make a directory with what the images are built from, and a placeholder where users put HAMi-core's library."""
+    checkout.mkdir(parents=True)
+    for name in SOURCES:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, checkout)
+    (checkout / "images/library/libvgpu.so").write_text(PLACEHOLDER_LIBRARY)
+
+
+def copy_pip_files(root: Path) -> None:
+    """Copy what pip trusts and uses on this machine to the same paths below `root`."""
+    for path in filter(Path.exists, map(Path, PIP_FILES)):
+        copy = root / path.relative_to("/")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            shutil.copytree(path, copy, ignore_dangling_symlinks=True)
+        else:
+            shutil.copy(path, copy)
 
 
 def find_base() -> Path:
@@ -114,9 +130,9 @@ def _make_base_archive(release: str, archive: Path) -> None:
     print(f"making the base image of {release} (once; a minute) ...", flush=True)
     shutil.rmtree(files, ignore_errors=True)
     try:
-        _run(["debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", release, str(files)])
+        run(["debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", release, str(files)])
         without = [f"--exclude={path}/*" for path in LEFT_OUT]
-        _run(["tar", "--create", f"--directory={files}", *without, f"--file={unfinished}", "."])
+        run(["tar", "--create", f"--directory={files}", *without, f"--file={unfinished}", "."])
         unfinished.replace(archive)
     finally:
         shutil.rmtree(files, ignore_errors=True)
@@ -132,8 +148,10 @@ def _read_page(target: str, name: str) -> list[str]:
     return arguments
 
 
-def _run(command: Sequence[str], *, directory: Path | None = None) -> str:
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, env=clean_environment(), check=False)
+def run(command: Sequence[str], *, directory: Path | None = None, variables: Mapping[str, str] | None = None) -> str:
+    """Return what a tool prints, with a few variables beside those that every program needs. Raise BuildError."""
+    environment = clean_environment() | dict(variables or {})
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, env=environment, check=False)
     if done.returncode != 0:
         raise BuildError(f"{' '.join(command[:4])} ...: {done.stdout[-2000:]}{done.stderr[-4000:]}")
     return done.stdout

@@ -52,6 +52,7 @@ INSTALLED = Walk(
         "gpuloom snapshot > FILE",
         "gpuloom top cards",
         "gpuloom top nodes",
+        "kubeadm config images list --kubernetes-version vX.Y.Z",
         "kubectl -n NAMESPACE logs daemonset/gpuloom-device-plugin",
         "kubectl annotate node NODE hami.io/mutex.lock-",
         "kubectl apply -f docs/examples/notebook.yaml",
@@ -66,6 +67,7 @@ INSTALLED = Walk(
         "kubectl gpuloom explain POD",
     ),
 )
+IMAGES = Walk("tests/real/chart/test_pages_images.py", ("docs/installation.md#Images",))
 MIGRATED = Walk(
     "tests/real/chart/test_pages_migration.py",
     ("docs/migration.md#To gpuloom", "docs/migration.md#Back to HAMi"),
@@ -99,14 +101,10 @@ QUICK_START = Walk(
         "kubectl get pods -o wide",
     ),
 )
-WALKS = (INSTALLED, MIGRATED, COMMAND_LINE, QUICK_START)
+WALKS = (INSTALLED, IMAGES, MIGRATED, COMMAND_LINE, QUICK_START)
 """Every command of a walk is typed in it: its test compares."""
 
 OTHERS: dict[str, tuple[str, ...]] = {
-    "tests/harness/builder.py": (
-        "docker build -f images/Dockerfile --target scheduler -t REGISTRY/gpuloom/scheduler:0.1.0 .",
-        "docker build -f images/Dockerfile --target node      -t REGISTRY/gpuloom/node:0.1.0 .",
-    ),
     "tests/local/bench/test_bench.py": (
         "gpuloom bench calls",
         "gpuloom bench decisions",
@@ -163,7 +161,6 @@ NOT_RUN = {
         ("dmesg | grep Xid", "nvidia-smi --gpu-reset -i <uuid>", "nvidia-smi -L", "nvidia-smi nvlink --status"),
         NEEDS_CARD,
     ),
-    "kubeadm config images list": "the clusters of the tests are not made by kubeadm",
     "export KUBECONFIG=/tmp/gpuloom-.../kubeconfig": "the walks get the variable with the path that was printed",
     "source .venv/bin/activate": "the walks have the environment's programs in their PATH",
 }

@@ -1,4 +1,4 @@
-"""A reader of the pages who types their commands into a shell that reaches a cluster."""
+"""A reader of the pages who types their commands into a shell."""
 
 import os
 import re
@@ -11,7 +11,6 @@ from typing import Self
 
 from pages.reading import PAGES, list_all_commands, list_blocks
 
-from harness import binaries
 from harness.gpuloom import GPULOOM
 from harness.processes import ChildProcess, clean_environment
 
@@ -32,20 +31,23 @@ class Reader:
     def __init__(
         self,
         checkout: Path,
-        kubeconfig: Path,
+        variables: Mapping[str, str],
         places: Mapping[str, str],
         *,
         enter: Sequence[str] = (),
-        programs: Iterable[str] = ("kubectl", "helm"),
+        programs: Iterable[Path] = (),
     ):
-        """Prepare a reader in the directory `checkout`; `enter` is what a command line needs in front of it."""
+        """Prepare a reader in the directory `checkout`, whose shell has `variables`, such as KUBECONFIG.
+
+        `enter` is what a command line needs in front of it, `programs` what the pages take for granted.
+        """
         self.typed: set[str] = set()
         self.places = dict(places)
         self._known = list_all_commands()
         self._pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
         self._checkout = checkout
         self._enter = enter
-        self._kubeconfig = kubeconfig
+        self._variables = variables
         self._programs = programs
         self._stack = ExitStack()
 
@@ -53,23 +55,19 @@ class Reader:
         home = self._checkout / ".home"
         (home / "bin").mkdir(parents=True)
         for program in self._programs:
-            (home / "bin" / program).symlink_to(binaries.find(program))
+            (home / "bin" / program.name).symlink_to(program)
         path = os.pathsep.join([str(home / "bin"), str(GPULOOM.parent), os.environ["PATH"]])
-        self._environment = clean_environment() | {
-            "PATH": path,
-            "HOME": str(home),
-            "KUBECONFIG": str(self._kubeconfig),
-        }
+        self._environment = clean_environment() | {"PATH": path, "HOME": str(home)} | dict(self._variables)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def follow(self, block: Iterable[str], *, added: Mapping[str, str] | None = None) -> str:
+    def follow(self, block: Iterable[str], *, added: Mapping[str, Iterable[str]] | None = None) -> str:
         """Type the commands of a block; behind those that begin like a key of `added` comes that. Return the output."""
         return "".join(self.type(command, added=_choose(added or {}, command)) for command in block)
 
-    def type(self, command: str, *, added: str = "", answer: str = "", status: int = 0) -> str:
+    def type(self, command: str, *, added: Iterable[str] = (), answer: str = "", status: int = 0) -> str:
         """Type a command of the pages, and to its question the answer; return what it printed. Raise PageError."""
         line = self._read(command, added)
         if answer:
@@ -96,14 +94,14 @@ class Reader:
         process = ChildProcess(command, [*self._enter, *line], log=log, env=self._environment)
         return self._stack.enter_context(process)
 
-    def _read(self, command: str, added: str = "") -> str:
+    def _read(self, command: str, added: Iterable[str] = ()) -> str:
         if command not in self._known:
             raise PageError(f"no page has the command {command}")
-        if added and added not in self._pages:
-            raise PageError(f"no page says to add {added}")
+        if unknown := [part for part in added if part not in self._pages]:
+            raise PageError(f"no page says to add {unknown}")
         self.typed.add(command)
-        line = re.sub(r"(?<![\w-])[\w.-]*\w", lambda word: self.places.get(word[0], word[0]), command)
-        return f"{line} {added}".strip()
+        line = " ".join([command, *added])
+        return re.sub(r"(?<![\w-])[\w.-]*\w", lambda word: self.places.get(word[0], word[0]), line)
 
 
 def list_promised(sections: Iterable[str], sentences: Iterable[str]) -> set[str]:
@@ -111,5 +109,5 @@ def list_promised(sections: Iterable[str], sentences: Iterable[str]) -> set[str]
     return {command for place in sections for block in list_blocks(place) for command in block} | set(sentences)
 
 
-def _choose(added: Mapping[str, str], command: str) -> str:
-    return " ".join(more for start, more in added.items() if command.startswith(start))
+def _choose(added: Mapping[str, Iterable[str]], command: str) -> list[str]:
+    return [part for start, more in added.items() if command.startswith(start) for part in more]

@@ -16,6 +16,7 @@ from gpuloom.kube.resources import PODS
 from gpuloom.local.cluster import LocalCluster
 from gpuloom.local.demo.story import describe_stage, tell_story
 from gpuloom.local.waiting import wait_until
+from harness import binaries
 
 BESIDE = ("gpuloom doctor --help", "gpuloom vendors", "gpuloom vendors --markdown", "gpuloom version")
 AGE = re.compile(r"\b(?:\d+m)?\d+s\b")
@@ -38,7 +39,8 @@ def open_reader(demo: LocalCluster, *programs: str) -> Iterator[Reader]:
     with tempfile.TemporaryDirectory(prefix="gl-") as directory:
         checkout = Path(directory)
         (checkout / "docs").symlink_to(ROOT / "docs")
-        with Reader(checkout, demo.kubeconfig, {}, programs=programs) as found:
+        variables = {"KUBECONFIG": str(demo.kubeconfig)}
+        with Reader(checkout, variables, {}, programs=map(binaries.find, programs)) as found:
             yield found
 
 

@@ -10,11 +10,11 @@ from pages.reader import Reader
 from pages.reading import ROOT
 from real.chart.objects import KUBE_SCHEDULER
 
-from harness import builder
+from harness import binaries, builder
 from harness.api import Api
 from harness.availability import require
 from harness.closedcluster import ClosedCluster
-from harness.helm import NAMESPACE
+from harness.helm import NAMESPACE, kube_version
 from harness.images import write_busybox_image, write_kube_scheduler_image
 from harness.objects import make_pod
 
@@ -73,9 +73,12 @@ def reader(new_cluster: ClosedCluster, tmp_path: Path) -> Iterator[Reader]:
         "pod.yaml": "docs/examples/notebook.yaml",
         "FILE": "cluster.jsonl",
         "HAMI-CHART": "hami",
+        "vX.Y.Z": kube_version(),
     }
-    kubeconfig = new_cluster.control_plane.inner_kubeconfig
-    with Reader(checkout, kubeconfig, places, enter=new_cluster.network.enter([])) as found:
+    variables = {"KUBECONFIG": str(new_cluster.control_plane.inner_kubeconfig)}
+    enter = new_cluster.network.enter([])
+    programs = map(binaries.find, ("kubectl", "helm", "kubeadm"))
+    with Reader(checkout, variables, places, enter=enter, programs=programs) as found:
         yield found
 
 

@@ -13,6 +13,7 @@ from real.sharedcard import card_of, deploy, running
 
 from harness.closedcluster import ClosedCluster
 from harness.controlplane import accepts, find_free_ports
+from harness.helm import kube_version
 from harness.objects import PODS, make_pod
 
 pytestmark = [
@@ -33,13 +34,19 @@ def install(reader: Reader, cluster: ClosedCluster) -> None:
     """Follow the installation, as the quick start and the page of its own say it."""
     quick, _ = list_blocks("docs/quickstart.md#On a real cluster")
     assert [quick] == list_blocks("docs/installation.md#Install")
-    assert "kind: Deployment" in reader.type(quick[1], added=DRY_RUN)
+    assert "kind: Deployment" in reader.type(quick[1], added=[DRY_RUN])
     assert running(cluster.control_plane.api.get("/api/v1/namespaces/gpu-system/pods")) == []
-    told = reader.follow(quick, added={"helm install": SIMULATED})
+    told = reader.follow(quick, added={"helm install": [SIMULATED]})
     assert "Cards are SIMULATED" in told
     assert [command for command in quick if command.startswith("kubectl -n gpu-system rollout") and command in told]
     assert 'deployment "gpuloom-scheduler" successfully rolled out' in told
     wait_until_cards_are_offered(cluster, shares=40)
+
+
+def find_kube_scheduler(reader: Reader) -> None:
+    """Ask where Kubernetes' own kube-scheduler is: where the page says."""
+    images = reader.type("kubeadm config images list --kubernetes-version vX.Y.Z").splitlines()
+    assert f"registry.k8s.io/kube-scheduler:{kube_version()}" in images
 
 
 def run_first_pod(reader: Reader, cluster: ClosedCluster) -> str:
@@ -183,6 +190,7 @@ def uninstall(reader: Reader, cluster: ClosedCluster) -> None:
 
 
 def test_what_the_pages_say_leads_to_shared_cards_and_back(reader: Reader, new_cluster: ClosedCluster) -> None:
+    find_kube_scheduler(reader)
     install(reader, new_cluster)
     card = run_first_pod(reader, new_cluster)
     ask(reader, new_cluster)

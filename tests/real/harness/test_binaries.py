@@ -62,7 +62,7 @@ def test_missing_go_is_named_as_obstacle(tools: Path) -> None:
     _install(tools, "setpriv")
     assert binaries.describe_obstacle(binaries.KUBERNETES) == (
         "Go is not installed, and it has to build "
-        "kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl, etcd once"
+        "kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl, kubeadm, etcd once"
     )
 
 
