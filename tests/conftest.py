@@ -1,6 +1,7 @@
 """Fixtures for every test, and the one-time build of the programs that the selected tests run."""
 
 import inspect
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -14,7 +15,12 @@ from harness.controlplane import ControlPlane
 from harness.helm import Helm
 from harness.leftovers import no_task_left_behind
 
-PROGRAMS = {"control_plane": binaries.KUBERNETES, "real_node": binaries.KUBERNETES, "chart": binaries.HELM}
+PROGRAMS = {
+    "control_plane": binaries.KUBERNETES,
+    "real_node": binaries.KUBERNETES,
+    "chart": binaries.HELM,
+    "cert_manager": binaries.CERT_MANAGER,
+}
 BUILD_FAILURES = pytest.StashKey[dict[str, str]]()
 
 
@@ -73,6 +79,15 @@ def helm(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) 
     """Return helm without a cluster; skip, or fail in CI, where it can be neither found nor built."""
     require_programs(pytestconfig, binaries.HELM)
     return Helm(tmp_path_factory.mktemp("helm"))
+
+
+@pytest.fixture(scope="session")
+def cert_manager_binaries(pytestconfig: pytest.Config) -> None:
+    """Skip, or fail in CI, where cert-manager can be neither found nor built."""
+    require_programs(pytestconfig, binaries.CERT_MANAGER)
+    require(
+        shutil.which("go"), "no real cert-manager: Go is not installed, and it finds the definitions of its objects"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,12 @@
-"""Builds Kubernetes' programs and helm for the tests, once per version, into a cache directory of the user.
+"""Builds Kubernetes' programs, helm and cert-manager for the tests, once per version, into a cache of the user.
 
-The versions are pinned by go.mod in tools/controlplane/kubernetes and tools/controlplane/helm.
+The versions are pinned by go.mod in the folders of tools/controlplane.
 `python -m harness.binaries` builds what is missing.
 """
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -51,6 +52,17 @@ HELM = Module(
     source="helm.sh/helm/v3",
     version_variable="helm.sh/helm/v3/internal/version.version",
 )
+CERT_MANAGER = Module(
+    name="cert-manager",
+    directory=_MODULES / "cert-manager",
+    packages={
+        "cert-manager-controller": "github.com/cert-manager/cert-manager/cmd/controller",
+        "cert-manager-cainjector": "github.com/cert-manager/cert-manager/cmd/cainjector",
+    },
+    source="github.com/cert-manager/cert-manager",
+    version_variable="github.com/cert-manager/cert-manager/pkg/util.AppVersion",
+)
+MODULES = (KUBERNETES, HELM, CERT_MANAGER)
 
 
 class BuildError(Exception):
@@ -59,7 +71,7 @@ class BuildError(Exception):
 
 def find(name: str) -> Path:
     """Return the program `name`, building it first where it is missing (minutes). Raise BuildError."""
-    module = next(module for module in (KUBERNETES, HELM) if name in module.packages)
+    module = next(module for module in MODULES if name in module.packages)
     program = _cache_directory(module) / name
     if not program.exists():
         with _lock(program.parent):
@@ -81,6 +93,16 @@ def read_version(module: Module) -> str:
             case [module.source, version, *_]:
                 return version
     raise BuildError(f"{module.directory / 'go.mod'} does not require {module.source}")
+
+
+def find_source(module: Module) -> Path:
+    """Return the folder with the files of a module's source, for what is not a program. Raise BuildError."""
+    command = ["go", "mod", "download", "-json", module.source]
+    try:
+        told = subprocess.run(command, cwd=module.directory, capture_output=True, text=True, check=True)
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        raise BuildError(f"cannot find the source of {module.name}: {error}") from error
+    return Path(json.loads(told.stdout)["Dir"])
 
 
 def describe_obstacle(module: Module) -> str | None:
@@ -139,5 +161,5 @@ def _build(module: Module, name: str, program: Path) -> None:
 
 
 if __name__ == "__main__":
-    for each in (KUBERNETES, HELM):
+    for each in MODULES:
         ensure_all(each)

@@ -68,6 +68,7 @@ INSTALLED = Walk(
     ),
 )
 IMAGES = Walk("tests/real/chart/test_pages_images.py", ("docs/installation.md#Images",))
+CERT_MANAGER = Walk("tests/real/chart/test_pages_cert_manager.py", ("docs/installation.md#Certificates",))
 MIGRATED = Walk(
     "tests/real/chart/test_pages_migration.py",
     ("docs/migration.md#To gpuloom", "docs/migration.md#Back to HAMi"),
@@ -101,7 +102,7 @@ QUICK_START = Walk(
         "kubectl get pods -o wide",
     ),
 )
-WALKS = (INSTALLED, IMAGES, MIGRATED, COMMAND_LINE, QUICK_START)
+WALKS = (INSTALLED, IMAGES, CERT_MANAGER, MIGRATED, COMMAND_LINE, QUICK_START)
 """Every command of a walk is typed in it: its test compares."""
 
 OTHERS: dict[str, tuple[str, ...]] = {

@@ -18,7 +18,11 @@
 {{- define "gpuloom.devicePlugin" -}}{{ include "gpuloom.fullname" . }}-device-plugin{{- end -}}
 {{- define "gpuloom.monitor" -}}{{ include "gpuloom.fullname" . }}-monitor{{- end -}}
 {{- define "gpuloom.webhook" -}}{{ include "gpuloom.fullname" . }}-webhook{{- end -}}
-{{- define "gpuloom.tlsSecret" -}}{{ include "gpuloom.scheduler" . }}-tls{{- end -}}
+{{/* cert-manager's is another one, so that no pod starts with the scheduler's own certificate when cert-manager takes
+     over: the API server does not trust that one any more. */}}
+{{- define "gpuloom.tlsSecret" -}}
+{{ include "gpuloom.scheduler" . }}{{ if .Values.scheduler.certManager.enabled }}-cert-manager{{ end }}-tls
+{{- end -}}
 {{- define "gpuloom.authority" -}}{{ include "gpuloom.scheduler" . }}-authority{{- end -}}
 
 {{/* What finds the pods of one component: called with a list of root and component. The schedulers' component has the
