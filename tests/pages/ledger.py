@@ -142,7 +142,6 @@ NAMED = {
 
 MEASURED = "measures for minutes; the figures of the page are what it printed"
 CHECKOUT = "for those who work on gpuloom, who type it all day; CI runs the tests and checks themselves"
-NEEDS_CARD = "needs a card of NVIDIA and its driver"
 NOT_RUN = {
     **dict.fromkeys(("make clean", "make help", "make lock", "make test", "make unit", "make .venv/ready"), CHECKOUT),
     **dict.fromkeys((".venv/bin/pytest tests/unit/engine -q",), CHECKOUT),
@@ -157,10 +156,6 @@ NOT_RUN = {
             "PYTHONPATH=tests .venv/bin/python benchmarks/waits.py",
         ),
         MEASURED,
-    ),
-    **dict.fromkeys(
-        ("dmesg | grep Xid", "nvidia-smi --gpu-reset -i <uuid>", "nvidia-smi -L", "nvidia-smi nvlink --status"),
-        NEEDS_CARD,
     ),
     "export KUBECONFIG=/tmp/gpuloom-.../kubeconfig": "the walks get the variable with the path that was printed",
     "source .venv/bin/activate": "the walks have the environment's programs in their PATH",
