@@ -112,6 +112,11 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "gpuloom bench memory",
         "gpuloom bench vendors --nodes 5000",
     ),
+    "tests/local/bench/test_scripts.py": (
+        ".venv/bin/python benchmarks/dashboard.py --browser",
+        ".venv/bin/python benchmarks/explaining.py",
+        ".venv/bin/python benchmarks/startup.py",
+    ),
     "tests/local/cluster/test_own_vendor.py": ("gpuloom demo --vendor-dir docs/examples",),
     "tests/local/demo/test_demo.py": (
         "gpuloom demo",
@@ -127,12 +132,25 @@ OTHERS: dict[str, tuple[str, ...]] = {
         *list_blocks("docs/certificates.md#Self-managed")[0],
         "gpuloom scheduler --web-bind ADDRESS",
     ),
+    "tests/real/chaos/test_chaos.py": ("PYTHONPATH=tests .venv/bin/python benchmarks/chaos.py", "make chaos"),
+    "tests/real/chaos/test_waits.py": ("PYTHONPATH=tests .venv/bin/python benchmarks/waits.py",),
+    "tests/real/scheduler/test_bindrate.py": ("PYTHONPATH=tests .venv/bin/python benchmarks/bindrate.py",),
     "tests/unit/cli/test_page.py": (".venv/bin/python tools/cli/pages.py",),
     "tests/unit/cli/test_vendors.py": ("gpuloom vendors --device-config-file FILE", "gpuloom vendors check FILE"),
+    "tests/unit/docs/test_contributing_page.py": ("make clean", "make help"),
     "tests/unit/docs/test_site.py": ("make docs",),
-    ".ci/run": ("make check", "make ci", "make controlplane"),
+    ".ci/run": (
+        ".venv/bin/pytest tests/unit/engine -q",
+        "make .venv/ready",
+        "make check",
+        "make ci",
+        "make controlplane",
+        "make test",
+        "make unit",
+    ),
 }
-"""Tests that run a command in a form of their own: in pods of the chart, with other files, or by what it calls."""
+"""Tests that run a command in a form of their own: in pods of the chart, with other files or sizes, by what it calls,
+or as a part of more, as `make ci` runs all tests."""
 
 NAMED = {
     *("gpuloom cordon", "gpuloom device-plugin", "gpuloom explain", "gpuloom monitor", "gpuloom replay"),
@@ -140,23 +158,8 @@ NAMED = {
 }
 """Sentences speak of these; nobody types them as they stand."""
 
-MEASURED = "measures for minutes; the figures of the page are what it printed"
-CHECKOUT = "for those who work on gpuloom, who type it all day; CI runs the tests and checks themselves"
 NOT_RUN = {
-    **dict.fromkeys(("make clean", "make help", "make lock", "make test", "make unit", "make .venv/ready"), CHECKOUT),
-    **dict.fromkeys((".venv/bin/pytest tests/unit/engine -q",), CHECKOUT),
-    **dict.fromkeys(
-        (
-            "make chaos",
-            ".venv/bin/python benchmarks/dashboard.py --browser",
-            ".venv/bin/python benchmarks/explaining.py",
-            ".venv/bin/python benchmarks/startup.py",
-            "PYTHONPATH=tests .venv/bin/python benchmarks/bindrate.py",
-            "PYTHONPATH=tests .venv/bin/python benchmarks/chaos.py",
-            "PYTHONPATH=tests .venv/bin/python benchmarks/waits.py",
-        ),
-        MEASURED,
-    ),
+    "make lock": "asks the network for the newest versions, and changes the file that all tests run on",
     "export KUBECONFIG=/tmp/gpuloom-.../kubeconfig": "the walks get the variable with the path that was printed",
     "source .venv/bin/activate": "the walks have the environment's programs in their PATH",
 }

@@ -1,0 +1,45 @@
+"""The scripts whose figures the pages have: each runs on a small cluster and prints what it is there to print."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.availability import require
+from harness.processes import clean_environment
+
+ROOT = Path(__file__).parents[3]
+
+
+def measure(script: str, *sizes: str) -> dict[str, dict[str, object]]:
+    """Run a script of the checkout; return what it prints, by case."""
+    command = [sys.executable, f"benchmarks/{script}", *sizes]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env=clean_environment(), timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return {case["case"]: case for case in map(json.loads, done.stdout.splitlines())}
+
+
+def test_a_start_is_measured() -> None:
+    (case,) = measure("startup.py", "--nodes=8", "--pods=16", "--runs=1").values()
+    assert {"cpu_s", "wall_s", "rss_mib"} <= case.keys()
+
+
+def test_explaining_is_measured_as_a_person_and_as_the_scheduler_sees_it() -> None:
+    assert set(measure("explaining.py", "--nodes=8", "--pods=16", "--runs=1")) == {
+        "gpuloom explain, summary",
+        "gpuloom explain, all cards",
+        "the scheduler's answer, summary",
+        "the scheduler's answer, all cards",
+    }
+
+
+@pytest.mark.browser
+def test_pages_are_measured_in_a_browser_too() -> None:
+    require(shutil.which("chromium"), "no browser: chromium is not installed (see tools/debian-packages.txt)")
+    cases = measure("dashboard.py", "--nodes=8", "--turns=1", "--seconds=0.5", "--browser")
+    assert set(cases) == {"dashboard", "dashboard-browser"}
