@@ -74,6 +74,9 @@ MIGRATED = Walk(
     ("docs/migration.md#To gpuloom", "docs/migration.md#Back to HAMi"),
 )
 CLI = "docs/cli.md#"
+SHELL = tuple(list_blocks("docs/quickstart.md#Without a GPU: five minutes")[1])
+"""What the quick start has its reader do first, for all commands that come after."""
+
 COMMAND_LINE = Walk(
     "tests/local/demo/test_pages.py",
     (
@@ -86,12 +89,13 @@ COMMAND_LINE = Walk(
         f"{CLI}Completion: `completion`",
         "docs/own-vendor.md#2. Check it (one minute)",
     ),
-    ("gpuloom doctor --help", "gpuloom vendors", "gpuloom vendors --markdown", "gpuloom version"),
+    (*SHELL, "gpuloom doctor --help", "gpuloom vendors", "gpuloom vendors --markdown", "gpuloom version"),
 )
 QUICK_START = Walk(
     "tests/local/demo/test_pages.py",
     (),
     (
+        *SHELL,
         "gpuloom cards --node node-a",
         "gpuloom explain giant",
         "gpuloom explain notebook",
@@ -160,7 +164,5 @@ NAMED = {
 
 NOT_RUN = {
     "make lock": "asks the network for the newest versions, and changes the file that all tests run on",
-    "export KUBECONFIG=/tmp/gpuloom-.../kubeconfig": "the walks get the variable with the path that was printed",
-    "source .venv/bin/activate": "the walks have the environment's programs in their PATH",
 }
 """What no test runs, and why."""

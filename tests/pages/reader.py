@@ -50,6 +50,7 @@ class Reader:
         self._variables = variables
         self._programs = programs
         self._stack = ExitStack()
+        self._before = ""
 
     def __enter__(self) -> Self:
         home = self._checkout / ".home"
@@ -63,13 +64,18 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def prepare(self, command: str) -> None:
+        """Type a command of the pages that changes the shell, as `source` does: it counts for all that come later."""
+        self.type(command)
+        self._before += f"{self._read(command)} && "
+
     def follow(self, block: Iterable[str], *, added: Mapping[str, Iterable[str]] | None = None) -> str:
         """Type the commands of a block; behind those that begin like a key of `added` comes that. Return the output."""
         return "".join(self.type(command, added=_choose(added or {}, command)) for command in block)
 
     def type(self, command: str, *, added: Iterable[str] = (), answer: str = "", status: int = 0) -> str:
         """Type a command of the pages, and to its question the answer; return what it printed. Raise PageError."""
-        line = self._read(command, added)
+        line = self._before + self._read(command, added)
         if answer:
             # It asks at terminals alone.
             line = f"echo {shlex.quote(answer)} | script -qec {shlex.quote(line)} /dev/null"
@@ -90,7 +96,7 @@ class Reader:
     def start(self, command: str) -> ChildProcess:
         """Type a command of the pages that goes on until the reader is done."""
         log = self._checkout / ".home" / f"{len(self.typed)}.log"
-        line = ["bash", "-c", f"exec {self._read(command)}"]
+        line = ["bash", "-c", f"{self._before}exec {self._read(command)}"]
         process = ChildProcess(command, [*self._enter, *line], log=log, env=self._environment)
         return self._stack.enter_context(process)
 
@@ -101,6 +107,8 @@ class Reader:
             raise PageError(f"no page says to add {unknown}")
         self.typed.add(command)
         line = " ".join([command, *added])
+        for path in (place for place in self.places if "/" in place):
+            line = line.replace(path, self.places[path])
         return re.sub(r"(?<![\w-])[\w.-]*\w", lambda word: self.places.get(word[0], word[0]), line)
 
 

@@ -2,13 +2,14 @@
 
 import asyncio
 import re
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pages.ledger import COMMAND_LINE, QUICK_START
+from pages.ledger import COMMAND_LINE, QUICK_START, SHELL
 from pages.reader import Reader
 from pages.reading import ROOT, list_blocks, list_shown
 
@@ -35,12 +36,15 @@ async def demo() -> AsyncIterator[LocalCluster]:
 
 @contextmanager
 def open_reader(demo: LocalCluster, *programs: str) -> Iterator[Reader]:
-    """Be somebody in a checkout, with the demo's kubeconfig and these programs."""
+    """Be somebody in a checkout with its environment and these programs, who follows the start of the quick start."""
     with tempfile.TemporaryDirectory(prefix="gl-") as directory:
         checkout = Path(directory)
         (checkout / "docs").symlink_to(ROOT / "docs")
-        variables = {"KUBECONFIG": str(demo.kubeconfig)}
-        with Reader(checkout, variables, {}, programs=map(binaries.find, programs)) as found:
+        (checkout / ".venv").symlink_to(sys.prefix)
+        places = {"/tmp/gpuloom-.../kubeconfig": str(demo.kubeconfig)}
+        with Reader(checkout, {}, places, programs=map(binaries.find, programs)) as found:
+            for command in SHELL:
+                found.prepare(command)
             yield found
 
 
