@@ -140,6 +140,11 @@ class Ledger:
     def __iter__(self) -> Iterator[Reservation]:
         return iter(self._reservations.values())
 
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces whose pods hold something, or did."""
+        return frozenset(namespace for namespace, _ in self._in_namespace)
+
     def find(self, uid: str) -> Reservation | None:
         """Return the reservation of a pod."""
         return self._reservations.get(uid)

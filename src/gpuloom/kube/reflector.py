@@ -88,9 +88,10 @@ class _PartialObject(msgspec.Struct):
 class Reflector(Generic[T]):
     """Follows the objects of one kind; :meth:`events` is read by one consumer.
 
-    Public counters: ``relists`` and ``reconnects`` (lists and watches after the first), ``failures`` (tries that made
-    it wait), ``bad_objects`` (skipped because unreadable). ``last_event_s`` is the monotonic time of the last sign of
-    life, ``None`` before any. ``synced`` turns true when the consumer has taken the first complete list, and stays so.
+    Public counters: ``changes`` (that watches told of), ``relists`` and ``reconnects`` (lists and watches after the
+    first), ``failures`` (tries that made it wait), ``bad_objects`` (skipped because unreadable). ``last_event_s`` is
+    the monotonic time of the last sign of life, ``None`` before any. ``synced`` turns true when the consumer has taken
+    the first complete list, and stays so.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Reflector(Generic[T]):
         page_size: int = 500,
         timing: ReflectorTiming | None = None,
     ) -> None:
+        self.changes = 0
         self.relists = 0
         self.reconnects = 0
         self.failures = 0
@@ -184,6 +186,7 @@ class Reflector(Generic[T]):
                     event = self._understand(line)
                     if event is not None:
                         delivered = True
+                        self.changes += 1
                         yield event
         finally:
             lived_s = self._timing.monotonic_s() - started_s

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
+
+import msgspec
 
 from gpuloom.engine.annotations import read_instances
 from gpuloom.engine.ledger import card_id
@@ -28,31 +31,20 @@ _OLD_NAMES = {
 _OLD_SHARE = ("podnamespace", "nodename", "podname", "containeridx", "deviceuuid")
 
 
-@dataclass(frozen=True, slots=True)
-class _Card:
-    """One card as it is now; memory in MiB."""
+class _Card(msgspec.Struct, frozen=True, gc=False):
+    """One card as it is now, memory in MiB: what labels say of it under their names, as text, and its amounts."""
 
     node: str
-    uuid: str
-    index: str
-    model: str
+    device_uuid: str
+    device_index: str
+    device_type: str
+    device_cores: str
+    device_memory_limit: str
     total_memory: int
     used_memory: int
     total_cores: int
     used_cores: int
     used_slots: int
-
-    def labels(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Give the values of these labels."""
-        values = {
-            "node": self.node,
-            "device_uuid": self.uuid,
-            "device_index": self.index,
-            "device_type": self.model,
-            "device_cores": str(self.total_cores),
-            "device_memory_limit": str(self.total_memory),
-        }
-        return tuple(values[name] for name in names)
 
 
 _CARD_SERIES: tuple[tuple[str, str, str, tuple[str, ...], Callable[[_Card], float]], ...] = (
@@ -180,8 +172,10 @@ class CardMetrics:
         label_names: tuple[str, ...],
         value: Callable[[_Card], float],
     ) -> Series:
+        values = attrgetter(*labels)
+
         def samples() -> Samples:
-            return ((card.labels(labels), value(card)) for card in self._walk())
+            return ((values(card), value(card)) for card in self._walk())
 
         return Series(name, text, label_names, samples)
 
@@ -199,9 +193,11 @@ class CardMetrics:
                 cards = table.cards
                 yield _Card(
                     node=node,
-                    uuid=card.id,
-                    index=str(card.index),
-                    model=card.model,
+                    device_uuid=card.id,
+                    device_index=str(card.index),
+                    device_type=card.model,
+                    device_cores=str(card.cores),
+                    device_memory_limit=str(card.memory_mib),
                     total_memory=card.memory_mib,
                     used_memory=int(cards.used_memory_mib[row]),
                     total_cores=card.cores,
@@ -210,9 +206,10 @@ class CardMetrics:
                 )
 
     def _ratios(self, labels: tuple[str, ...]) -> Samples:
+        values = attrgetter(*labels)
         for card in self._walk():
-            if card.total_memory:
-                yield card.labels(labels), card.used_memory / card.total_memory
+            total = card.total_memory
+            yield (values(card), card.used_memory / total) if total else None
 
     def _index(self, node: str, uuid: str) -> str:
         registered = (table.registered(node) for table in self.state.cluster.tables)
@@ -221,6 +218,7 @@ class CardMetrics:
 
     def _instances(self) -> Samples:
         for pod in list(self.state.pods.values()):
+            yield None
             node = pod.spec.node_name
             for one in read_instances(pod, self.state.settings.catalog) if node else ():
                 if one.runtime is not None:
@@ -240,19 +238,19 @@ class CardMetrics:
                     )
 
     def _old_instances(self) -> Samples:
-        for values, value in self._instances():
-            yield (*values[:3], f"{values[4]}-{values[5]}"), value
+        for sample in self._instances():
+            yield sample and ((*sample[0][:3], f"{sample[0][4]}-{sample[0][5]}"), sample[1])
 
     def _quota_used(self) -> Samples:
-        namespaces = {reservation.namespace for reservation in self.state.cluster.ledger} | self.quotas.namespaces
+        namespaces = self.state.cluster.ledger.namespaces | self.quotas.namespaces
         for namespace in sorted(namespaces):
             limits = self.state.cluster.quotas.limits(namespace)
             for profile in self.state.settings.catalog:
                 names = profile.resources
                 used = self.state.cluster.ledger.namespace_usage(namespace, profile.word)
                 for name, amount in ((names.memory, used.memory_mib), (names.cores, used.cores)):
-                    if name and (amount or name in limits):
-                        yield (namespace, name, str(limits.get(name, 0))), amount
+                    is_told = name and (amount or name in limits)
+                    yield ((namespace, name, str(limits.get(name, 0))), amount) if is_told else None
 
     def _quota_limits(self) -> Samples:
         resources = (profile.resources for profile in self.state.settings.catalog)

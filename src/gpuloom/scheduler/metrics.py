@@ -5,7 +5,7 @@ Values are read when they are asked for. Nothing here keeps a copy of what the s
 
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 ZONE = "vGPU"
 _BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
 
-Samples = Iterable[tuple[tuple[str, ...], float]]
-"""Label values and a value."""
+Samples = Iterable[tuple[tuple[str, ...], float] | None]
+"""Label values and a value; None for something that was looked at and has nothing to tell: looking takes time too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Series:
     def with_zone(self) -> "Series":
         """Add HAMi's constant label."""
 
-        def samples() -> Iterator[tuple[tuple[str, ...], float]]:
-            for values, value in self.samples():
-                yield (*values, ZONE), value
+        def samples() -> Samples:
+            for sample in self.samples():
+                yield sample and ((*sample[0], ZONE), sample[1])
 
         return Series(self.name, self.help, (*self.labels, "zone"), samples, self.kind)
 

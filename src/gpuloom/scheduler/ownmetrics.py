@@ -1,7 +1,6 @@
 """gpuloom's metrics about itself: is it in charge, does it hear the API server, what waits, what was dropped."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -87,8 +86,9 @@ class OwnMetrics:
             yield Series(name, text, labels, partial(self._of_watches, value), _COUNT)
 
     def _reservations(self) -> Samples:
-        counts = Counter(reservation.standing.value for reservation in self.state.cluster.ledger)
-        return [((standing,), counts[standing]) for standing in ("assumed", "confirmed")]
+        ledger = self.state.cluster.ledger
+        assumed = len(ledger.assumed())
+        return [(("assumed",), assumed), (("confirmed",), len(ledger) - assumed)]
 
     def _synced(self) -> Samples:
         return self._of_watches(lambda watched: watched.reflector.synced)
@@ -105,6 +105,7 @@ class OwnMetrics:
 
 _COUNT = "counter"
 _OF_WATCHES: tuple[tuple[str, str, Callable[[Watched], float]], ...] = (
+    ("gpuloom_watch_changes", "Changes of objects that watches told of", lambda watched: watched.changes),
     ("gpuloom_watch_relists", "Lists after the first", lambda watched: watched.lists),
     ("gpuloom_watch_reconnects", "Watches after the first", lambda watched: watched.reconnects),
     ("gpuloom_watch_failures", "Lists and watches that failed and had to wait", lambda watched: watched.failures),

@@ -85,13 +85,13 @@ class Parts:
 
     def series(self, presented: Presented | None = None) -> Iterator[Series]:
         """Give all metrics but those of the registry; ``presented`` is the server's certificate."""
-        for one in self.cards.series(legacy=self.state.settings.legacy_metrics):
-            yield one.with_zone()
         yield build_info()
         own = OwnMetrics(
             self.state, self.watches, self.locks, self.recorder, self.labeller, self.upkeep, self.pods.lookout
         )
         yield from own.series(presented)
+        for one in self.cards.series(legacy=self.state.settings.legacy_metrics):
+            yield one.with_zone()
 
     def scraper(self, presented: Presented | None) -> Handler:
         """Make what answers Prometheus."""

@@ -39,6 +39,7 @@ class Watched:
     failures_before: int = 0
     bad_objects_before: int = 0
     reconnects_before: int = 0
+    changes_before: int = 0
 
     @property
     def lists(self) -> int:
@@ -60,9 +61,14 @@ class Watched:
         """How many watches there were after the first."""
         return self.reconnects_before + self.reflector.reconnects
 
+    @property
+    def changes(self) -> int:
+        """How many changes of objects watches have told of."""
+        return self.changes_before + self.reflector.changes
+
     def begin_anew(self, reflector: Reflector[Any]) -> "Watched":
         """Go on counting with another reflector."""
-        return Watched(reflector, self.lists + 1, self.failures, self.bad_objects, self.reconnects + 1)
+        return Watched(reflector, self.lists + 1, self.failures, self.bad_objects, self.reconnects + 1, self.changes)
 
 
 class _Listing(Protocol[_Taken_contra]):

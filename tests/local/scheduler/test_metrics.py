@@ -197,6 +197,22 @@ async def test_watches_tell_their_age_and_their_new_lists(empty: Site) -> None:
     assert all(value == 0 for _, value in found["gpuloom_watch_relists_total"])
 
 
+async def test_pods_without_mig_instances_are_looked_at_one_by_one(empty: Site) -> None:
+    """There may be very many: a scrape makes pauses between them."""
+    await start(empty)
+    await occupy(empty)
+    (instances,) = [one for one in empty.process.parts.series() if one.name == "hami_node_gpu_mig_instance_info"]
+    assert list(instances.samples()) == [None]
+
+
+async def test_changes_that_watches_told_of_are_counted(empty: Site) -> None:
+    await start(empty)
+    await occupy(empty)
+    changes = {labels["resource"]: value for labels, value in (await scrape(empty))["gpuloom_watch_changes_total"]}
+    # The pod is made and bound; nobody touches a quota.
+    assert (changes["pods"] >= 2, changes["resourcequotas"]) == (True, 0)
+
+
 async def test_reservations_are_counted_by_standing(empty: Site) -> None:
     await start(empty)
     await occupy(empty)

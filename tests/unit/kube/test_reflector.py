@@ -377,6 +377,14 @@ async def test_relists_and_reconnects_are_counted() -> None:
     assert (s.reflector.relists, s.reflector.reconnects) == (1, 2)
 
 
+async def test_changes_are_counted_without_lists_and_bookmarks() -> None:
+    """kube reflector 9."""
+    watched = stream(change("ADDED", pod("b", 101)), bookmark(102), change("DELETED", pod("b", 103)))
+    async with Setting(pod_list(pod("a", 100)), watched) as s:
+        await s.take_until_held()
+    assert s.reflector.changes == 2
+
+
 async def test_failures_are_counted_and_logged_with_their_cause() -> None:
     async with Setting(failure(403, message="pods is forbidden"), pod_list()) as s:
         with capture_logs() as logs:
