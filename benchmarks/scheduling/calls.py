@@ -11,10 +11,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,7 +24,9 @@ import trustme
 from benchmarks.figures import cpu_seconds, memory_mib, print_case, summarize
 from benchmarks.scheduling.generator import CARDS_PER_NODE, ClusterObjects, Json, Scale, make_cluster, make_pod
 from benchmarks.scheduling.subjects import Oracle
+from benchmarks.scheduling.watching import Seen, Watcher
 from gpuloom.wire.objects import Pod
+from harness.controlplane import find_free_ports
 
 ROOT = Path(__file__).parents[2]
 CALLS = 600
@@ -34,49 +37,90 @@ SAMPLE = 500
 """So many names kube-scheduler sends at 5,000 nodes and more, unless it is told to look at all."""
 ORACLE_CALLS = 3
 TOO_MUCH_MIB = 90_000
+STORM_PER_S = 2000
+EVENT_RATES = (0, 500, STORM_PER_S)
 
 PodMaker = Callable[[int], Json]
 
 
 def run_calls(sizes: tuple[int, ...], *, with_oracle: bool) -> None:
-    """Print the cases, with and without a watch of 500 events a second."""
+    """Print the cases: in silence, with the changes of a large cluster, and with those of a storm."""
     for nodes in sizes:
         objects = make_cluster(Scale(nodes, nodes * CARDS_PER_NODE))
         oracle_ms = _time_oracle(objects) if with_oracle else None
-        for events_per_s in (0, 500):
-            with _run_scheduler(nodes, events_per_s) as (connection, process):
-                _run_cases(connection, process.pid, objects.node_names, events_per_s, oracle_ms)
-                resident = memory_mib(process.pid)
+        for events_per_s in EVENT_RATES:
+            with _run_scheduler(nodes, events_per_s) as subject:
+                series = Series(subject, objects.node_names, events_per_s, oracle_ms)
+                _run_cases(series)
+                series.time_scrape()
+                resident = memory_mib(subject.pid)
                 print_case("memory of the process", nodes=nodes, pods=len(objects.pods), rss_mib=resident)
 
 
-def _run_cases(
-    connection: "Connection", pid: int, names: list[str], events_per_s: int, oracle_ms: float | None
-) -> None:
-    size = {"nodes": len(names), "events_per_s": events_per_s}
+@dataclass(frozen=True)
+class Subject:
+    """A scheduler process, a connection to it, and who looks at how it does."""
+
+    connection: "Connection"
+    watcher: Watcher
+    pid: int
+
+
+@dataclass(frozen=True)
+class Series:
+    """The cases of one process, at which so many events a second arrive."""
+
+    subject: Subject
+    names: list[str]
+    events_per_s: int
+    oracle_ms: float | None
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def time(self, case: str, maker: PodMaker, sent: list[str], *, calls: int = CALLS, **how: Any) -> None:
+        """Time the calls of one case and print it."""
+        connection, pid = self.subject.connection, self.subject.pid
+        first, before_s = next(self._numbers) * 10**7, cpu_seconds(pid)
+        with self._watched() as seen:
+            figures = summarize(connection.time_calls(maker, sent, calls, first=first, **how))
+        # Of the whole process: events, watches and what comes after the reply included.
+        figures["process_cpu_ms"] = (cpu_seconds(pid) - before_s) / calls * 1e3
+        if self.oracle_ms and sent is self.names:
+            figures |= {"oracle_p50_ms": self.oracle_ms, "ratio": round(self.oracle_ms / figures["p50_ms"])}
+        print_case(f"/filter, {case}", **self._size, **figures, **(vars(seen) if seen else {}))
+
+    def time_scrape(self) -> None:
+        """Let all metrics be read."""
+        pid = self.subject.pid
+        before_s, began_s = cpu_seconds(pid), time.perf_counter()
+        with self._watched() as seen:
+            size = self.subject.watcher.scrape()
+            took_s = time.perf_counter() - began_s
+        figures = {"ms": took_s * 1e3, "process_cpu_ms": (cpu_seconds(pid) - before_s) * 1e3, "bytes": size}
+        print_case("/metrics", **self._size, **figures, **(vars(seen) if seen else {}))
+
+    @property
+    def _size(self) -> dict[str, int]:
+        return {"nodes": len(self.names), "events_per_s": self.events_per_s}
+
+    def _watched(self) -> AbstractContextManager[Seen | None]:
+        """Look at the process in a storm only: looking takes time."""
+        return self.subject.watcher.watch() if self.events_per_s == STORM_PER_S else nullcontext()
+
+
+def _run_cases(series: Series) -> None:
+    names, shapes = series.names, count(1000)
     plain = lambda number: make_pod(number, memory_mib=1000, cores=5)  # noqa: E731 - one line a case reads best
     too_large = lambda number: make_pod(number, memory_mib=TOO_MUCH_MIB, cores=5)  # noqa: E731
-    cases = [
-        ("fits, all names", plain, names, None),
-        ("nothing fits, all names", too_large, names, None),
-        # A card given away in between: what was told of all nodes must be told anew.
-        ("nothing fits, a card changed before, all names", too_large, names, plain),
-    ]
-    if len(names) > SAMPLE:
-        cases.insert(1, ("fits, 500 names", plain, names[:SAMPLE], None))
-    for number, (case, maker, sent, between) in enumerate(cases, 1):
-        before_s = cpu_seconds(pid)
-        times_s = connection.time_calls(maker, sent, CALLS, distinct=PODS, first=number * 10**7, between=between)
-        figures = summarize(times_s)
-        # Of the whole process: events, watches and what comes after the reply included.
-        figures["process_cpu_ms"] = (cpu_seconds(pid) - before_s) / CALLS * 1e3
-        ratio = {"oracle_p50_ms": oracle_ms, "ratio": round(oracle_ms / figures["p50_ms"])} if oracle_ms else {}
-        print_case(f"/filter, {case}", **size, **figures, **(ratio if sent is names else {}))
-    shapes = count(1000)
     new = lambda number: make_pod(number, memory_mib=next(shapes), cores=7)  # noqa: E731
-    print_case(
-        "/filter, new shape, all names", **size, **summarize(connection.time_calls(new, names, NEW_SHAPES, distinct=1))
-    )
+    series.time("fits, all names", plain, names, distinct=PODS)
+    if len(names) > SAMPLE:
+        series.time("fits, 500 names", plain, names[:SAMPLE], distinct=PODS)
+    series.time("new shape, all names", new, names, calls=NEW_SHAPES, distinct=1)
+    series.time("nothing fits, all names", too_large, names, distinct=PODS)
+    # A card given away in between: what was told of all nodes must be told anew.
+    changed = "nothing fits, a card changed before, all names"
+    series.time(changed, too_large, names, distinct=PODS, between=plain)
+    series.time("new shape, all names, while 500 pods wait", new, names, calls=NEW_SHAPES, distinct=1)
 
 
 def _time_oracle(objects: ClusterObjects) -> float:
@@ -92,10 +136,8 @@ def _time_oracle(objects: ClusterObjects) -> float:
 class Connection:
     """One TLS connection to the scheduler that stays open."""
 
-    def __init__(self, url: str, authority: trustme.CA) -> None:
+    def __init__(self, url: str, tls: ssl.SSLContext) -> None:
         self._host, port = str(urlsplit(url).hostname), urlsplit(url).port
-        tls = ssl.create_default_context()
-        authority.configure_trust(tls)
         plain = socket.create_connection((self._host, port))
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = tls.wrap_socket(plain, server_hostname=self._host)
@@ -163,11 +205,13 @@ class Connection:
 
 
 @contextmanager
-def _run_scheduler(nodes: int, events_per_s: int) -> Iterator[tuple[Connection, "subprocess.Popen[bytes]"]]:
+def _run_scheduler(nodes: int, events_per_s: int) -> Iterator[Subject]:
     """Run a scheduler process over a generated cluster."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}"}
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig, authority = Path(folder, "kubeconfig"), trustme.CA()
+        trusted = ssl.create_default_context()
+        authority.configure_trust(trusted)
         issued = authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.ECDSA)
         files = {"cert": Path(folder, "cert.pem"), "key": Path(folder, "key.pem")}
         files["cert"].write_bytes(b"".join(part.bytes() for part in issued.cert_chain_pems))
@@ -176,15 +220,17 @@ def _run_scheduler(nodes: int, events_per_s: int) -> Iterator[tuple[Connection, 
         module = [sys.executable, "-m", "benchmarks.scheduling.apiserver", *sizes, str(kubeconfig)]
         with _run(module, environment) as server:
             _read_line(server)
-            flags = ["--http_bind=127.0.0.1:0", "--metrics-bind-address=", f"--kubeconfig={kubeconfig}"]
+            metrics = f"127.0.0.1:{find_free_ports(1)[0]}"
+            flags = ["--http_bind=127.0.0.1:0", f"--metrics-bind-address={metrics}", f"--kubeconfig={kubeconfig}"]
             tls = [f"--cert_file={files['cert']}", f"--key_file={files['key']}"]
-            command = [str(Path(sys.executable).with_name("gpuloom")), "scheduler", *flags, *tls]
+            command = [str(Path(sys.executable).with_name("gpuloom")), "scheduler", "--profiling", *flags, *tls]
             with _run(command, environment) as scheduler:
-                connection = Connection(_read_line(scheduler), authority)
+                url = _read_line(scheduler)
+                connection = Connection(url, trusted)
                 # The first call waits until the lists are complete.
                 connection.time_calls(lambda number: make_pod(number, memory_mib=1, cores=1), [], 1, distinct=1)
                 with connection:
-                    yield connection, scheduler
+                    yield Subject(connection, Watcher(url, metrics, trusted), scheduler.pid)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import cProfile
 import io
 import pstats
 import sys
+import time
 import traceback
 import tracemalloc
 
@@ -16,9 +17,11 @@ from aiohttp import web
 _DEFAULT_S = 5.0
 _LONGEST_S = 60.0
 _MOST_LINES = 50
+_LOOK_EVERY_S = 0.001
 _INDEX = """goroutine          where every task and thread stands
 profile?seconds=5  what takes the event loop's time
 heap?seconds=5     what is allocated meanwhile and kept
+stalls?seconds=5   how long the event loop lets everybody wait at most, in ms
 """
 
 
@@ -29,6 +32,7 @@ def profile_routes() -> list[web.RouteDef]:
         web.get("/debug/pprof/goroutine", _show_tasks),
         web.get("/debug/pprof/profile", _show_time),
         web.get("/debug/pprof/heap", _show_memory),
+        web.get("/debug/pprof/stalls", _show_stalls),
     ]
 
 
@@ -70,6 +74,19 @@ async def _show_memory(request: web.Request) -> web.Response:
     finally:
         tracemalloc.stop()
     return web.Response(text="".join(f"{line}\n" for line in found[:_MOST_LINES]))
+
+
+async def _show_stalls(request: web.Request) -> web.Response:
+    """Look how late a timer comes, and how much of that this process computed: it may also wait for a processor."""
+    end_s, looks, late_s, busy_s = time.monotonic() + _read_seconds(request), 0, 0.0, 0.0
+    while (began_s := time.monotonic()) < end_s:
+        spent_s = time.thread_time()
+        await asyncio.sleep(_LOOK_EVERY_S)
+        waited_s = time.monotonic() - began_s - _LOOK_EVERY_S
+        late_s = max(late_s, waited_s)
+        busy_s = max(busy_s, min(waited_s, time.thread_time() - spent_s))
+        looks += 1
+    return web.Response(text=f"longest_ms {late_s * 1e3:.3f}\ncomputing_ms {busy_s * 1e3:.3f}\nlooks {looks}\n")
 
 
 def _read_seconds(request: web.Request) -> float:

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import io
+import time
 from typing import Any
 
 import pytest
@@ -25,6 +26,12 @@ async def post(site: Site, route: str, body: bytes, **headers: str) -> tuple[int
 async def get_status(site: Site, route: str) -> int:
     async with site.session.get(f"{site.process.url}{route}") as reply:
         return reply.status
+
+
+def compute(seconds: float) -> None:
+    end_s = time.thread_time() + seconds
+    while time.thread_time() < end_s:
+        pass
 
 
 @pytest.mark.parametrize("verb", ["filter", "bind"])
@@ -171,12 +178,24 @@ async def test_a_part_that_breaks_is_the_end_of_the_process(empty: Site) -> None
         ("goroutine", "Stack for"),
         ("profile?seconds=0.1", "cumulative"),
         ("heap?seconds=0.1", ".py:"),
+        ("stalls?seconds=0.1", "longest_ms"),
     ],
 )
 async def test_what_the_process_does_is_shown_on_demand(empty: Site, route: str, words: str) -> None:
     await empty.start(dataclasses.replace(DEFAULTS, profiling=True))
     async with empty.session.get(f"{empty.process.url}/debug/pprof/{route}") as reply:
         assert (reply.status, words in await reply.text()) == (200, True)
+
+
+async def test_a_loop_that_lets_others_wait_is_shown(empty: Site) -> None:
+    await empty.start(dataclasses.replace(DEFAULTS, profiling=True))
+    url = f"{empty.process.url}/debug/pprof/stalls?seconds=0.2"
+    asked = asyncio.create_task(empty.session.get(url))
+    while not asked.done():
+        compute(0.02)
+        await asyncio.sleep(0)
+    found = dict(line.split() for line in (await (await asked).text()).splitlines())
+    assert 15 < float(found["computing_ms"]) <= float(found["longest_ms"])
 
 
 async def test_a_profile_of_no_number_of_seconds_is_a_bad_request(empty: Site) -> None:
