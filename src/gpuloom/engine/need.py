@@ -127,16 +127,12 @@ def make_want(
     return want if particular is None else particular.apply(want, cards, request, selection)
 
 
-def _refuse_kinds(cards: Cards, kinds: Sequence[tuple[str, str]], selection: Selection) -> Flags:
+def _refuse_kinds(cards: Cards, kinds: Sequence[tuple[str, str]], selection: Selection) -> Flags | None:
     refused = np.array([not selection.accepts_kind(model, mode) for model, mode in kinds], bool)
-    return refused[cards.kind] if refused.any() else _nobody(len(cards))
+    return refused[cards.kind] if refused.any() else None
 
 
-def _refuse_uuids(uuids: Sequence[str], selection: Selection) -> Flags:
+def _refuse_uuids(uuids: Sequence[str], selection: Selection) -> Flags | None:
     if not selection.names_uuids:
-        return _nobody(len(uuids))
+        return None
     return np.fromiter((not selection.accepts_uuid(uuid) for uuid in uuids), bool, len(uuids))
-
-
-def _nobody(count: int) -> Flags:
-    return np.broadcast_to(np.False_, count)

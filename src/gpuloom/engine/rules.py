@@ -52,9 +52,9 @@ def cordoned(cards: Cards, _want: Want) -> Flags:
     return cards.cordoned != 0
 
 
-def other_kind(_cards: Cards, want: Want) -> Flags:
+def other_kind(cards: Cards, want: Want) -> Flags:
     """Reject a card whose model or mode the pod's annotations exclude."""
-    return want.refused_kind
+    return _marked(want.refused_kind, cards)
 
 
 def never(cards: Cards, _want: Want) -> Flags:
@@ -62,9 +62,9 @@ def never(cards: Cards, _want: Want) -> Flags:
     return cards.node < 0
 
 
-def other_uuid(_cards: Cards, want: Want) -> Flags:
+def other_uuid(cards: Cards, want: Want) -> Flags:
     """Reject a card whose id the pod's annotations exclude."""
-    return want.refused_uuid
+    return _marked(want.refused_uuid, cards)
 
 
 def no_slot(cards: Cards, _want: Want) -> Flags:
@@ -153,7 +153,11 @@ def too_few_bits(cards: Cards, want: Want) -> Flags:
 
 def elsewhere(cards: Cards, want: Want) -> Flags:
     """Reject another card than the pod's earlier containers have."""
-    return want.elsewhere if want.elsewhere is not None else cards.node < 0
+    return _marked(want.elsewhere, cards)
+
+
+def _marked(rows: Flags | None, cards: Cards) -> Flags:
+    return rows if rows is not None else cards.node < 0
 
 
 def _special(want: Want) -> Special:
@@ -177,9 +181,13 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "health": Rule(Reason.CARD_NOT_HEALTH, unhealthy),
         "unhealthy": Rule(Reason.CARD_UNHEALTHY, unhealthy),
         "cordon": Rule(Reason.CARD_CORDONED, cordoned, is_lasting=True),
-        "kind": Rule(Reason.CARD_TYPE_MISMATCH, other_kind, is_lasting=True),
+        "kind": Rule(
+            Reason.CARD_TYPE_MISMATCH, other_kind, lambda want: want.refused_kind is not None, is_lasting=True
+        ),
         "numa": Rule(Reason.NUMA_NOT_FIT, never, lambda _want: False, is_lasting=True),
-        "uuid": Rule(Reason.CARD_UUID_MISMATCH, other_uuid, is_lasting=True),
+        "uuid": Rule(
+            Reason.CARD_UUID_MISMATCH, other_uuid, lambda want: want.refused_uuid is not None, is_lasting=True
+        ),
         "slots": Rule(Reason.CARD_TIME_SLICING_EXHAUSTED, no_slot),
         "class": Rule(Reason.CARD_APP_CLASS_MISMATCH, other_class),
         "policy": Rule(Reason.CARD_QOS_POLICY_MISMATCH, other_policy, _minds_policy),
@@ -258,11 +266,13 @@ def see_cards(cards: Cards, want: Want) -> Cards:
 
 def judge(cards: Cards, want: Want, rules: Sequence[PlacedRule]) -> Positions:
     """Return for every card the position of the first of these rules that rejects it, 0 where none does."""
-    verdict = np.zeros(len(cards), np.uint8)
+    # Marks fall with the positions, so that the highest mark of a card is that of the first rule; putting positions
+    # where rules reject takes six times as long.
+    marks = np.zeros(len(cards), np.uint8)
     cards = see_cards(cards, want)
-    for position, rule in reversed(select_mattering(rules, want)):
-        np.putmask(verdict, rule.rejects(cards, want), position)
-    return verdict
+    for position, rule in select_mattering(rules, want):
+        np.maximum(marks, rule.rejects(cards, want) * np.uint8(256 - position), out=marks)
+    return -marks
 
 
 def select_mattering(rules: Sequence[PlacedRule], want: Want) -> Sequence[PlacedRule]:

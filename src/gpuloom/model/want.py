@@ -69,16 +69,17 @@ class Special(msgspec.Struct, frozen=True, gc=False, eq=False):
 class Want(msgspec.Struct, frozen=True, gc=False, eq=False):
     """What each card would have to give: the need columns of a request, aligned with a card table; or of one card.
 
-    ``refused_kind`` and ``refused_uuid`` mark the rows that the pod's own annotations exclude, ``mutex`` says that only
-    cards which nobody uses will do. ``elsewhere`` marks cards other than those of the pod's earlier containers, where
-    the vendor wants them to be the same. ``special`` is None for most vendors; with it ``cores`` may be a column.
+    ``refused_kind`` and ``refused_uuid`` mark the rows that the pod's own annotations exclude, None for no row;
+    ``mutex`` says that only cards which nobody uses will do. ``elsewhere`` marks cards other than those of the pod's
+    earlier containers, where the vendor wants them to be the same. ``special`` is None for most vendors; with it
+    ``cores`` may be a column.
     """
 
     cards: int
     cores: Any
     memory_mib: Ints
-    refused_kind: Flags
-    refused_uuid: Flags
+    refused_kind: Flags | None
+    refused_uuid: Flags | None
     mutex: bool
     headroom: Headroom
     score: ScoreNeed
@@ -91,8 +92,8 @@ class Want(msgspec.Struct, frozen=True, gc=False, eq=False):
             self.cards,
             self.cores if self.special is None or isinstance(self.cores, int) else self.cores[which],
             self.memory_mib[which],
-            self.refused_kind[which],
-            self.refused_uuid[which],
+            None if self.refused_kind is None else self.refused_kind[which],
+            None if self.refused_uuid is None else self.refused_uuid[which],
             self.mutex,
             self.headroom,
             ScoreNeed(self.score.slots, self.score.cores, self.score.memory_mib[which]),
@@ -114,9 +115,10 @@ class Want(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     def one_by_one(self, rows: slice) -> Iterator["Want"]:
         """Give the want of each of some rows, with plain numbers in place of columns."""
-        needs = self.memory_mib[rows].tolist()
-        kinds, uuids = self.refused_kind[rows].tolist(), self.refused_uuid[rows].tolist()
-        scores = self.score.memory_mib[rows].tolist()
+        needs, scores = self.memory_mib[rows].tolist(), self.score.memory_mib[rows].tolist()
+        nobody = [None] * len(needs)
+        kinds = nobody if self.refused_kind is None else self.refused_kind[rows].tolist()
+        uuids = nobody if self.refused_uuid is None else self.refused_uuid[rows].tolist()
         for need, kind, uuid, score in zip(needs, kinds, uuids, scores, strict=True):
             yield Want(
                 self.cards,
