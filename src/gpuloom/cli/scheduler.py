@@ -67,13 +67,17 @@ _OBJECTS_OF_FIRST_LISTS = 1_000_000
 """Objects that the collector leaves alone while the first lists are read: none of them is garbage."""
 
 
+_WHEN_SYNCED = (2_000, 500, 10)
+"""Few objects at a time, which takes 2 to 3 ms; 50,000, as at the start, stopped the process for 50. Older ones seldom:
+hardly any of them is garbage."""
+
+
 async def _freeze_when_synced(process: SchedulerProcess) -> None:
     """Keep the collector away from what stays for good, so that it never stops the process for long."""
-    usual = gc.get_threshold()
     gc.set_threshold(_OBJECTS_OF_FIRST_LISTS)
     await process.wait_synced()
     gc.freeze()
-    gc.set_threshold(*usual)
+    gc.set_threshold(*_WHEN_SYNCED)
 
 
 async def _serve(settings: SchedulerSettings, kubeconfig: str, record: Path | None, web_bind: str) -> None:
