@@ -49,16 +49,16 @@ def run_calls(sizes: tuple[int, ...], *, with_oracle: bool) -> None:
         objects = make_cluster(Scale(nodes, nodes * CARDS_PER_NODE))
         oracle_ms = _time_oracle(objects) if with_oracle else None
         for events_per_s in EVENT_RATES:
-            with _run_scheduler(nodes, events_per_s) as subject:
-                series = Series(subject, objects.node_names, events_per_s, oracle_ms)
+            with _run_scheduler(nodes, events_per_s) as running:
+                series = Series(running, objects.node_names, events_per_s, oracle_ms)
                 _run_cases(series)
                 series.time_scrape()
-                resident = memory_mib(subject.pid)
+                resident = memory_mib(running.pid)
                 print_case("memory of the process", nodes=nodes, pods=len(objects.pods), rss_mib=resident)
 
 
 @dataclass(frozen=True)
-class Subject:
+class Running:
     """A scheduler process, a connection to it, and who looks at how it does."""
 
     connection: "Connection"
@@ -70,7 +70,7 @@ class Subject:
 class Series:
     """The cases of one process, at which so many events a second arrive."""
 
-    subject: Subject
+    running: Running
     names: list[str]
     events_per_s: int
     oracle_ms: float | None
@@ -78,7 +78,7 @@ class Series:
 
     def time(self, case: str, maker: PodMaker, sent: list[str], *, calls: int = CALLS, **how: Any) -> None:
         """Time the calls of one case and print it."""
-        connection, pid = self.subject.connection, self.subject.pid
+        connection, pid = self.running.connection, self.running.pid
         first, before_s = next(self._numbers) * 10**7, cpu_seconds(pid)
         with self._watched() as seen:
             figures = summarize(connection.time_calls(maker, sent, calls, first=first, **how))
@@ -86,25 +86,25 @@ class Series:
         figures["process_cpu_ms"] = (cpu_seconds(pid) - before_s) / calls * 1e3
         if self.oracle_ms and sent is self.names:
             figures |= {"oracle_p50_ms": self.oracle_ms, "ratio": round(self.oracle_ms / figures["p50_ms"])}
-        print_case(f"/filter, {case}", **self._size, **figures, **(vars(seen) if seen else {}))
+        self._print(f"/filter, {case}", figures, seen)
 
     def time_scrape(self) -> None:
         """Let all metrics be read."""
-        pid = self.subject.pid
+        pid = self.running.pid
         before_s, began_s = cpu_seconds(pid), time.perf_counter()
         with self._watched() as seen:
-            size = self.subject.watcher.scrape()
+            size = self.running.watcher.scrape()
             took_s = time.perf_counter() - began_s
         figures = {"ms": took_s * 1e3, "process_cpu_ms": (cpu_seconds(pid) - before_s) * 1e3, "bytes": size}
-        print_case("/metrics", **self._size, **figures, **(vars(seen) if seen else {}))
+        self._print("/metrics", figures, seen)
 
-    @property
-    def _size(self) -> dict[str, int]:
-        return {"nodes": len(self.names), "events_per_s": self.events_per_s}
+    def _print(self, case: str, figures: dict[str, float], seen: Seen | None) -> None:
+        size = {"nodes": len(self.names), "events_per_s": self.events_per_s}
+        print_case(case, **size, **figures, **(vars(seen) if seen else {}))
 
     def _watched(self) -> AbstractContextManager[Seen | None]:
         """Look at the process in a storm only: looking takes time."""
-        return self.subject.watcher.watch() if self.events_per_s == STORM_PER_S else nullcontext()
+        return self.running.watcher.watch() if self.events_per_s == STORM_PER_S else nullcontext()
 
 
 def _run_cases(series: Series) -> None:
@@ -205,7 +205,7 @@ class Connection:
 
 
 @contextmanager
-def _run_scheduler(nodes: int, events_per_s: int) -> Iterator[Subject]:
+def _run_scheduler(nodes: int, events_per_s: int) -> Iterator[Running]:
     """Run a scheduler process over a generated cluster."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}"}
     with tempfile.TemporaryDirectory() as folder:
@@ -230,7 +230,7 @@ def _run_scheduler(nodes: int, events_per_s: int) -> Iterator[Subject]:
                 # The first call waits until the lists are complete.
                 connection.time_calls(lambda number: make_pod(number, memory_mib=1, cores=1), [], 1, distinct=1)
                 with connection:
-                    yield Subject(connection, Watcher(url, metrics, trusted), scheduler.pid)
+                    yield Running(connection, Watcher(url, metrics, trusted), scheduler.pid)
 
 
 @contextmanager

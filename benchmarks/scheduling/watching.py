@@ -5,6 +5,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
@@ -41,15 +42,15 @@ class Watcher:
     def watch(self) -> Iterator[Seen]:
         """Watch until the end of the block; the figures are there after it."""
         seen, ended = Seen(), threading.Event()
-        thread = threading.Thread(target=self._look, args=(seen, ended))
         changes, began_s = self._count_changes(), time.monotonic()
-        thread.start()
-        try:
-            yield seen
-        finally:
-            ended.set()
-            thread.join()
-            seen.changes_per_s = (self._count_changes() - changes) / (time.monotonic() - began_s)
+        with ThreadPoolExecutor(1) as pool:
+            looking = pool.submit(self._look, seen, ended)
+            try:
+                yield seen
+            finally:
+                ended.set()
+        looking.result()
+        seen.changes_per_s = (self._count_changes() - changes) / (time.monotonic() - began_s)
 
     def scrape(self) -> int:
         """Read all metrics, as Prometheus does; how many bytes they are."""

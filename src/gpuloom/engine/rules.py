@@ -267,7 +267,7 @@ def see_cards(cards: Cards, want: Want) -> Cards:
 def judge(cards: Cards, want: Want, rules: Sequence[PlacedRule]) -> Positions:
     """Return for every card the position of the first of these rules that rejects it, 0 where none does."""
     # Marks fall with the positions, so that the highest mark of a card is that of the first rule; putting positions
-    # where rules reject takes six times as long.
+    # where rules reject takes several times as long.
     marks = np.zeros(len(cards), np.uint8)
     cards = see_cards(cards, want)
     for position, rule in select_mattering(rules, want):
