@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.nodenames import NodeNames
 
-MANY = [f"node-{number:05d}" for number in range(600)]
+MANY = [f"node-{number:05d}" for number in range(1200)]
 NAMES = st.text(st.sampled_from('ab1.-,: \\"[]{}é'), max_size=6)
 
 
