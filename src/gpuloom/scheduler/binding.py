@@ -182,6 +182,7 @@ class Binder:
             self._state.binding.discard(reservation.uid)
         if ledger.is_current(reservation):
             self._state.cluster.confirm(reservation.uid)
+            self._state.hand_over(reservation.uid)
 
     def _object(self, reservation: Reservation, call: _Call) -> str:
         """Why a Bind that has written nothing yet is to end, empty when it is not."""

@@ -38,7 +38,7 @@ class SchedulerState:
 
     pods      by UID: those that ask for cards or hold some
     nodes     by name
-    allocating  UIDs of bound pods in phase ``allocating``: their device plugin is not done with them
+    allocating  UIDs of bound pods in phase ``allocating``: as far as is known, their device plugin is not done with them
     gone      UID of a pod that is deleted to the time when that was seen (binding 2.2)
     refused   by UID, oldest first: pods that wait for room
     binding   UIDs whose binding is sent and not settled
@@ -96,6 +96,12 @@ class SchedulerState:
         """End a pod's reservation, if there is one, and let those that wait know."""
         if self.cluster.forget(uid):
             self.room.set()
+
+    def hand_over(self, uid: str) -> None:
+        """Note that a pod was bound here and is its device plugin's now; what the watch has shown counts more."""
+        known = self.pods.get(uid)
+        if known is not None and not known.spec.node_name:
+            self.allocating.add(uid)
 
     def bury(self, uid: str, now: float) -> None:
         """Note that a pod is over or deleted: it holds nothing, and is refused from now on."""

@@ -68,7 +68,7 @@ class Detective:
         if not lock.name or now - suspicion.checked < OWNER_CHECK_S:
             return False
         suspicion.checked = now
-        if self._is_allocating(place.owner_uid, node):
+        if self._is_alive(place, node):
             suspicion.over_since = None
             return False
         owner = await self._find_owner(lock)
@@ -80,9 +80,13 @@ class Detective:
             suspicion.over_since = now
         return now - suspicion.over_since >= OWNER_CHECK_S
 
-    def _is_allocating(self, uid: str, node: str) -> bool:
-        """Whether the watch shows a pod in its Allocate on this node: nobody needs to be asked then."""
-        return uid in self._state.allocating and self._state.pods[uid].spec.node_name == node
+    def _is_alive(self, place: LockPlace, node: str) -> bool:
+        """Whether a lock is known to be in use, so that nobody needs to be asked: in a Bind here, or in an Allocate."""
+        uid = place.owner_uid
+        if place.holder is not None and place.holder.uid == uid:
+            return True
+        held = self._state.cluster.ledger.find(uid)
+        return uid in self._state.allocating and held is not None and held.node == node
 
     def _testify(self, lock: NodeLock, place: LockPlace) -> Witness:
         holder, since = place.holder, self._state.in_charge_since

@@ -128,6 +128,19 @@ async def test_nobody_asks_for_an_owner_that_the_watch_shows_allocating(site: Si
     assert not site.has_happened(question)
 
 
+async def test_nobody_asks_for_an_owner_that_was_bound_here_while_the_watch_is_behind(site: Site) -> None:
+    """binding 3 owner allocating."""
+    first, second = [await site.submit(name, memory_mib=100) for name in ("first", "second")]
+    for pod in (first, second):
+        await site.choose(pod)
+    site.server.faults.cut_watches("pods")
+    site.fail("GET", r"/pods\?", status=503, times=1000)
+    assert await site.bind(first) == ""
+    question = site.fail("GET", "/pods/first$")
+    await stays_locked(site, site.start_bind(second))
+    assert not site.has_happened(question)
+
+
 async def test_a_lock_set_here_is_taken_over_when_its_owner_was_served_and_it_was_not_released(site: Site) -> None:
     """binding 3 owner served."""
     first, bind = await bind_two(site)
@@ -203,7 +216,8 @@ async def test_a_lock_left_by_an_unbound_pod_is_respected_right_after_a_start(si
     await stays_locked(site, bind)
 
 
-async def test_a_lock_whose_own_bind_is_open_is_not_taken_over(site: Site) -> None:
+async def test_nobody_asks_for_the_owner_of_a_lock_whose_bind_runs_here(site: Site) -> None:
+    """binding 3 owner unbound."""
     await site.clock.advance(36)
     owner, pod = await site.submit("owner", memory_mib=100), await site.submit("p", memory_mib=100)
     for one in (owner, pod):
@@ -211,11 +225,13 @@ async def test_a_lock_whose_own_bind_is_open_is_not_taken_over(site: Site) -> No
     site.fail("POST", "/binding", delay_s=0.8)
     holder = site.start_bind(owner)
     await poll(lambda: owner.metadata.uid in site.process.state.binding)
+    question = site.fail("GET", "/pods/owner$")
     waiter = site.start_bind(pod)
     await wait_for_waiters(site, 1)
     for _ in range(4):
-        await ask_for(site, "owner", delay_s=0.0)
+        await site.clock.advance(2.5)
     assert await site.lock() == lock_of("owner", "12:00:36")
+    assert not site.has_happened(question)
     assert await holder == ""
     await site.unlock()
     assert await waiter == ""
