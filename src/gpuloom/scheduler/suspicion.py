@@ -68,8 +68,7 @@ class Detective:
         if not lock.name or now - suspicion.checked < OWNER_CHECK_S:
             return False
         suspicion.checked = now
-        if self._is_alive(place, node):
-            suspicion.over_since = None
+        if place.owner_uid and not self._looks_over(suspicion, place, node):
             return False
         owner = await self._find_owner(lock)
         lists = self._state.settings.catalog.lists_under(place.rules.key)
@@ -79,6 +78,18 @@ class Detective:
         if suspicion.over_since is None:
             suspicion.over_since = now
         return now - suspicion.over_since >= OWNER_CHECK_S
+
+    def _looks_over(self, suspicion: Suspicion, place: LockPlace, node: str) -> bool:
+        """Whether the owner of a lock that was set here has looked over since the last check, as far as is known here.
+
+        What is known here begins the time; what the API server says decides at its end.
+        """
+        has_looked_over = suspicion.over_since is not None
+        if self._is_alive(place, node):
+            suspicion.over_since = None
+        elif not has_looked_over:
+            suspicion.over_since = self._clocks.monotonic()
+        return has_looked_over and suspicion.over_since is not None
 
     def _is_alive(self, place: LockPlace, node: str) -> bool:
         """Whether a lock is known to be in use, so that nobody needs to be asked: in a Bind here, or in an Allocate."""
