@@ -38,7 +38,7 @@ class SchedulerState:
 
     pods      by UID: those that ask for cards or hold some
     nodes     by name
-    allocating  UIDs of bound pods in phase ``allocating``: as far as is known, their device plugin is not done with them
+    allocating  UIDs of bound pods whose device plugin is, as far as is known, not done with them
     gone      UID of a pod that is deleted to the time when that was seen (binding 2.2)
     refused   by UID, oldest first: pods that wait for room
     binding   UIDs whose binding is sent and not settled
