@@ -21,7 +21,7 @@ from gpuloom.engine.trying import MOST_AT_ONCE, Trial
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.share import Share
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
-from gpuloom.wire.nodenames import NodeNames
+from gpuloom.wire.nodenames import MANY, NodeNames
 from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
 
 WORDS = ("Ascend910B3", "DCU", "NVIDIA")
@@ -122,7 +122,7 @@ def names_of(nodes: tuple[str, ...]) -> NodeNames:
 
 
 def test_a_list_that_is_searched_gives_the_same_node_as_one_that_is_read() -> None:
-    nodes = tuple(f"node-with-a-long-name-{number:04d}" for number in range(200))
+    nodes = tuple(f"node-{number:04d}" for number in range(MANY + 1))
     judge = a_judge(dict.fromkeys(nodes[::2], "DN") | dict.fromkeys(nodes[1::2], "N"), nodes)
     hold(judge, nodes[150], "DCU", 0, 16384, 0)
     demands = ask([("DCU", "NVIDIA")])
@@ -131,7 +131,7 @@ def test_a_list_that_is_searched_gives_the_same_node_as_one_that_is_read() -> No
     assert (found.node, judge.decide(demands, nodes).node) == (nodes[150], nodes[150])
     for _ in found.complete():
         pass
-    assert (len(found.fitting), found.candidates) == (100, 200)
+    assert (len(found.fitting), found.candidates) == (len(nodes[::2]), len(nodes))
 
 
 def test_a_pod_of_two_vendors_and_several_containers_is_tried_a_few_nodes_at_a_time() -> None:

@@ -10,10 +10,10 @@ from gpuloom.engine.candidates import MOST_SEARCHES
 from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import read_demand
 from gpuloom.engine.table import NodeCards
-from gpuloom.wire.nodenames import NodeNames
+from gpuloom.wire.nodenames import MANY, NodeNames
 from gpuloom.wire.objects import Pod
 
-PADDING = [f"elsewhere-{number:05d}" for number in range(300)]
+PADDING = [f"elsewhere-{number:05d}" for number in range(MANY + 1)]
 """Makes the list long enough to be searched; these nodes have no cards."""
 
 
@@ -47,6 +47,7 @@ def test_a_search_chooses_and_tells_as_reading_all_names_does(
             engine.hold(node, f"GPU-{node}", memory_mib=30 * share, cores=10 * share)
     random.shuffle(nodes)
     names = [*PADDING, *nodes[left:]]
+    assert written(names).is_searchable
     found = search(engine, written(names), 20, containers)
     # What nodes said to the first pod is remembered; of those nothing needs to be told again.
     engine.decider.memory.forget_all()
