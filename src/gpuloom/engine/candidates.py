@@ -14,8 +14,13 @@ from gpuloom.engine.table import NOBODY, CardTable
 from gpuloom.model.cards import Ints
 from gpuloom.wire.nodenames import NodeNames
 
+MANY = 600
+"""Fewer names are read and looked up in less time than they are found as columns, and hardly ever searched for long:
+kube-scheduler offers 500 in large clusters, other ones in each call, unless it is told to look at all nodes."""
 MOST_SEARCHES = 8
 """Reading 5,000 names takes about as long as so many searches among them."""
+_FEW_SEARCHES = 2
+"""As many are worth their time where there are few names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +79,13 @@ def look_up(table: CardTable, names: Sequence[str]) -> Candidates:
 
 
 def look_up_among(table: CardTable, index: NameIndex, names: NodeNames) -> Candidates:
-    """Find the positions of nodes as a call names them; a large list is read only where it is not a plain one.
+    """Find the positions of nodes as a call names them; a list of many is read only where it is not a plain one.
 
-    Of a large list names without cards are not looked at, not even whether any is there twice.
+    Of a list of many names without cards are not looked at, not even whether any is there twice.
 
     index   of the table's names
     """
-    if names.is_searchable:
+    if names.is_searchable and len(names) >= MANY:
         positions = index.find(names.text)
         # A node that lost its cards keeps its position.
         there = table.ends[positions] > table.starts[positions]
@@ -99,14 +104,15 @@ def find_best(names: NodeNames, known: Sequence[str], ranks: Scores) -> int | No
     ranks   by position, the better the larger, UNFIT for nodes that do not fit
     """
     left, searches = ranks.copy(), 0
+    most = MOST_SEARCHES if len(names) >= MANY else _FEW_SEARCHES
     left[NOBODY] = UNFIT
-    while searches < MOST_SEARCHES:
+    while searches < most:
         rank = left.max(initial=UNFIT)
-        equals = np.flatnonzero(left == rank).tolist()
+        equals = np.flatnonzero(left == rank)
         searches += len(equals)
-        if rank == UNFIT or searches > MOST_SEARCHES:
+        if rank == UNFIT or searches > most:
             return None
-        found = [(where, position) for position in equals if (where := names.find(known[position])) >= 0]
+        found = [(where, position) for position in equals.tolist() if (where := names.find(known[position])) >= 0]
         if found:
             return min(found)[1]
         left[equals] = UNFIT

@@ -8,9 +8,8 @@ import numpy as np
 
 from gpuloom.wire.gojson import decode_json
 
-MANY = 600
-"""Fewer names are read at once: 500 are in the time of a few searches, and kube-scheduler offers no more in large
-clusters unless it is told to look at all nodes."""
+_LARGE_BYTES = 4096
+"""Shorter texts are read at once: that costs less than looking at their form."""
 _QUOTE, _COMMA = b'",'
 
 
@@ -26,7 +25,7 @@ class NodeNames:
         """
         self._text = text
         self._names: list[str] | None = None
-        self._count = _count_names(text) if text.count(b",") >= MANY else 0
+        self._count = _count_names(text) if len(text) >= _LARGE_BYTES else 0
         if not self._count:
             self._names = decode_json(text, list[str])
 

@@ -10,6 +10,7 @@ from builders import card
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuloom.engine.candidates import MANY
 from gpuloom.engine.decision import UnsettledError
 from gpuloom.engine.demand import Demand, Demands, Phase, read_demands
 from gpuloom.engine.fleet import Fleet
@@ -21,7 +22,7 @@ from gpuloom.engine.trying import MOST_AT_ONCE, Trial
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.share import Share
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
-from gpuloom.wire.nodenames import MANY, NodeNames
+from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
 
 WORDS = ("Ascend910B3", "DCU", "NVIDIA")

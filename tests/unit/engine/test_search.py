@@ -6,11 +6,11 @@ from builders import NVIDIA, Engine, card, container, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.engine.candidates import MOST_SEARCHES
+from gpuloom.engine.candidates import MANY, MOST_SEARCHES
 from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import read_demand
 from gpuloom.engine.table import NodeCards
-from gpuloom.wire.nodenames import MANY, NodeNames
+from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
 
 PADDING = [f"elsewhere-{number:05d}" for number in range(MANY + 1)]

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.nodenames import MANY, NodeNames
+from gpuloom.wire.nodenames import NodeNames
 
-PLENTY = [f"node-{number:05d}" for number in range(MANY + 1)]
+MANY = [f"node-{number:05d}" for number in range(600)]
 NAMES = st.text(st.sampled_from('ab1.-,: \\"[]{}é'), max_size=6)
 
 
@@ -18,14 +18,14 @@ def compact(names: object) -> bytes:
 
 
 def test_a_large_list_as_kube_scheduler_writes_it_is_not_read() -> None:
-    assert NodeNames(compact(PLENTY)).is_searchable
+    assert NodeNames(compact(MANY)).is_searchable
 
 
 def test_names_that_are_not_read_are_counted() -> None:
-    assert len(NodeNames(compact(PLENTY))) == len(PLENTY)
+    assert len(NodeNames(compact(MANY))) == len(MANY)
 
 
-@pytest.mark.parametrize("text", [json.dumps(PLENTY).encode(), compact([*PLENTY, "b\\"]), compact(["short"])])
+@pytest.mark.parametrize("text", [json.dumps(MANY).encode(), compact([*MANY, "b\\"]), compact(["short"])])
 def test_any_other_form_is_read_at_once(text: bytes) -> None:
     assert not NodeNames(text).is_searchable
 
@@ -34,20 +34,20 @@ def test_any_other_form_is_read_at_once(text: bytes) -> None:
 @pytest.mark.parametrize("odd", [5, None, {"node-1": "x"}, ["node-1"]])
 def test_a_large_list_of_other_things_is_refused(odd: object, commas: int) -> None:
     with pytest.raises(WireError):
-        NodeNames(compact([*PLENTY, odd, *[","] * commas, "node-1"]))
+        NodeNames(compact([*MANY, odd, *[","] * commas, "node-1"]))
 
 
 def test_an_object_in_place_of_a_list_is_refused() -> None:
     with pytest.raises(WireError):
-        NodeNames(compact(dict.fromkeys(PLENTY, "x")))
+        NodeNames(compact(dict.fromkeys(MANY, "x")))
 
 
 @given(st.lists(NAMES, max_size=8), NAMES)
 def test_a_name_is_found_where_it_stands_among_the_others(odd: list[str], wanted: str) -> None:
-    given_names = [*PLENTY[:300], *odd, *PLENTY[300:]]
+    given_names = [*MANY[:300], *odd, *MANY[300:]]
     names = NodeNames(compact(given_names))
     if names.is_searchable and "," not in wanted and '"' not in wanted and "\\" not in wanted:
-        places = {name: names.find(name) for name in (wanted, "node-00000", PLENTY[-1])}
+        places = {name: names.find(name) for name in (wanted, "node-00000", "node-00599")}
         assert (places[wanted] >= 0) == (wanted in given_names)
-        assert 0 <= places["node-00000"] < places[PLENTY[-1]]
+        assert 0 <= places["node-00000"] < places["node-00599"]
     assert names.all() == given_names
