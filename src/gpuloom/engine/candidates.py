@@ -15,12 +15,12 @@ from gpuloom.model.cards import Ints
 from gpuloom.wire.nodenames import NodeNames
 
 MANY = 600
-"""Fewer names are read and looked up in less time than they are found as columns, and hardly ever searched for long:
-kube-scheduler offers 500 in large clusters, other ones in each call, unless it is told to look at all nodes."""
+"""Fewer names are read and looked up in less time than they are found as columns. In large clusters kube-scheduler
+offers 500, other ones in each call, unless it is told to look at all nodes."""
 MOST_SEARCHES = 8
 """Reading 5,000 names takes about as long as so many searches among them."""
-_FEW_SEARCHES = 2
-"""As many are worth their time where there are few names."""
+FEW_SEARCHES = 2
+"""So many are worth their time among fewer names than many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def find_best(names: NodeNames, known: Sequence[str], ranks: Scores) -> int | No
     ranks   by position, the better the larger, UNFIT for nodes that do not fit
     """
     left, searches = ranks.copy(), 0
-    most = MOST_SEARCHES if len(names) >= MANY else _FEW_SEARCHES
+    most = MOST_SEARCHES if len(names) >= MANY else FEW_SEARCHES
     left[NOBODY] = UNFIT
     while searches < most:
         rank = left.max(initial=UNFIT)

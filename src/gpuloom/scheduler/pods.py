@@ -80,12 +80,15 @@ class PodBook:
         self._remember(pod)
         if pod.spec.node_name:
             self._state.refused.pop(uid, None)
-            self._follow_phase(pod)
             self._follow_binding(pod)
 
     def _remember(self, pod: Pod) -> None:
         self.lookout.see(pod)
-        self._state.pods[pod.metadata.uid] = self._slimmer.slim(pod) if pod.spec.node_name else pod
+        if pod.spec.node_name:
+            self._state.pods[pod.metadata.uid] = self._slimmer.slim(pod)
+            self._follow_phase(pod)
+        else:
+            self._state.pods[pod.metadata.uid] = pod
 
     def _concerns_us(self, pod: Pod) -> bool:
         return VGPU_NODE in pod.annotations or self._state.asks_for_cards(pod)

@@ -84,12 +84,13 @@ class Detective:
 
         What is known here begins the time; what the API server says decides at its end.
         """
-        has_looked_over = suspicion.over_since is not None
         if self._is_alive(place, node):
             suspicion.over_since = None
-        elif not has_looked_over:
+            return False
+        if suspicion.over_since is None:
             suspicion.over_since = self._clocks.monotonic()
-        return has_looked_over and suspicion.over_since is not None
+            return False
+        return True
 
     def _is_alive(self, place: LockPlace, node: str) -> bool:
         """Whether a lock is known to be in use, so that nobody needs to be asked: in a Bind here, or in an Allocate."""

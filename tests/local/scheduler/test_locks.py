@@ -141,8 +141,12 @@ async def test_nobody_asks_for_an_owner_that_was_bound_here_while_the_watch_is_b
     assert not site.has_happened(question)
 
 
-async def test_a_lock_set_here_is_taken_over_when_its_owner_was_served_and_it_was_not_released(site: Site) -> None:
+@pytest.mark.parametrize("trust", [False, True])
+async def test_a_lock_set_here_is_taken_over_when_its_owner_was_served_and_it_was_not_released(
+    site: Site, *, trust: bool
+) -> None:
     """binding 3 owner served."""
+    await site.restart(replace(DEFAULTS, trust_annotations=trust))
     first, bind = await bind_two(site)
     done = {PHASE: "success", TO_ALLOCATE: ";"}
     await site.wait_for_pod(await site.change_pod(first.name, {"metadata": {"annotations": done}}))

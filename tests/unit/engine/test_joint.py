@@ -122,8 +122,9 @@ def names_of(nodes: tuple[str, ...]) -> NodeNames:
     return NodeNames(msgspec.json.encode(nodes))
 
 
-def test_a_list_that_is_searched_gives_the_same_node_as_one_that_is_read() -> None:
-    nodes = tuple(f"node-{number:04d}" for number in range(MANY + 1))
+@pytest.mark.parametrize("count", [200, MANY + 1])
+def test_a_list_that_is_searched_gives_the_same_node_as_one_that_is_read(count: int) -> None:
+    nodes = tuple(f"node-with-a-long-name-{number:04d}" for number in range(count))
     judge = a_judge(dict.fromkeys(nodes[::2], "DN") | dict.fromkeys(nodes[1::2], "N"), nodes)
     hold(judge, nodes[150], "DCU", 0, 16384, 0)
     demands = ask([("DCU", "NVIDIA")])

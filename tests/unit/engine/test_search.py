@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from builders import NVIDIA, Engine, card, container, pod
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,8 @@ from gpuloom.wire.objects import Pod
 
 PADDING = [f"elsewhere-{number:05d}" for number in range(MANY + 1)]
 """Makes the list long enough to be searched; these nodes have no cards."""
+FEW = PADDING[: MANY // 2]
+"""Enough to be searched, and to be read when that fails."""
 
 
 def written(names: list[str]) -> NodeNames:
@@ -36,9 +39,10 @@ def asking(gpumem: int, containers: int = 1) -> Pod:
     st.sampled_from(["binpack", "spread"]),
     st.integers(0, 10),
     st.integers(1, 3),
+    st.sampled_from([PADDING, FEW]),
 )
 def test_a_search_chooses_and_tells_as_reading_all_names_does(
-    held: list[int], random, policy: str, left: int, containers: int
+    held: list[int], random, policy: str, left: int, containers: int, others: list[str]
 ) -> None:
     nodes = [f"n{number}" for number in range(len(held))]
     engine = Engine({node: [card(f"GPU-{node}", memory_mib=100)] for node in nodes}, node_policy=policy)
@@ -46,7 +50,7 @@ def test_a_search_chooses_and_tells_as_reading_all_names_does(
         if share:
             engine.hold(node, f"GPU-{node}", memory_mib=30 * share, cores=10 * share)
     random.shuffle(nodes)
-    names = [*PADDING, *nodes[left:]]
+    names = [*others, *nodes[left:]]
     assert written(names).is_searchable
     found = search(engine, written(names), 20, containers)
     # What nodes said to the first pod is remembered; of those nothing needs to be told again.
@@ -59,10 +63,11 @@ def test_a_search_chooses_and_tells_as_reading_all_names_does(
     assert {n: r.text for n, r in found.refusals.items()} == {n: r.text for n, r in read.refusals.items()}
 
 
-def test_names_are_not_read_before_the_answer() -> None:
+@pytest.mark.parametrize("others", [PADDING, FEW])
+def test_names_are_not_read_before_the_answer(others: list[str]) -> None:
     engine = Engine({"n1": [card("A")], "n2": [card("B")]})
     engine.hold("n2", "B", cores=5)
-    names = written([*PADDING, "n1", "n2"])
+    names = written([*others, "n1", "n2"])
     assert (search(engine, names).node, names.is_searchable) == ("n2", True)
 
 
@@ -75,21 +80,24 @@ def test_names_of_nodes_with_cards_are_never_read() -> None:
     assert names.is_searchable
 
 
-def test_a_node_that_has_lost_its_cards_is_told_of_as_unknown() -> None:
-    engine = Engine({node: [card(f"GPU-{node}")] for node in PADDING})
-    engine.cluster.register(PADDING[7], NodeCards(()))
-    found = search(engine, written(PADDING), gpumem=10**6)
-    assert found.refusals[PADDING[7]].text == "node unregistered"
+@pytest.mark.parametrize("nodes", [PADDING, FEW])
+def test_a_node_that_has_lost_its_cards_is_told_of_as_unknown(nodes: list[str]) -> None:
+    engine = Engine({node: [card(f"GPU-{node}")] for node in nodes})
+    engine.cluster.register(nodes[7], NodeCards(()))
+    found = search(engine, written(nodes), gpumem=10**6)
+    assert found.refusals[nodes[7]].text == "node unregistered"
 
 
-def test_a_node_that_is_named_twice_counts_once() -> None:
-    engine = Engine({node: [card(f"GPU-{node}")] for node in PADDING})
-    assert search(engine, written([*PADDING, PADDING[0]]), gpumem=10**6).candidates == len(PADDING)
+@pytest.mark.parametrize("nodes", [PADDING, FEW])
+def test_a_node_that_is_named_twice_counts_once(nodes: list[str]) -> None:
+    engine = Engine({node: [card(f"GPU-{node}")] for node in nodes})
+    assert search(engine, written([*nodes, nodes[0]]), gpumem=10**6).candidates == len(nodes)
 
 
-def test_a_node_that_comes_after_the_answer_is_not_among_those_that_fit() -> None:
+@pytest.mark.parametrize("others", [PADDING, FEW])
+def test_a_node_that_comes_after_the_answer_is_not_among_those_that_fit(others: list[str]) -> None:
     engine = Engine({"n1": [card("A")]})
-    decision = search(engine, written([*PADDING, "n1", "new"]))
+    decision = search(engine, written([*others, "n1", "new"]))
     engine.cluster.register("new", NodeCards((card("N"),)))
     for _ in decision.complete():
         pass
