@@ -12,7 +12,8 @@ import uvloop
 from aiohttp import web
 
 from benchmarks.bulkserver import VERSION, BulkServer, serve
-from benchmarks.scheduling.generator import Scale, make_cluster, make_pod
+from benchmarks.scheduling.generator import Scale, make_cluster
+from benchmarks.scheduling.waiting import all_waiting
 
 BEAT_S = 0.01
 
@@ -22,27 +23,18 @@ class GeneratedServer(BulkServer):
 
     def __init__(self, scale: Scale, events_per_s: int) -> None:
         objects = make_cluster(scale)
-        for made in (*objects.nodes, *objects.pods):
+        pods = [*objects.pods, *all_waiting()]
+        for made in (*objects.nodes, *pods):
             made["metadata"]["resourceVersion"] = VERSION
         self._nodes = [msgspec.json.encode(node).decode() for node in objects.nodes]
-        self._pods = len(objects.pods)
-        self._texts = [msgspec.json.encode(pod).decode() for pod in objects.pods]
+        self._pods, self._running = len(pods), len(objects.pods)
+        self._texts = [msgspec.json.encode(pod).decode() for pod in pods]
         self._events_per_s = events_per_s
         self.writes = 0
 
     def pod(self, number: int) -> str:
         """Write one pod."""
         return self._texts[number]
-
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer any request; the pods that calls are about exist, waiting."""
-        path = request.path.split("/")
-        if request.method == "GET" and path[-2:-1] == ["pods"]:
-            namespace, number = path[-3], int(path[-1].rpartition("-")[2])
-            pod = make_pod(number, memory_mib=1, cores=1)
-            pod["metadata"] |= {"namespace": namespace, "resourceVersion": VERSION}
-            return web.Response(body=msgspec.json.encode(pod), content_type="application/json")
-        return await super().answer(request)
 
     async def watch(self, plural: str, stream: web.StreamResponse) -> None:
         """Tell of changes at the given rate."""
@@ -51,7 +43,7 @@ class GeneratedServer(BulkServer):
             await asyncio.sleep(BEAT_S)
             passed_s = asyncio.get_running_loop().time() - began_s
             due = int(passed_s * self._events_per_s) - sent if plural == "pods" else 0
-            events = [f'{{"type":"MODIFIED","object":{self.pod((sent + n) % self._pods)}}}\n' for n in range(due)]
+            events = [f'{{"type":"MODIFIED","object":{self.pod((sent + n) % self._running)}}}\n' for n in range(due)]
             if events:
                 await stream.write("".join(events).encode())
                 sent += due

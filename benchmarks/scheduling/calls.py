@@ -10,12 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -24,6 +23,16 @@ import trustme
 from benchmarks.figures import cpu_seconds, memory_mib, print_case, summarize
 from benchmarks.scheduling.generator import CARDS_PER_NODE, ClusterObjects, Json, Scale, make_cluster, make_pod
 from benchmarks.scheduling.subjects import Oracle
+from benchmarks.scheduling.waiting import (
+    CHANGING,
+    FITS,
+    FITS_FEW,
+    NEW,
+    NEW_WHILE_OTHERS_WAIT,
+    TOO_LARGE,
+    TOO_LARGE_AFTER_A_CHANGE,
+    Waiting,
+)
 from benchmarks.scheduling.watching import Seen, Watcher
 from gpuloom.wire.objects import Pod
 from harness.controlplane import find_free_ports
@@ -31,16 +40,12 @@ from harness.controlplane import find_free_ports
 ROOT = Path(__file__).parents[2]
 CALLS = 600
 NEW_SHAPES = 60
-PODS = 500
-"""So many pods are filtered again and again: what one held is free when its turn comes again."""
+WARM = 50
 SAMPLE = 500
 """So many names kube-scheduler sends at 5,000 nodes and more, unless it is told to look at all."""
 ORACLE_CALLS = 3
-TOO_MUCH_MIB = 90_000
 STORM_PER_S = 2000
 EVENT_RATES = (0, 500, STORM_PER_S)
-
-PodMaker = Callable[[int], Json]
 
 
 def run_calls(sizes: tuple[int, ...], *, with_oracle: bool) -> None:
@@ -74,14 +79,15 @@ class Series:
     names: list[str]
     events_per_s: int
     oracle_ms: float | None
-    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def time(self, case: str, maker: PodMaker, sent: list[str], *, calls: int = CALLS, **how: Any) -> None:
+    def time(
+        self, case: str, pods: Waiting, sent: list[str], *, calls: int = CALLS, between: Waiting | None = None
+    ) -> None:
         """Time the calls of one case and print it."""
         connection, pid = self.running.connection, self.running.pid
-        first, before_s = next(self._numbers) * 10**7, cpu_seconds(pid)
+        before_s = cpu_seconds(pid)
         with self._watched() as seen:
-            figures = summarize(connection.time_calls(maker, sent, calls, first=first, **how))
+            figures = summarize(connection.time_calls(pods, sent, calls, between=between))
         # Of the whole process: events, watches and what comes after the reply included.
         figures["process_cpu_ms"] = (cpu_seconds(pid) - before_s) / calls * 1e3
         if self.oracle_ms and sent is self.names:
@@ -108,19 +114,18 @@ class Series:
 
 
 def _run_cases(series: Series) -> None:
-    names, shapes = series.names, count(1000)
-    plain = lambda number: make_pod(number, memory_mib=1000, cores=5)  # noqa: E731 - one line a case reads best
-    too_large = lambda number: make_pod(number, memory_mib=TOO_MUCH_MIB, cores=5)  # noqa: E731
-    new = lambda number: make_pod(number, memory_mib=next(shapes), cores=7)  # noqa: E731
-    series.time("fits, all names", plain, names, distinct=PODS)
+    names = series.names
+    series.time("fits, all names", FITS, names)
     if len(names) > SAMPLE:
-        series.time("fits, 500 names", plain, names[:SAMPLE], distinct=PODS)
-    series.time("new shape, all names", new, names, calls=NEW_SHAPES, distinct=1)
-    series.time("nothing fits, all names", too_large, names, distinct=PODS)
+        series.time("fits, 500 names", FITS_FEW, names[:SAMPLE])
+    series.time("new shape, all names", NEW, names, calls=NEW_SHAPES)
+    series.time("nothing fits, all names", TOO_LARGE, names)
     # A card given away in between: what was told of all nodes must be told anew.
     changed = "nothing fits, a card changed before, all names"
-    series.time(changed, too_large, names, distinct=PODS, between=plain)
-    series.time("new shape, all names, while 500 pods wait", new, names, calls=NEW_SHAPES, distinct=1)
+    series.time(changed, TOO_LARGE_AFTER_A_CHANGE, names, between=CHANGING)
+    waiting = TOO_LARGE.count + TOO_LARGE_AFTER_A_CHANGE.count
+    new = f"new shape, all names, while {waiting} pods wait"
+    series.time(new, NEW_WHILE_OTHERS_WAIT, names, calls=NEW_SHAPES)
 
 
 def _time_oracle(objects: ClusterObjects) -> float:
@@ -148,30 +153,20 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def time_calls(
-        self,
-        maker: PodMaker,
-        names: list[str],
-        calls: int,
-        *,
-        distinct: int,
-        first: int = 0,
-        between: PodMaker | None = None,
-    ) -> list[float]:
+    def time_calls(self, pods: Waiting, names: list[str], calls: int, *, between: Waiting | None = None) -> list[float]:
         """Filter pods one after another; the times of all calls after some to warm up.
 
-        between  makes pods that are filtered in between, by few names; their calls are not timed
+        between  pods that are filtered in between, by few names; their calls are not timed
         """
         times_s = []
-        warm = min(calls // 10, distinct)
-        for call in range(-warm, calls):
+        warm = min(calls // 10, WARM)
+        for turn in range(warm + calls):
             if between is not None:
-                number = 9 * 10**8 + first + call % distinct
-                self._ask(self._write({"Pod": between(number), "Nodes": None, "NodeNames": names[:SAMPLE]}))
-            request = self._write({"Pod": maker(10**7 + first + call % distinct), "Nodes": None, "NodeNames": names})
+                self._ask(self._write({"Pod": between.pod(turn), "Nodes": None, "NodeNames": names[:SAMPLE]}))
+            request = self._write({"Pod": pods.pod(turn), "Nodes": None, "NodeNames": names})
             began_s = time.perf_counter()
             reply = self._ask(request)
-            if call >= 0:
+            if turn >= warm:
                 times_s.append(time.perf_counter() - began_s)
             if error := msgspec.json.decode(reply)["Error"]:
                 raise RuntimeError(f"the scheduler refused to decide: {error}")
@@ -228,7 +223,7 @@ def _run_scheduler(nodes: int, events_per_s: int) -> Iterator[Running]:
                 url = _read_line(scheduler)
                 connection = Connection(url, trusted)
                 # The first call waits until the lists are complete.
-                connection.time_calls(lambda number: make_pod(number, memory_mib=1, cores=1), [], 1, distinct=1)
+                connection.time_calls(FITS, [], 1)
                 with connection:
                     yield Running(connection, Watcher(url, metrics, trusted), scheduler.pid)
 
