@@ -29,6 +29,9 @@ NOBODY = 0
 """The node of rows that belong to none."""
 _FIRST_CAPACITY = 64
 
+_FEW = 0.05
+"""Up to this part of all nodes it is cheaper to look at those that changed than at all."""
+
 _MOST_PLAIN = 64
 """So many nodes' cards are kept as plain numbers: decisions go to few nodes at a time."""
 
@@ -90,6 +93,15 @@ class CardTable:
             self._node_scores[position] = self._score(position)
         self._unscored.clear()
         return self._node_scores
+
+    def few_changed(self, mark: int, registrations: int) -> set[int] | None:
+        """Return the nodes that changed since, None where it takes less time to look at all, or nobody knows.
+
+        mark           end of the journal then
+        registrations  what was counted then
+        """
+        changed = self.journal.since(mark) if registrations == self.registrations else None
+        return None if changed is None or len(changed) > _FEW * len(self.names) else set(changed)
 
     def registered(self, node: str) -> NodeCards | None:
         """Return what a node registered."""

@@ -3,6 +3,8 @@
 from collections import deque
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from gpuloom.engine.candidates import Candidates
 from gpuloom.engine.table import CardTable
 from gpuloom.engine.verdicts import Verdicts
@@ -14,7 +16,7 @@ MOST_TOLD = 8
 
 @dataclass(frozen=True, slots=True)
 class _Telling:
-    """Why no node serves, and when that was so: under these verdicts, with nothing changed since the mark."""
+    """Why no node serves, and when that was so: under these verdicts, at the mark."""
 
     verdicts: Verdicts
     mark: int
@@ -32,11 +34,15 @@ class Told:
         """Return why none of the candidates serves, None when that must be found out."""
         if not self._are_all(table, candidates):
             return None
-        for telling in self._tellings:
-            if telling.verdicts is verdicts:
-                is_current = (telling.mark, telling.registrations) == (table.journal.mark, table.registrations)
-                return telling.refusals if is_current else None
-        return None
+        last = next((telling for telling in self._tellings if telling.verdicts is verdicts), None)
+        changed = table.few_changed(last.mark, last.registrations) if last else None
+        if last is None or changed is None:
+            return None
+        if not changed:
+            return last.refusals
+        refusals = _tell_of(changed, table, last)
+        self.note(table, verdicts, candidates, refusals)
+        return refusals
 
     def note(self, table: CardTable, verdicts: Verdicts, candidates: Candidates, refusals: dict[str, Refusal]) -> None:
         """Remember why none of the candidates serves."""
@@ -49,3 +55,11 @@ class Told:
     def _are_all(table: CardTable, candidates: Candidates) -> bool:
         """Whether these are all nodes with cards and no others: candidates never name a node twice."""
         return not candidates.unknown and len(candidates.known) == len(table.positions)
+
+
+def _tell_of(changed: set[int], table: CardTable, last: _Telling) -> dict[str, Refusal]:
+    """Return what was told last, but anew of nodes that changed; the very same if that is the same."""
+    names = [table.names[position] for position in changed]
+    told = zip(names, last.verdicts.refuse(table, np.fromiter(changed, np.int64)), strict=True)
+    news = {name: refusal for name, refusal in told if last.refusals[name] is not refusal}
+    return last.refusals | news if news else last.refusals

@@ -46,8 +46,6 @@ MOST_PASSING = 4
 _MOST_COLUMNS = 4096
 _MOST_NODES = 64
 """Decisions go to few nodes at a time, and what is remembered of a node is quickly found again."""
-_FEW = 0.05
-"""Up to this part of all nodes it is cheaper to look at those that changed than at all."""
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -119,11 +117,11 @@ class Verdicts:
 
     def refresh(self, table: CardTable) -> None:
         """Bring the verdicts up to date with the table."""
-        changed = table.journal.since(self._mark) if self._registrations == table.registrations else None
-        if changed is None or len(changed) > _FEW * len(table.names):
+        changed = table.few_changed(self._mark, self._registrations)
+        if changed is None:
             self._judge_all(table)
         else:
-            for position in set(changed):
+            for position in changed:
                 self._judge_node(table, position)
         self._mark = table.journal.mark
 

@@ -8,6 +8,7 @@ from gpuloom.engine.events import describe_failure
 from gpuloom.engine.ruling import Ruling
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
+from gpuloom.wire.extender import FailedNodes
 
 UNFIT_NODE = "NodeUnfitPod"
 _MOST_SAID = 8
@@ -18,7 +19,7 @@ class _Said:
     """The words about refusals, as far as somebody has asked for them."""
 
     refusals: Mapping[str, Refusal]
-    by_node: Mapping[str, str] | None = None
+    by_node: FailedNodes | None = None
     messages: Sequence[str] | None = None
 
 
@@ -34,11 +35,11 @@ class Wording:
     event_bytes: int
     _said: deque[_Said] = field(default_factory=lambda: deque(maxlen=_MOST_SAID))
 
-    def tell_nodes(self, decision: Ruling) -> Mapping[str, str]:
+    def tell_nodes(self, decision: Ruling) -> FailedNodes:
         """Say of every node why it does not fit, in the reply's words."""
         said = self._recall(decision)
         if said.by_node is None:
-            said.by_node = {node: self._word(refusal) for node, refusal in said.refusals.items()}
+            said.by_node = FailedNodes({node: self._word(refusal) for node, refusal in said.refusals.items()})
         return said.by_node
 
     def tell_events(self, decision: Ruling) -> Sequence[str]:

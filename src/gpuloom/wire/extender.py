@@ -6,6 +6,7 @@ case.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -29,6 +30,15 @@ class BindArgs(msgspec.Struct, frozen=True, gc=False):
     podnamespace: str = ""
     poduid: str = ""
     node: str = ""
+
+
+class FailedNodes(dict[str, str]):
+    """Why nodes do not fit, by name, for as many replies as say the same: written once, and not changed after that."""
+
+    @cached_property
+    def written(self) -> msgspec.Raw:
+        """What a reply holds of it."""
+        return msgspec.Raw(msgspec.json.encode(self))
 
 
 class FilterResult(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
@@ -71,6 +81,9 @@ def decode_bind_args(body: bytes) -> BindArgs:
 
 def encode_result(result: FilterResult | BindResult) -> bytes:
     """Write a reply."""
+    if isinstance(result, FilterResult) and isinstance(result.failed_nodes, FailedNodes):
+        # The encoder takes what is written already where it would write.
+        result = msgspec.structs.replace(result, failed_nodes=result.failed_nodes.written)
     return msgspec.json.encode(result)
 
 

@@ -10,6 +10,7 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import (
     BindArgs,
     BindResult,
+    FailedNodes,
     FilterArgs,
     FilterResult,
     decode_bind_args,
@@ -98,6 +99,13 @@ def test_a_node_list_without_items_is_empty():
 def test_bind_calls_round_trip(args):
     body = {"PodName": args.podname, "PodNamespace": args.podnamespace, "PodUID": args.poduid, "Node": args.node}
     assert decode_bind_args(json.dumps(body).encode()) == args
+
+
+@given(st.dictionaries(texts, texts, max_size=3), texts)
+def test_nodes_that_are_told_of_in_many_replies_are_written_as_in_one(failed, error):
+    plain = encode_result(FilterResult(failed_nodes=failed, error=error))
+    shared = FailedNodes(failed)
+    assert [encode_result(FilterResult(failed_nodes=shared, error=error)) for _ in range(2)] == [plain, plain]
 
 
 @given(st.lists(texts, max_size=3), st.dictionaries(texts, texts, max_size=3), texts)
