@@ -16,6 +16,7 @@ from gpuloom.kube.annotations import Annotations, change_annotations, swap_annot
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.durations import format_seconds
 from gpuloom.scheduler.lockplace import COMMON_LOCK, LockPlace, LockTicket
+from gpuloom.scheduler.pages import Page
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.suspicion import OWNER_CHECK_S, Detective
 from gpuloom.vendors.profile import LockRules
@@ -112,7 +113,9 @@ class NodeLocks:
 
     async def sweep(self) -> None:
         """Remove locks whose owner is over although nobody waits for them, such as those of an earlier life."""
+        page = Page()
         for (name, _), place in list(self._places.items()):
+            await page.turn()
             if not place.value or not place.is_idle:
                 continue
             try:

@@ -22,6 +22,7 @@ from gpuloom.kube import (
 from gpuloom.scheduler.listening import Listener
 from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.nodes import NodeBook
+from gpuloom.scheduler.pages import Page
 from gpuloom.scheduler.pods import PodBook
 from gpuloom.scheduler.quotas import QuotaWatch
 from gpuloom.wire.objects import KubeObject, Node, Pod
@@ -187,6 +188,7 @@ class Watches:
         reflector = Reflector(self._client, resource)
         known = self._watched.get(resource.plural)
         self._watched[resource.plural] = known.begin_anew(reflector) if known else Watched(reflector)
+        page = Page()
         async with aclosing(reflector.events()) as events:
             async for event in events:
                 match event:
@@ -200,9 +202,11 @@ class Watches:
                     case Applied(object=item):
                         apply(item)
                         self._tell(resource, item)
+                        await page.turn()
                     case Deleted(object=item):
                         delete(item)
                         self._tell(resource, item, is_gone=True)
+                        await page.turn()
 
     def _tell(self, resource: Resource[Any], item: KubeObject, *, is_gone: bool = False) -> None:
         if self._listener is not None:
