@@ -1,7 +1,6 @@
 """From a pod to what it asks for: one request per container (scheduler 3)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
@@ -33,8 +32,7 @@ PHASES_IN_ORDER_OF_PLACING = (Phase.SIDECAR, Phase.INIT, Phase.REGULAR)
 """Sidecars run beside all others, so they are placed first; what is booked (scheduler 4.5) then always fits."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerDemand:
+class ContainerDemand(msgspec.Struct, frozen=True, gc=False):
     """What one container asks for; ``request`` is None when it asks for no card."""
 
     name: str
@@ -85,8 +83,7 @@ EVERYTHING = Selection()
 """Any card will do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True, gc=False):
     """How nodes and cards are chosen among those that would do."""
 
     node_policy: str
@@ -95,8 +92,7 @@ class Choice:
     numa_bind: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True, gc=False):
     """What a pod asks for: containers in the order of the device lists (init first), which cards, and how to choose."""
 
     uid: str

@@ -8,10 +8,10 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
+import msgspec
 import structlog
 
 from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
@@ -38,8 +38,7 @@ _NAME_BYTES = 253
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
+class _Subject(msgspec.Struct, frozen=True, gc=False):
     """The object that an event is about."""
 
     kind: str
@@ -48,8 +47,7 @@ class _Subject:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Note:
+class _Note(msgspec.Struct, frozen=True, gc=False):
     """What is said about a subject; equal notes become one event with a count."""
 
     subject: _Subject
@@ -58,8 +56,7 @@ class _Note:
     message: Message
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(msgspec.Struct, gc=False):
     """How often and when a note was made since it was last written."""
 
     count: int
@@ -67,16 +64,14 @@ class _Pending:
     last: datetime
 
 
-@dataclass(slots=True)
-class _Written:
+class _Written(msgspec.Struct, gc=False):
     """The event that stands for a note on the server."""
 
     name: str
     count: int
 
 
-@dataclass(slots=True)
-class _Allowance:
+class _Allowance(msgspec.Struct, gc=False):
     """A token bucket: ``tokens`` at the time ``at_s``."""
 
     tokens: float
@@ -220,7 +215,7 @@ class EventRecorder:
             return note
         self._untold -= 1
         try:
-            return replace(note, message=cut(note.message(), MESSAGE_BYTES))
+            return msgspec.structs.replace(note, message=cut(note.message(), MESSAGE_BYTES))
         except Exception:  # noqa: BLE001 - others' events must be written all the same
             _log.exception(
                 "event without text", reason=note.reason, object=f"{note.subject.namespace}/{note.subject.name}"

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Literal
 
+import msgspec
+
 from gpuloom.vendors.profile import HealthRules
 from gpuloom.wire.handshake import Handshake, decode_handshake
 
@@ -53,8 +55,7 @@ class Sight:
     capacity: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(msgspec.Struct, frozen=True, gc=False):
     """What is remembered of a node and vendor.
 
     count           how many shares the kubelet offered when last seen

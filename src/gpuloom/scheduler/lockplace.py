@@ -52,7 +52,6 @@ class LockPlace:
 
     waiting     Binds in the order in which they came
     holder      the Bind that has the lock and has not ended
-    news        set when there is something new to see; the next news is another event
     node        the node as last seen, None when unknown or gone
     suspicion   about the lock that is in the way
     rules       which of the node's locks it is
@@ -60,12 +59,20 @@ class LockPlace:
 
     waiting: deque[LockTicket] = field(default_factory=deque)
     holder: LockTicket | None = None
-    news: asyncio.Event = field(default_factory=asyncio.Event)
     node: Node | None = None
     suspicion: Suspicion | None = None
     rules: LockRules = COMMON_LOCK
     _our_uid: str = ""
     _our_value: str = ""
+    _news: asyncio.Event | None = None
+
+    @property
+    def news(self) -> asyncio.Event:
+        """Set when there is something new to see; the next news is another event."""
+        # Made for those who wait: there is a place for every node, and nobody at most of them.
+        if self._news is None:
+            self._news = asyncio.Event()
+        return self._news
 
     @property
     def value(self) -> str:
@@ -85,8 +92,9 @@ class LockPlace:
 
     def wake(self) -> None:
         """Let everybody who waits look again."""
-        self.news.set()
-        self.news = asyncio.Event()
+        if self._news is not None:
+            self._news.set()
+            self._news = None
 
     def note_ours(self, ticket: LockTicket, value: str) -> None:
         """Remember which value we write for which pod: a lock carries no UID."""

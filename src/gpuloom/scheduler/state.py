@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import dataclass, field
 
+import msgspec
+
 from gpuloom.engine.demand import Demands, asks_for_cards, read_demands
 from gpuloom.engine.fleet import Fleet
 from gpuloom.engine.ruling import Judge
@@ -18,8 +20,7 @@ MOST_GONE = 50_000
 NOT_LISTED = "the lists of pods and nodes are not complete yet"
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True, gc=False):
     """A pod that found no room, and when it first did (monotonic seconds).
 
     demands   what it asked for then

@@ -1,7 +1,6 @@
 """Pods that ask several vendors: a node is chosen as if every one had been asked about each vendor's cards alone."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from unittest.mock import patch
 
 import msgspec
@@ -9,6 +8,7 @@ import pytest
 from builders import card
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpuloom.engine.candidates import MANY
 from gpuloom.engine.decision import UnsettledError

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
@@ -74,6 +75,14 @@ async def test_an_event_names_its_object_component_and_time() -> None:
         "source": {"component": "gpuloom"},
         "reportingComponent": "gpuloom",
     }
+
+
+async def test_events_that_wait_give_the_collector_nothing_to_look_at() -> None:
+    async with Setting(hang()) as s:
+        before, count = len(gc.get_objects()), 1000
+        for number in range(count):
+            s.record(name=f"p{number}")
+        assert len(gc.get_objects()) - before < count
 
 
 async def test_events_about_nodes_live_in_the_default_namespace() -> None:

@@ -1,5 +1,7 @@
 """What is known of one node in the lock queue."""
 
+import gc
+
 import pytest
 
 from gpuloom.scheduler.lockplace import LockPlace, LockTicket
@@ -33,6 +35,15 @@ async def test_news_wake_whoever_waited_before_and_nobody_later() -> None:
     before = place.news
     place.apply(node("1"))
     assert (before.is_set(), place.news.is_set()) == (True, False)
+
+
+def test_a_place_is_two_objects_for_the_collector_to_look_at_while_nobody_waits() -> None:
+    """Itself and its queue: there is a place for every node."""
+    before = len(gc.get_objects())
+    places = [LockPlace() for _ in range(100)]
+    for place in places:
+        place.apply(node("1"))
+    assert len(gc.get_objects()) - before < 2.5 * len(places)
 
 
 def test_a_lock_is_ours_only_with_the_value_and_for_the_pod_that_we_wrote() -> None:

@@ -1,7 +1,6 @@
 """One node in detail: every card with its verdict and the numbers behind it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -81,7 +80,7 @@ def _only(demand: Demand, places: Sequence[int]) -> Demand:
         one if place in places else ContainerDemand(one.name, one.phase, None)
         for place, one in enumerate(demand.containers)
     )
-    return replace(demand, containers=containers)
+    return msgspec.structs.replace(demand, containers=containers)
 
 
 def _assume_earlier(node: ImaginedNode, demand: Demand, earlier: Sequence[int], place: int) -> None:

@@ -5,9 +5,10 @@ less. The search is bounded, so what it does not find may exist all the same.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import Demand, Selection
