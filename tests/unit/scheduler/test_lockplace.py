@@ -1,5 +1,6 @@
 """What is known of one node in the lock queue."""
 
+import asyncio
 import gc
 
 import pytest
@@ -13,6 +14,10 @@ TICKET = LockTicket("n1", "ns", "p", "uid", lambda: "")
 def node(version: str, lock: str = "") -> Node:
     annotations = {"hami.io/mutex.lock": lock} if lock else {}
     return Node(metadata=ObjectMeta(name="n1", resource_version=version, annotations=annotations))
+
+
+def count_events() -> int:
+    return sum(isinstance(thing, asyncio.Event) for thing in gc.get_objects())
 
 
 @pytest.mark.parametrize(("first", "second", "expected"), [("9", "10", "b"), ("10", "9", "a"), ("9", "9", "b")])
@@ -37,13 +42,12 @@ async def test_news_wake_whoever_waited_before_and_nobody_later() -> None:
     assert (before.is_set(), place.news.is_set()) == (True, False)
 
 
-def test_a_place_is_two_objects_for_the_collector_to_look_at_while_nobody_waits() -> None:
-    """Itself and its queue: there is a place for every node."""
-    before = len(gc.get_objects())
-    places = [LockPlace() for _ in range(100)]
-    for place in places:
-        place.apply(node("1"))
-    assert len(gc.get_objects()) - before < 2.5 * len(places)
+def test_nothing_is_made_for_waiting_where_nobody_waits() -> None:
+    """There is a place for every node, and whatever is made with each change the collector has to look at."""
+    before = count_events()
+    place = LockPlace()
+    place.apply(node("1"))
+    assert count_events() == before
 
 
 def test_a_lock_is_ours_only_with_the_value_and_for_the_pod_that_we_wrote() -> None:
