@@ -87,7 +87,7 @@ class PlayedPlugins:
     async def _release(self, pod: Pod, node: str) -> None:
         """Remove the lock; after a failure only if it still names the pod, as a new owner may have it by then."""
         # A dummy changes something too: a write that changes nothing costs the API server next to nothing.
-        annotations = {DUMMY: pod.name} if self._dummy else {LOCK: None}
+        annotations = {DUMMY: pod.metadata.uid} if self._dummy else {LOCK: None}
         try:
             await self._client.patch(NODES, node, {"metadata": {"annotations": annotations}})
         except ApiError:

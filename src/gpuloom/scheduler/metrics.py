@@ -3,8 +3,10 @@
 Values are read when they are asked for. Nothing here keeps a copy of what the scheduler knows.
 """
 
+import math
 import platform
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -12,6 +14,8 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 
 ZONE = "vGPU"
+BUSY_S = 0.02
+"""Calls that come one after the other are not as far apart as this."""
 _BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
 
 Samples = Iterable[tuple[tuple[str, ...], float] | None]
@@ -53,9 +57,16 @@ class Latencies:
         )
         self.underway = 0
         """Calls whose headers have come and whose answers have not gone out."""
+        self._answered_s = -math.inf
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is underway, or was until a moment ago: then the next one is likely to be on its way."""
+        return self.underway > 0 or time.perf_counter() - self._answered_s < BUSY_S
 
     def observe(self, verb: str, seconds: float) -> None:
-        """Note one call."""
+        """Note one call, which is answered now."""
+        self._answered_s = time.perf_counter()
         self._histogram.labels(verb).observe(seconds)
 
 

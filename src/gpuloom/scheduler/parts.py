@@ -131,10 +131,13 @@ def assemble(
     event_bytes = MESSAGE_LIMIT_BYTES if recorder is None else NO_LIMIT_BYTES
     state = SchedulerState(settings)
     listener = listen(state) if listen else None
+    latencies = Latencies()
     locks = NodeLocks(client.with_own_budget(), settings, clocks, Detective(client, state, clocks))
     afterwards = Afterwards() if recorder is None else AtOnce()
     recorder = recorder or EventRecorder(
-        client.with_own_budget(), settings.scheduler_name, is_busy=lambda: bool(state.binding)
+        client.with_own_budget(),
+        settings.scheduler_name,
+        is_busy=lambda: bool(state.binding) or latencies.is_busy,
     )
     labeller = Labeller(client, state, clocks)
     handshakes = Handshakes(client, state, clocks)
@@ -171,6 +174,6 @@ def assemble(
         quotas=quotas,
         charge=charge,
         cards=CardMetrics(state, quotas),
-        latencies=Latencies(),
+        latencies=latencies,
         listener=listener,
     )
