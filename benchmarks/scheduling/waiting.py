@@ -7,6 +7,8 @@ from benchmarks.scheduling.generator import Json, make_pod
 
 _FIRST = 10**7
 _APART = 10**4
+_EVERY_ONE_NEW = 66
+"""As many as calls are made where every shape is to be new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,11 @@ class Waiting:
 
 FITS = Waiting(0, 500, 1000)
 FITS_FEW = Waiting(1, 500, 1000)
-NEW = Waiting(2, 66, 1000, cores=7, step_mib=1)
+NEW = Waiting(2, _EVERY_ONE_NEW, 1000, cores=7, step_mib=1)
 TOO_LARGE = Waiting(3, 500, 90_000)
 TOO_LARGE_AFTER_A_CHANGE = Waiting(4, 500, 90_000)
 CHANGING = Waiting(5, 500, 1000)
-NEW_WHILE_OTHERS_WAIT = Waiting(6, 66, 2000, cores=7, step_mib=1)
+NEW_WHILE_OTHERS_WAIT = Waiting(6, _EVERY_ONE_NEW, 2000, cores=7, step_mib=1)
 GROUPS = (FITS, FITS_FEW, NEW, TOO_LARGE, TOO_LARGE_AFTER_A_CHANGE, CHANGING, NEW_WHILE_OTHERS_WAIT)
 
 

@@ -40,7 +40,7 @@ class Detective:
         return await self._has_been_over(suspicion, lock, place, node)
 
     async def is_owner_over(self, place: LockPlace, node: str) -> bool:
-        """Whether a lock that nobody waits for may be removed: no Bind can be so old, and its owner is over."""
+        """Whether a lock that nobody waits for may be removed here: no Bind can be so old, and its owner is over."""
         suspicion = self._suspect(place)
         try:
             lock = decode_lock(suspicion.value)
@@ -48,7 +48,8 @@ class Detective:
             return False
         if self._clocks.now() - lock.time <= UNBOUND_OWNER_LIMIT:
             return False
-        return await self._has_been_over(suspicion, lock, place, node)
+        # While the API server was asked, another process may have taken over.
+        return await self._has_been_over(suspicion, lock, place, node) and self._state.is_in_charge
 
     def _suspect(self, place: LockPlace) -> Suspicion:
         now = self._clocks.monotonic()
