@@ -121,7 +121,7 @@ def _run_cases(series: Series) -> None:
         series.time("fits, 500 names", FITS_FEW, names[:SAMPLE])
     series.time("new shape, all names", NEW, names, calls=NEW_SHAPES)
     series.time("nothing fits, all names", TOO_LARGE, names)
-    # A card given away in between: what was told of all nodes must be told anew.
+    # A card given away in between: of its node must be told anew.
     changed = "nothing fits, a card changed before, all names"
     series.time(changed, TOO_LARGE_AFTER_A_CHANGE, names, between=CHANGING)
     waiting = TOO_LARGE.count + TOO_LARGE_AFTER_A_CHANGE.count

@@ -19,7 +19,7 @@ MANY = 600
 offers 500, other ones in each call, unless it is told to look at all nodes."""
 MOST_SEARCHES = 8
 """Reading 5,000 names takes about as long as so many searches among them."""
-FEW_SEARCHES = 2
+_FEW_SEARCHES = 2
 """So many are worth their time among fewer names than many."""
 
 
@@ -104,7 +104,7 @@ def find_best(names: NodeNames, known: Sequence[str], ranks: Scores) -> int | No
     ranks   by position, the better the larger, UNFIT for nodes that do not fit
     """
     left, searches = ranks.copy(), 0
-    most = MOST_SEARCHES if len(names) >= MANY else FEW_SEARCHES
+    most = MOST_SEARCHES if len(names) >= MANY else _FEW_SEARCHES
     left[NOBODY] = UNFIT
     while searches < most:
         rank = left.max(initial=UNFIT)

@@ -31,7 +31,7 @@ class Told:
     _tellings: deque[_Telling] = field(default_factory=lambda: deque(maxlen=MOST_TOLD))
 
     def recall(self, table: CardTable, verdicts: Verdicts, candidates: Candidates) -> dict[str, Refusal] | None:
-        """Return why none of the candidates serves, None when that must be found out."""
+        """Return why none of the candidates serves, found out anew of nodes that changed; None if it must be of all."""
         if not self._are_all(table, candidates):
             return None
         last = next((telling for telling in self._tellings if telling.verdicts is verdicts), None)
@@ -59,7 +59,8 @@ class Told:
 
 def _tell_of(changed: set[int], table: CardTable, last: _Telling) -> dict[str, Refusal]:
     """Return what was told last, but anew of nodes that changed; the very same if that is the same."""
-    names = [table.names[position] for position in changed]
-    told = zip(names, last.verdicts.refuse(table, np.fromiter(changed, np.int64)), strict=True)
-    news = {name: refusal for name, refusal in told if last.refusals[name] is not refusal}
+    # A node without cards of this vendor may change as well: those of others count in its score.
+    positions = {name: position for position in changed if (name := table.names[position]) in table.positions}
+    told = last.verdicts.refuse(table, np.fromiter(positions.values(), np.int64))
+    news = {name: refusal for name, refusal in zip(positions, told, strict=True) if last.refusals[name] is not refusal}
     return last.refusals | news if news else last.refusals

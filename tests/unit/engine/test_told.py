@@ -59,6 +59,14 @@ def test_a_change_of_which_there_is_nothing_to_tell_leaves_what_was_told() -> No
     assert refuse(engine, *MANY).refusals is before
 
 
+def test_a_node_that_lost_its_cards_and_has_others_of_another_vendor_is_not_told_of() -> None:
+    engine = engine_of(*MANY, "lost")
+    engine.cluster.register("lost", NodeCards(()))
+    before = refuse(engine, *MANY).refusals
+    engine.cluster.table.note_peer("lost")
+    assert refuse(engine, *MANY).refusals is before
+
+
 def test_what_was_told_stays_as_it_was_when_a_card_changes() -> None:
     engine = engine_of(*MANY)
     before = refuse(engine, *MANY)

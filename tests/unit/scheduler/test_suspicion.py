@@ -18,7 +18,7 @@ START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
 
 class Setting:
-    """A process in charge, and an API server that knows no pod; ``meanwhile`` happens while it is asked."""
+    """A process in charge, until ``obstacle_after`` comes up while the API server is asked, which knows no pod."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
