@@ -107,8 +107,9 @@ def find_best(names: NodeNames, known: Sequence[str], ranks: Scores) -> int | No
     most = MOST_SEARCHES if len(names) >= MANY else _FEW_SEARCHES
     left[NOBODY] = UNFIT
     while searches < most:
-        rank = left.max(initial=UNFIT)
-        equals = np.flatnonzero(left == rank)
+        # Methods of the array: numpy's own functions for the same are written in Python, and every call asks these.
+        rank = left[left.argmax()]
+        equals = (left == rank).nonzero()[0]
         searches += len(equals)
         if rank == UNFIT or searches > most:
             return None

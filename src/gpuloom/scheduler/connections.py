@@ -1,8 +1,7 @@
 """A limit to how long a client may take to send a request's headers, which aiohttp has for idle connections only."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from aiohttp import web
@@ -27,8 +26,11 @@ class Guards:
         guard = self.by_transport.get(request.transport) if request.transport else None
         if guard is None:
             return await handler(request)
-        with guard.request():
+        guard.begin_request()
+        try:
             return await handler(request)
+        finally:
+            guard.end_request()
 
 
 class HeaderGuard(asyncio.Protocol):
@@ -38,7 +40,9 @@ class HeaderGuard(asyncio.Protocol):
         self._inner = inner
         self._guards = guards
         self._timeout_s = timeout_s
+        self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._waiting_since_s: float | None = None
         self._requests = 0
         self._transport: asyncio.Transport | None = None
 
@@ -47,13 +51,13 @@ class HeaderGuard(asyncio.Protocol):
         # By duty, not by class: uvloop's transports inherit from nothing of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         self._guards[transport] = self
-        self._start()
+        self._wait_for_headers()
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """Begin to wait with the first byte of a later request."""
-        if not self._requests:
-            self._start()
+        if not self._requests and self._waiting_since_s is None:
+            self._wait_for_headers()
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
@@ -63,7 +67,8 @@ class HeaderGuard(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Stop waiting."""
-        self._stop()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._transport is not None:
             self._guards.pop(self._transport, None)
         self._inner.connection_lost(error)
@@ -76,25 +81,28 @@ class HeaderGuard(asyncio.Protocol):
         """Pass on."""
         self._inner.resume_writing()
 
-    @contextmanager
-    def request(self) -> Iterator[None]:
-        """Serve a request whose headers have come."""
-        self._stop()
+    def begin_request(self) -> None:
+        """Serve a request: its headers have come."""
+        self._waiting_since_s = None
         self._requests += 1
-        try:
-            yield
-        finally:
-            self._requests -= 1
 
-    def _start(self) -> None:
+    def end_request(self) -> None:
+        """Note that a request was answered."""
+        self._requests -= 1
+
+    def _wait_for_headers(self) -> None:
+        self._waiting_since_s = self._loop.time()
+        # A timer for every request would cost as much as reading its headers: this one runs on when they have come.
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self._cut)
+            self._timer = self._loop.call_later(self._timeout_s, self._look)
 
-    def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _cut(self) -> None:
-        if self._transport is not None:
+    def _look(self) -> None:
+        """Cut the connection if its headers are late, and look again when they would be."""
+        self._timer = None
+        if self._waiting_since_s is None:
+            return
+        left_s = self._waiting_since_s + self._timeout_s - self._loop.time()
+        if left_s > 0:
+            self._timer = self._loop.call_later(left_s, self._look)
+        elif self._transport is not None:
             self._transport.abort()

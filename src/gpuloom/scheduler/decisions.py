@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
+
 from gpuloom.engine.ruling import Ruling
 from gpuloom.wire.objects import Pod
 
@@ -13,8 +15,7 @@ MOST_OFFERED = 200_000
 """A decision keeps a word on every node, so large clusters remember fewer decisions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(msgspec.Struct, frozen=True, gc=False):
     """One answered Filter that came to a decision, numbered from 1; ``offered`` counts the names in the call."""
 
     number: int

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 
 import msgspec
@@ -69,8 +70,9 @@ class Filterer:
         # What an earlier try holds is free for this one, and for others if it ends up elsewhere.
         self.state.release(pod.metadata.uid)
         ruling = self.state.judge.decide_among(demands, args.nodenames or NodeNames(b"[]"), most_tries=most_tries)
-        self.state.decisions.note(self.clocks.now(), pod, ruling, offered=len(args.nodenames or ()))
-        return self._follow(pod, demands, ruling)
+        at = self.clocks.now()
+        self.state.decisions.note(at, pod, ruling, offered=len(args.nodenames or ()))
+        return self._refuse(pod, demands, ruling) if ruling.node is None else self._accept(pod, ruling, ruling.node, at)
 
     def _simulate(self, pod: Pod, args: FilterArgs, nodes: msgspec.Raw) -> FilterResult:
         """Answer an autoscaler that sends whole nodes: as if nothing on them were used; nothing changes here (4.8)."""
@@ -115,13 +117,11 @@ class Filterer:
             return f"pod {pod.full_name} is bound to node {held.node} already"
         return ""
 
-    def _follow(self, pod: Pod, demands: Demands, decision: Ruling) -> FilterResult:
-        if decision.node is None:
-            return self._refuse(pod, demands, decision)
+    def _accept(self, pod: Pod, decision: Ruling, node: str, at: datetime) -> FilterResult:
         self.state.refused.pop(pod.metadata.uid, None)
-        self._reserve(pod, decision, decision.node)
+        self._reserve(pod, decision, node, at)
         self._say_later(decision, self._tell_success(pod, decision))
-        return FilterResult(node_names=[decision.node])
+        return FilterResult(node_names=[node])
 
     def _tell_success(self, pod: Pod, decision: Ruling) -> Iterator[None]:
         yield from decision.complete()
@@ -144,7 +144,7 @@ class Filterer:
             self.recorder.dropped += 1
             decision.decision.abandon()
 
-    def _reserve(self, pod: Pod, decision: Ruling, node: str) -> None:
+    def _reserve(self, pod: Pod, decision: Ruling, node: str, at: datetime) -> None:
         self._warn_of_several(pod, decision)
         self.state.cluster.assume(
             Reservation(
@@ -157,7 +157,7 @@ class Filterer:
                 phases=read_phases(pod),
                 standing=Standing.ASSUMED,
                 since=self.clocks.monotonic(),
-                decided_at=self.clocks.unix,
+                decided_at=int(at.timestamp()),
                 tenancies=read_tenancies(pod, self.state.settings.catalog),
                 extras=decision.extras,
             )

@@ -55,6 +55,7 @@ class Latencies:
             buckets=_BUCKETS_S,
             registry=self.registry,
         )
+        self._by_verb: dict[str, Histogram] = {}
         self.underway = 0
         """Calls whose headers have come and whose answers have not gone out."""
         self._answered_s = -math.inf
@@ -67,7 +68,10 @@ class Latencies:
     def observe(self, verb: str, seconds: float) -> None:
         """Note one call, which is answered now."""
         self._answered_s = time.perf_counter()
-        self._histogram.labels(verb).observe(seconds)
+        histogram = self._by_verb.get(verb)
+        if histogram is None:
+            histogram = self._by_verb[verb] = self._histogram.labels(verb)
+        histogram.observe(seconds)
 
 
 def build_info() -> Series:

@@ -10,6 +10,8 @@ from gpuloom.wire.gojson import decode_json
 
 _LARGE_BYTES = 4096
 """Shorter texts are read at once: that costs less than looking at their form."""
+_VAST_BYTES = 2**14
+"""Longer texts are counted as columns in less time than they are looked through."""
 _QUOTE, _COMMA = b'",'
 
 
@@ -57,6 +59,17 @@ def _count_names(text: bytes) -> int:
     """Count the names of a text of the form ``["a","b"]``, 0 for any other form."""
     if not (text.startswith(b'["') and text.endswith(b'"]') and text.isascii()) or b"\\" in text:
         return 0
+    return _count_looking(text) if len(text) < _VAST_BYTES else _count_by_columns(text)
+
+
+def _count_looking(text: bytes) -> int:
+    inner = text[2:-2]
+    separators = inner.count(b'","')
+    # None of them shares a quote with another: if they have all quotes, nothing but plain names is between them.
+    return separators + 1 if inner.count(b'"') == 2 * separators else 0
+
+
+def _count_by_columns(text: bytes) -> int:
     characters = np.frombuffer(text, np.uint8)
     is_quote, is_comma = characters == _QUOTE, characters == _COMMA
     commas = int(np.count_nonzero(is_comma))

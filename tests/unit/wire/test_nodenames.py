@@ -10,6 +10,7 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.nodenames import NodeNames
 
 MANY = [f"node-{number:05d}" for number in range(600)]
+VERY_MANY = [f"node-{number:05d}" for number in range(2000)]
 NAMES = st.text(st.sampled_from('ab1.-,: \\"[]{}é'), max_size=6)
 
 
@@ -17,12 +18,14 @@ def compact(names: object) -> bytes:
     return json.dumps(names, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def test_a_large_list_as_kube_scheduler_writes_it_is_not_read() -> None:
-    assert NodeNames(compact(MANY)).is_searchable
+@pytest.mark.parametrize("listed", [MANY, VERY_MANY])
+def test_a_large_list_as_kube_scheduler_writes_it_is_not_read(listed: list[str]) -> None:
+    assert NodeNames(compact(listed)).is_searchable
 
 
-def test_names_that_are_not_read_are_counted() -> None:
-    assert len(NodeNames(compact(MANY))) == len(MANY)
+@pytest.mark.parametrize("listed", [MANY, VERY_MANY])
+def test_names_that_are_not_read_are_counted(listed: list[str]) -> None:
+    assert len(NodeNames(compact(listed))) == len(listed)
 
 
 @pytest.mark.parametrize("text", [json.dumps(MANY).encode(), compact([*MANY, "b\\"]), compact(["short"])])
@@ -30,11 +33,18 @@ def test_any_other_form_is_read_at_once(text: bytes) -> None:
     assert not NodeNames(text).is_searchable
 
 
+@pytest.mark.parametrize("listed", [MANY, VERY_MANY])
 @pytest.mark.parametrize("commas", [0, 1, 2, 3])
 @pytest.mark.parametrize("odd", [5, None, {"node-1": "x"}, ["node-1"]])
-def test_a_large_list_of_other_things_is_refused(odd: object, commas: int) -> None:
-    with pytest.raises(WireError):
-        NodeNames(compact([*MANY, odd, *[","] * commas, "node-1"]))
+def test_a_large_list_of_other_things_is_refused(odd: object, commas: int, listed: list[str]) -> None:
+    fillers = [","] * commas
+    for names in (
+        [*listed, odd, *fillers, "node-1"],
+        [*fillers, odd, *listed, *fillers],
+        [*fillers, odd, "a", *listed],
+    ):
+        with pytest.raises(WireError):
+            NodeNames(compact(names))
 
 
 def test_an_object_in_place_of_a_list_is_refused() -> None:
@@ -42,10 +52,11 @@ def test_an_object_in_place_of_a_list_is_refused() -> None:
         NodeNames(compact(dict.fromkeys(MANY, "x")))
 
 
-@given(st.lists(NAMES, max_size=8), NAMES)
-def test_a_name_is_found_where_it_stands_among_the_others(odd: list[str], wanted: str) -> None:
-    given_names = [*MANY[:300], *odd, *MANY[300:]]
+@given(st.lists(NAMES, max_size=8), NAMES, st.sampled_from([MANY, VERY_MANY]))
+def test_a_name_is_found_where_it_stands_among_the_others(odd: list[str], wanted: str, listed: list[str]) -> None:
+    given_names = [*listed[:300], *odd, *listed[300:]]
     names = NodeNames(compact(given_names))
+    assert len(names) == len(given_names)
     if names.is_searchable and "," not in wanted and '"' not in wanted and "\\" not in wanted:
         places = {name: names.find(name) for name in (wanted, "node-00000", "node-00599")}
         assert (places[wanted] >= 0) == (wanted in given_names)
