@@ -5,7 +5,6 @@ which are equal on paper are equal here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import truediv
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +19,6 @@ Scores = NDArray[np.float32]
 Points = NDArray[np.float64]
 
 _SCALE = 10.0
-_ZERO = np.float32(0.0)
 
 
 def score_cards(cards: Cards, want: Want, weights: Weights) -> Any:
@@ -38,14 +36,14 @@ def part_cards(cards: Cards, want: Want, weights: Weights) -> tuple[Points, Poin
     return _SCALE * slots * usable, _SCALE * cores * usable, _SCALE * memory * usable
 
 
-def score_node(used: Sequence[int], total: Sequence[int]) -> np.float32:
+def score_node(used: Sequence[Any], total: Sequence[Any]) -> Any:
     """Score a node as full as it is now, without the request (5.4).
 
-    used, total: slots, cores and memory, each summed over all cards of the node.
+    used, total: slots, cores and memory, each summed over all cards of the node; columns for many nodes.
     """
-    if not all(total):
-        return _ZERO
-    return np.float32(_SCALE * sum(map(truediv, used, total)))
+    # Where a sum is zero there is no score, so there it may be divided by anything.
+    slots, cores, memory = (part / (whole + (whole == 0)) for part, whole in zip(used, total, strict=True))
+    return np.float32(_SCALE * (slots + cores + memory) * ((total[0] != 0) & (total[1] != 0) & (total[2] != 0)))
 
 
 def order_cards(cards: Cards, want: Want, order: tuple[SortKey, ...], weights: Weights) -> Ints:

@@ -192,10 +192,7 @@ class Verdicts:
     def _sum_up(self, table: CardTable) -> None:
         """Work out for all nodes what follows from the column."""
         nodes = slice(len(table.names))
-        # The rows of a node follow each other.
-        sums = np.zeros(len(self.column) + 1, np.int32)
-        np.cumsum(self.column == 0, out=sums[1:])
-        self.fitting = sums[table.ends[nodes]] - sums[table.starts[nodes]]
+        self.fitting = table.add_up(self.column == 0).astype(np.int32)
         scores = table.node_scores[nodes]
         enough = self.fitting >= self.shape.request.cards
         self.ranks = np.where(enough, -scores if self.shape.spread else scores, UNFIT)

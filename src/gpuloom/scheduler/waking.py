@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import structlog
 
 from gpuloom.engine.demand import Demands
-from gpuloom.engine.trials import Likeness
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, KubeClient
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.pages import Page
@@ -45,7 +44,7 @@ class Waker:
     async def _wake_those_that_fit(self) -> None:
         page = Page()
         # Very many pods may wait, and few different ones among them.
-        without_room: set[Likeness] = set()
+        without_room: set[int] = set()
         for uid in list(self.state.refused):
             # Asked at the last moment: between two wake-ups others take the room, and pods go away.
             refused = self.state.refused.get(uid)

@@ -2,7 +2,7 @@
 
 import pytest
 from builders import card
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuloom.engine.table import CardTable, NodeCards
@@ -31,3 +31,21 @@ def test_usage_that_is_written_step_by_step_scores_as_if_written_at_once(cap_cor
         assert slowly.node_scores[slowly.positions["n1"]] >= 0
     at_once.write_usage("n1", {f"GPU-{number}": usage for number, usage in writes})
     assert list(slowly.node_scores) == list(at_once.node_scores)
+
+
+@pytest.mark.parametrize("cap_cores", [False, True])
+@given(chance=st.randoms(use_true_random=False))
+@settings(max_examples=10)
+def test_very_many_nodes_score_as_they_do_one_by_one(cap_cores, chance) -> None:
+    one_by_one, together = CardTable(cap_cores=cap_cores), CardTable(cap_cores=cap_cores)
+    for name in (f"n{place}" for place in range(200)):
+        # Nodes without slots have no score.
+        registered = CARDS if chance.random() < 0.9 else NodeCards((card("GPU-0", count=0),))
+        usage = {"GPU-0": Usage(chance.randrange(9), chance.randrange(100), chance.randrange(150))}
+        for table in (one_by_one, together):
+            table.register(name, registered)
+            table.write_usage(name, usage)
+        assert one_by_one.node_scores[one_by_one.positions[name]] >= 0
+    for table in (one_by_one, together):
+        table.remove("n1")
+    assert list(together.node_scores) == list(one_by_one.node_scores)
