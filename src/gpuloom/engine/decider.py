@@ -39,6 +39,11 @@ class Decider:
         self.family = make_family(self.profile, self.options, self.rules)
         self.memory = self._fresh_memory()
 
+    def prepare(self) -> None:
+        """Do what the first decision after very many changes would have to wait for."""
+        self.cluster.table.score_changed()
+        self.index.refresh()
+
     def look_up(self, names: Sequence[str]) -> Candidates:
         """Find nodes by their names; the order breaks ties."""
         return look_up(self.cluster.table, names)

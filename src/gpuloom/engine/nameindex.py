@@ -36,8 +36,7 @@ class NameIndex:
 
         The text must be of exactly this form: plain ASCII, nothing escaped, no blanks.
         """
-        if self._count != len(self._names):
-            self._build()
+        self.refresh()
         quotes = np.flatnonzero(np.frombuffer(text, np.uint8) == ord(_QUOTE))
         starts = quotes[::2] + 1
         # With the quote at its end no name is the beginning of another.
@@ -62,6 +61,11 @@ class NameIndex:
             left = left[at[left] < end[left]]
         return found
 
+    def refresh(self) -> None:
+        """Take in names that were added."""
+        if self._count != len(self._names):
+            self._build()
+
     def _build(self) -> None:
         self._count = len(self._names)
         encoded = [name.encode() + _QUOTE for name in self._names]
@@ -73,7 +77,8 @@ class NameIndex:
         self._shift = np.uint64(64 - bits)
         slots = self._slots(self._words)
         self._order = np.argsort(slots, kind="stable")
-        self._first = np.searchsorted(slots[self._order], np.arange((1 << bits) + 1))
+        self._first = np.zeros((1 << bits) + 1, np.int64)
+        np.cumsum(np.bincount(slots, minlength=1 << bits), out=self._first[1:])
 
     def _slots(self, words: list[Words]) -> Ints:
         mixed = np.zeros(len(words[0]), np.uint64)

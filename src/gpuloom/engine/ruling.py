@@ -87,6 +87,11 @@ class Judge:
             for profile in self.fleet.catalog
         }
 
+    def prepare(self) -> None:
+        """Do what the first decision after very many changes would have to wait for."""
+        for decider in self.deciders.values():
+            decider.prepare()
+
     def decide(
         self,
         demands: Demands,

@@ -92,12 +92,16 @@ class CardTable:
     @property
     def node_scores(self) -> Scores:
         """HAMi's node score, by position."""
+        self.score_changed()
+        return self._node_scores
+
+    def score_changed(self) -> None:
+        """Bring the scores of nodes up to date."""
         if len(self._unscored) > _MANY_UNSCORED:
             self._score_together()
         for position in self._unscored:
             self._node_scores[position] = self._score(position)
         self._unscored.clear()
-        return self._node_scores
 
     def few_changed(self, mark: int, registrations: int) -> set[int] | None:
         """Return the nodes that changed since, None where it takes less time to look at all, or nobody knows.

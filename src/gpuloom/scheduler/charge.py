@@ -96,6 +96,7 @@ class Charge:
         if self._term is None or now - self._term_began >= SETTLING_S:
             # A watch may be listing again by itself just now.
             self._state.cluster.catch_up()
+            self._state.judge.prepare()
             self._state.in_charge_since = now
             self._answerable.set()
             self._wake()

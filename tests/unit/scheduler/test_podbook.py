@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from builders import card
+from builders import card, pod
 
 from gpuloom.engine.table import CardTable, NodeCards
 from gpuloom.scheduler.charge import Charge
@@ -122,3 +122,15 @@ async def test_who_takes_charge_while_a_list_is_read_sees_what_was_listed(state:
     charge.note_listed()
     book.take_listed(bound_pod("b"))
     assert table.cards.used_slots.tolist() == [2]
+
+
+async def test_who_takes_charge_has_scored_all_nodes_before_the_first_decision(
+    state: SchedulerState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charge = Charge(state.settings, state, Clocks(), list_anew=lambda: None, wake=lambda: None)
+    for number in range(1000):
+        state.cluster.register(f"n{number}", "NVIDIA", NodeCards((card("GPU-0"),)))
+    charge.note_listed()
+    monkeypatch.setattr("gpuloom.engine.table.score_node", None)
+    wanted = pod(name="p", gpu=1, gpumem=1000)
+    assert state.judge.decide(state.read_demands(wanted), [f"n{number}" for number in range(1000)]).node == "n0"
