@@ -140,11 +140,14 @@ class Verdicts:
 
     def refuse(self, table: CardTable, positions: Ints) -> list[Refusal]:
         """Return why nodes cannot serve, counted from the column alone; equal refusals are one object."""
-        known = self._refusals.by_node
+        known, by_column = self._refusals.by_node, self._refusals.by_column
         places = positions.tolist()
-        for position in places:
-            if position not in known:
-                known[position] = self._refuse(table, position)
+        missing = [position for position in places if position not in known]
+        # Where nothing is known yet these are all nodes, and very few of them say anything new.
+        column, at = self.column.tobytes(), np.fromiter(missing, np.int64, len(missing))
+        for position, start, end in zip(missing, table.starts[at].tolist(), table.ends[at].tolist(), strict=True):
+            said = by_column.get(column[start:end]) if end - start >= self.shape.request.cards else None
+            known[position] = said or self._refuse(table, position)
         return [known[position] for position in places]
 
     def wants(self, position: int, rows: slice) -> list[Want]:
