@@ -42,6 +42,7 @@ _MOST_STATES = 512
 """So many states of nodes have a number, 1.3 KB each; pods that come and go leave a few of them again and again."""
 
 _Number = TypeVar("_Number", np.int64, np.float32)
+_Integer = TypeVar("_Integer", np.int32, np.int64)
 
 
 class CardTable:
@@ -369,7 +370,7 @@ class CardTable:
         positions, cards = np.array(alone, np.int64), self.cards
         cores = np.minimum(cards.used_cores, cards.total_cores) if self._cap_cores else cards.used_cores
         used, total = (
-            [self.add_up(column)[positions] for column in columns]
+            [self.add_up(column, np.int64)[positions] for column in columns]
             for columns in (
                 (cards.used_slots, cores, cards.used_memory_mib),
                 (cards.count, cards.total_cores, cards.total_memory_mib),
@@ -378,13 +379,13 @@ class CardTable:
         self._node_scores[positions] = score_node(used, total)
         self._unscored.difference_update(alone)
 
-    def add_up(self, column: Ints | Flags) -> Ints:
-        """Add up a column over the cards of each node, by position."""
+    def add_up(self, column: Ints | Flags, sum_type: type[_Integer]) -> NDArray[_Integer]:
+        """Add up a column over the cards of each node, by position; in 32 bits that takes a third of the time."""
         # The rows of a node follow each other.
-        sums = np.zeros(len(column) + 1, np.int64)
+        sums = np.zeros(len(column) + 1, sum_type)
         np.cumsum(column, out=sums[1:])
         nodes = slice(len(self.names))
-        found: Ints = sums[self.ends[nodes]] - sums[self.starts[nodes]]
+        found: NDArray[_Integer] = sums[self.ends[nodes]] - sums[self.starts[nodes]]
         return found
 
     def _prepare_change(self, position: int) -> PlainNode | None:

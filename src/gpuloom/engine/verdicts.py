@@ -195,7 +195,7 @@ class Verdicts:
     def _sum_up(self, table: CardTable) -> None:
         """Work out for all nodes what follows from the column."""
         nodes = slice(len(table.names))
-        self.fitting = table.add_up(self.column == 0).astype(np.int32)
+        self.fitting = table.add_up(self.column == 0, np.int32)
         scores = table.node_scores[nodes]
         enough = self.fitting >= self.shape.request.cards
         self.ranks = np.where(enough, -scores if self.shape.spread else scores, UNFIT)
