@@ -6,7 +6,6 @@ belong to no node from then on. So every change costs as much as one node has ca
 
 import copy
 from collections.abc import Mapping, Sequence
-from itertools import count
 from operator import add
 from typing import TypeVar
 from weakref import WeakSet
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from gpuloom.engine.bench import Bench
 from gpuloom.engine.journal import Journal
+from gpuloom.engine.numbering import Numbering
 from gpuloom.engine.partitions import GeometryPartition, Partition
 from gpuloom.engine.plainnode import PlainNode
 from gpuloom.engine.scores import Scores, score_node
@@ -83,8 +83,7 @@ class CardTable:
         self._places: dict[str, int] = {}
         self._registered: dict[str, NodeCards] = {}
         self._plain: dict[int, PlainNode] = {}
-        self._states: dict[tuple[bytes, int], int] = {}
-        self._state_numbers = count()
+        self._states: Numbering[tuple[bytes, int]] = Numbering(_MOST_STATES)
         self._snapshots: WeakSet[Snapshot] = WeakSet()
         # Flags are columns of 0 and 1 here; the rules compare with 0, so they need no other type.
         self._columns: Ints = np.zeros((len(Cards.__struct_fields__), _FIRST_CAPACITY), np.int64)
@@ -137,13 +136,7 @@ class CardTable:
     def state_of(self, position: int) -> int:
         """Return a number that nodes have in common while their cards are alike in all but their ids."""
         # The first column is the node itself.
-        state = (self._columns[1:, self.rows_of(position)].tobytes(), self.facts_of.item(position))
-        number = self._states.get(state)
-        if number is None:
-            if len(self._states) >= _MOST_STATES:
-                self._states.clear()
-            number = self._states[state] = next(self._state_numbers)
-        return number
+        return self._states.number((self._columns[1:, self.rows_of(position)].tobytes(), self.facts_of.item(position)))
 
     def bench(self, position: int) -> Bench:
         """Return a node's cards to try a pod on."""

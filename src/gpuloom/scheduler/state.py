@@ -1,14 +1,13 @@
 """What the scheduler process knows: one value, changed only between awaits of the one event loop."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count
 
 import msgspec
 
 from gpuloom.engine.demand import Demands, asks_for_cards, read_demands
 from gpuloom.engine.fleet import Fleet
+from gpuloom.engine.numbering import Numbering
 from gpuloom.engine.ruling import Judge
 from gpuloom.engine.trials import Likeness, likeness_of
 from gpuloom.model.want import Headroom
@@ -20,7 +19,7 @@ from gpuloom.wire.objects import Node, Pod
 MOST_GONE = 50_000
 """More deleted pods than this are not remembered: the oldest are forgotten first."""
 MOST_LIKENESSES = 4096
-"""So many kinds of waiting pods are told apart; alike ones that are not only cost time."""
+"""So many kinds of waiting pods are told apart; beyond them alike ones may have two numbers, which costs time only."""
 NOT_LISTED = "the lists of pods and nodes are not complete yet"
 
 
@@ -66,8 +65,7 @@ class SchedulerState:
     decisions: DecisionLog = field(default_factory=DecisionLog)
     obstacle: str = ""
     in_charge_since: float | None = None
-    _likenesses: dict[Likeness, int] = field(default_factory=dict)
-    _likeness_numbers: Iterator[int] = field(default_factory=count)
+    _likenesses: Numbering[Likeness] = field(default_factory=lambda: Numbering(MOST_LIKENESSES))
 
     def __post_init__(self) -> None:
         self.cluster = Fleet(self.settings.catalog)
@@ -97,17 +95,8 @@ class SchedulerState:
     def refuse(self, pod: Pod, demands: Demands, now: float) -> None:
         """Note that a pod waits for room; one that waits already keeps its turn."""
         known = self.refused.get(pod.metadata.uid)
-        likeness = self._number_likeness(likeness_of(demands))
+        likeness = self._likenesses.number(likeness_of(demands))
         self.refused[pod.metadata.uid] = Refused(pod, demands, likeness, known.since if known else now)
-
-    def _number_likeness(self, likeness: Likeness) -> int:
-        # To compare what pods ask for takes 10 microseconds: too long where thousands wait and room comes and goes.
-        number = self._likenesses.get(likeness)
-        if number is None:
-            if len(self._likenesses) >= MOST_LIKENESSES:
-                self._likenesses.clear()
-            number = self._likenesses[likeness] = next(self._likeness_numbers)
-        return number
 
     def release(self, uid: str) -> None:
         """End a pod's reservation, if there is one, and let those that wait know."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+import pytest
 from builders import pod
 
 from gpuloom.engine.demand import Demands
@@ -84,6 +85,15 @@ async def test_pods_of_different_namespaces_are_asked_about_each_because_of_thei
         s.refuse(f"p-{namespace}-{len(s.sizes)}", 1000, namespace)
     await s.wake()
     assert s.judge.asked == [1000, 1000]
+
+
+async def test_pods_of_more_kinds_than_are_told_apart_are_all_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuloom.scheduler.state.MOST_LIKENESSES", 2)
+    s = Setting()
+    for number in range(6):
+        s.refuse(f"p{number}", 1000 * (number % 3 + 1))
+    await s.wake()
+    assert set(s.judge.asked) == {1000, 2000, 3000}
 
 
 async def test_as_many_pods_are_woken_as_there_is_room_for_oldest_first() -> None:
