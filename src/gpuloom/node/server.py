@@ -58,9 +58,19 @@ async def serve(service: DevicePluginService, path: Path) -> AsyncIterator[None]
         yield
     finally:
         service.end_streams()
-        await server.stop(_STOP_GRACE_S)
-        await service.finish_allocations()
-        _remove(path)
+        ending = asyncio.create_task(_end(server, service, path))
+        try:
+            # In Python 3.11 gRPC's stop loses a cancellation that comes as it ends, and the plugin would start again.
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await ending
+            raise
+
+
+async def _end(server: grpc.aio.Server, service: DevicePluginService, path: Path) -> None:
+    await server.stop(_STOP_GRACE_S)
+    await service.finish_allocations()
+    _remove(path)
 
 
 async def register(settings: NodeSettings, resource: str) -> None:

@@ -1,8 +1,10 @@
 """Starting, stopping and starting again."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 
+import grpc
 import pytest
 
 from gpuloom.local.kubelet import SimulatedKubelet
@@ -233,6 +235,26 @@ def reloadable(settings, local_client, machine):
             await run_reloadable(self.load(), self.load, local_client, machine, self.reload)
 
     return Reloadable()
+
+
+async def test_an_end_that_comes_while_the_plugin_starts_again_is_not_lost(agent, kubelet, monkeypatch):
+    server_type, stopping, called = type(grpc.aio.server()), asyncio.Event(), asyncio.Event()
+    stop = server_type.stop
+
+    async def lose_cancellation(server, grace):
+        """As in Python 3.11, where the wait for the calls that are underway may end normally when it is cancelled."""
+        if grace is not None:
+            stopping.set()
+            with suppress(asyncio.CancelledError):
+                await called.wait()
+        await stop(server, grace)
+
+    monkeypatch.setattr(server_type, "stop", lose_cancellation)
+    async with asyncio.timeout(20), kubelet, agent:
+        await has_devices(kubelet, 20)
+        await kubelet.restart()
+        await stopping.wait()
+        asyncio.get_running_loop().call_soon(called.set)
 
 
 async def test_a_reload_takes_new_settings_over(reloadable, kubelet, settings):

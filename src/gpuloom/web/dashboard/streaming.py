@@ -62,7 +62,8 @@ class Streams:
         with suppress(ConnectionError):
             while not stream.over:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(stream.news.wait(), BEAT_S)
+                    async with asyncio.timeout(BEAT_S):
+                        await stream.news.wait()
                 now = self._clock()
                 if now - recognised >= RECOGNISED_S or now - checked >= REMEMBERED_S:
                     is_fresh = now - recognised < RECOGNISED_S
