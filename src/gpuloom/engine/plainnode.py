@@ -23,7 +23,7 @@ class PlainNode:
         self.sums = [0] * 6
         self._cap_cores = cap_cores
         for card in cards:
-            self.sums = list(map(add, self.sums, [*self._used_of(card), *_totals_of(card)]))
+            self.sums = list(map(add, self.sums, [*self._used_of(card), *totals_of(card)]))
 
     def use(self, place: int, usage: Usage) -> None:
         """Set what is used of one card."""
@@ -34,10 +34,18 @@ class PlainNode:
         used = map(sub, self._used_of(now), self._used_of(before))
         self.sums[:3] = map(add, self.sums, used)
 
-    def _used_of(self, card: Any) -> Sequence[int]:
-        cores = min(card.used_cores, card.total_cores) if self._cap_cores else card.used_cores
-        return card.used_slots, cores, card.used_memory_mib
+    def _used_of(self, card: Cards) -> Sequence[Any]:
+        return used_of(card, cap_cores=self._cap_cores)
 
 
-def _totals_of(card: Any) -> Sequence[int]:
-    return card.count, card.total_cores, card.total_memory_mib
+def used_of(cards: Cards, *, cap_cores: bool) -> Sequence[Any]:
+    """Return slots, cores and memory in use: numbers of one card, columns of many."""
+    used_cores: Any = cards.used_cores
+    if cap_cores:
+        used_cores = used_cores - (used_cores > cards.total_cores) * (used_cores - cards.total_cores)
+    return cards.used_slots, used_cores, cards.used_memory_mib
+
+
+def totals_of(cards: Cards) -> Sequence[Any]:
+    """Return slots, cores and memory that there are: numbers of one card, columns of many."""
+    return cards.count, cards.total_cores, cards.total_memory_mib

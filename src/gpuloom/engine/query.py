@@ -22,7 +22,8 @@ from gpuloom.engine.placement import Placement, Unplaced
 from gpuloom.engine.policies import SPREAD
 from gpuloom.engine.ranking import UNFIT, Ranking
 from gpuloom.engine.scores import Scores
-from gpuloom.engine.table import NOBODY, CardTable, Snapshot
+from gpuloom.engine.snapshots import Snapshot
+from gpuloom.engine.table import NOBODY, CardTable
 from gpuloom.engine.tightness import may_exceed
 from gpuloom.engine.told import Told
 from gpuloom.engine.trials import REFUSES, TAKES, UNTRIED, Trials, kind_of

@@ -17,8 +17,9 @@ from gpuloom.engine.bench import Bench
 from gpuloom.engine.journal import Journal
 from gpuloom.engine.numbering import Numbering
 from gpuloom.engine.partitions import GeometryPartition, Partition
-from gpuloom.engine.plainnode import PlainNode
+from gpuloom.engine.plainnode import PlainNode, totals_of, used_of
 from gpuloom.engine.scores import Scores, score_node
+from gpuloom.engine.snapshots import Snapshot
 from gpuloom.engine.tenants import NO_TENANTS, Tenants, sum_groups
 from gpuloom.engine.usage import Usage
 from gpuloom.model.card import Card
@@ -361,13 +362,9 @@ class CardTable:
         """Score very many nodes by columns; those with cards of several vendors are left."""
         alone = [position for position in self._unscored if self.names[position] not in self.peers]
         positions, cards = np.array(alone, np.int64), self.cards
-        cores = np.minimum(cards.used_cores, cards.total_cores) if self._cap_cores else cards.used_cores
         used, total = (
             [self.add_up(column, np.int64)[positions] for column in columns]
-            for columns in (
-                (cards.used_slots, cores, cards.used_memory_mib),
-                (cards.count, cards.total_cores, cards.total_memory_mib),
-            )
+            for columns in (used_of(cards, cap_cores=self._cap_cores), totals_of(cards))
         )
         self._node_scores[positions] = score_node(used, total)
         self._unscored.difference_update(alone)
@@ -390,29 +387,7 @@ class CardTable:
         return self._plain.pop(position, None)
 
 
-class Snapshot:
-    """The nodes of a table as they were at one moment. A node is copied only when it changes."""
-
-    def __init__(self, table: CardTable) -> None:
-        self._table = table
-        self._kept: dict[int, Bench] = {}
-
-    def bench(self, position: int) -> Bench:
-        """Return a node's cards as they were."""
-        kept = self._kept.get(position)
-        return self._table.bench(position) if kept is None else kept
-
-    def has_changed(self, position: int) -> bool:
-        """Tell whether a node is not any more as it was."""
-        return position in self._kept
-
-    def keep(self, position: int) -> None:
-        """Copy a node that is about to change, unless it was copied before; a new node has nothing to keep."""
-        if position not in self._kept and self._table.rows_of(position).stop:
-            self._kept[position] = self._table.bench(position).frozen()
-
-
-__all__ = ["NOBODY", "CardTable", "NodeCards", "Snapshot"]
+__all__ = ["NOBODY", "CardTable", "NodeCards"]
 
 
 def _double(column: NDArray[_Number]) -> NDArray[_Number]:

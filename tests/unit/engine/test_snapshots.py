@@ -8,7 +8,8 @@ import pytest
 from builders import Engine, card, container, pod
 
 from gpuloom.engine.decision import Decision
-from gpuloom.engine.table import CardTable, NodeCards, Snapshot
+from gpuloom.engine.snapshots import Snapshot
+from gpuloom.engine.table import CardTable, NodeCards
 
 
 @pytest.fixture
