@@ -21,6 +21,9 @@ MOST_SEARCHES = 8
 """Reading 5,000 names takes about as long as so many searches among them."""
 _FEW_SEARCHES = 2
 """So many are worth their time among fewer names than many."""
+_NAMES_IN_FRONT = 32
+"""Looking for so many names takes a sixth of the time of reading and looking for 420, as many as kube-scheduler offers
+of 1,000 nodes. One of them is a best node in 97 of 100 calls while every tenth node is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +98,11 @@ def look_up_among(table: CardTable, index: NameIndex, names: NodeNames) -> Candi
     return look_up(table, names.all())
 
 
-def find_best(names: NodeNames, known: Sequence[str], ranks: Scores) -> int | None:
+def find_best(names: NodeNames, table: CardTable, ranks: Scores) -> int | None:
     """Return the position of the best node that a searchable list names, the first named among equals.
 
     None when that would take more searches than are worth it, or no node has a rank.
 
-    known   names by position
     ranks   by position, the better the larger, UNFIT for nodes that do not fit
     """
     left, searches = ranks.copy(), 0
@@ -109,14 +111,25 @@ def find_best(names: NodeNames, known: Sequence[str], ranks: Scores) -> int | No
     while searches < most:
         # Methods of the array: numpy's own functions for the same are written in Python, and every call asks these.
         rank = left[left.argmax()]
+        if rank == UNFIT:
+            return None
         equals = (left == rank).nonzero()[0]
         searches += len(equals)
-        if rank == UNFIT or searches > most:
-            return None
-        found = [(where, position) for position in equals.tolist() if (where := names.find(known[position])) >= 0]
+        if searches > most:
+            return _find_in_front(names, table, left, rank)
+        found = [(where, position) for position in equals.tolist() if (where := names.find(table.names[position])) >= 0]
         if found:
             return min(found)[1]
         left[equals] = UNFIT
+    return None
+
+
+def _find_in_front(names: NodeNames, table: CardTable, ranks: Scores, rank: float) -> int | None:
+    """Return the first named node of a rank, None if it is not one of the first names: of many equals one often is."""
+    for name in names.front(_NAMES_IN_FRONT):
+        position = table.positions.get(name, NOBODY)
+        if ranks[position] == rank:
+            return position
     return None
 
 

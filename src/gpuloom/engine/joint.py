@@ -37,19 +37,20 @@ class Joint:
         self._assessments = dict(sorted(assessments.items()))
         self._first = next(iter(self._assessments))
         self._spread = spread
-        self._names: Sequence[str] = self._assessments[self._first].table.names
+        self._table = self._assessments[self._first].table
+        self._names: Sequence[str] = self._table.names
         self._ranks = self._rank()
 
     def search(self, names: NodeNames) -> Decision | None:
         """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
-        best = find_best(names, self._names, self._ranks)
+        best = find_best(names, self._table, self._ranks)
         if best is None:
             return None
         return Decision(self._names[best], (), (), partial(self._rank_among, names), {})
 
     def answer(self, names: Sequence[str], *, explain: bool) -> Decision:
         """Choose among nodes; with ``explain``, or if none fits, every refusal is told."""
-        candidates = look_up(self._assessments[self._first].table, names)
+        candidates = look_up(self._table, names)
         ranking = self._ranking(candidates)
         best = ranking.best()
         decision = Decision(None if best is None else self._names[best], (), (), ranking, {})
@@ -58,7 +59,7 @@ class Joint:
         return decision
 
     def _rank_among(self, names: NodeNames) -> Ranking:
-        return self._ranking(look_up(self._assessments[self._first].table, names.all()))
+        return self._ranking(look_up(self._table, names.all()))
 
     def _ranking(self, candidates: Candidates) -> Ranking:
         # A node that came after the decision has no rank in it.

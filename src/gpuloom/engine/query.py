@@ -128,7 +128,7 @@ class Query:
         request, verdicts, is_tight, is_plain = self._look()
         if not is_plain:
             return self._search_walking(names, request, verdicts, is_tight=is_tight)
-        best = find_best(names, self.table.names, verdicts.ranks)
+        best = find_best(names, self.table, verdicts.ranks)
         if best is None:
             return None
         decision = Decision(None, (), (), partial(self._rank_among, names, verdicts.ranks.copy()), {})
@@ -145,7 +145,7 @@ class Query:
         ranks[known] = self._rank_walking(known, refused, trials)
         decision = Decision(None, (), (), partial(self._rank_among, names, ranks), self.tried)
         tries = 0
-        while (best := find_best(names, self.table.names, ranks)) is not None:
+        while (best := find_best(names, self.table, ranks)) is not None:
             if not self._try_best(decision, best, trials, tries):
                 ranks[best] = UNFIT
                 tries += 1

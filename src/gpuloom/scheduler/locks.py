@@ -45,6 +45,8 @@ class NodeLocks:
         self._clocks = clocks
         self._detective = detective
         self._places: dict[tuple[str, str], LockPlace] = {}
+        # Where the watch has shown a lock, and perhaps none by now: few of very many nodes.
+        self._shown_locked: dict[tuple[str, str], None] = {}
         self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
         shared = {profile.lock.key: profile.lock for profile in settings.catalog if profile.lock.key}
         self._rules = {COMMON_LOCK.key: COMMON_LOCK} | shared
@@ -71,7 +73,10 @@ class NodeLocks:
         for key, rules in self._rules.items():
             # Few nodes have another lock than the common one.
             if key == COMMON_LOCK.key or key in node.annotations or (node.name, key) in self._places:
-                self._place(node.name, rules).apply(node)
+                place = self._place(node.name, rules)
+                place.apply(node)
+                if place.value:
+                    self._shown_locked[node.name, key] = None
 
     def _place(self, node: str, rules: LockRules) -> LockPlace:
         return self._places.setdefault((node, rules.key), LockPlace(rules=rules))
@@ -114,14 +119,19 @@ class NodeLocks:
     async def sweep(self) -> None:
         """Remove locks whose owner is over although nobody waits for them, such as those of an earlier life."""
         page = Page()
-        for (name, _), place in list(self._places.items()):
+        for key in list(self._shown_locked):
             await page.turn()
-            if not place.value or not place.is_idle:
-                continue
-            try:
-                await self._sweep(name, place)
-            except ApiError as error:
-                _log.warning("node lock not swept, tried again later", node=name, cause=str(error))
+            place = self._places.get(key)
+            if place is None or not place.value:
+                self._shown_locked.pop(key, None)
+            elif place.is_idle:
+                await self._sweep_patiently(key[0], place)
+
+    async def _sweep_patiently(self, name: str, place: LockPlace) -> None:
+        try:
+            await self._sweep(name, place)
+        except ApiError as error:
+            _log.warning("node lock not swept, tried again later", node=name, cause=str(error))
 
     async def _sweep(self, name: str, place: LockPlace) -> None:
         seen = place.value

@@ -48,6 +48,10 @@ class NodeNames:
         """Return where a name stands in the text, the smaller the earlier, -1 if it does not; only if searchable."""
         return self._text.find(f'"{name}"'.encode())
 
+    def front(self, count: int) -> list[str]:
+        """Return the first names, this many at most; only if searchable."""
+        return [name.decode() for name in self._text[2:-2].split(b'","', count)[:count]]
+
     def all(self) -> list[str]:
         """Return all names."""
         if self._names is None:

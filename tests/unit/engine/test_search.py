@@ -40,9 +40,10 @@ def asking(gpumem: int, containers: int = 1) -> Pod:
     st.integers(0, 10),
     st.integers(1, 3),
     st.sampled_from([PADDING, FEW]),
+    st.sampled_from(["before", "after"]),
 )
 def test_a_search_chooses_and_tells_as_reading_all_names_does(
-    held: list[int], random, policy: str, left: int, containers: int, others: list[str]
+    held: list[int], random, policy: str, left: int, containers: int, others: list[str], where: str
 ) -> None:
     nodes = [f"n{number}" for number in range(len(held))]
     engine = Engine({node: [card(f"GPU-{node}", memory_mib=100)] for node in nodes}, node_policy=policy)
@@ -50,7 +51,7 @@ def test_a_search_chooses_and_tells_as_reading_all_names_does(
         if share:
             engine.hold(node, f"GPU-{node}", memory_mib=30 * share, cores=10 * share)
     random.shuffle(nodes)
-    names = [*others, *nodes[left:]]
+    names = [*nodes[left:], *others] if where == "before" else [*others, *nodes[left:]]
     assert written(names).is_searchable
     found = search(engine, written(names), 20, containers)
     # What nodes said to the first pod is remembered; of those nothing needs to be told again.
@@ -69,6 +70,18 @@ def test_names_are_not_read_before_the_answer(others: list[str]) -> None:
     engine.hold("n2", "B", cores=5)
     names = written([*others, "n1", "n2"])
     assert (search(engine, names).node, names.is_searchable) == ("n2", True)
+
+
+@pytest.mark.parametrize("nodes", [PADDING, FEW])
+def test_of_many_equal_nodes_the_first_named_is_found_without_reading_all_names(nodes: list[str]) -> None:
+    engine = Engine({node: [card(f"GPU-{node}")] for node in nodes})
+    names = written(["unknown", *reversed(nodes)])
+    assert (search(engine, names).node, names.is_searchable) == (nodes[-1], True)
+
+
+def test_many_equal_nodes_behind_many_others_are_found_by_reading() -> None:
+    engine = Engine({node: [card(f"GPU-{node}")] for node in FEW[200:]})
+    assert search(engine, written(FEW)).node == FEW[200]
 
 
 def test_names_of_nodes_with_cards_are_never_read() -> None:

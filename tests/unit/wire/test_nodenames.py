@@ -62,3 +62,10 @@ def test_a_name_is_found_where_it_stands_among_the_others(odd: list[str], wanted
         assert (places[wanted] >= 0) == (wanted in given_names)
         assert 0 <= places["node-00000"] < places["node-00599"]
     assert names.all() == given_names
+
+
+@pytest.mark.parametrize("count", [1, 32, 599, 600, 601])
+def test_the_first_names_are_those_that_reading_all_gives_first(count: int) -> None:
+    names = NodeNames(compact(MANY))
+    assert names.front(count) == MANY[:count]
+    assert names.is_searchable
