@@ -15,8 +15,8 @@ from gpuloom.wire.keys import VGPU_NODE, VGPU_TIME
 from gpuloom.wire.mig import decode_mig_allocations, encode_mig_allocations
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import decode_shares, encode_shares
+from gpuloom.wire.words import decode_unix_time
 
-_LONGEST_TIME = 18
 _NANOSECONDS = 10**9
 
 
@@ -47,8 +47,7 @@ def write_decision(reservation: Reservation, catalog: Iterable[Profile]) -> dict
 
 def read_decided_at(pod: Pod) -> int:
     """Read when a pod was given its cards, in Unix seconds; 0 when its annotation does not say."""
-    text = pod.annotations.get(VGPU_TIME, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_TIME else 0
+    return decode_unix_time(pod.annotations.get(VGPU_TIME, "")) or 0
 
 
 def annotate(decided: Decided, profile: Profile) -> dict[str, str]:

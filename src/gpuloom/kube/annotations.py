@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
+from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient, go_on
 from gpuloom.kube.errors import ApiError, ConflictError
 from gpuloom.kube.resources import Resource, T
 
@@ -40,10 +40,12 @@ async def change_annotations(
     return await insist(swap, sleep)
 
 
-async def swap_annotations(client: KubeClient, resource: Resource[T], seen: T, changes: Annotations) -> T:
-    """Change annotations of exactly this version of an object.
+async def swap_annotations(
+    client: KubeClient, resource: Resource[T], seen: T, changes: Annotations, recheck: Callable[[], None] = go_on
+) -> T:
+    """Change annotations of exactly this version of an object; ``recheck`` is called right before.
 
-    Raises ApiError, ConflictError when the object is another by now.
+    Raises ApiError, ConflictError when the object is another by now, and what ``recheck`` raises.
     """
     return await client.patch(
         resource,
@@ -52,6 +54,7 @@ async def swap_annotations(client: KubeClient, resource: Resource[T], seen: T, c
         namespace=seen.namespace,
         resource_version=seen.metadata.resource_version,
         timeout_s=WRITE_DEADLINE_S,
+        recheck=recheck,
     )
 
 

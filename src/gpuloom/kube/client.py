@@ -30,6 +30,10 @@ _Item = TypeVar("_Item")
 _log = structlog.get_logger(__name__)
 
 
+def go_on() -> None:
+    """Object to nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Which objects of a kind: of one namespace (empty: of all), with these labels and fields."""
@@ -71,7 +75,8 @@ class KubeClient:
     """A connection pool to one API server; an async context manager.
 
     A call waits out a 429 with ``Retry-After`` as long as its deadline allows. ``timeout_s`` is the deadline of calls
-    that bring no shorter one of their own. Waiting for a turn under ``rate_limit`` is not part of it.
+    that bring no shorter one of their own. Waiting for a turn under ``rate_limit`` is not part of it; a write that
+    must not be sent any more after such a wait brings a ``recheck``, which is called right before and raises then.
     """
 
     def __init__(
@@ -100,12 +105,12 @@ class KubeClient:
         client._pace = self._pace.renew()  # noqa: SLF001 - our own copy
         return client
 
-    async def get(self, resource: Resource[T], name: str, *, namespace: str = "") -> T:
+    async def get(self, resource: Resource[T], name: str, *, namespace: str = "", timeout_s: float | None = None) -> T:
         """Read one object; raises :class:`~gpuloom.kube.errors.NotFoundError` and the like."""
         target = resource.describe(namespace=namespace, name=name)
         path = resource.path(namespace=namespace, name=name)
         request = Request("get", target, "GET", path)
-        return _decode(resource, await self._patiently(request, None), request)
+        return _decode(resource, await self._patiently(request, timeout_s), request)
 
     async def token(self) -> str:
         """Return the bearer token that requests present, empty without one; raises CredentialsError."""
@@ -173,6 +178,7 @@ class KubeClient:
         resource_version: str = "",
         timeout_s: float | None = None,
         lists_by_key: bool = False,
+        recheck: Callable[[], None] = go_on,
     ) -> T:
         """Merge ``body`` into an object (JSON merge patch) and return the result.
 
@@ -190,7 +196,7 @@ class KubeClient:
             body=msgspec.json.encode(body),
             content_type=f"application/{'strategic-merge' if lists_by_key else 'merge'}-patch+json",
         )
-        return _decode(resource, await self._patiently(request, timeout_s), request)
+        return _decode(resource, await self._patiently(request, timeout_s, recheck), request)
 
     async def create(
         self,
@@ -238,6 +244,7 @@ class KubeClient:
         annotations: Mapping[str, str],
         labels: Mapping[str, str],
         timeout_s: float | None = None,
+        recheck: Callable[[], None] = go_on,
     ) -> None:
         """Bind the pod with exactly this ``uid`` to ``node`` and set its annotations in the same step (binding 1).
 
@@ -252,7 +259,8 @@ class KubeClient:
         }
         path = PODS.path(namespace=namespace, name=name, subresource="binding")
         target = PODS.describe(namespace=namespace, name=name)
-        await self._patiently(Request("bind", target, "POST", path, body=msgspec.json.encode(body)), timeout_s)
+        request = Request("bind", target, "POST", path, body=msgspec.json.encode(body))
+        await self._patiently(request, timeout_s, recheck)
 
     async def watch(
         self, resource: Resource[Any], selection: Selection, *, version: str, timeout_s: int, silence_s: float
@@ -289,9 +297,10 @@ class KubeClient:
             if not token:
                 return items, page.version
 
-    async def _patiently(self, request: Request, timeout_s: float | None) -> bytes:
+    async def _patiently(self, request: Request, timeout_s: float | None, recheck: Callable[[], None] = go_on) -> bytes:
         """Send; after a 429 that names a delay, wait and send again while the deadline allows it."""
         await self._pace.keep()
+        recheck()
         limit_s = self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s)
         return await self._within(limit_s, request, self._obey(request, asyncio.get_running_loop().time() + limit_s))
 

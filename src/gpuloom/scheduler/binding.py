@@ -5,6 +5,7 @@ own: a caller who hangs up ends the waiting, never a write that is under way.
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -32,6 +33,10 @@ CLOSING_S = WRITE_DEADLINE_S + 1.0
 
 class BindError(Exception):
     """The pod was not bound; the message names pod and node and says why."""
+
+
+class _NodeGoneError(BindError):
+    """The node was deleted after it was chosen."""
 
 
 @dataclass(slots=True)
@@ -107,6 +112,9 @@ class Binder:
         if args.poduid in self._state.binding:
             raise BindError(f"bind of pod {args.podnamespace}/{args.podname} in progress")
         pod = await self._find_pod(args)
+        # Finding it may have taken a while.
+        if objection := self._object_to_call(call):
+            raise BindError(objection)
         if pod.spec.node_name == args.node:
             return
         if pod.spec.node_name:
@@ -114,7 +122,8 @@ class Binder:
         try:
             await self._bind_unbound(pod, call)
         except (BindError, LockError, BindRefusedError) as error:
-            record(self._recorder, pod, "Warning", "BindingFailed", str(error))
+            said = f"failed to get node {args.node}" if isinstance(error, _NodeGoneError) else str(error)
+            record(self._recorder, pod, "Warning", "BindingFailed", said)
             raise BindError(str(error)) from error
         message = f"Successfully binding node [{args.node}] to {pod.full_name}"
         record(self._recorder, pod, "Normal", "BindingSucceed", message)
@@ -122,9 +131,12 @@ class Binder:
     async def _bind_unbound(self, pod: Pod, call: _Call) -> None:
         node = call.args.node
         if not self._state.asks_for_cards(pod):
-            await self._writer.write(pod, node, {})
+            await self._writer.write(pod, node, {}, lambda: _insist_on_none(self._object_to_call(call)))
             return
         reservation = self._find_reservation(pod, node)
+        if node not in self._state.nodes:
+            self._state.release(reservation.uid)
+            raise _NodeGoneError(f'node "{node}" not found')
         uid, number = reservation.uid, reservation.number
         if self._running.get(uid) == number:
             raise BindError(f"bind of pod {pod.full_name} in progress")
@@ -153,9 +165,8 @@ class Binder:
                 await stack.enter_async_context(self._locks.hold(ticket))
             async with self._writes:
                 # The lock came with a reply: what was true before it was sent need not be true now.
-                if text := objection():
-                    raise BindError(text)
-                await self._write(pod, reservation)
+                _insist_on_none(objection())
+                await self._write(pod, reservation, lambda: _insist_on_none(objection()))
         self._labeller.note(pod, reservation.node)
 
     def _locks_for(self, reservation: Reservation) -> list[LockRules]:
@@ -164,14 +175,15 @@ class Binder:
         found = {profile.lock.key: profile.lock for profile in profiles if profile is not None and profile.lock.key}
         return [found[key] for key in sorted(found)]
 
-    async def _write(self, pod: Pod, reservation: Reservation) -> None:
+    async def _write(self, pod: Pod, reservation: Reservation, recheck: Callable[[], None]) -> None:
         ledger = self._state.cluster.ledger
         self._state.binding.add(reservation.uid)
         is_inline = self._state.settings.filter_write == "inline"
         try:
             if is_inline:
-                await self._write_phase(pod)
-            await self._writer.write(pod, reservation.node, {} if is_inline else self._annotate(pod, reservation))
+                await self._write_phase(pod, recheck)
+            annotations = {} if is_inline else self._annotate(pod, reservation)
+            await self._writer.write(pod, reservation.node, annotations, recheck)
         except BindRefusedError:
             # Where the watch has shown another binding meanwhile, the entry follows that one. What Filter has written
             # stays, and so does what it reserved.
@@ -186,15 +198,19 @@ class Binder:
 
     def _object(self, reservation: Reservation, call: _Call) -> str:
         """Why a Bind that has written nothing yet is to end, empty when it is not."""
-        if call.hung_up:
-            return "kube-scheduler hung up"
-        if not self._state.is_in_charge:
-            return self._state.obstacle or NOT_LISTED
+        if objection := self._object_to_call(call):
+            return objection
         if reservation.uid in self._state.gone:
             return f"pod {reservation.full_name} was deleted"
         if not self._state.cluster.ledger.is_current(reservation):
             return f"the reservation of pod {reservation.full_name} on node {reservation.node} was superseded"
         return ""
+
+    def _object_to_call(self, call: _Call) -> str:
+        """Why nothing may be written for a call any more, empty when it may."""
+        if call.hung_up:
+            return "kube-scheduler hung up"
+        return "" if self._state.is_in_charge else self._state.obstacle or NOT_LISTED
 
     async def _find_pod(self, args: BindArgs) -> Pod:
         """Find the very pod that is to be bound, in the watch or by asking; a gone one gives back what it held."""
@@ -250,12 +266,22 @@ class Binder:
     def _phase(self) -> dict[str, str]:
         return {BIND_PHASE: PHASE_ALLOCATING, BIND_TIME: str(self._clocks.unix)}
 
-    async def _write_phase(self, pod: Pod) -> None:
+    async def _write_phase(self, pod: Pod, recheck: Callable[[], None]) -> None:
         """Tell the device plugin that it is this pod's turn, where the Binding does not (scheduler 7.1 step 4)."""
         metadata = {"annotations": self._phase()}
         try:
             await self._client.patch(
-                PODS, pod.name, {"metadata": metadata}, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S
+                PODS,
+                pod.name,
+                {"metadata": metadata},
+                namespace=pod.namespace,
+                timeout_s=WRITE_DEADLINE_S,
+                recheck=recheck,
             )
         except ApiError as error:
             raise BindRefusedError(str(error)) from error
+
+
+def _insist_on_none(objection: str) -> None:
+    if objection:
+        raise BindError(objection)

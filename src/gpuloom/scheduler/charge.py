@@ -11,7 +11,16 @@ from contextlib import aclosing
 import structlog
 
 from gpuloom.engine.ledger import Standing
-from gpuloom.kube import LEASES, Applied, Deleted, InitialListComplete, InitialObject, KubeClient, Reflector
+from gpuloom.kube import (
+    LEASES,
+    Applied,
+    Deleted,
+    InitialListComplete,
+    InitialObject,
+    KubeClient,
+    Reflector,
+    ReflectorTiming,
+)
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership import Leadership, Term
 from gpuloom.scheduler.listening import Listener
@@ -22,6 +31,8 @@ from gpuloom.wire.objects import Lease
 PERIOD_S = 0.5
 SETTLING_S = 5.0
 """So long after a change of leaders the old one's writes may still arrive."""
+SILENCE_S = 8.0
+"""A leader renews its lease every two seconds, and is no longer certain to be one after ten."""
 STOPPING = "scheduler shutting down"
 
 _log = structlog.get_logger(__name__)
@@ -122,6 +133,7 @@ class Charge:
             LEASES,
             namespace=self._settings.leader_elect_resource_namespace,
             field_selector=f"metadata.name={name}",
+            timing=ReflectorTiming(silence_s=SILENCE_S),
         )
         listed: Lease | None = None
         async with aclosing(reflector.events()) as events:

@@ -9,7 +9,7 @@ from gpuloom.wire.keys import BIND_PHASE, BIND_TIME, PHASE_FAILED, PHASE_SUCCESS
 from gpuloom.wire.lock import NodeLock
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import has_shares
-from gpuloom.wire.words import decode_time
+from gpuloom.wire.words import decode_time, decode_unix_time
 
 UNBOUND_OWNER_LIMIT = timedelta(seconds=35)
 """Longer than any Bind lasts: after this an owner that is not bound has none."""
@@ -57,8 +57,8 @@ def _is_served(lock: NodeLock, owner: Pod, lists: Iterable[str]) -> bool:
     """The device plugins of all vendors are done with it and did not release the lock."""
     if owner.annotations.get(BIND_PHASE) not in {PHASE_SUCCESS, PHASE_FAILED}:
         return False
-    bound_at = owner.annotations.get(BIND_TIME, "")
-    if not bound_at.isdecimal() or int(bound_at) < int(lock.time.timestamp()):
+    bound_at = decode_unix_time(owner.annotations.get(BIND_TIME, ""))
+    if bound_at is None or bound_at < int(lock.time.timestamp()):
         return False
     try:
         return not any(has_shares(owner.annotations.get(key, "")) for key in lists)

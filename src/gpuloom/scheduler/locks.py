@@ -6,13 +6,14 @@ of a lock is its release by the device plugin.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import structlog
 
-from gpuloom.kube import NODES, ApiError, ConflictError, KubeClient, NotFoundError
+from gpuloom.kube import NODES, WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient, NotFoundError
 from gpuloom.kube.annotations import Annotations, change_annotations, swap_annotations
+from gpuloom.kube.client import go_on
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.durations import format_seconds
 from gpuloom.scheduler.lockplace import COMMON_LOCK, LockPlace, LockTicket
@@ -159,8 +160,7 @@ class NodeLocks:
             place.waiting.remove(ticket)
 
     async def _wait_for(self, news: asyncio.Event, place: LockPlace, ticket: LockTicket, deadline: float) -> None:
-        if objection := ticket.objection():
-            raise LockError(f"{objection} while waiting for node lock: node lock contention")
+        _insist_on_none(ticket)
         if not self._may_wait(ticket):
             limit = _tell_limit(ticket, self._settings.node_lock_timeout_s)
             raise LockError(f"node {ticket.node} has been locked within {limit}: node lock contention")
@@ -170,11 +170,14 @@ class NodeLocks:
             raise LockError(
                 f"timed out after {limit} waiting for node {ticket.node} to be unlocked: node lock contention"
             )
-        await self._clocks.wait(news, min(left_s, self._until_next_look(place)))
+        await self._clocks.wait(news, min(left_s, self._until_next_look(place, ticket)))
 
-    def _until_next_look(self, place: LockPlace) -> float:
-        """Tell how long nobody has to ask for the owner of a lock; news come in between and change nothing of it."""
-        if place.suspicion is None:
+    def _until_next_look(self, place: LockPlace, ticket: LockTicket) -> float:
+        """Tell how long nobody has to ask for the owner of a lock; news come in between and change nothing of it.
+
+        Only the first who waits asks.
+        """
+        if place.suspicion is None or place.waiting[0] is not ticket:
             return OWNER_CHECK_S
         due_s = place.suspicion.checked + OWNER_CHECK_S - self._clocks.monotonic()
         return min(max(due_s, _SHORTEST_WAIT_S), OWNER_CHECK_S)
@@ -186,7 +189,9 @@ class NodeLocks:
 
     async def _try(self, place: LockPlace, ticket: LockTicket) -> bool:
         """Set the lock if it is free or abandoned, or ours already; an open outcome is a reason to look again."""
-        if ticket.objection():
+        # While a Bind has the lock, or gives it back, not even one of the same pod may take it: what the first one
+        # removes would be the second one's.
+        if ticket.objection() or place.holder is not None:
             return False
         try:
             return await self._take(place, ticket)
@@ -200,7 +205,7 @@ class NodeLocks:
 
     async def _take(self, place: LockPlace, ticket: LockTicket) -> bool:
         if place.node is None:
-            place.node = await self._client.get(NODES, ticket.node)
+            place.apply(await self._read(ticket.node))
         seen = place.value
         if seen and place.is_ours(ticket):
             return True
@@ -219,11 +224,11 @@ class NodeLocks:
         # Noted before the write: when its reply is lost, the value is known as ours once it is seen.
         place.note_ours(ticket, value)
         try:
-            place.apply(await self._write(node, ticket.rules.key, value))
+            place.apply(await self._write(node, ticket.rules.key, value, lambda: _insist_on_none(ticket)))
         except ApiError as error:
             if not (error.outcome_unknown or isinstance(error, ConflictError)):
                 raise
-            place.node = await self._client.get(NODES, ticket.node)
+            place.apply(await self._read(ticket.node))
             if not isinstance(error, ConflictError) and place.value != value:
                 raise
         return place.value == value
@@ -234,7 +239,7 @@ class NodeLocks:
             return
 
         def free(node: Node) -> Annotations:
-            place.node = node
+            place.apply(node)
             return {ticket.rules.key: None} if place.is_ours(ticket) else {}
 
         try:
@@ -242,8 +247,17 @@ class NodeLocks:
         except ApiError as error:
             _log.warning("node lock not released, it will be taken over", node=ticket.node, cause=str(error))
 
-    async def _write(self, node: Node, key: str, value: str | None) -> Node:
-        return await swap_annotations(self._client, NODES, node, {key: value})
+    async def _read(self, name: str) -> Node:
+        return await self._client.get(NODES, name, timeout_s=WRITE_DEADLINE_S)
+
+    async def _write(self, node: Node, key: str, value: str | None, recheck: Callable[[], None] = go_on) -> Node:
+        return await swap_annotations(self._client, NODES, node, {key: value}, recheck)
+
+
+def _insist_on_none(ticket: LockTicket) -> None:
+    """Raise LockError when the lock is not wanted any more."""
+    if objection := ticket.objection():
+        raise LockError(f"{objection} while waiting for node lock: node lock contention")
 
 
 def _tell_limit(ticket: LockTicket, timeout_s: float) -> str:

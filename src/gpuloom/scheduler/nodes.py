@@ -11,6 +11,7 @@ import structlog
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.scheduler.absence import tell_absence, tell_no_vendor
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.faults import spare_others
 from gpuloom.scheduler.handshakes import Handshakes
 from gpuloom.scheduler.health import Deed, Memory, Sight, judge_health
 from gpuloom.scheduler.pages import Page
@@ -77,7 +78,7 @@ class NodeBook:
         page = Page()
         for name in list(self._state.nodes):
             if node := self._state.nodes.get(name):
-                self._look(node)
+                spare_others(self._look, node)
             await page.turn()
 
     def replace(self, nodes: dict[str, Node]) -> None:
@@ -87,7 +88,7 @@ class NodeBook:
         before = self._state.cluster.registrations
         self._is_listing = True
         for node in nodes.values():
-            self.apply(node)
+            spare_others(self.apply, node)
         self._is_listing = False
         if changed := self._state.cluster.registrations - before:
             _log.info("nodes listed", nodes=len(nodes), registrations=changed)

@@ -4,7 +4,7 @@ Whether a write took effect is known, not guessed: while it is not, the API serv
 watch shows it first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -33,10 +33,11 @@ class BindingWriter:
     state: SchedulerState
     clocks: Clocks
 
-    async def write(self, pod: Pod, node: str, annotations: Mapping[str, str]) -> None:
+    async def write(self, pod: Pod, node: str, annotations: Mapping[str, str], recheck: Callable[[], None]) -> None:
         """Bind a pod, with these annotations in the same step; returns when it is certainly bound.
 
-        Raises BindRefusedError when it certainly is not.
+        ``recheck`` is called right before anything is sent. Raises what it raises, and BindRefusedError when the pod is
+        certainly not bound.
         """
         try:
             await self.client.bind(
@@ -47,6 +48,7 @@ class BindingWriter:
                 annotations=annotations,
                 labels=label_of(node) if annotations else {},
                 timeout_s=WRITE_DEADLINE_S,
+                recheck=recheck,
             )
         except ApiError as error:
             # A conflict may be the echo of our own earlier write, whose reply was lost.
@@ -58,7 +60,7 @@ class BindingWriter:
         uid, pause_s = pod.metadata.uid, _FIRST_PAUSE_S
         while True:
             try:
-                now = await self.client.get(PODS, pod.name, namespace=pod.namespace)
+                now = await self.client.get(PODS, pod.name, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S)
             except NotFoundError:
                 return False
             except ApiError as error:

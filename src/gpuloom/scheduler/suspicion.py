@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import structlog
 
-from gpuloom.kube import PODS, KubeClient, NotFoundError
+from gpuloom.kube import PODS, WRITE_DEADLINE_S, KubeClient, NotFoundError
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.lockowner import UNBOUND_OWNER_LIMIT, Witness, is_over
 from gpuloom.scheduler.lockplace import LockPlace, Suspicion
@@ -34,7 +34,8 @@ class Detective:
         try:
             lock = decode_lock(suspicion.value)
         except WireError:
-            return self._clocks.monotonic() - suspicion.first_seen > limit_s
+            suspicion.checked = self._clocks.monotonic()
+            return suspicion.checked - suspicion.first_seen > limit_s
         if self._clocks.now() - lock.time > timedelta(seconds=limit_s):
             return True
         return await self._has_been_over(suspicion, lock, place, node)
@@ -66,9 +67,12 @@ class Detective:
 
     async def _has_been_over(self, suspicion: Suspicion, lock: NodeLock, place: LockPlace, node: str) -> bool:
         now = self._clocks.monotonic()
-        if not lock.name or now - suspicion.checked < OWNER_CHECK_S:
+        if now - suspicion.checked < OWNER_CHECK_S:
             return False
         suspicion.checked = now
+        if not (lock.name and lock.namespace):
+            # It names no pod that could be asked about, so it expires.
+            return False
         if place.owner_uid and not self._looks_over(suspicion, place, node):
             return False
         owner = await self._find_owner(lock)
@@ -110,6 +114,6 @@ class Detective:
 
     async def _find_owner(self, lock: NodeLock) -> Pod | None:
         try:
-            return await self._client.get(PODS, lock.name, namespace=lock.namespace)
+            return await self._client.get(PODS, lock.name, namespace=lock.namespace, timeout_s=WRITE_DEADLINE_S)
         except NotFoundError:
             return None

@@ -50,7 +50,7 @@ class Upkeep:
         if not self.state.is_in_charge:
             return
         for reservation in self.state.cluster.ledger.assumed():
-            if reservation.uid not in self.state.binding:
+            if self._is_undone(reservation):
                 await self._check(reservation, now - reservation.since)
         await self.locks.sweep()
 
@@ -68,10 +68,20 @@ class Upkeep:
             self.expired += 1
             self.state.release(reservation.uid)
             self._tell(reservation, EXPIRED)
-        elif age_s > UNSEEN_LIMIT_S and reservation.uid not in self.state.pods and await self._is_gone(reservation):
+        elif (
+            age_s > UNSEEN_LIMIT_S
+            and reservation.uid not in self.state.pods
+            and await self._is_gone(reservation)
+            and self._is_undone(reservation)
+        ):
             _log.warning("reservation ends: there is no such pod", pod=reservation.full_name, node=reservation.node)
             self.state.bury(reservation.uid, self.clocks.monotonic())
             self._tell(reservation, GONE)
+
+    def _is_undone(self, reservation: Reservation) -> bool:
+        """Whether this very reservation still stands and no Bind of it writes: asking about others takes a while."""
+        uid = reservation.uid
+        return self.state.cluster.ledger.find(uid) is reservation and uid not in self.state.binding
 
     def _tell(self, reservation: Reservation, why: str) -> None:
         if self.listener is not None:

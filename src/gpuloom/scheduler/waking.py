@@ -52,8 +52,8 @@ class Waker:
                 continue
             if not await self._fits(refused.demands, page):
                 without_room.add(refused.likeness)
-            else:
-                self.state.refused.pop(uid, None)
+            elif self.state.refused.pop(uid, None) is not None and not self.state.obstacle:
+                # While it was looked at, this process may have ceased to lead.
                 await self._wake(refused.pod)
                 await self.clocks.sleep(PAUSE_S)
                 if self.state.room.is_set():

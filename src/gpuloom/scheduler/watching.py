@@ -19,6 +19,7 @@ from gpuloom.kube import (
     Reflector,
     Resource,
 )
+from gpuloom.scheduler.faults import spare_others
 from gpuloom.scheduler.listening import Listener
 from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.nodes import NodeBook
@@ -195,16 +196,16 @@ class Watches:
                     case InitialListBegins():
                         listing.begin_list()
                     case InitialObject(object=item):
-                        listing.take_listed(item)
+                        reflector.bad_objects += not spare_others(listing.take_listed, item)
                     case InitialListComplete():
                         listing.end_list()
                         self._note_complete(resource.plural)
                     case Applied(object=item):
-                        apply(item)
+                        reflector.bad_objects += not spare_others(apply, item)
                         self._tell(resource, item)
                         await page.turn()
                     case Deleted(object=item):
-                        delete(item)
+                        reflector.bad_objects += not spare_others(delete, item)
                         self._tell(resource, item, is_gone=True)
                         await page.turn()
 

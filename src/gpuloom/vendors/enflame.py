@@ -22,7 +22,7 @@ from gpuloom.wire.gojson import decode_json, encode_json
 from gpuloom.wire.objects import Container, Node, Pod
 from gpuloom.wire.quantity import decode_strict_integer
 from gpuloom.wire.register import NoCardsError
-from gpuloom.wire.words import INT32_MAX
+from gpuloom.wire.words import INT32_MAX, Natural32
 
 SLICES: Final = "slices"
 """The manner of a request for a number of slices; without it a request is by size."""
@@ -181,7 +181,7 @@ def _profile_of(share: Share, facts: Facts) -> tuple[int, int, str, str]:
 
 
 class _Assigned(msgspec.Struct, frozen=True):
-    request: int = 0
+    request: Natural32 = 0
 
 
 def recall_slots(

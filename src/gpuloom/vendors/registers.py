@@ -16,6 +16,10 @@ NO_CARDS = frozenset({"", "[]"})
 """An annotation that is missing or names no card removes the cards; one that is broken keeps them (scheduler B-27)."""
 
 
+MOST_CARDS = 1024
+"""Nobody builds nodes of more; a slip of the pen in a capacity must not make millions of cards."""
+
+
 def read_common(node: Node, profile: Profile) -> NodeCards:
     """Read cards by the common rules.
 
@@ -76,7 +80,7 @@ def read_capacity(node: Node, name: str) -> int:
 def count_cards(node: Node, profile: Profile) -> tuple[Card, ...]:
     """Make the cards that a node's capacity stands for.
 
-    Raises NoCardsError when it has none.
+    Raises NoCardsError when it has none, WireError when it says more than any node can have.
     """
     source, names = profile.cards, profile.resources
     unit = names.cores if source.unit == "cores" else names.count
@@ -84,6 +88,8 @@ def count_cards(node: Node, profile: Profile) -> tuple[Card, ...]:
     if not capacity:
         raise NoCardsError(f"device not found {unit}")
     number = -(-capacity // source.per_card)
+    if number > MOST_CARDS:
+        raise WireError(f"{unit}: {number} cards are more than a node can have ({MOST_CARDS})")
     memory_mib = source.memory_mib
     if not memory_mib and names.memory:
         factor = max(profile.request.memory_factor, 1)

@@ -31,6 +31,15 @@ Natural32 = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
 """The same where negative numbers make no sense."""
 
 
+_LONGEST_TIME = 18
+"""Digits of a Unix time; it keeps int() away from texts of a million digits."""
+
+
+def decode_unix_time(text: str) -> int | None:
+    """Read whole Unix seconds; None where a text does not say any. Never raises."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_TIME else None
+
+
 def decode_bool(text: str) -> bool:
     """Read a boolean as Go does: exactly twelve spellings.
 

@@ -461,3 +461,29 @@ async def test_a_bind_that_does_not_say_what_to_bind_is_an_error(site: Site, mis
     reply = await site.call("bind", args | {missing: ""})
     assert reply["Error"] == "bind args must name pod, namespace, UID and node"
     assert await site.bind(pod) == ""
+
+
+async def test_a_lock_that_is_given_back_is_not_taken_over_by_the_next_bind_of_the_same_pod(site: Site) -> None:
+    """binding 2 step 4, release the lock if this Bind took it: what the first one removes must not be the second's."""
+    pod = await site.submit()
+    await site.choose(pod)
+    setting = site.fail("PATCH", "/nodes/n1", delay_s=0.3)
+    superseded = site.start_bind(pod)
+    await poll(lambda: site.has_happened(setting))
+    await site.choose(pod)
+    reading = site.fail("GET", "/nodes/n1", delay_s=0.3)
+    second = site.start_bind(pod)
+    assert "was superseded" in await superseded
+    assert site.has_happened(reading)
+    assert await second == ""
+    assert str(await site.lock()).endswith(",default,p")
+
+
+async def test_a_bind_to_a_deleted_node_gives_back_its_share_and_says_which_node(site: Site) -> None:
+    """scheduler 7.1 step 2."""
+    pod = await filtered(site)
+    await site.client.delete(NODES, "n1")
+    await poll(lambda: "n1" not in site.process.state.nodes)
+    assert await site.bind(pod) == 'node "n1" not found'
+    assert (await site.wait_event("BindingFailed", "p")).message == "failed to get node n1"
+    assert site.process.state.cluster.ledger.find(pod.metadata.uid) is None

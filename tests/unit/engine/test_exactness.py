@@ -1,5 +1,7 @@
 """Whether exactly the shares that were decided elsewhere still fit (binding 2 step 1)."""
 
+from typing import Any
+
 import pytest
 from builders import card
 
@@ -23,3 +25,34 @@ def test_a_core_that_is_in_use_is_not_given_again(mask: int, *, fits: bool) -> N
     fleet.register("n1", "AWSNeuron", NodeCards((card("d0", count=2, cores=3),)))
     fleet.assume(holding("first", 1))
     assert fits_exactly(fleet, holding("second", mask)) is fits
+
+
+def on_a_gpu(memory_mib: int, cores: int, uid: str = "second") -> Reservation:
+    shares = {"NVIDIA": ((Share("d0", "NVIDIA", memory_mib, cores),),)}
+    return Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), Standing.ASSUMED, 0.0)
+
+
+def gpus(held_cores: int, **facts: Any) -> Fleet:
+    """One card of 100 cores, of which a pod holds some and 1000 MiB; ``facts`` are of its node."""
+    fleet = Fleet(Catalog(tuple(one for one in load_default_profiles() if one.word == "NVIDIA")))
+    fleet.register("n1", "NVIDIA", NodeCards((card("d0", count=4),), **facts))
+    fleet.assume(on_a_gpu(1000, held_cores, "first"))
+    return fleet
+
+
+@pytest.mark.parametrize(
+    ("held_cores", "cores", "fits"), [(0, 100, False), (100, 0, False), (0, 0, True), (50, 50, True)]
+)
+def test_who_wants_a_card_alone_or_any_of_its_cores_is_not_given_one_without(
+    held_cores: int, cores: int, *, fits: bool
+) -> None:
+    """scheduler 6.3 rows 13 and 14."""
+    assert fits_exactly(gpus(held_cores), on_a_gpu(1000, cores)) is fits
+
+
+def test_a_card_out_of_service_takes_nobody() -> None:
+    assert not fits_exactly(gpus(0, cordoned=frozenset({"d0"})), on_a_gpu(1000, 10))
+
+
+def test_a_negative_amount_fits_nowhere() -> None:
+    assert not fits_exactly(gpus(0), on_a_gpu(-1, 10))

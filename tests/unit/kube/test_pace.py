@@ -75,3 +75,20 @@ async def test_the_clients_time_limit_cuts_a_calls_own() -> None:
     async with ScriptedServer(hang()) as server, server.client(timeout_s=0.05) as client:
         with pytest.raises(UnreachableError, match=r"no answer within 0\.05 s"):
             await client.patch(PODS, "p", {}, namespace="ns", timeout_s=4)
+
+
+async def test_a_write_that_is_not_wanted_any_more_after_its_turn_has_come_is_not_sent() -> None:
+    """binding 5: no new write starts when leadership ends, not even one that waited for its turn."""
+    time = FakeTime()
+
+    def object_() -> None:
+        raise InterruptedError(f"after {time.slept_s}")
+
+    server = ScriptedServer(reply(pod("p")))
+    async with server, server.client(rate_limit=RateLimit(0.001, 1), sleep=time.sleep) as client:
+        await client.get(PODS, "p", namespace="ns")
+        with pytest.raises(InterruptedError, match=r"after \[\d"):
+            await client.patch(PODS, "p", {}, namespace="ns", recheck=object_)
+        with pytest.raises(InterruptedError):
+            await client.bind(namespace="ns", name="p", uid="u", node="n", annotations={}, labels={}, recheck=object_)
+    assert len(server.seen) == 1

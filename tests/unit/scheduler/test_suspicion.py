@@ -50,3 +50,13 @@ async def test_a_lock_is_removed_only_by_a_process_that_is_in_charge_when_the_an
     assert not await s.is_over_in(0)
     s.obstacle_after = obstacle
     assert await s.is_over_in(3) is expected
+
+
+@pytest.mark.parametrize("value", [",,gone", ",ns,"])
+async def test_a_lock_that_names_no_pod_is_left_to_expire(value: str) -> None:
+    """B-18: what cannot be read expires."""
+    s = Setting()
+    lock = encode_lock(NodeLock(START)) + value
+    s.place.node = Node(metadata=ObjectMeta(name="n1", resource_version="2", annotations={"hami.io/mutex.lock": lock}))
+    assert not await s.is_over_in(0)
+    assert not await s.is_over_in(3)

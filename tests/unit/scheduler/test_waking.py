@@ -113,3 +113,18 @@ async def test_room_that_comes_while_pods_are_woken_is_for_those_that_had_none_b
     s.arriving = {2000: 1}
     await s.wake()
     assert s.woken == ["small", "large"]
+
+
+async def test_nobody_is_woken_by_a_process_that_ceases_to_lead_while_it_looks() -> None:
+    """binding 5: no new write starts."""
+    s = Setting()
+    s.refuse("p", 1000)
+    s.judge.room[1000] = 1
+
+    def cease(_demands: Demands) -> Iterator[None]:
+        s.state.obstacle = "another process leads"
+        return iter(())
+
+    s.judge.try_nodes = cease  # type: ignore[method-assign]
+    await s.wake()
+    assert s.woken == []

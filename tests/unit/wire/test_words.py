@@ -11,6 +11,7 @@ from gpuloom.wire.words import (
     decode_int32,
     decode_list,
     decode_time,
+    decode_unix_time,
     encode_bool,
     encode_list,
     encode_time,
@@ -87,3 +88,11 @@ def test_times_round_trip_with_their_offset(moment):
 
 def test_utc_is_written_as_z():
     assert encode_time(datetime(2025, 10, 20, 3, 7, 2, tzinfo=UTC)) == "2025-10-20T03:07:02Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1767225600", 1767225600), ("0", 0), ("", None), ("-1", None), ("1.5", None), ("٣", None), ("9" * 5000, None)],
+)
+def test_unix_times_are_whole_seconds_of_a_sensible_length(text: str, seconds: int | None) -> None:
+    assert decode_unix_time(text) == seconds

@@ -1,12 +1,13 @@
 """What stands in for the API server in a replay: writes succeed and are collected, reads know what lines have said."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import msgspec
 
 from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, Message, NotFoundError, Resource, UnreachableError
+from gpuloom.kube.client import go_on
 from gpuloom.kube.errors import Status, error_of_status
 from gpuloom.kube.resources import T
 
@@ -57,7 +58,14 @@ class ReplayClient(KubeClient):
         for kind, namespace, name, status in failures:
             self._failures.setdefault((kind, namespace, name), []).append(status)
 
-    async def get(self, resource: Resource[T], name: str, *, namespace: str = "") -> T:
+    async def get(
+        self,
+        resource: Resource[T],
+        name: str,
+        *,
+        namespace: str = "",
+        timeout_s: float | None = None,  # noqa: ARG002 - nothing takes time here
+    ) -> T:
         """Read an object as the last line showed it."""
         known = self._look_up((resource.kind, namespace, name))
         if known is None:
@@ -76,8 +84,10 @@ class ReplayClient(KubeClient):
         resource_version: str = "",  # noqa: ARG002 - nobody else writes here
         timeout_s: float | None = None,  # noqa: ARG002 - nothing takes time here
         lists_by_key: bool = False,  # noqa: ARG002 - nothing that a replay writes has lists
+        recheck: Callable[[], None] = go_on,
     ) -> T:
         """Collect the patch and return what would come of it."""
+        recheck()
         self.deeds.patches.append(
             {"kind": resource.kind, "namespace": namespace, "name": name, "patch": msgspec.to_builtins(body)}
         )
@@ -97,8 +107,10 @@ class ReplayClient(KubeClient):
         annotations: Mapping[str, str],
         labels: Mapping[str, str],  # noqa: ARG002 - the client's signature
         timeout_s: float | None = None,  # noqa: ARG002 - nothing takes time here
+        recheck: Callable[[], None] = go_on,
     ) -> None:
         """Collect the binding."""
+        recheck()
         self._fail_as_told("bind", PODS, namespace, name)
         self.deeds.binding = {
             "namespace": namespace,

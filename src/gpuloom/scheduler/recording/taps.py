@@ -3,7 +3,7 @@
 A context variable tells writes of different calls apart: every Bind runs in a task that copies its caller's context.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, Message, Resource
+from gpuloom.kube.client import go_on
 from gpuloom.kube.resources import T
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.recording.backstage import Deeds
@@ -66,13 +67,19 @@ class TappedClient(KubeClient):
         resource_version: str = "",
         timeout_s: float | None = None,
         lists_by_key: bool = False,
+        recheck: Callable[[], None] = go_on,
     ) -> T:
         """Merge ``body`` into an object."""
-        if call := current_call.get():
-            call.begin()
-            call.deeds.patches.append(
-                {"kind": resource.kind, "namespace": namespace, "name": name, "patch": msgspec.to_builtins(body)}
-            )
+        call = current_call.get()
+
+        def note() -> None:
+            recheck()
+            if call is not None:
+                call.begin()
+                call.deeds.patches.append(
+                    {"kind": resource.kind, "namespace": namespace, "name": name, "patch": msgspec.to_builtins(body)}
+                )
+
         try:
             return await super().patch(
                 resource,
@@ -83,6 +90,7 @@ class TappedClient(KubeClient):
                 resource_version=resource_version,
                 timeout_s=timeout_s,
                 lists_by_key=lists_by_key,
+                recheck=note,
             )
         except ApiError as error:
             _note_failure(call, resource.kind, namespace, name, error)
@@ -98,10 +106,16 @@ class TappedClient(KubeClient):
         annotations: Mapping[str, str],
         labels: Mapping[str, str],
         timeout_s: float | None = None,
+        recheck: Callable[[], None] = go_on,
     ) -> None:
         """Bind a pod."""
-        if call := current_call.get():
-            call.begin()
+        call = current_call.get()
+
+        def note() -> None:
+            recheck()
+            if call is not None:
+                call.begin()
+
         try:
             await super().bind(
                 namespace=namespace,
@@ -111,6 +125,7 @@ class TappedClient(KubeClient):
                 annotations=annotations,
                 labels=labels,
                 timeout_s=timeout_s,
+                recheck=note,
             )
         except ApiError as error:
             _note_failure(call, PODS.kind, namespace, name, error)
