@@ -1,6 +1,7 @@
 """What the chart makes of values: it agrees with itself, and with what gpuloom's commands accept."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from real.chart.objects import (
 )
 
 from gpuloom.cli.commands import build_app
+from gpuloom.cli.ownvendors import read_own_file
 from gpuloom.scheduler.roles import ROLE_LABEL
 from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
@@ -50,6 +52,7 @@ FROM_HAMI: dict[str, Any] = {
         "service": {"type": "NodePort"},
     },
 }
+ACME = Path(__file__).parents[3] / "docs/examples/acme.toml"
 POLICY_KINDS = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 ALL = {
     "defaults": {},
@@ -328,7 +331,7 @@ def test_values_of_hami_keep_their_meaning(helm: Helm) -> None:
 def test_a_list_that_is_taken_away_with_null_is_empty(helm: Helm) -> None:
     none: dict[str, Any] = {
         "global": {"imagePullSecrets": None},
-        "vendors": {"managedResources": None},
+        "vendors": {"managedResources": None, "ownedAnnotations": None},
         "scheduler": {"admissionPolicy": {"accounts": None}, "extender": {"image": {"pullSecrets": None}}},
     }
     assert helm.template(with_values(none)) == helm.template(with_values({}))
@@ -368,6 +371,17 @@ def test_those_who_write_on_pods_may_by_the_policy_and_whoever_is_named(helm: He
     assert set(json.loads(lists["accounts"])) == writers | {"system:serviceaccount:vendor:plugin"}
     assert json.loads(lists["ownedAnnotations"]) == read_keys("owned-annotations.txt")
     assert json.loads(lists["ownedLabels"]) == read_keys("owned-labels.txt")
+
+
+def test_the_policy_protects_what_vendors_of_ones_own_write_beside_what_the_shipped_ones_do(helm: Helm) -> None:
+    shipped = read_keys("owned-annotations.txt")
+    (profile,) = read_own_file(ACME, str(ACME)).profiles
+    own = {"ownedAnnotations": [*sorted(profile.owned_keys), shipped[0]]}
+    objects = helm.template(with_values({"vendors": {"profiles": {ACME.name: ACME.read_text()}, **own}}))
+    policy = find(objects, "ValidatingAdmissionPolicy")["spec"]
+    (found,) = (one["expression"] for one in policy["variables"] if one["name"] == "ownedAnnotations")
+    assert json.loads(found) == [*shipped, *sorted(profile.owned_keys)]
+    assert "acme.example/allocated" in found
 
 
 def test_the_policy_refuses_and_depends_on_nothing_that_may_be_missing(helm: Helm) -> None:

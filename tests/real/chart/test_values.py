@@ -60,6 +60,10 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         ({"devicePlugin": {"nvidiaDriverRoot": "auto"}}, "at '/devicePlugin/nvidiaDriverRoot': 'auto'"),
         ({"devices": {"nvida": {}}}, "at '/devices': additional properties 'nvida' not allowed"),
         ({"vendors": {"profiles": {"corp.yaml": "a"}}}, "additional properties 'corp.yaml' not allowed"),
+        ({"vendors": {"ownedAnnotations": ["acme.example/"]}}, "at '/vendors/ownedAnnotations/0': 'acme.example/'"),
+        ({"vendors": {"ownedAnnotations": ['a"]']}}, "at '/vendors/ownedAnnotations/0'"),
+        ({"vendors": {"ownedAnnotations": [""]}}, "at '/vendors/ownedAnnotations/0'"),
+        ({"vendors": {"ownedAnnotations": ["a" * 64]}}, "at '/vendors/ownedAnnotations/0'"),
         ({"mockDevicePlugin": {"enabled": True}}, "additional properties 'mockDevicePlugin' not allowed"),
     ],
 )
