@@ -227,6 +227,16 @@ def test_without_a_lease_there_is_one_replica_and_no_budget_that_would_keep_its_
     assert "leader-elect" not in json.dumps(find_container(objects, "extender")["args"])
 
 
+def test_without_a_lease_nobody_has_rights_on_leases(helm: Helm) -> None:
+    objects = helm.template(with_values(ONE_REPLICA))
+    assert "leases" not in {name for rule in find(objects, "Role", "-scheduler")["rules"] for name in rule["resources"]}
+
+
+def test_a_role_that_is_left_without_rights_has_an_empty_list_of_rules(helm: Helm) -> None:
+    objects = helm.template(with_values(CERT_MANAGER, with_values(ONE_REPLICA)))
+    assert find(objects, "Role", "-scheduler")["rules"] == []
+
+
 @pytest.mark.parametrize(
     ("version", "api"),
     [
