@@ -17,6 +17,7 @@ from real.chart.objects import (
 
 from gpuloom.cli.commands import build_app
 from gpuloom.cli.ownvendors import read_own_file
+from gpuloom.node.settings import InjectionSettings
 from gpuloom.scheduler.roles import ROLE_LABEL
 from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
@@ -33,6 +34,7 @@ CERT_MANAGER: dict[str, Any] = {"scheduler": {"certManager": {"enabled": True}}}
 NO_NODES: dict[str, Any] = {"devicePlugin": {"enabled": False}}
 TRY_OUT: dict[str, Any] = {"devicePlugin": {"simulatedCards": "four-l4"}}
 DIVIDED: dict[str, Any] = {"devicePlugin": {"divideCards": True, "deviceListStrategy": "cdi-cri"}}
+DRIVER_ELSEWHERE: dict[str, Any] = {"devicePlugin": {"nvidiaDriverRoot": "/run/nvidia/driver"}}
 MONITORED: dict[str, Any] = {"prometheus": {"enabled": True, "dashboard": {"enabled": True}}}
 FROM_HAMI: dict[str, Any] = {
     "global": {"labels": {"team": "ml"}, "imagePullSecrets": ["key"]},
@@ -63,6 +65,7 @@ ALL = {
     "no-nodes": NO_NODES,
     "try-out": TRY_OUT,
     "divided": DIVIDED,
+    "driver-elsewhere": DRIVER_ELSEWHERE,
     "monitored": MONITORED,
     "from-hami": FROM_HAMI,
 }
@@ -352,6 +355,24 @@ def test_only_dividing_cards_takes_a_privileged_plugin(helm: Helm) -> None:
         objects = helm.template(with_values(values))
         security = find_container(objects, "device-plugin")["securityContext"]
         assert security.get("privileged", False) is privileged
+
+
+def test_a_driver_root_is_mounted_read_only_where_the_plugin_looks_for_it(helm: Helm) -> None:
+    objects = helm.template(with_values(DRIVER_ELSEWHERE))
+    (mount,) = (one for one in find_container(objects, "device-plugin")["volumeMounts"] if one["name"] == "driver-root")
+    assert mount == {"name": "driver-root", "mountPath": InjectionSettings().driver_root_here, "readOnly": True}
+    volumes = find(objects, "DaemonSet", "-device-plugin")["spec"]["template"]["spec"]["volumes"]
+    (volume,) = (one["hostPath"] for one in volumes if one["name"] == "driver-root")
+    # A folder that is not there yet is waited for, not made.
+    assert volume == {"path": "/run/nvidia/driver", "type": "Directory"}
+
+
+@pytest.mark.parametrize("root", ["/", "//"])
+def test_the_whole_file_system_of_the_node_is_never_mounted(helm: Helm, root: str) -> None:
+    objects = helm.template(with_values({"devicePlugin": {"nvidiaDriverRoot": root}}))
+    volumes = [volume for spec in list_pod_specs(objects) for volume in spec["volumes"]]
+    assert "driver-root" not in {volume["name"] for volume in volumes}
+    assert "/" not in {volume.get("hostPath", {}).get("path") for volume in volumes}
 
 
 def test_a_machine_description_is_simulated_by_plugin_and_monitor(helm: Helm) -> None:
