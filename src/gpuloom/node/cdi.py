@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import structlog
 
 from gpuloom.node.errors import ConfigurationError, KubeletError
+from gpuloom.node.hostfiles import find_driver_root
 from gpuloom.node.settings import NodeSettings
 from gpuloom.node.visibility import CDI_VENDOR
 
@@ -44,8 +44,8 @@ def build_commands(settings: NodeSettings) -> Iterator[list[str]]:
     if injection.imex_channels:
         modes["imex-channel"] = "--mode=imex"
     # The tool's names of a driver's place are those of the file system that it runs in.
-    is_mounted = Path(injection.driver_root_here).is_dir()
-    driver_root = injection.driver_root_here if is_mounted else injection.driver_root
+    mounted = find_driver_root(injection)
+    driver_root = str(mounted or injection.driver_root)
     dev_root = driver_root if injection.dev_root == injection.driver_root else injection.dev_root
     for kind, mode in modes.items():
         target = settings.on_this_side(f"{injection.cdi_dir}/{CDI_VENDOR}-{kind}.json")
@@ -60,7 +60,7 @@ def build_commands(settings: NodeSettings) -> Iterator[list[str]]:
             f"--dev-root={dev_root}",
             mode,
         ]
-        if is_mounted:
+        if mounted:
             roots = f"--from={driver_root}", f"--to={injection.driver_root}", "--relative-to=host"
             yield [*(_TOOL, "cdi", "transform", "root"), *roots, f"--input={target}", f"--output={target}"]
 

@@ -3,10 +3,11 @@
 import re
 import shutil
 from collections.abc import Iterable
+from pathlib import Path
 
 from gpuloom.node.errors import NodeError
 from gpuloom.node.response import HostFacts
-from gpuloom.node.settings import NodeSettings
+from gpuloom.node.settings import InjectionSettings, NodeSettings
 from gpuloom.node.visibility import CONTROL_FILES
 
 _OPEN_TO_ALL = 0o777
@@ -36,12 +37,26 @@ def find_library(settings: NodeSettings) -> str:
 
 def look_up(settings: NodeSettings) -> HostFacts:
     """Look up what containers must get of the host's files."""
-    dev_root = settings.injection.dev_root.rstrip("/")
+    dev_root = _find_dev_root(settings)
     return HostFacts(
         library=find_library(settings),
         has_license=settings.on_this_side(f"{settings.hook_dir}/license").exists(),
-        control_files=tuple(path for path in CONTROL_FILES if settings.on_this_side(f"{dev_root}{path}").exists()),
+        control_files=tuple(path for path in CONTROL_FILES if (dev_root / path.lstrip("/")).exists()),
     )
+
+
+def _find_dev_root(settings: NodeSettings) -> Path:
+    """Find where this process sees the driver's device files: with the driver itself, where that is mounted."""
+    injection = settings.injection
+    if injection.dev_root == injection.driver_root and (driver_root := find_driver_root(injection)):
+        return driver_root
+    return settings.on_this_side(injection.dev_root)
+
+
+def find_driver_root(injection: InjectionSettings) -> Path | None:
+    """Find where this process sees the nodes' driver, None where it sees the host's own file system."""
+    mounted = Path(injection.driver_root_here)
+    return mounted if mounted.is_dir() else None
 
 
 def prepare_directories(cache_dirs: Iterable[str], settings: NodeSettings) -> None:

@@ -63,6 +63,19 @@ def test_only_control_files_that_are_there_are_passed(host):
     assert look_up(host).control_files == ("/dev/nvidia-uvm",)
 
 
+@pytest.mark.parametrize(("dev_root", "found"), [("/run/driver", ("/dev/nvidiactl",)), ("/", ())])
+def test_device_files_are_looked_for_where_the_driver_is_mounted_unless_they_have_a_place_of_their_own(
+    host, tmp_path, dev_root, found
+):
+    """device plugin 10.3 and 17: the driver's root is another one here than on the host."""
+    (tmp_path / "mounted/dev").mkdir(parents=True)
+    (tmp_path / "mounted/dev/nvidiactl").touch()
+    injection = replace(
+        host.injection, driver_root="/run/driver", dev_root=dev_root, driver_root_here=str(tmp_path / "mounted")
+    )
+    assert look_up(replace(host, injection=injection)).control_files == found
+
+
 def test_a_containers_directory_is_made_afresh(host):
     prepare_directories(["/cache"], host)
     (host.host_root / "cache/old").touch()
