@@ -11,14 +11,14 @@ from gpuloom.model.want import Headroom
 from gpuloom.scheduler.admissionquota import exceeds_quota
 from gpuloom.scheduler.podpatch import ContainerPatch, PodPatch
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.vendors.catalog import Catalog
 from gpuloom.vendors.changes import Switches
 from gpuloom.vendors.hooks import complete_container, read_request
+from gpuloom.vendors.owned import OwnedAnnotations
 from gpuloom.vendors.profile import Profile
 from gpuloom.vendors.requests import find_amount, find_quantity
 from gpuloom.wire.admission import Review, Verdict, decode_pod
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.keys import OWNED_POD_LABELS, is_owned_annotation
+from gpuloom.wire.keys import OWNED_POD_LABELS
 from gpuloom.wire.objects import Container, Pod, Quantity
 from gpuloom.wire.quantity import decode_strict_integer
 from gpuloom.wire.words import INT32_MAX, INT32_MIN
@@ -77,7 +77,7 @@ def _complete(pod: Pod, namespace: str, settings: SchedulerSettings, headroom: H
     """Walk the decision table (2.1) from the top."""
     patch = PodPatch(pod)
     if settings.strip_owned_keys:
-        _strip_owned_keys(pod, patch, settings.catalog)
+        _strip_owned_keys(pod, patch, settings.owned_annotations)
     if not pod.containers:
         raise DeniedError("pod has no containers")
     if _belongs_to_another_scheduler(pod, settings):
@@ -117,10 +117,10 @@ def _claim(pod: Pod, patch: PodPatch, settings: SchedulerSettings) -> None:
         patch.set_scheduler(settings.scheduler_name)
 
 
-def _strip_owned_keys(pod: Pod, patch: PodPatch, catalog: Catalog) -> None:
+def _strip_owned_keys(pod: Pod, patch: PodPatch, owned: OwnedAnnotations) -> None:
     """Remove what only gpuloom may write: templates copied from running pods keep working (binding 6)."""
     for key in pod.annotations:
-        if is_owned_annotation(key) or key in catalog.owned_keys or key.startswith(catalog.owned_prefixes):
+        if key in owned:
             patch.remove("metadata", "annotations", key)
     for key in OWNED_POD_LABELS & pod.labels.keys():
         patch.remove("metadata", "labels", key)

@@ -6,6 +6,7 @@ from functools import cached_property
 from gpuloom.engine.options import Options
 from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.vendors.catalog import Catalog, load_default_profiles, make_catalog
+from gpuloom.vendors.owned import OwnedAnnotations, load_shipped_owned
 from gpuloom.vendors.profile import Profile
 
 
@@ -43,6 +44,14 @@ class SchedulerSettings(SchedulerFlags):
             "metax-same-card": self.metax_same_card,
         }
         return make_catalog(self.profiles, (name for name, is_on in switches.items() if is_on))
+
+    @cached_property
+    def owned_annotations(self) -> OwnedAnnotations:
+        """The pod annotations that only a scheduler may write, also those of shipped vendors that are not served.
+
+        A pod that carries them from another cluster would meet the chart's policy, which protects them all.
+        """
+        return load_shipped_owned() | OwnedAnnotations.of(self.catalog)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be used.

@@ -115,22 +115,12 @@ class Catalog:
 
     @property
     def pod_keys(self) -> frozenset[str]:
-        """The pod annotations that are read, or written by decisions."""
-        return self.owned_keys.union(key for profile in self.profiles for key in profile.select.all)
+        """The pod annotations by which users say which cards they want."""
+        return frozenset(key for profile in self.profiles for key in profile.select.all)
 
     def lists_under(self, lock: str) -> frozenset[str]:
         """Return the pod annotations from which device plugins that share a node lock take what is to be allocated."""
         return frozenset(profile.write.to_allocate for profile in self.profiles if profile.lock.key == lock) - {""}
-
-    @cached_property
-    def owned_keys(self) -> frozenset[str]:
-        """The pod annotations that only a scheduler may write."""
-        return frozenset().union(*(profile.owned_keys for profile in self.profiles))
-
-    @cached_property
-    def owned_prefixes(self) -> tuple[str, ...]:
-        """How pod annotations begin that only a scheduler may write, of which there is one a container."""
-        return tuple(prefix for profile in self.profiles for prefix in profile.write.owned_prefixes)
 
 
 def _word_of(profile: Profile) -> str:

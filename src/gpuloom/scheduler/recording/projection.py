@@ -14,7 +14,7 @@ from gpuloom.wire.fullpods import EnvVar, FullContainer
 from gpuloom.wire.keys import POD_GROUP_LABEL, VGPU_NODE
 from gpuloom.wire.objects import Container, KubeObject, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
 
-_PREFIXES = ("hami.io/", "nvidia.com/", "gpuloom.io/")
+_PREFIXES = ("hami.io/", "nvidia.com/")
 
 
 class Projection:
@@ -24,7 +24,7 @@ class Projection:
         catalog = settings.catalog
         self._labels = {POD_GROUP_LABEL, VGPU_NODE, *settings.node_labels, *catalog.node_labels}
         self._keys = {*catalog.node_keys, *catalog.pod_keys}
-        self._prefixes = (*_PREFIXES, *catalog.owned_prefixes)
+        self._owned = settings.owned_annotations
 
     def project(self, item: KubeObject) -> dict[str, Any]:
         """Return the object as JSON values, without its kind."""
@@ -83,7 +83,10 @@ class Projection:
     def _cut_annotations(self, annotations: Mapping[str, str] | None) -> dict[str, str] | None:
         if annotations is None:
             return None
-        return {key: value for key, value in annotations.items() if key.startswith(self._prefixes) or key in self._keys}
+        return {key: value for key, value in annotations.items() if self._is_kept(key)}
+
+    def _is_kept(self, key: str) -> bool:
+        return key in self._keys or key.startswith(_PREFIXES) or key in self._owned
 
 
 def _cut_containers(containers: Iterable[Container] | None) -> list[Container] | None:
