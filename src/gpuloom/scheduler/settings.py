@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 from gpuloom.engine.options import Options
+from gpuloom.scheduler.certificates.hosts import read_host
 from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.vendors.catalog import Catalog, load_default_profiles, make_catalog
 from gpuloom.vendors.owned import OwnedAnnotations, load_shipped_owned
@@ -101,8 +102,14 @@ class SchedulerSettings(SchedulerFlags):
 
     @property
     def tls_host_names(self) -> frozenset[str]:
-        """The hosts of ``tls_hosts``."""
-        return frozenset(host.strip() for host in self.tls_hosts.split(",") if host.strip())
+        """The hosts of ``tls_hosts``, as certificates spell them.
+
+        Raises SettingsError when no certificate can name one of them.
+        """
+        try:
+            return frozenset(read_host(host.strip()) for host in self.tls_hosts.split(",") if host.strip())
+        except ValueError as error:
+            raise SettingsError(f"--tls-hosts: {error}") from error
 
     @property
     def options(self) -> Options:

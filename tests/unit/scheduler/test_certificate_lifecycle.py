@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from gpuloom.kube.authority import CertificateAuthority
 from gpuloom.scheduler.certificates.lifecycle import LIFETIME, RENEWAL, Stock, plan
 from gpuloom.scheduler.certificates.presented import Pair
+from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DUE = START + LIFETIME - RENEWAL + timedelta(minutes=1)
@@ -131,3 +132,41 @@ def test_a_host_that_is_no_longer_wanted_changes_nothing() -> None:
 
 def test_keys_show_in_no_text() -> None:
     assert "PRIVATE" not in repr(first())
+
+
+def hosts_of(flag: str) -> frozenset[str]:
+    """The hosts of ``--tls-hosts``."""
+    return SchedulerSettings(tls_self_manage="kube-system/gpuloom-tls", tls_hosts=flag).tls_host_names
+
+
+SPELLINGS = {
+    "2001:DB8::1": "2001:db8::1",
+    "2001:0db8:0:0::1": "2001:db8::1",
+    "[fd00::1]": "fd00::1",
+    "10.0.0.7": "10.0.0.7",
+    "Gpuloom.Kube-System.SVC": "gpuloom.kube-system.svc",
+    "gpuloom.example.com.": "gpuloom.example.com",
+    "*.example.com": "*.example.com",
+}
+
+
+@pytest.mark.parametrize("flag", SPELLINGS)
+def test_a_host_is_in_the_certificate_however_it_is_spelled(flag: str) -> None:
+    assert names_of(plan(Stock(), hosts_of(flag), START, published=False).served) == {SPELLINGS[flag]}
+
+
+@pytest.mark.parametrize("flag", SPELLINGS)
+def test_a_certificate_is_not_renewed_for_another_spelling_of_its_host(flag: str) -> None:
+    stock = plan(Stock(), hosts_of(flag), START, published=False)
+    assert plan(stock, hosts_of(flag), START, published=True) == stock
+
+
+NO_HOSTS = ("gpulööm.example.com", "fe80::1%eth0", "https://example.com", "example.com:443", "a b", "a..b", "[a.b]")
+
+
+@pytest.mark.parametrize("host", [*NO_HOSTS, "a" * 64, ".".join(["a" * 60] * 5)])
+def test_a_host_that_no_certificate_can_name_is_refused(host: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        hosts_of(f"gpuloom.svc,{host}")
+    assert "--tls-hosts" in str(refused.value)
+    assert host in str(refused.value)
