@@ -52,7 +52,7 @@ def review_pod(review: Review, settings: SchedulerSettings, headroom: Headrooms 
     except WireError as error:
         return Verdict(allowed=False, code=400, message=str(error))
     try:
-        return _complete(pod, review.namespace, settings, headroom)
+        return _complete(pod, PodPatch(pod), review.namespace, settings, headroom)
     except DeniedError as error:
         return Verdict(allowed=False, code=403, reason="Forbidden", message=str(error))
     except WireError as error:
@@ -62,20 +62,19 @@ def review_pod(review: Review, settings: SchedulerSettings, headroom: Headrooms 
 def needs_completion(pod: Pod, settings: SchedulerSettings) -> bool:
     """Tell whether the webhook would still change a pod that exists, as it does when nobody asked it.
 
-    Environment variables do not count: they are added however often it is asked.
+    Environment variables do not count: they are added however often it is asked. Nor does how an amount is spelled.
     """
     if pod.labels.get(IGNORED_LABEL[0]) == IGNORED_LABEL[1]:
         return False
     try:
-        verdict = _complete(pod, pod.namespace, settings, _unlimited)
+        verdict = _complete(pod, PodPatch(pod, respells=False), pod.namespace, settings, _unlimited)
     except (DeniedError, WireError):
         return False
     return any("env" not in operation["path"].split("/") for operation in verdict.patch)
 
 
-def _complete(pod: Pod, namespace: str, settings: SchedulerSettings, headroom: Headrooms) -> Verdict:
+def _complete(pod: Pod, patch: PodPatch, namespace: str, settings: SchedulerSettings, headroom: Headrooms) -> Verdict:
     """Walk the decision table (2.1) from the top."""
-    patch = PodPatch(pod)
     if settings.strip_owned_keys:
         _strip_owned_keys(pod, patch, settings.owned_annotations)
     if not pod.containers:

@@ -7,15 +7,20 @@ import msgspec
 
 from gpuloom.wire.admission import escape_pointer
 from gpuloom.wire.objects import Container, Pod, Quantity, Resources
+from gpuloom.wire.quantity import decode_strict_integer
 
 Operation = Mapping[str, Any]
 
 
 class PodPatch:
-    """Changes to one pod, in order, as operations of RFC 6902."""
+    """Changes to one pod, in order, as operations of RFC 6902.
 
-    def __init__(self, pod: Pod) -> None:
+    ``respells``: an amount that is there in another spelling is written anew, as HAMi does.
+    """
+
+    def __init__(self, pod: Pod, *, respells: bool = True) -> None:
         self._pod = pod
+        self._respells = respells
         self._operations: list[Operation] = []
         self._has_runtime_class = False
         self._has_annotations = pod.metadata.annotations is not None
@@ -44,6 +49,12 @@ class PodPatch:
         if not self._has_runtime_class:
             self._has_runtime_class = True
             self.add(name, "spec", "runtimeClassName")
+
+    def is_there(self, quantity: Quantity | None, value: int) -> bool:
+        """Tell whether an amount needs no change; the API server has its own way to write amounts, such as 16k."""
+        if quantity is None or str(quantity) == str(value):
+            return quantity is not None
+        return not self._respells and decode_strict_integer(quantity) == value
 
     @property
     def annotations(self) -> dict[str, str]:
@@ -99,8 +110,7 @@ class ContainerPatch:
         if kind not in self._has:
             self._pod.add({}, *self._path, "resources", kind)
             self._has.add(kind)
-        # As the API server writes quantities, so that what is there already is not changed.
-        if str(amounts.get(name)) != str(value):
+        if not self._pod.is_there(amounts.get(name), value):
             self._pod.add(str(value), *self._path, "resources", kind, name)
         amounts[name] = str(value)
 

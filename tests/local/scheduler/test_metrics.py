@@ -303,6 +303,19 @@ async def test_pods_that_no_webhook_has_completed_are_counted(
     assert await value_of(empty, UNMUTATED) == count
 
 
+GCU_MEMORY = "enflame.com/gcu-memory"
+
+
+async def test_amounts_that_the_api_server_spells_its_own_way_are_complete(empty: Site) -> None:
+    """binding 6 unmutated: a real API server writes 16000 as 16k."""
+    await start(empty)
+    resources = {"limits": {GCU_MEMORY: "16k"}, "requests": {GCU_MEMORY: "16k"}}
+    spec = {"schedulerName": "hami-scheduler", "containers": [{"name": "c", "image": "i", "resources": resources}]}
+    pod = await empty.client.create(PODS, {"metadata": {"name": "p"}, "spec": spec}, namespace="default")
+    await poll(lambda: pod.metadata.uid in empty.process.state.pods)
+    assert await value_of(empty, UNMUTATED) == 0
+
+
 async def test_the_end_of_the_certificate_is_told(empty: Site, tmp_path: Path) -> None:
     authority = CertificateAuthority.create()
     files = {"cert_file": tmp_path / "tls.crt", "key_file": tmp_path / "tls.key"}
