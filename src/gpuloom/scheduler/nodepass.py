@@ -27,6 +27,7 @@ class NodePass:
 
     async def run(self) -> None:
         """Pass until cancelled."""
+        self.roles.tell_if_idle()
         while True:
             await self.clocks.wait(self._due, self.state.settings.node_pass_interval_s)
             self._due.clear()

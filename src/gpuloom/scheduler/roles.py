@@ -21,10 +21,18 @@ class Roles:
     client: KubeClient
     state: SchedulerState
 
+    def tell_if_idle(self) -> None:
+        """Say why nothing will be labelled when only half of this process's own pod is known."""
+        settings = self.state.settings
+        if bool(settings.pod_name) != bool(settings.pod_namespace):
+            unknown = "POD_NAMESPACE" if settings.pod_name else "POD_NAME"
+            _log.warning("the role labels of scheduler pods are not written", cause=f"{unknown} is not set")
+
     async def label(self) -> None:
         """Look once; only a process that is in charge and knows its own pod writes."""
         settings = self.state.settings
-        if not settings.pod_name or not self.state.is_in_charge:
+        # Without a namespace the API server would list the scheduler pods of the whole cluster.
+        if not (settings.pod_name and settings.pod_namespace and self.state.is_in_charge):
             return
         try:
             pods, _ = await self.client.list_all(PODS, namespace=settings.pod_namespace, label_selector=SIBLINGS)

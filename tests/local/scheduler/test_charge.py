@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 
 import pytest
+import structlog
 from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import DEFAULTS, HANDSHAKE, LOCK, REGISTER, Site
 
@@ -221,6 +222,26 @@ async def test_the_leader_labels_itself_and_its_siblings(empty: Site) -> None:
     async with asyncio.timeout(20):
         while await roles(empty) != ["leader", "follower"]:
             await let_answers_arrive()
+
+
+@pytest.mark.parametrize("missing", ["pod_name", "pod_namespace"])
+async def test_nobody_is_labelled_unless_the_own_pod_is_known_with_its_namespace(empty: Site, missing: str) -> None:
+    """scheduler 8.4 role label: the other pods are those of the same namespace."""
+    labels = {"app.kubernetes.io/component": "hami-scheduler"}
+    for name in ("here", "there"):
+        body = {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        await empty.client.create(PODS, body, namespace="kube-system")
+    own = {"pod_name": "here", "pod_namespace": "kube-system"} | {missing: ""}
+    with structlog.testing.capture_logs() as logs:
+        await empty.start(dataclasses.replace(DEFAULTS, **own))  # type: ignore[arg-type]
+        await empty.process.wait_synced()
+        await empty.register("n1")
+        for _ in range(3):
+            await empty.clock.advance(15)
+            await let_answers_arrive()
+    told = [one for one in logs if one["event"].startswith("the role labels of scheduler pods are not written")]
+    assert (await roles(empty), len(told)) == ([None, None], 1)
+    assert missing.upper() in told[0]["cause"]
 
 
 async def roles(site: Site) -> list[str | None]:
