@@ -43,6 +43,13 @@ def set_request(container: PodObject, name: str, value: int) -> None:
     _set(container, "requests", name, value)
 
 
+def set_amount(container: PodObject, name: str, value: int) -> None:
+    """Write an integer into the limits, and into the requests where one stands."""
+    set_limit(container, name, value)
+    if request_of(container, name) is not None:
+        set_request(container, name, value)
+
+
 def append_env(container: PodObject, name: str, value: str) -> None:
     """Append an environment variable, whatever is there."""
     container["env"] = [*(container.get("env") or ()), {"name": name, "value": value}]

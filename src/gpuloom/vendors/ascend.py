@@ -13,7 +13,7 @@ from gpuloom.model.nodecards import Facts, NodeCards
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.request import Request
 from gpuloom.model.want import Need, percentage_of
-from gpuloom.vendors.changes import ContainerChange, MutationError, Switches
+from gpuloom.vendors.changes import ContainerChange, MutationError, Switches, set_amount
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.links import choose_groups, choose_pairs, refuse_pairs, score_groups
 from gpuloom.vendors.profile import Profile, Traits
@@ -76,9 +76,7 @@ def _complete_pair(container: Container, count: int | None, change: ContainerCha
         return
     if count != 1:
         raise MutationError(f"{profile.word} device request must be 1 or 2*n, got {count}")
-    change.set_limit(name, 2)
-    if name in container.requests:
-        change.set_request(name, 2)
+    set_amount(container, change, name, 2)
 
 
 def _complete_memory(container: Container, profile: Profile, *, soft: bool) -> int:

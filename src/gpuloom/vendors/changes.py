@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpuloom.wire.errors import WireError
+from gpuloom.wire.objects import Container
 
 
 class MutationError(WireError):
@@ -30,6 +31,13 @@ class ContainerChange(Protocol):
 
     def annotate(self, key: str, value: str) -> None:
         """Set an annotation of the pod."""
+
+
+def set_amount(container: Container, change: ContainerChange, name: str, value: int) -> None:
+    """Set a limit, and the request where there is one: the API server wants both of a card equal."""
+    change.set_limit(name, value)
+    if name in container.requests:
+        change.set_request(name, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gpuloom.vendors.changes import ContainerChange, Switches
+from gpuloom.vendors.changes import ContainerChange, Switches, set_amount
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.profile import Profile
 from gpuloom.vendors.requests import is_recognized, read_count
@@ -22,7 +22,7 @@ def complete_whole(container: Container, _pod: Pod, change: ContainerChange, pro
         return False
     count = read_count(container, profile)
     if count is not None and count > 1:
-        change.set_limit(profile.resources.cores, count * _WHOLE)
+        set_amount(container, change, profile.resources.cores, count * _WHOLE)
     return True
 
 

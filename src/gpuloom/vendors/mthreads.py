@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gpuloom.model.request import Request
-from gpuloom.vendors.changes import ContainerChange, MutationError, Switches
+from gpuloom.vendors.changes import ContainerChange, MutationError, Switches, set_amount
 from gpuloom.vendors.decided import Decided, annotate_last_indexes
 from gpuloom.vendors.profile import Profile
 from gpuloom.vendors.requests import complete, find_quantity, is_recognized, read_cores, read_count, read_memory_mib
@@ -33,8 +33,8 @@ def complete_sixteenths(
         raise MutationError(f"{names.count} must be greater than 0")
     memory = container.limits.get(names.memory)
     if count > 1 or memory is None:
-        change.set_limit(names.cores, CARD_CORES * count)
-        change.set_limit(names.memory, CARD_MEMORY * count)
+        set_amount(container, change, names.cores, CARD_CORES * count)
+        set_amount(container, change, names.memory, CARD_MEMORY * count)
         if count > 1:
             change.annotate(REQUESTED, str(count))
     elif decode_strict_integer(memory) not in PARTS:

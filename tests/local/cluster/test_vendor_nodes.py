@@ -84,3 +84,21 @@ async def test_a_pod_of_every_family_runs_on_a_node_of_its_own(cluster: LocalClu
 
 def one_pair(profile: Profile) -> bool:
     return profile.traits.in_pairs
+
+
+SEVERAL_WHOLE = {
+    "Iluvatar": ({"iluvatar.ai/BI-V150-vgpu": "2", "iluvatar.ai/BI-V150.vCore": "50"}, "200"),
+    "Mthreads": ({"mthreads.com/vgpu": "2", "mthreads.com/sgpu-core": "8", "mthreads.com/sgpu-memory": "32"}, "32"),
+}
+
+
+@pytest.mark.parametrize("family", SEVERAL_WHOLE)
+async def test_several_cards_that_become_whole_ones_are_raised_in_the_requests_too(
+    cluster: LocalCluster, family: str
+) -> None:
+    """The API server fills requests in from limits before the webhook is asked, and wants both equal after it."""
+    limits, cores = SEVERAL_WHOLE[family]
+    pod = await cluster.client.create(PODS, describe_pod("p", limits), namespace="default")
+    (container,) = pod.containers
+    assert container.limits == container.requests
+    assert cores in container.requests.values()

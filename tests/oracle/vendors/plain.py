@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from oracle import webhook
-from oracle.containers import PodObject, amount_of, append_env, limit_of, set_limit
+from oracle.containers import PodObject, amount_of, append_env, limit_of, set_amount, set_limit
 from oracle.records import PERCENTAGE_NOT_SET, Request
 from oracle.selectors import CORDON, items_of
 from oracle.settings import Settings
@@ -139,7 +139,7 @@ def complete_whole(family: Family, container: PodObject) -> bool:
         return False
     number = _number(count)
     if number is not None and number > 1:
-        set_limit(container, family.cores, number * 100)
+        set_amount(container, family.cores, number * 100)
     return True
 
 
@@ -170,8 +170,8 @@ class Mthreads(CapacityFamily):
         elif memory is not None:
             _check_units(_number(memory))
             return True
-        set_limit(container, self.cores, 16 * count)
-        set_limit(container, self.memory, 96 * count)
+        set_amount(container, self.cores, 16 * count)
+        set_amount(container, self.memory, 96 * count)
         return True
 
     def request(self, pod: PodObject, container: PodObject) -> Request | None:
