@@ -7,7 +7,7 @@ from pathlib import Path
 from gpuloom.cli.outcomes import CommandError
 from gpuloom.cli.ownvendors import naming_files, read_own
 from gpuloom.scheduler.flags import SchedulerFlags
-from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.vendors.catalog import add_families, default_profiles, load_shipped
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.vendors.profile import Profile
@@ -25,11 +25,14 @@ def make_settings(
     Raises CommandError, SettingsError or ProfileError that names the flag or the file.
     """
     _check_files(flags)
+    host_name = environment.get("HOSTNAME") or socket.gethostname()
+    if not host_name:
+        raise SettingsError("empty hostname returned: HOSTNAME is not set and this machine has no name")
     own = read_own(vendor_dir)
     with naming_files(own):
         return SchedulerSettings.of_flags(
             flags,
-            host_name=environment.get("HOSTNAME") or socket.gethostname(),
+            host_name=host_name,
             profiles=load_profiles(device_config_file, own),
         )
 

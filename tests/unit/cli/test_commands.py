@@ -1,5 +1,6 @@
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from gpuloom.cli.commands import build_app, run
 from gpuloom.cli.outcomes import ExitCode
 from gpuloom.cli.scheduler_flags import make_settings
 from gpuloom.scheduler.flags import SchedulerFlags
-from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 
 HEAVY = ("aiohttp", "grpc", "numpy", "uvloop", "cryptography", "google.protobuf", "structlog", "msgspec")
 
@@ -145,6 +146,17 @@ def test_flags_become_settings_of_the_same_values() -> None:
     flags = SchedulerFlags(scheduler_name="s", kube_qps=5, node_lock_timeout_s=1)
     settings = make_settings(flags, {"HOSTNAME": "h"})
     assert {field.name: getattr(settings, field.name) for field in fields(flags)} == vars(flags)
+
+
+@pytest.mark.parametrize("leader_elect", [True, False])
+def test_a_machine_without_a_name_is_refused(leader_elect: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
+    """scheduler 0.2 start order."""
+    monkeypatch.setattr(socket, "gethostname", str)
+    flags = SchedulerFlags(
+        leader_elect=leader_elect, leader_elect_resource_name="s", leader_elect_resource_namespace="kube-system"
+    )
+    with pytest.raises(SettingsError, match="empty hostname returned"):
+        make_settings(flags, {"HOSTNAME": ""})
 
 
 def read_flags(*tokens: str) -> SchedulerFlags:
