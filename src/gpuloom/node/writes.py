@@ -6,6 +6,7 @@ from gpuloom.kube.annotations import Annotations, change_annotations, insist
 from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
 from gpuloom.kube.resources import NODES, PODS
 from gpuloom.node.clock import Sleep
+from gpuloom.node.errors import AllocationError
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.lock import NodeLock, decode_lock
@@ -27,9 +28,9 @@ def read_lock(node: Node) -> NodeLock | None:
 async def patch_pod_annotations(client: KubeClient, pod: Pod, annotations: Mapping[str, str], *, sleep: Sleep) -> None:
     """Set annotations of a pod. A repeated write does no harm, so an open outcome is simply tried again.
 
-    Raises ApiError.
+    Raises ApiError; another pod of the same name is left alone (422).
     """
-    body = {"metadata": {"annotations": dict(annotations)}}
+    body = {"metadata": {"uid": pod.metadata.uid, "annotations": dict(annotations)}}
 
     async def patch() -> None:
         await client.patch(PODS, pod.name, body, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S)
@@ -42,11 +43,15 @@ async def rewrite_pod_annotation(
 ) -> None:
     """Replace an annotation of a pod by what `rewrite` makes of the present pod, whoever else writes meanwhile.
 
-    Raises ApiError, and what `rewrite` raises.
+    Raises ApiError, AllocationError for another pod of the same name, and what `rewrite` raises.
     """
-    await change_annotations(
-        client, PODS, pod.name, lambda present: {key: rewrite(present)}, namespace=pod.namespace, sleep=sleep
-    )
+
+    def change(present: Pod) -> Annotations:
+        if present.metadata.uid != pod.metadata.uid:
+            raise AllocationError(f"pod {pod.full_name} is another one by now, its UID is {present.metadata.uid}")
+        return {key: rewrite(present)}
+
+    await change_annotations(client, PODS, pod.name, change, namespace=pod.namespace, sleep=sleep)
 
 
 async def release_lock(client: KubeClient, node_name: str, pod: Pod, *, sleep: Sleep) -> None:
