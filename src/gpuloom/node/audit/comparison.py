@@ -4,7 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
 from gpuloom.engine.usage import NOTHING, Usage
+from gpuloom.model.card import Card
+from gpuloom.model.mig import MIG_MODE
 from gpuloom.node.audit.truths import Occupant, Promise, Truths
 
 _BYTES_PER_MIB = 2**20
@@ -48,14 +52,26 @@ def _find_overcommitted(truths: Truths) -> Iterator[Finding]:
         for uuid, usage in promise.cards.items():
             promised[uuid] = promised.get(uuid, NOTHING) + usage
     for uuid, card in (truths.offered or {}).items():
-        offer, total = Usage(card.count, card.memory_mib, card.cores), promised.get(uuid, NOTHING)
-        if offer | total != offer:
+        total = promised.get(uuid, NOTHING)
+        if _is_overcommitted(card, total):
             names = ", ".join(promise.full_name for promise in truths.promises if uuid in promise.cards)
             yield Finding(
                 Kind.OVERCOMMITTED,
                 uuid,
-                message=f"card {uuid} is promised {_say(total)}, it has {_say(offer)}: delete one of {names}",
+                message=f"card {uuid} is promised {_say(total)}, it has {_say(_offer_of(card))}: delete one of {names}",
             )
+
+
+def _is_overcommitted(card: Card, promised: Usage) -> bool:
+    offer = _offer_of(card)
+    if card.mode == MIG_MODE:
+        # The cores of each instance are rounded up, so that those of a full card are more than it has.
+        promised = msgspec.structs.replace(promised, cores=0)
+    return offer | promised != offer
+
+
+def _offer_of(card: Card) -> Usage:
+    return Usage(card.count, card.memory_mib, card.cores)
 
 
 def _find_memory_exceeded(truths: Truths) -> Iterator[Finding]:

@@ -62,6 +62,15 @@ def test_a_card_with_too_many_shares_is_found():
     assert find(*pods, offered=OFFER) == [(Kind.OVERCOMMITTED, "GPU-a", "")]
 
 
+SEVENTHS = "GPU-a,NVIDIA,100,15:" * 7 + ";"
+
+
+@pytest.mark.parametrize(("memory_mib", "count", "kinds"), [(700, 7, 0), (699, 7, 1), (700, 6, 1)])
+def test_of_a_divided_card_the_rounded_cores_of_its_instances_are_not_counted(memory_mib, count, kinds):
+    offer = {"GPU-a": Card("GPU-a", count=count, memory_mib=memory_mib, cores=100, mode="mig")}
+    assert find(promise(SEVENTHS), offered=offer) == [(Kind.OVERCOMMITTED, "GPU-a", "")] * kinds
+
+
 def test_an_overcommitted_card_is_reported_with_its_pods():
     other = promise("GPU-a,NVIDIA,501,10:;", uid="u2", name="q")
     (finding,) = compare(Truths([ON_A, other], offered=OFFER))
