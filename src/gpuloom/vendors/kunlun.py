@@ -28,13 +28,22 @@ _QUADS = ((0, 1, 4, 5), (2, 3, 6, 7), (0, 2, 4, 6), (1, 3, 5, 7), (0, 3, 4, 7), 
 
 
 def choose_wings(hands: Hands, _chosen: Chosen, _terms: Terms, _profile: Profile) -> Ints:
-    """Choose cards by wings, on cards in order of their index; a card that is not there is not free."""
-    order = np.lexsort((hands.cards.index, ~hands.there), axis=-1)[:, :CARDS]
-    masks = hands.fits[hands.lines, order] @ _BITS[: order.shape[1]]
+    """Choose cards by wings, in which a card's place is its index; a card that is not there is not free."""
+    columns = _find_columns(hands)
+    masks = (columns != NO_CARD) @ _BITS
     asked = zip(hands.wanted.tolist(), masks.tolist(), strict=True)
     most = hands.most
     places = np.array([_fill_up(wanted, mask, most) for wanted, mask in asked], np.int64).reshape(len(masks), most)
-    return np.where(places == NO_CARD, NO_CARD, order[hands.lines, places])
+    return np.where(places == NO_CARD, NO_CARD, columns[hands.lines, places])
+
+
+def _find_columns(hands: Hands) -> Ints:
+    """Return, in a row per node, the column of the free card at each place."""
+    index = hands.cards.index
+    lines, at = np.nonzero(hands.fits & (index >= 0) & (index < CARDS))
+    columns = np.full((len(hands.there), CARDS), NO_CARD, np.int64)
+    columns[lines, index[lines, at]] = at
+    return columns
 
 
 @cache

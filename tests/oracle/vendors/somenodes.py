@@ -1,7 +1,7 @@
 """Generated nodes: what the node plugins of each vendor write, or what a node's capacity says."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,10 +86,11 @@ def _register(
     cores: int = 100,
     model: str = "",
     count: int = 0,
+    missing: Collection[int] = (),
 ) -> Said:
     memory = memory or chooser.choose(MEMORY_MIB)
     records = []
-    for at in range(number):
+    for at in (at for at in range(number) if at not in missing):
         record = {
             "id": f"{node}-{family.word}-{at}",
             "count": count or chooser.choose((10, 4, 1)),
@@ -127,7 +128,8 @@ def _eight(chooser: Chooser, _node: str, family: Family) -> Said:
 
 
 def _xpu(chooser: Chooser, node: str, family: Family) -> Said:
-    return _register(chooser, node, family, chooser.choose((8, 8, 4)), memory=98304, model="KUNLUN")
+    number, missing = chooser.choose((8, 8, 4)), chooser.choose(((), (), (3,), (0, 5), (3, 7)))
+    return _register(chooser, node, family, number, memory=98304, model="KUNLUN", missing=missing)
 
 
 def _neuron(chooser: Chooser, _node: str, family: Family) -> Said:

@@ -142,6 +142,25 @@ async def test_nodes_with_fewer_than_eight_kunlun_cards_are_served(cards: int, a
     assert said in await refuse(player, pod("p", {"kunlunxin.com/xpu": asked}))
 
 
+@pytest.mark.parametrize(
+    ("free", "given"),
+    [((2, 4), None), ((4, 5), [4, 5]), ((2, 6), [2, 6]), ((1, 2, 6), [1, 2]), ((0, 4, 5, 6), [4, 5])],
+    ids=lambda value: f"vendors 4.10 {value}",
+)
+async def test_a_missing_card_of_kunlun_moves_no_other_into_another_wing(
+    free: tuple[int, ...], given: list[int] | None
+) -> None:
+    present = (6, 5, 4, 2, 1, 0)
+    cards = ({"id": f"xpu-{at}", "index": at, "devmem": 98304, "health": at in free} for at in present)
+    player = await start(node("n", register("hami.io/node-register-xpu", *cards)))
+    asked = pod("p", {"kunlunxin.com/vxpu": "2"})
+    if given is None:
+        assert await refuse(player, asked) == "1/6 NumaNotFit"
+    else:
+        shares = "".join(f"xpu-{at},XPU,98304,100:" for at in given)
+        assert (await write(player, asked))["hami.io/xpu-devices-allocated"] == f"{shares};"
+
+
 def networks(*numbers: int) -> dict[str, Any]:
     return register("hami.io/node-register-Ascend910B3", *({"custominfo": {"NetworkID": number}} for number in numbers))
 
