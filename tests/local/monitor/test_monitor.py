@@ -54,6 +54,7 @@ class Site:
     def __init__(self, client: KubeClient, disk: Path) -> None:
         self.client = client
         self.disk = disk
+        self.clock_s = 0.0
         self.machine = SimulatedMachine(NODE, load_machine("two-t4"))
         self.source = SimulatedCardUse(self.machine)
         self.settings = MonitorSettings(
@@ -101,7 +102,9 @@ class Site:
 
     @asynccontextmanager
     async def monitor(self):
-        async with NodeMonitor(self.settings, self.client, self.source, sleep=hurry) as monitor:
+        async with NodeMonitor(
+            self.settings, self.client, self.source, sleep=hurry, monotonic_s=lambda: self.clock_s
+        ) as monitor:
             task = asyncio.create_task(monitor.run())
             try:
                 yield monitor
@@ -181,6 +184,17 @@ async def test_the_directory_of_a_deleted_pod_goes(site):
         await wait_until(lambda: not path.exists())
 
 
+async def wait_for_rounds(monitor: NodeMonitor) -> None:
+    """Let the monitor go round a few times."""
+    seen = [monitor.take_snapshot().round_duration_s]
+
+    def went_on() -> bool:
+        seen.append(monitor.take_snapshot().round_duration_s)
+        return len(set(seen)) > 3
+
+    await wait_until(went_on)
+
+
 async def test_nothing_is_deleted_before_the_pods_are_known(site, tmp_path):
     site.settings = replace(site.settings, resync_interval_s=0.0)
     path = put_region(site, "u9").parent
@@ -189,14 +203,22 @@ async def test_nothing_is_deleted_before_the_pods_are_known(site, tmp_path):
     unreachable.write_text(re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:1", (tmp_path / "kubeconfig").read_text()))
     site.client = KubeClient(load_kubeconfig(unreachable))
     async with site.client, site.monitor() as monitor:
-        seen = [monitor.take_snapshot().round_duration_s]
-
-        def went_on() -> bool:
-            seen.append(monitor.take_snapshot().round_duration_s)
-            return len(set(seen)) > 3
-
-        await wait_until(went_on)
+        await wait_for_rounds(monitor)
         assert path.exists()
+
+
+async def test_nothing_is_deleted_while_the_pods_are_not_heard_of(site):
+    site.settings = replace(site.settings, resync_interval_s=0.0)
+    put_region(site, await site.create_pod("p"))
+    async with site.monitor() as monitor:
+        await wait_until(lambda: monitor.take_snapshot().round.containers)
+        site.clock_s = 121.0
+        path = put_region(site, "u9").parent
+        os.utime(path, (1, 1))
+        await wait_for_rounds(monitor)
+        assert path.exists()
+        await site.create_pod("q")
+        await wait_until(lambda: not path.exists())
 
 
 async def test_the_driver_is_left_alone_while_a_card_is_divided(site):

@@ -1,21 +1,41 @@
 """The pods of this node as the API server shows them. Before the first complete list nothing is known to be gone."""
 
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from contextlib import aclosing
 
 from gpuloom.kube.client import KubeClient
-from gpuloom.kube.reflector import Applied, Deleted, InitialListBegins, InitialListComplete, InitialObject, Reflector
+from gpuloom.kube.reflector import (
+    Applied,
+    Deleted,
+    InitialListBegins,
+    InitialListComplete,
+    InitialObject,
+    Reflector,
+    ReflectorTiming,
+)
 from gpuloom.kube.resources import PODS
 from gpuloom.wire.objects import Pod
+
+_CURRENT_S = 120.0
+"""Bookmarks come about once a minute: one may be late."""
 
 
 class NodePods:
     """Follows the pods bound to one node; ``is_listed`` turns true with the first complete list and stays so."""
 
-    def __init__(self, client: KubeClient, node_name: str) -> None:
+    def __init__(self, client: KubeClient, node_name: str, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self.is_listed = False
-        self._reflector = Reflector(client, PODS, field_selector=f"spec.nodeName={node_name}")
+        self._monotonic_s = monotonic_s
+        timing = ReflectorTiming(monotonic_s=monotonic_s)
+        self._reflector = Reflector(client, PODS, field_selector=f"spec.nodeName={node_name}", timing=timing)
         self._pods: dict[str, Pod] = {}
+
+    @property
+    def are_current(self) -> bool:
+        """Whether they were listed and the API server was heard of since, two minutes ago at most."""
+        heard_s = self._reflector.last_event_s
+        return self.is_listed and heard_s is not None and self._monotonic_s() - heard_s <= _CURRENT_S
 
     @property
     def by_uid(self) -> Mapping[str, Pod]:

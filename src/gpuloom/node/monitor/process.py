@@ -34,7 +34,8 @@ COMPONENT = "gpuloom-monitor"
 class NodeMonitor:
     """Serves metrics inside its ``async with`` block; :meth:`run` does the rest until it is cancelled.
 
-    Entering raises ListenError when the address for metrics cannot be used. ``now`` gives Unix time.
+    Entering raises ListenError when the address for metrics cannot be used. ``now`` gives Unix time, ``monotonic_s`` is
+    for how long ago something was.
     """
 
     def __init__(
@@ -45,11 +46,12 @@ class NodeMonitor:
         *,
         sleep: Sleep = asyncio.sleep,
         now: Callable[[], float] = time.time,
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._sleep = sleep
         self._now = now
-        self._pods = NodePods(client, settings.node_name)
+        self._pods = NodePods(client, settings.node_name, monotonic_s)
         self._events = EventRecorder(client, COMPONENT)
         self._cards = CardWatch(source, settings.mig_lock, period_s=settings.period_s, sleep=sleep)
         self._rounds = Rounds(settings.containers_dir)
@@ -115,9 +117,9 @@ class NodeMonitor:
             await self._sleep(self._settings.period_s)
 
     async def _tidy(self) -> None:
-        """Delete leftovers again and again, once it is known which pods there are."""
+        """Delete leftovers again and again, as long as it is known which pods there are."""
         while True:
-            if self._pods.is_listed:
+            if self._pods.are_current:
                 await self._leftovers.tidy(self._pods.by_uid, self._now())
             await self._sleep(self._settings.period_s)
 
