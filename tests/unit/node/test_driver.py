@@ -114,6 +114,25 @@ async def test_a_card_that_the_driver_does_not_count_any_more_stays_as_unhealthy
     assert [(gpu.uuid, gpu.healthy) for gpu in await driver.read_gpus()] == [("GPU-a", True), ("GPU-b", False)]
 
 
+async def test_a_lost_card_stays_itself_when_the_driver_counts_the_others_anew(driver, library):
+    await driver.read_gpus()
+    del library.cards[0]
+    assert {(gpu.uuid, gpu.healthy) for gpu in await driver.read_gpus()} == {("GPU-a", False), ("GPU-b", True)}
+
+
+async def test_a_card_that_fails_under_the_index_of_another_is_the_one_that_is_missing(driver, library):
+    await driver.read_gpus()
+    library.cards.reverse()
+    library.cards[1].errors["nvmlDeviceGetHandleByIndex"] = LOST
+    assert {(gpu.uuid, gpu.healthy) for gpu in await driver.read_gpus()} == {("GPU-a", False), ("GPU-b", True)}
+
+
+async def test_a_card_that_changes_its_index_is_listed_once_with_the_new_one(driver, library):
+    await driver.read_gpus()
+    library.cards.reverse()
+    assert [(gpu.uuid, gpu.index) for gpu in await driver.read_gpus()] == [("GPU-b", 0), ("GPU-a", 1)]
+
+
 async def test_a_card_that_comes_back_is_healthy(driver, library):
     await driver.read_gpus()
     library.cards[0].errors["nvmlDeviceGetName"] = LOST

@@ -11,23 +11,28 @@ from gpuloom.node.nvml import Gpu, MigDevice, normalize_bus_id
 BYTES_PER_MIB = 2**20
 
 
-def read_gpus(library: Any, sysfs: Path, known: dict[int, Gpu]) -> tuple[Gpu, ...]:
-    """Read all cards; one that was read before and does not answer now is given as unhealthy.
+def read_gpus(library: Any, sysfs: Path, known: dict[str, Gpu]) -> tuple[Gpu, ...]:
+    """Read all cards, sorted by index; one that was read before and does not answer now is given as unhealthy.
 
-    `known` holds the last answer by index and is brought up to date. Raises the library's NVMLError when the driver as
-    a whole fails, and for a card that never answered.
+    `known` holds the last answer by UUID and is brought up to date. Raises the library's NVMLError when the driver as a
+    whole fails, and for a card that never answered.
     """
-    gpus = []
+    answers: dict[str, Gpu] = {}
+    failures = []
     for index in range(library.nvmlDeviceGetCount()):
         try:
-            known[index] = _read_gpu(library, sysfs, index)
-            gpus.append(known[index])
+            gpu = _read_gpu(library, sysfs, index)
+            answers[gpu.uuid] = gpu
         except library.NVMLError as error:
-            if index not in known or not _is_of_card(library, error):
+            if not _is_of_card(library, error):
                 raise
-            gpus.append(replace(known[index], healthy=False))
-    gone = (replace(gpu, healthy=False) for index, gpu in known.items() if index >= len(gpus))
-    return (*gpus, *gone)
+            failures.append(error)
+    known.update(answers)
+    # A driver that is loaded anew may count in another way, so that an index that fails does not tell which card it is.
+    missing = [replace(gpu, healthy=False) for uuid, gpu in known.items() if uuid not in answers]
+    if len(failures) > len(missing):
+        raise failures[-1]
+    return tuple(sorted((*answers.values(), *missing), key=lambda gpu: (gpu.index, gpu.uuid)))
 
 
 def find_handle(library: Any, uuid: str) -> Any:

@@ -36,7 +36,7 @@ class DriverNvml:
         self._questions = Worker("nvml questions")
         self._waits = Worker("nvml events")
         self._events = EventSet(library)
-        self._known: dict[int, Gpu] = {}
+        self._known: dict[str, Gpu] = {}
         self._is_ready = False
         self._mig = NvidiaMig(library, self._ask_patiently)
 
