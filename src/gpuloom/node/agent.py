@@ -149,7 +149,7 @@ class NodeAgent:
                     group.create_task(self._registration.keep(sleep=self._sleep)),
                 ]
                 if self._mig:
-                    helpers.append(group.create_task(self._mig.keep()))
+                    helpers.append(group.create_task(self._mig.keep(self._inventory.offer_parts)))
                 end = await self._wait_for_end(kubelet, served, own)
                 for helper in helpers:
                     helper.cancel()

@@ -1,6 +1,8 @@
 """The ids under which a card is offered to the kubelet: one for each container that may share it. Pure."""
 
 from gpuloom.model.card import Card
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.mig import decode_mig_instance
 
 SLICE_MARK = "::"
 INSTANCE_RESOURCE = "nvidia.com/mig-"
@@ -37,3 +39,11 @@ def physical_id(replica_id: str) -> str:
     if replica_id.count("-") == _REAL_UUID_DASHES + 1 and last.isascii() and last.isdigit():
         return head
     return replica_id
+
+
+def card_of_share(uuid: str) -> str:
+    """Name the card of a share, which may name an instance of it, ``GPU-a[geometry-position]``."""
+    try:
+        return decode_mig_instance(uuid).gpu_uuid
+    except WireError:
+        return uuid

@@ -133,12 +133,14 @@ async def test_allowed_profiles_are_offered(make_keeper, machine, first):
 
 
 async def test_idle_cards_are_emptied_at_the_start(make_keeper, machine, first, places):
+    await machine.mig.enable(first)
     await machine.mig.create_part(first, "1g.5gb", Placement(3, 1))
     await make_keeper().prepare(machine.gpus)
     assert await places() == []
 
 
 async def test_a_card_on_which_a_program_computes_is_left_alone(make_keeper, machine, first, places):
+    await machine.mig.enable(first)
     await machine.mig.create_part(first, "1g.5gb", Placement(3, 1))
     machine.mig.busy.add(first)
     await make_keeper().prepare(machine.gpus)
@@ -146,6 +148,7 @@ async def test_a_card_on_which_a_program_computes_is_left_alone(make_keeper, mac
 
 
 async def test_nothing_is_emptied_while_pods_cannot_be_listed(make_keeper, machine, first, places, local_server):
+    await machine.mig.enable(first)
     await machine.mig.create_part(first, "1g.5gb", Placement(3, 1))
     local_server.faults.add(Fault("GET", "/pods", status=403, reason="Forbidden"))
     await make_keeper().prepare(machine.gpus)

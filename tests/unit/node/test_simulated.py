@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuloom.model.mig import Placement
 from gpuloom.node.errors import CardReadError, DriverSilentError, MachineError
 from gpuloom.node.nvml import Ancestor, Coverage, NvLink, XidEvent
 from gpuloom.node.simulated import (
@@ -220,6 +221,15 @@ async def test_a_shipped_machine_can_be_divided_into_as_many_instances_as_the_re
     machine = SimulatedMachine("n1", load_machine(name))
     profiles = [await machine.mig.read_profiles(gpu.uuid) for gpu in machine.gpus]
     assert [max(one.most for one in found) for found in profiles if found] == [most] * divisible
+
+
+async def test_a_card_is_not_divided_while_mig_is_off():
+    machine = SimulatedMachine("n1", load_machine("eight-a100-40gb"))
+    card = machine.gpus[0].uuid
+    with pytest.raises(CardReadError, match="MIG is off"):
+        await machine.mig.create_part(card, "1g.5gb", Placement(0, 1))
+    await machine.mig.enable(card)
+    await machine.mig.create_part(card, "1g.5gb", Placement(0, 1))
 
 
 INSTANCES = (

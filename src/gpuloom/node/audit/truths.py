@@ -10,10 +10,9 @@ from gpuloom.engine.demand import read_phases
 from gpuloom.engine.usage import Usage, collapse
 from gpuloom.model.card import Card
 from gpuloom.model.share import ContainerShares
-from gpuloom.node.replicas import is_instance, is_instance_resource
+from gpuloom.node.replicas import card_of_share, is_instance, is_instance_resource
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import DEVICES_ALLOCATED
-from gpuloom.wire.mig import decode_mig_instance
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import decode_shares
 
@@ -80,7 +79,7 @@ def read_promise(pod: Pod) -> Promise:
         return Promise(meta.uid, meta.namespace, meta.name, {}, {}, is_readable=False)
     cards: dict[str, Usage] = {}
     for uuid, usage in collapse(containers, read_phases(pod)).items():
-        card = _strip(uuid)
+        card = card_of_share(uuid)
         cards[card] = cards[card] + usage if card in cards else usage
     counts = {
         container.name: len(shares) for container, shares in zip(pod.all_containers, containers, strict=False) if shares
@@ -95,11 +94,3 @@ def read_promise(pod: Pod) -> Promise:
 
 def _keep_ours(shares: ContainerShares) -> ContainerShares:
     return tuple(share for share in shares if share.vendor == VENDOR)
-
-
-def _strip(uuid: str) -> str:
-    """Name the card of a share, which may name an instance of it."""
-    try:
-        return decode_mig_instance(uuid).gpu_uuid
-    except WireError:
-        return uuid

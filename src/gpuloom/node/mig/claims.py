@@ -7,6 +7,7 @@ from gpuloom.model.mig import MigAllocation, MigRuntime
 from gpuloom.model.share import Share
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.mig.geometries import Layout, claim_positions
+from gpuloom.node.replicas import card_of_share
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.mig import decode_mig_allocations, encode_mig_allocations
@@ -42,6 +43,16 @@ def read_promises(pod: Pod, layouts: Layouts | None) -> tuple[MigAllocation, ...
         return read_allocations(pod)
     containers = decode_shares(pod.annotations.get(keys.DEVICES_ALLOCATED, ""))
     return tuple(claim for place, shares in enumerate(containers) for claim in claim_positions(shares, place, layouts))
+
+
+def read_cards(pod: Pod) -> frozenset[str]:
+    """Read of which cards a pod was given shares or promised instances, by UUID.
+
+    Raises WireError when that cannot be read.
+    """
+    containers = decode_shares(pod.annotations.get(keys.DEVICES_ALLOCATED, ""))
+    shared = {card_of_share(share.uuid) for shares in containers for share in shares}
+    return frozenset(shared.union(allocation.gpu_uuid for allocation in read_allocations(pod)))
 
 
 def find_claims(

@@ -5,7 +5,7 @@ over.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 
@@ -15,7 +15,7 @@ from gpuloom.kube.resources import FULL_PODS
 from gpuloom.model.mig import MigAllocation, MigRuntime
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError, CardReadError
-from gpuloom.node.mig.claims import InstanceKey, find_claims, key_of, read_allocations, read_promises
+from gpuloom.node.mig.claims import InstanceKey, find_claims, key_of, read_allocations, read_cards, read_promises
 from gpuloom.node.mig.geometries import Layout, lay_out_card
 from gpuloom.node.mig.lockfile import hold
 from gpuloom.node.mig.offers import MigOffer, build_offer
@@ -31,6 +31,9 @@ _log = structlog.get_logger(__name__)
 _Owned = tuple[str, int]
 """UUID of a card and id of a GPU instance on it."""
 
+_Held = tuple[FullPod, MigAllocation]
+"""A pod and what it was promised."""
+
 
 class MigKeeper:
     """The instances on one node's cards, and the pods that they belong to."""
@@ -42,27 +45,43 @@ class MigKeeper:
         self._sleep = sleep
         self._owners: dict[_Owned, str] = {}
         self._layouts: dict[str, tuple[Layout, ...]] | None = None if settings.mig_allowlist else {}
+        self._offers: dict[str, MigOffer] = {}
+        self._withheld: dict[str, MigOffer] = {}
+        self._complaints: dict[str, str] = {}
         self._turn = asyncio.Lock()
 
     async def prepare(self, gpus: Iterable[Gpu]) -> Mapping[str, MigOffer]:
         """Find out what the cards can be divided into, empty idle ones, and adopt what running pods hold.
 
-        Where it cannot be found out who uses a card, no card is touched. Raises CardReadError.
+        Of cards in use those are offered on which MIG is on; :meth:`divide_idle` is for the others. Where it cannot be
+        found out who uses a card, no card is touched. Raises CardReadError.
         """
-        offers = await self._read_offers(gpus)
-        try:
-            pods = await self._list_pods()
-            held = [(pod, promise) for pod in pods for promise in read_promises(pod, self._layouts)]
-            in_use = {allocation.gpu_uuid for pod, allocation in held if not pod.is_over}
-            busy = {uuid for uuid in offers if await self._nvml.mig.is_busy(uuid)}
-        except (ApiError, WireError, CardReadError) as error:
-            _log.error("it is not known which cards are in use, none is emptied", error=str(error))
-            return offers
-        kept = in_use | busy
+        gpus = tuple(gpus)
+        self._withheld, self._offers = await self._read_offers(gpus), {}
+        self._complaints.clear()
+        held, kept = await self._find_used()
         for pod, allocation in held:
             if allocation.gpu_uuid in kept:
                 await self._adopt(pod, allocation)
-        return {uuid: offer for uuid, offer in offers.items() if uuid in kept or await self._empty(uuid)}
+        divided = {gpu.uuid for gpu in gpus if gpu.can_be_divided}
+        for uuid in kept.intersection(self._withheld).difference(divided):
+            _log.warning("card is not offered before it is idle, MIG is off on it", uuid=uuid)
+        return self._offer(
+            [uuid for uuid in self._withheld if (uuid in divided if uuid in kept else await self._empty(uuid))]
+        )
+
+    async def divide_idle(self) -> Mapping[str, MigOffer]:
+        """Divide cards that could not be divided so far and are idle now; all offers if that made one more, else none.
+
+        Raises ApiError and WireError, after which no card was touched.
+        """
+        if not self._withheld:
+            return {}
+        async with self._turn:
+            named = _find_cards_of(await self._list_pods())
+            idle = [uuid for uuid in self._withheld if uuid not in named and await self._is_idle(uuid)]
+            ready = [uuid for uuid in idle if await self._empty(uuid)]
+            return self._offer(ready) if ready else {}
 
     async def create(self, pod: Pod, requests: Sequence[Sequence[str]]) -> Mapping[InstanceKey, MigRuntime]:
         """Make the instances that the pod's containers were promised, all or none.
@@ -89,12 +108,17 @@ class MigKeeper:
         async with self._turn:
             await self._destroy_made(find_claims(pod, requests, self._layouts), runtimes)
 
-    async def keep(self) -> None:
-        """Every 5 s take back the instances of pods that are over, until cancelled."""
+    async def keep(self, offer: Callable[[Mapping[str, MigOffer]], None]) -> None:
+        """Every 5 s take back the instances of pods that are over, and divide cards that are idle now.
+
+        `offer` gets all offers when there are more of them. Goes on until cancelled.
+        """
         while True:
             await self._sleep(PERIOD_S)
             try:
                 await self.reconcile()
+                if offers := await self.divide_idle():
+                    offer(offers)
             except (ApiError, WireError) as error:
                 _log.warning("MIG instances stay as they are", error=str(error), retry_s=PERIOD_S)
 
@@ -156,6 +180,29 @@ class MigKeeper:
         pods, _ = await self._client.list_all(FULL_PODS, field_selector=f"spec.nodeName={self._settings.node_name}")
         return pods
 
+    def _offer(self, uuids: Iterable[str]) -> Mapping[str, MigOffer]:
+        for uuid in uuids:
+            self._offers[uuid] = self._withheld.pop(uuid)
+        return dict(self._offers)
+
+    async def _is_idle(self, uuid: str) -> bool:
+        """Whether no program computes on a card; a driver that does not tell is asked again the next time."""
+        try:
+            return not await self._nvml.mig.is_busy(uuid)
+        except CardReadError:
+            return False
+
+    async def _find_used(self) -> tuple[Sequence[_Held], set[str]]:
+        """Find what pods were promised and which cards are in use; nothing and all where that cannot be found out."""
+        try:
+            pods = await self._list_pods()
+            held = [(pod, promise) for pod in pods for promise in read_promises(pod, self._layouts)]
+            busy = {uuid for uuid in self._withheld if await self._nvml.mig.is_busy(uuid)}
+            return held, busy | _find_cards_of(pods)
+        except (ApiError, WireError, CardReadError) as error:
+            _log.error("it is not known which cards are in use, none is emptied", error=str(error))
+            return [], set(self._withheld)
+
     async def _empty(self, uuid: str) -> bool:
         """Make an idle card ready to be divided; False, told in the log, where that cannot be."""
         try:
@@ -165,9 +212,15 @@ class MigKeeper:
                     await self._nvml.mig.destroy_part(uuid, part.gpu_instance_id)
                     _log.info("idle MIG instance destroyed", uuid=uuid, profile=part.profile)
         except CardReadError as error:
-            _log.error("card cannot be divided, it is not offered", uuid=uuid, error=str(error))
+            self._complain(uuid, str(error))
             return False
         return True
+
+    def _complain(self, uuid: str, error: str) -> None:
+        """Say why a card cannot be divided, once for each reason."""
+        if self._complaints.get(uuid) != error:
+            self._complaints[uuid] = error
+            _log.error("card cannot be divided, it is not offered", uuid=uuid, error=error)
 
     async def _adopt(self, pod: Pod, allocation: MigAllocation) -> None:
         """Know a pod's instance for its own; one that is not as promised stays, and belongs to nobody."""
@@ -208,6 +261,11 @@ class MigKeeper:
             await self._nvml.mig.destroy_part(uuid, gpu_instance_id)
         del self._owners[owned]
         _log.info("MIG instance destroyed", uuid=uuid, gpu_instance=gpu_instance_id)
+
+
+def _find_cards_of(pods: Iterable[FullPod]) -> set[str]:
+    """Find the cards of pods that are not over, by UUID; raises WireError when an annotation cannot be read."""
+    return {uuid for pod in pods if not pod.is_over for uuid in read_cards(pod)}
 
 
 def _is_through(pod: FullPod) -> bool:

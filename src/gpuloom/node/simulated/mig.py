@@ -90,6 +90,8 @@ class SimulatedMig:
         }
         if (profile, placement) not in places:
             raise CardReadError(f"simulated card {uuid} has no place {placement.start} for {profile}")
+        if uuid not in self._on:
+            raise CardReadError(f"simulated card {uuid} is not divided, MIG is off")
         if any(part.placement.overlaps(placement) for part in self._parts.get(uuid, ())):
             raise CardReadError(f"simulated card {uuid} has no room for {profile} at {placement.start}")
         return self._put(uuid, profile, placement)
