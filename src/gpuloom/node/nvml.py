@@ -147,6 +147,9 @@ class MigNvml(Protocol):
     async def is_busy(self, uuid: str) -> bool:
         """Whether a program computes on the card or on any part of it."""
 
+    async def is_part_busy(self, uuid: str, gpu_instance_id: int) -> bool:
+        """Whether a program computes on one instance."""
+
 
 class Nvml(Protocol):
     """A source of cards. Every method raises CardReadError when the driver does not answer; callers try again."""

@@ -126,3 +126,9 @@ async def test_a_card_is_busy_when_a_program_computes_on_an_instance(mig, librar
     await mig.create_part("GPU-a", "1g.5gb", Placement(6, 1))
     library.instances[0].processes.append(4711)
     assert await mig.is_busy("GPU-a")
+
+
+async def test_only_the_instance_on_which_a_program_computes_is_busy(mig, library):
+    parts = [await mig.create_part("GPU-a", "1g.5gb", Placement(start, 1)) for start in (5, 6)]
+    library.instances[0].processes.append(4711)
+    assert [await mig.is_part_busy("GPU-a", part.gpu_instance_id) for part in parts] == [True, False]

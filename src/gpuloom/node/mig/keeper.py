@@ -19,7 +19,7 @@ from gpuloom.node.mig.claims import InstanceKey, find_claims, key_of, read_alloc
 from gpuloom.node.mig.geometries import Layout, lay_out_card
 from gpuloom.node.mig.lockfile import hold
 from gpuloom.node.mig.offers import MigOffer, build_offer
-from gpuloom.node.nvml import Gpu, Nvml, PartProfile
+from gpuloom.node.nvml import Gpu, Nvml, Part, PartProfile
 from gpuloom.node.settings import NodeSettings
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
@@ -53,8 +53,9 @@ class MigKeeper:
     async def prepare(self, gpus: Iterable[Gpu]) -> Mapping[str, MigOffer]:
         """Find out what the cards can be divided into, empty idle ones, and adopt what running pods hold.
 
-        Of cards in use those are offered on which MIG is on; :meth:`divide_idle` is for the others. Where it cannot be
-        found out who uses a card, no card is touched. Raises CardReadError.
+        On cards of which pods hold parts, idle instances of nobody are destroyed. Of cards in use those are offered on
+        which MIG is on; :meth:`divide_idle` is for the others. Where it cannot be found out who uses a card, no card is
+        touched. Raises CardReadError.
         """
         gpus = tuple(gpus)
         self._withheld, self._offers = await self._read_offers(gpus), {}
@@ -63,6 +64,8 @@ class MigKeeper:
         for pod, allocation in held:
             if allocation.gpu_uuid in kept:
                 await self._adopt(pod, allocation)
+        for uuid in self._withheld:
+            await self._clear(uuid, [one for pod, one in held if one.gpu_uuid == uuid and not pod.is_over])
         divided = {gpu.uuid for gpu in gpus if gpu.can_be_divided}
         for uuid in kept.intersection(self._withheld).difference(divided):
             _log.warning("card is not offered before it is idle, MIG is off on it", uuid=uuid)
@@ -239,6 +242,24 @@ class MigKeeper:
                 instance=allocation.runtime.mig_uuid,
             )
 
+    async def _clear(self, uuid: str, promises: Sequence[MigAllocation]) -> None:
+        """Destroy the instances of nobody on a card of which living pods were promised these parts, if any."""
+        for part in await self._nvml.mig.list_parts(uuid) if promises else ():
+            owned = uuid, part.gpu_instance_id
+            if owned in self._owners or any(_may_be(part, promise) for promise in promises):
+                continue
+            try:
+                await self._destroy_unless_busy(owned)
+            except CardReadError as error:
+                _log.warning("MIG instance of nobody stays", uuid=uuid, gpu_instance=owned[1], error=str(error))
+
+    async def _destroy_unless_busy(self, owned: _Owned) -> None:
+        if await self._nvml.mig.is_part_busy(*owned):
+            return
+        with hold(self._settings.mig_lock):
+            await self._nvml.mig.destroy_part(*owned)
+        _log.info("MIG instance of nobody destroyed", uuid=owned[0], gpu_instance=owned[1])
+
     async def _create_one(self, pod: Pod, claim: MigAllocation) -> MigRuntime:
         runtime = await self._nvml.mig.create_part(claim.gpu_uuid, claim.profile, claim.placement)
         self._owners[claim.gpu_uuid, runtime.gpu_instance_id] = pod.metadata.uid
@@ -266,6 +287,14 @@ class MigKeeper:
 def _find_cards_of(pods: Iterable[FullPod]) -> set[str]:
     """Find the cards of pods that are not over, by UUID; raises WireError when an annotation cannot be read."""
     return {uuid for pod in pods if not pod.is_over for uuid in read_cards(pod)}
+
+
+def _may_be(part: Part, promise: MigAllocation) -> bool:
+    """Whether an instance may be the promised one; one that is not as promised only if the promised one was made."""
+    if promise.runtime is None:
+        return (part.profile, part.placement) == (promise.profile, promise.placement)
+    is_named = part.runtime is not None and part.runtime.mig_uuid == promise.runtime.mig_uuid
+    return is_named or part.placement.overlaps(promise.placement)
 
 
 def _is_through(pod: FullPod) -> bool:

@@ -57,6 +57,13 @@ class NvidiaMig:
         """See :class:`~gpuloom.node.nvml.MigNvml`."""
         return await self._ask(f"tell who computes on card {uuid}", lambda: self._calls.is_busy(uuid))
 
+    async def is_part_busy(self, uuid: str, gpu_instance_id: int) -> bool:
+        """See :class:`~gpuloom.node.nvml.MigNvml`."""
+        return await self._ask(
+            f"tell who computes on MIG instance {gpu_instance_id} of card {uuid}",
+            lambda: self._calls.is_part_busy(uuid, gpu_instance_id),
+        )
+
 
 class _Calls:
     """The same as plain functions; they raise the library's NVMLError, and CardReadError for what it does not know."""
@@ -119,6 +126,14 @@ class _Calls:
         card = find_handle(library, uuid)
         handles = [card, *list_mig_devices(library, card)]
         return any(library.nvmlDeviceGetComputeRunningProcesses(handle) for handle in handles)
+
+    def is_part_busy(self, uuid: str, gpu_instance_id: int) -> bool:
+        library = self._library
+        return any(
+            library.nvmlDeviceGetComputeRunningProcesses(device)
+            for device in list_mig_devices(library, find_handle(library, uuid))
+            if library.nvmlDeviceGetGpuInstanceId(device) == gpu_instance_id
+        )
 
     def _complete(self, card: Any, instance: Any, slices: int) -> MigRuntime:
         """Make the compute instance over all of a GPU instance."""

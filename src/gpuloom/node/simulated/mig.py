@@ -16,7 +16,7 @@ Find = Callable[[str], tuple[Gpu, Sequence[SimulatedProfile]]]
 
 
 class SimulatedMig:
-    """See :class:`~gpuloom.node.nvml.MigNvml`. ``busy`` names cards that programs compute on."""
+    """See :class:`~gpuloom.node.nvml.MigNvml`. ``busy`` names cards and instances that programs compute on."""
 
     def __init__(self, find: Find, obey: Obey) -> None:
         self.busy: set[str] = set()
@@ -111,7 +111,16 @@ class SimulatedMig:
     async def is_busy(self, uuid: str) -> bool:
         """See :class:`~gpuloom.node.nvml.MigNvml`."""
         await self._ask(uuid)
-        return uuid in self.busy
+        return any(self._computes(uuid, part) for part in self._parts.get(uuid, ())) or uuid in self.busy
+
+    async def is_part_busy(self, uuid: str, gpu_instance_id: int) -> bool:
+        """See :class:`~gpuloom.node.nvml.MigNvml`; where programs on a card are on any instance is not known."""
+        await self._ask(uuid)
+        parts = self._parts.get(uuid, ())
+        return any(self._computes(uuid, part) for part in parts if part.gpu_instance_id == gpu_instance_id)
+
+    def _computes(self, uuid: str, part: Part) -> bool:
+        return uuid in self.busy or (part.runtime is not None and part.runtime.mig_uuid in self.busy)
 
     async def _ask(self, uuid: str) -> Sequence[SimulatedProfile]:
         gpu, profiles = self._find(uuid)
