@@ -1,7 +1,7 @@
 """Makes instances for pods and takes them back when their pods are gone (device plugin 12.4).
 
-Whatever is in doubt stays as it is: an instance is destroyed only if it is known whose it was, and that this pod is
-over.
+Whatever is in doubt stays as it is: while the plugin runs, an instance is destroyed only if it is known whose it was,
+and that this pod is over; at its start, if it is known that it is nobody's and nothing computes on it.
 """
 
 import asyncio
