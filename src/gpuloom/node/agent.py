@@ -17,6 +17,7 @@ from gpuloom.kube.client import KubeClient
 from gpuloom.kube.recorder import EventRecorder
 from gpuloom.node.allocate import Allocator
 from gpuloom.node.cdi import write_specs
+from gpuloom.node.cleaning import keep_from_cleaning
 from gpuloom.node.clock import Sleep
 from gpuloom.node.crashes import CrashCount
 from gpuloom.node.errors import CardReadError, DriverMissingError, KubeletError
@@ -103,7 +104,10 @@ class NodeAgent:
     async def _live(self) -> None:
         """Start the plugin again and again: after a new kubelet at once, after a failure in 30 s or with a new one."""
         crashes = CrashCount()
+        settings = self._settings
+        divides = (settings.mig_lock.parent,) if self._mig is not None else ()
         async with AsyncExitStack() as stack:
+            stack.enter_context(keep_from_cleaning(settings.on_this_side(settings.lock_dir), *divides))
             await stack.enter_async_context(self._events)
             stack.push_async_callback(self._check.close)
             while True:

@@ -1,6 +1,10 @@
 """A pod gets its share of a card: device plugin and kubelet over real sockets."""
 
+import fcntl
+import os
 import stat
+
+import pytest
 
 from gpuloom.kube.resources import PODS
 from gpuloom.wire.register import decode_register
@@ -21,6 +25,15 @@ async def test_the_node_registers_its_cards(site):
     assert [(card.id, card.count, card.memory_mib, card.model, card.healthy) for card in cards] == [
         (gpu.uuid, 10, 15360, "NVIDIA-Tesla T4", True) for gpu in site.machine.gpus
     ]
+
+
+async def test_the_folder_of_the_limiters_locks_is_kept_from_the_hosts_cleaning(site, settings):
+    folder = os.open(settings.on_this_side(settings.lock_dir), os.O_RDONLY)
+    try:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(folder)
 
 
 async def test_a_register_annotation_deleted_by_hand_comes_back(site):
