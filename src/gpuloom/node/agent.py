@@ -6,7 +6,7 @@ It does not know about signals or configuration files; whoever enters it does.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,7 +23,7 @@ from gpuloom.node.crashes import CrashCount
 from gpuloom.node.errors import CardReadError, DriverMissingError, KubeletError
 from gpuloom.node.health import HealthBook
 from gpuloom.node.healthwatch import HealthWatch
-from gpuloom.node.hostfiles import check_library
+from gpuloom.node.hostfiles import check_library, make_lock_directory
 from gpuloom.node.inventory import CardInventory
 from gpuloom.node.mig.keeper import MigKeeper
 from gpuloom.node.mig.lockfile import remove_stale
@@ -107,6 +107,9 @@ class NodeAgent:
         settings = self._settings
         divides = (settings.mig_lock.parent,) if self._mig is not None else ()
         async with AsyncExitStack() as stack:
+            with suppress(OSError):
+                # An Allocate makes it again, and tells what is in the way.
+                make_lock_directory(settings)
             stack.enter_context(keep_from_cleaning(settings.on_this_side(settings.lock_dir), *divides))
             await stack.enter_async_context(self._events)
             stack.push_async_callback(self._check.close)

@@ -13,7 +13,7 @@ _log = structlog.get_logger(__name__)
 
 @contextmanager
 def keep_from_cleaning(*folders: Path) -> Iterator[None]:
-    """Hold a shared lock on each folder inside the block; one that is not there is made.
+    """Hold a shared lock on each folder inside the block; one that is not there is made, for this process's user.
 
     systemd-tmpfiles removes what was idle for ten days, but no folder that is locked (tmpfiles.d(5)). A folder that it
     has removed goes on to exist here, mounted, and nothing can be made in it any more. Failures are logged.

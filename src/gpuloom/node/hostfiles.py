@@ -70,6 +70,14 @@ def prepare_directories(cache_dirs: Iterable[str], settings: NodeSettings) -> No
             shutil.rmtree(directory)
         directory.mkdir(parents=True)
         directory.chmod(_OPEN_TO_ALL)
+    make_lock_directory(settings)
+
+
+def make_lock_directory(settings: NodeSettings) -> None:
+    """Make sure that the node has its lock directory, open to all containers.
+
+    Raises OSError.
+    """
     lock_dir = settings.on_this_side(settings.lock_dir)
     lock_dir.mkdir(parents=True, exist_ok=True)
     lock_dir.chmod(_OPEN_TO_ALL)

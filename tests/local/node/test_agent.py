@@ -27,9 +27,10 @@ async def test_the_node_registers_its_cards(site):
     ]
 
 
-async def test_the_folder_of_the_limiters_locks_is_kept_from_the_hosts_cleaning(site, settings):
+async def test_the_folder_of_the_limiters_locks_is_open_to_all_and_kept_from_the_hosts_cleaning(site, settings):
     folder = os.open(settings.on_this_side(settings.lock_dir), os.O_RDONLY)
     try:
+        assert stat.S_IMODE(os.fstat(folder).st_mode) == 0o777
         with pytest.raises(BlockingIOError):
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
