@@ -1,11 +1,25 @@
 """Whether exactly these shares still fit: for decisions that were made elsewhere (binding 2 step 1)."""
 
+import numpy as np
+
 from gpuloom.engine.fleet import Fleet
 from gpuloom.engine.ledger import Reservation, card_id
-from gpuloom.engine.rules import WHOLE_CARD
+from gpuloom.engine.rules import (
+    cordoned,
+    cores_used_up,
+    not_exclusive,
+    too_few_cores,
+    too_little_memory,
+    unhealthy,
+)
 from gpuloom.engine.table import CardTable
 from gpuloom.engine.usage import Usage
-from gpuloom.model.cards import UNDIVIDED, Cards
+from gpuloom.model.cards import UNDIVIDED
+from gpuloom.model.want import UNBOUNDED, ScoreNeed, Want
+
+_RULES = (unhealthy, cordoned, too_little_memory)
+_RULES_OF_CORES = (too_few_cores, not_exclusive, cores_used_up)
+"""For cards whose cores are per cent; bits of a mask are free or not."""
 
 
 def fits_exactly(fleet: Fleet, reservation: Reservation) -> bool:
@@ -24,24 +38,21 @@ def fits_exactly(fleet: Fleet, reservation: Reservation) -> bool:
 
 
 def _fits(table: CardTable, node: str, uuid: str, usage: Usage, *, are_bits: bool) -> bool:
-    row, cards = table.row(node, card_id(uuid)), table.cards
-    return bool(
-        row is not None
-        and min(usage.slots, usage.memory_mib, usage.cores) >= 0
-        and cards.healthy[row] != 0
-        and cards.cordoned[row] == 0
-        and cards.division[row] == UNDIVIDED
-        and cards.used_slots[row] + usage.slots <= cards.count[row]
-        and cards.used_memory_mib[row] + usage.memory_mib <= cards.total_memory_mib[row]
-        and cards.used_cores[row] + usage.cores <= cards.total_cores[row]
-        and not (are_bits and cards.used_cores[row] & usage.cores)
-        and (are_bits or not _wants_other_company(cards, row, usage))
-    )
-
-
-def _wants_other_company(cards: Cards, row: int, usage: Usage) -> bool:
-    """Whether the whole of a card in use is asked for, or a part of one whose cores are all given (6.3 rows 13, 14)."""
-    if not cards.used_slots[row]:
+    row = table.row(node, card_id(uuid))
+    if row is None or min(usage.slots, usage.memory_mib, usage.cores) < 0:
         return False
-    total = cards.total_cores[row]
-    return bool(total) and (usage.cores == total == WHOLE_CARD or (not usage.cores and cards.used_cores[row] == total))
+    card = table.cards.rows(slice(row, row + 1))
+    want = _want(usage)
+    if any(rejects(card, want).any() for rejects in (*_RULES, *(() if are_bits else _RULES_OF_CORES))):
+        return False
+    taken = ~card.total_cores | card.used_cores
+    if are_bits and (taken & usage.cores).any():
+        return False
+    return bool(card.division[0] == UNDIVIDED and card.used_slots[0] + usage.slots <= card.count[0])
+
+
+def _want(usage: Usage) -> Want:
+    """Ask of one card what a pod holds of it in all."""
+    memory_mib = np.array([usage.memory_mib], np.int64)
+    score = ScoreNeed(usage.slots, usage.cores, memory_mib)
+    return Want(1, usage.cores, memory_mib, None, None, mutex=False, headroom=UNBOUNDED, score=score)

@@ -160,7 +160,7 @@ class NodeLocks:
             place.waiting.remove(ticket)
 
     async def _wait_for(self, news: asyncio.Event, place: LockPlace, ticket: LockTicket, deadline: float) -> None:
-        _insist_on_none(ticket)
+        _check_wanted(ticket)
         if not self._may_wait(ticket):
             limit = _tell_limit(ticket, self._settings.node_lock_timeout_s)
             raise LockError(f"node {ticket.node} has been locked within {limit}: node lock contention")
@@ -224,7 +224,7 @@ class NodeLocks:
         # Noted before the write: when its reply is lost, the value is known as ours once it is seen.
         place.note_ours(ticket, value)
         try:
-            place.apply(await self._write(node, ticket.rules.key, value, lambda: _insist_on_none(ticket)))
+            place.apply(await self._write(node, ticket.rules.key, value, lambda: _check_wanted(ticket)))
         except ApiError as error:
             if not (error.outcome_unknown or isinstance(error, ConflictError)):
                 raise
@@ -254,7 +254,7 @@ class NodeLocks:
         return await swap_annotations(self._client, NODES, node, {key: value}, recheck)
 
 
-def _insist_on_none(ticket: LockTicket) -> None:
+def _check_wanted(ticket: LockTicket) -> None:
     """Raise LockError when the lock is not wanted any more."""
     if objection := ticket.objection():
         raise LockError(f"{objection} while waiting for node lock: node lock contention")

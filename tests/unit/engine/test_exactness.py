@@ -19,7 +19,7 @@ def holding(uid: str, mask: int) -> Reservation:
     return Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), Standing.ASSUMED, 0.0)
 
 
-@pytest.mark.parametrize(("mask", "fits"), [(1, False), (2, True)])
+@pytest.mark.parametrize(("mask", "fits"), [(1, False), (2, True), (4, False)])
 def test_a_core_that_is_in_use_is_not_given_again(mask: int, *, fits: bool) -> None:
     fleet = Fleet(Catalog(tuple(one for one in load_default_profiles() if one.word == "AWSNeuron")))
     fleet.register("n1", "AWSNeuron", NodeCards((card("d0", count=2, cores=3),)))
