@@ -22,13 +22,14 @@ RETRY_S = 0.2
 class PlayedPlugins:
     """The plugins of all nodes, as an async context manager. `allocate_s` is an Allocate's time.
 
-    `served_s` says when pods were served, in seconds of the loop's clock.
+    `taken_s` says when pods were seen bound, `served_s` when they were served, in seconds of the loop's clock.
 
     With `dummy`, the same two writes are made for every bound pod, whatever its phase: what a plugin costs alone.
     """
 
     def __init__(self, client: KubeClient, *, allocate_s: float = 0.0, dummy: bool = False):
         """Prepare the plugins; `client` goes straight to the API server."""
+        self.taken_s: list[float] = []
         self.served_s: list[float] = []
         self._client = client
         self._allocate_s = allocate_s
@@ -67,6 +68,7 @@ class PlayedPlugins:
         if not node or uid in self._seen or not is_handed_over or pod.is_over or pod.is_terminating:
             return
         self._seen.add(uid)
+        self.taken_s.append(asyncio.get_running_loop().time())
         self._waiting[node].put_nowait(pod)
         if node not in self._workers:
             self._workers[node] = asyncio.create_task(self._work(node))
