@@ -39,7 +39,9 @@ class Wording:
         """Say of every node why it does not fit, in the reply's words."""
         said = self._recall(decision)
         if said.by_node is None:
-            said.by_node = FailedNodes({node: self._word(refusal) for node, refusal in said.refusals.items()})
+            # Few different refusals are shared by many nodes.
+            words = {refusal: self._word(refusal) for refusal in set(said.refusals.values())}
+            said.by_node = FailedNodes(zip(said.refusals, map(words.__getitem__, said.refusals.values()), strict=True))
         return said.by_node
 
     def tell_events(self, decision: Ruling) -> Sequence[str]:
