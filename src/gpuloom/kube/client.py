@@ -175,6 +175,7 @@ class KubeClient:
         *,
         namespace: str = "",
         subresource: str = "",
+        uid: str = "",
         resource_version: str = "",
         timeout_s: float | None = None,
         lists_by_key: bool = False,
@@ -183,11 +184,13 @@ class KubeClient:
         """Merge ``body`` into an object (JSON merge patch) and return the result.
 
         A list replaces the one that is there; with ``lists_by_key`` Kubernetes merges it by its key, such as ``name``
-        (strategic merge patch). With ``resource_version`` only that version is changed, otherwise
-        :class:`~gpuloom.kube.errors.ConflictError`.
+        (strategic merge patch). With ``uid`` another object of the same name is left alone (422). With
+        ``resource_version`` only that version is changed, otherwise :class:`~gpuloom.kube.errors.ConflictError`.
         """
-        if resource_version:
-            body = {**body, "metadata": {**(body.get("metadata") or {}), "resourceVersion": resource_version}}
+        if uid or resource_version:
+            same = {"uid": uid, "resourceVersion": resource_version}
+            known = {key: value for key, value in same.items() if value}
+            body = {**body, "metadata": {**(body.get("metadata") or {}), **known}}
         request = Request(
             "patch",
             resource.describe(namespace=namespace, name=name),

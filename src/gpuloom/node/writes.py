@@ -30,10 +30,11 @@ async def patch_pod_annotations(client: KubeClient, pod: Pod, annotations: Mappi
 
     Raises ApiError; another pod of the same name is left alone (422).
     """
-    body = {"metadata": {"uid": pod.metadata.uid, "annotations": dict(annotations)}}
+    body = {"metadata": {"annotations": dict(annotations)}}
+    uid = pod.metadata.uid
 
     async def patch() -> None:
-        await client.patch(PODS, pod.name, body, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S)
+        await client.patch(PODS, pod.name, body, namespace=pod.namespace, uid=uid, timeout_s=WRITE_DEADLINE_S)
 
     await insist(patch, sleep)
 

@@ -275,6 +275,7 @@ class Binder:
                 pod.name,
                 {"metadata": metadata},
                 namespace=pod.namespace,
+                uid=pod.metadata.uid,
                 timeout_s=WRITE_DEADLINE_S,
                 recheck=recheck,
             )

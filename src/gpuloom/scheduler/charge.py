@@ -111,6 +111,8 @@ class Charge:
             self._state.in_charge_since = now
             self._answerable.set()
             self._wake()
+            # What came free while nobody was to be woken.
+            self._state.room.set()
             _log.info("in charge", term=self._term)
 
     async def run(self, client: KubeClient) -> None:
@@ -170,6 +172,8 @@ class Charge:
     def _step_up(self, term: Term, now: float) -> None:
         _log.info("leading, and listing anew first", holder=term.holder, transitions=term.transitions)
         self._step_down("")
+        # Who schedules anew tries all pods anew. In the same term, after a doubt, nobody does.
+        self._state.refused.clear()
         self._term, self._term_began = term, now
         self._complete = False
         self._list_anew()
@@ -190,7 +194,6 @@ class Charge:
 
     def _drop_undone(self) -> None:
         """End what was decided and not sent: whoever leads now decides anew. What was sent is settled first."""
-        self._state.refused.clear()
         for reservation in list(self._state.cluster.ledger):
             if reservation.standing is Standing.ASSUMED and reservation.uid not in self._state.binding:
                 self._state.release(reservation.uid)

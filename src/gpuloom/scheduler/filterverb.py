@@ -8,7 +8,7 @@ from gpuloom.scheduler.decisionpatch import MergePatch, patch_decision, patch_re
 from gpuloom.scheduler.filtering import Filterer
 from gpuloom.scheduler.pages import Page
 from gpuloom.scheduler.podevents import record
-from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.state import NOT_LISTED, SchedulerState
 from gpuloom.wire.extender import FilterArgs, FilterResult
 from gpuloom.wire.objects import Pod
 
@@ -16,6 +16,10 @@ MOST_TRIES = 16
 """So many nodes may be tried on a pod of several containers before other calls get their turn: each takes 0.2 ms."""
 _MOST_ROUNDS = 3
 """A cluster in which more than those change all the time is not waited for."""
+
+
+class _NotInChargeError(Exception):
+    """Somebody else decides by now, so nothing may be written; the message says who or why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,9 @@ class FilterVerb:
             return result
         try:
             await self._write(pod, patch)
+        except _NotInChargeError as error:
+            self.state.release(pod.metadata.uid)
+            return FilterResult(error=str(error))
         except ApiError as error:
             return self._undo(pod, str(error))
         return result
@@ -63,7 +70,19 @@ class FilterVerb:
         return patch_decision(held, pod, settings) if held is not None else None
 
     async def _write(self, pod: Pod, patch: MergePatch) -> None:
-        await self.client.patch(PODS, pod.name, patch, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S)
+        await self.client.patch(
+            PODS,
+            pod.name,
+            patch,
+            namespace=pod.namespace,
+            uid=pod.metadata.uid,
+            timeout_s=WRITE_DEADLINE_S,
+            recheck=self._insist_on_charge,
+        )
+
+    def _insist_on_charge(self) -> None:
+        if not self.state.is_in_charge:
+            raise _NotInChargeError(self.state.obstacle or NOT_LISTED)
 
     def _undo(self, pod: Pod, message: str) -> FilterResult:
         self.state.release(pod.metadata.uid)

@@ -69,11 +69,15 @@ class Labeller:
                 await self._patch(pod, node)
 
     async def _patch(self, pod: Pod, node: str) -> None:
-        # The UID keeps the label from another pod of the same name.
-        metadata = {"uid": pod.metadata.uid, "labels": label_of(node)}
+        body = {"metadata": {"labels": label_of(node)}}
         try:
             await self.client.patch(
-                PODS, pod.name, {"metadata": metadata}, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S
+                PODS,
+                pod.name,
+                body,
+                namespace=pod.namespace,
+                uid=pod.metadata.uid,
+                timeout_s=WRITE_DEADLINE_S,
             )
         except ApiError as error:
             self.dropped += 1

@@ -47,10 +47,15 @@ class Roles:
     async def _patch(self, pod: Pod, role: str) -> None:
         if not self.state.is_in_charge:
             return
-        metadata = {"uid": pod.metadata.uid, "labels": {ROLE_LABEL: role}}
+        body = {"metadata": {"labels": {ROLE_LABEL: role}}}
         try:
             await self.client.patch(
-                PODS, pod.name, {"metadata": metadata}, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S
+                PODS,
+                pod.name,
+                body,
+                namespace=pod.namespace,
+                uid=pod.metadata.uid,
+                timeout_s=WRITE_DEADLINE_S,
             )
         except ApiError as error:
             _log.warning("role label not written, tried again on the next pass", pod=pod.full_name, cause=str(error))

@@ -67,11 +67,15 @@ class Waker:
         return self.state.judge.has_room(demands)
 
     async def _wake(self, pod: Pod) -> None:
-        # The UID keeps the annotation from another pod of the same name.
-        metadata = {"uid": pod.metadata.uid, "annotations": {WOKEN: encode_time(self.clocks.now())}}
+        body = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}
         try:
             await self.client.patch(
-                PODS, pod.name, {"metadata": metadata}, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S
+                PODS,
+                pod.name,
+                body,
+                namespace=pod.namespace,
+                uid=pod.metadata.uid,
+                timeout_s=WRITE_DEADLINE_S,
             )
         except ApiError as error:
             _log.warning("pod not woken, it waits for kube-scheduler's next try", pod=pod.full_name, cause=str(error))

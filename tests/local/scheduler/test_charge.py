@@ -21,6 +21,7 @@ ELECTED = dataclasses.replace(
     pod_namespace="kube-system",
 )
 ROLE = "hami.io/scheduler-role"
+WOKEN = "gpuloom.io/woken"
 
 
 async def make_lease(site: Site, holder: str) -> None:
@@ -157,6 +158,34 @@ async def test_a_late_renewal_of_the_same_term_goes_on_at_once(leader: Site) -> 
     assert (await leader.filter(pod))["Error"]
     await renew(leader)
     assert await leader.choose(pod) == "n1"
+
+
+async def test_a_pod_that_was_refused_is_woken_though_the_lease_was_in_doubt_meanwhile(leader: Site) -> None:
+    """binding 4, 5: kube-scheduler is the same one, and does not try the pod again by itself."""
+    holds, waits = await leader.submit("holds", memory_mib=9000), await leader.submit("waits", memory_mib=9000)
+    await leader.choose(holds)
+    assert await leader.bind(holds) == ""
+    await leader.wait_bound(holds)
+    assert await leader.choose(waits) is None
+    await leader.clock.advance(11)
+    await poll(lambda: bool(leader.process.state.obstacle))
+    await leader.remove(holds)
+    await renew(leader)
+    await leader.clock.run_until(lambda: WOKEN in leader.process.state.pods[waits.metadata.uid].annotations)
+
+
+async def test_a_lease_of_which_nothing_is_heard_is_asked_for_anew(
+    empty: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """binding 5: a watch that hangs must not hide a new leader for as long as other watches may be silent."""
+    monkeypatch.setattr("gpuloom.scheduler.charge.SILENCE_S", 0.2)
+    await make_lease(empty, "here_1")
+    empty.fail("GET", "/leases.*watch", delay_s=1000)
+    await empty.start(ELECTED)
+    await empty.process.wait_synced()
+    await take_charge(empty)
+    await change_lease(empty, holderIdentity="there_1", leaseTransitions=1)
+    await poll(lambda: "there_1" in empty.process.state.obstacle)
 
 
 async def test_a_new_leader_elsewhere_ends_deciding_and_waiting(leader: Site) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from local.scheduler.site import DEFAULTS, REGISTER, Site, card
+from local.scheduler.site import DEFAULTS, REGISTER, VGPU_NODE, Site, card
 
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.wire.objects import Pod
@@ -192,3 +192,13 @@ async def test_an_allocation_of_an_earlier_try_is_removed_by_inline_writes(site:
     pod = await site.change_pod("p", {"metadata": {"annotations": {"hami.io/vgpu-mig-allocations": "[]"}}})
     assert await site.choose(pod) == "n1"
     assert "hami.io/vgpu-mig-allocations" not in (await site.pod()).annotations
+
+
+async def test_an_inline_decision_is_not_written_on_another_pod_of_the_same_name(site: Site) -> None:
+    """binding 2 pod recreated under the same name between Filter and its write."""
+    await site.restart(dataclasses.replace(DEFAULTS, filter_write="inline"))
+    pod = await site.submit()
+    earlier = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid="earlier"))
+    assert "uid" in (await site.filter(earlier))["Error"]
+    assert VGPU_NODE not in (await site.pod()).annotations
+    assert len(site.process.state.cluster.ledger) == 0

@@ -1,13 +1,13 @@
 """How many writes a pod costs, and how long any write may take (binding 1 and 2.1)."""
 
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from local.scheduler.clock import poll
-from local.scheduler.site import DEFAULTS, HANDSHAKE, Site, open_site
+from local.scheduler.site import DEFAULTS, HANDSHAKE, VGPU_NODE, Site, open_site
 
 from gpuloom.kube import WRITE_DEADLINE_S, KubeClient, load_kubeconfig
 
@@ -37,6 +37,17 @@ class CountingClient(KubeClient):
         await super().bind(**options)
 
 
+class DelayedClient(KubeClient):
+    """A client beside whose writes of pods something happens before their turn has come."""
+
+    meanwhile: Callable[[], None] = staticmethod(lambda: None)
+
+    async def patch(self, resource: Any, name: str, body: Any, **options: Any) -> Any:
+        if resource.kind == "Pod":
+            self.meanwhile()
+        return await super().patch(resource, name, body, **options)
+
+
 @pytest.fixture
 async def counted(tmp_path: Path) -> AsyncIterator[tuple[Site, CountingClient]]:
     """A site whose scheduler is to write through the counting client; tests write through another."""
@@ -46,7 +57,7 @@ async def counted(tmp_path: Path) -> AsyncIterator[tuple[Site, CountingClient]]:
         yield site, await site.stack.enter_async_context(client)
 
 
-async def start(site: Site, client: CountingClient, **settings: Any) -> None:
+async def start(site: Site, client: KubeClient, **settings: Any) -> None:
     theirs, site.client = site.client, client
     await site.start(dataclasses.replace(DEFAULTS, **settings))
     site.client = theirs
@@ -105,3 +116,15 @@ async def test_a_waiter_sets_a_free_lock_without_reading_anything(counted: tuple
     await site.unlock()
     assert await waiting == ""
     assert client.reads == []
+
+
+async def test_a_decision_is_not_written_by_filter_once_somebody_else_is_in_charge(tmp_path: Path) -> None:
+    """binding 5 no new write starts, not even one that waited for its turn."""
+    async with open_site(tmp_path) as site:
+        client = DelayedClient(load_kubeconfig(tmp_path / "kubeconfig"), sleep=site.clock.sleep)
+        await start(site, await site.stack.enter_async_context(client), filter_write="inline")
+        pod = await site.submit()
+        client.meanwhile = lambda: setattr(site.process.state, "obstacle", "there_1 leads")
+        assert (await site.filter(pod))["Error"] == "there_1 leads"
+        assert VGPU_NODE not in (await site.pod()).annotations
+        assert len(site.process.state.cluster.ledger) == 0

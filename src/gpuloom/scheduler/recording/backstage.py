@@ -81,6 +81,7 @@ class ReplayClient(KubeClient):
         *,
         namespace: str = "",
         subresource: str = "",  # noqa: ARG002 - the client's signature
+        uid: str = "",  # noqa: ARG002 - as resource_version
         resource_version: str = "",  # noqa: ARG002 - nobody else writes here
         timeout_s: float | None = None,  # noqa: ARG002 - nothing takes time here
         lists_by_key: bool = False,  # noqa: ARG002 - nothing that a replay writes has lists
