@@ -1,8 +1,8 @@
-"""Changing annotations of an object that others change too: compare and swap, and trying again while that is open."""
+"""Changing what others change too: this object alone, this version of it alone, and trying again while that is open."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient, go_on
 from gpuloom.kube.errors import ApiError, ConflictError
@@ -38,6 +38,24 @@ async def change_annotations(
         return await swap_annotations(client, resource, seen, changes) if changes else seen
 
     return await insist(swap, sleep)
+
+
+async def patch_same(
+    client: KubeClient, resource: Resource[T], seen: T, body: Mapping[str, Any], recheck: Callable[[], None] = go_on
+) -> T:
+    """Merge ``body`` into this very object, whatever its version; ``recheck`` is called right before.
+
+    Raises ApiError (422 when another object has the name by now), and what ``recheck`` raises.
+    """
+    return await client.patch(
+        resource,
+        seen.name,
+        body,
+        namespace=seen.namespace,
+        uid=seen.metadata.uid,
+        timeout_s=WRITE_DEADLINE_S,
+        recheck=recheck,
+    )
 
 
 async def swap_annotations(

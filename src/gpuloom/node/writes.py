@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from gpuloom.kube.annotations import Annotations, change_annotations, insist
-from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
+from gpuloom.kube.annotations import Annotations, change_annotations, insist, patch_same
+from gpuloom.kube.client import KubeClient
 from gpuloom.kube.resources import NODES, PODS
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError
@@ -31,10 +31,9 @@ async def patch_pod_annotations(client: KubeClient, pod: Pod, annotations: Mappi
     Raises ApiError; another pod of the same name is left alone (422).
     """
     body = {"metadata": {"annotations": dict(annotations)}}
-    uid = pod.metadata.uid
 
     async def patch() -> None:
-        await client.patch(PODS, pod.name, body, namespace=pod.namespace, uid=uid, timeout_s=WRITE_DEADLINE_S)
+        await patch_same(client, PODS, pod, body)
 
     await insist(patch, sleep)
 

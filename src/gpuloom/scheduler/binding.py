@@ -14,6 +14,7 @@ from gpuloom.engine.demand import read_phases
 from gpuloom.engine.exactness import fits_exactly
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient, NotFoundError
+from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.labelling import Labeller
 from gpuloom.scheduler.lockplace import LockTicket
@@ -270,15 +271,7 @@ class Binder:
         """Tell the device plugin that it is this pod's turn, where the Binding does not (scheduler 7.1 step 4)."""
         metadata = {"annotations": self._phase()}
         try:
-            await self._client.patch(
-                PODS,
-                pod.name,
-                {"metadata": metadata},
-                namespace=pod.namespace,
-                uid=pod.metadata.uid,
-                timeout_s=WRITE_DEADLINE_S,
-                recheck=recheck,
-            )
+            await patch_same(self._client, PODS, pod, {"metadata": metadata}, recheck)
         except ApiError as error:
             raise BindRefusedError(str(error)) from error
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from gpuloom.engine.decision import UnsettledError
-from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient
+from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient
+from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.decisionpatch import MergePatch, patch_decision, patch_refusal
 from gpuloom.scheduler.filtering import Filterer
 from gpuloom.scheduler.pages import Page
@@ -40,7 +41,7 @@ class FilterVerb:
         if pod is None or (patch := self.patch_of(args, result)) is None:
             return result
         try:
-            await self._write(pod, patch)
+            await patch_same(self.client, PODS, pod, patch, self._insist_on_charge)
         except _NotInChargeError as error:
             self.state.release(pod.metadata.uid)
             return FilterResult(error=str(error))
@@ -68,17 +69,6 @@ class FilterVerb:
             return patch_refusal(pod, settings) if settings.filter_write == "inline" else None
         held = self.state.cluster.ledger.find(pod.metadata.uid)
         return patch_decision(held, pod, settings) if held is not None else None
-
-    async def _write(self, pod: Pod, patch: MergePatch) -> None:
-        await self.client.patch(
-            PODS,
-            pod.name,
-            patch,
-            namespace=pod.namespace,
-            uid=pod.metadata.uid,
-            timeout_s=WRITE_DEADLINE_S,
-            recheck=self._insist_on_charge,
-        )
 
     def _insist_on_charge(self) -> None:
         if not self.state.is_in_charge:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, KubeClient
+from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.keys import LABEL_VALUE_LIMIT, VGPU_NODE
@@ -71,14 +72,7 @@ class Labeller:
     async def _patch(self, pod: Pod, node: str) -> None:
         body = {"metadata": {"labels": label_of(node)}}
         try:
-            await self.client.patch(
-                PODS,
-                pod.name,
-                body,
-                namespace=pod.namespace,
-                uid=pod.metadata.uid,
-                timeout_s=WRITE_DEADLINE_S,
-            )
+            await patch_same(self.client, PODS, pod, body)
         except ApiError as error:
             self.dropped += 1
             _log.info("pod stays without its node label", pod=pod.full_name, cause=str(error))

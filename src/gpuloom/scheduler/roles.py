@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, KubeClient
+from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Pod
 
@@ -49,13 +50,6 @@ class Roles:
             return
         body = {"metadata": {"labels": {ROLE_LABEL: role}}}
         try:
-            await self.client.patch(
-                PODS,
-                pod.name,
-                body,
-                namespace=pod.namespace,
-                uid=pod.metadata.uid,
-                timeout_s=WRITE_DEADLINE_S,
-            )
+            await patch_same(self.client, PODS, pod, body)
         except ApiError as error:
             _log.warning("role label not written, tried again on the next pass", pod=pod.full_name, cause=str(error))

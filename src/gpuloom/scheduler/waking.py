@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import structlog
 
 from gpuloom.engine.demand import Demands
-from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, KubeClient
+from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.pages import Page
 from gpuloom.scheduler.state import SchedulerState
@@ -69,13 +70,6 @@ class Waker:
     async def _wake(self, pod: Pod) -> None:
         body = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}
         try:
-            await self.client.patch(
-                PODS,
-                pod.name,
-                body,
-                namespace=pod.namespace,
-                uid=pod.metadata.uid,
-                timeout_s=WRITE_DEADLINE_S,
-            )
+            await patch_same(self.client, PODS, pod, body)
         except ApiError as error:
             _log.warning("pod not woken, it waits for kube-scheduler's next try", pod=pod.full_name, cause=str(error))
