@@ -21,7 +21,7 @@ from gpuloom.scheduler.lockplace import LockTicket
 from gpuloom.scheduler.locks import WRITES_AT_ONCE, LockError, NodeLocks
 from gpuloom.scheduler.podevents import record
 from gpuloom.scheduler.settlement import BindingWriter, BindRefusedError
-from gpuloom.scheduler.state import NOT_LISTED, SchedulerState
+from gpuloom.scheduler.state import SchedulerState
 from gpuloom.vendors.profile import LockRules
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import BindArgs
@@ -108,8 +108,8 @@ class Binder:
         args = call.args
         if not (args.poduid and args.podname and args.podnamespace and args.node):
             raise BindError("bind args must name pod, namespace, UID and node")
-        if not self._state.is_in_charge:
-            raise BindError(self._state.obstacle or NOT_LISTED)
+        if objection := self._state.objection:
+            raise BindError(objection)
         if args.poduid in self._state.binding:
             raise BindError(f"bind of pod {args.podnamespace}/{args.podname} in progress")
         pod = await self._find_pod(args)
@@ -211,7 +211,7 @@ class Binder:
         """Why nothing may be written for a call any more, empty when it may."""
         if call.hung_up:
             return "kube-scheduler hung up"
-        return "" if self._state.is_in_charge else self._state.obstacle or NOT_LISTED
+        return self._state.objection
 
     async def _find_pod(self, args: BindArgs) -> Pod:
         """Find the very pod that is to be bound, in the watch or by asking; a gone one gives back what it held."""

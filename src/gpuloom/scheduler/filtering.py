@@ -19,7 +19,7 @@ from gpuloom.scheduler.afterwards import Afterwards
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.nodes import read_all_cards
 from gpuloom.scheduler.podevents import record
-from gpuloom.scheduler.state import NOT_LISTED, SchedulerState
+from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.wording import Wording
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import FilterArgs, FilterResult, decode_node_list, encode_node_list
@@ -99,8 +99,8 @@ class Filterer:
 
     def _find_objection(self, pod: Pod) -> str:
         """Why no decision may be made for this pod now, empty when one may."""
-        if not self.state.is_in_charge:
-            return self.state.obstacle or NOT_LISTED
+        if objection := self.state.objection:
+            return objection
         if not (pod.metadata.uid and pod.name and pod.namespace):
             # Nobody could ever ask for it, so its cards would be held for nothing.
             return "extender args must name the pod, its namespace and its UID"

@@ -9,7 +9,7 @@ from gpuloom.scheduler.decisionpatch import MergePatch, patch_decision, patch_re
 from gpuloom.scheduler.filtering import Filterer
 from gpuloom.scheduler.pages import Page
 from gpuloom.scheduler.podevents import record
-from gpuloom.scheduler.state import NOT_LISTED, SchedulerState
+from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.extender import FilterArgs, FilterResult
 from gpuloom.wire.objects import Pod
 
@@ -71,8 +71,8 @@ class FilterVerb:
         return patch_decision(held, pod, settings) if held is not None else None
 
     def _insist_on_charge(self) -> None:
-        if not self.state.is_in_charge:
-            raise _NotInChargeError(self.state.obstacle or NOT_LISTED)
+        if objection := self.state.objection:
+            raise _NotInChargeError(objection)
 
     def _undo(self, pod: Pod, message: str) -> FilterResult:
         self.state.release(pod.metadata.uid)

@@ -20,7 +20,7 @@ MOST_GONE = 50_000
 """More deleted pods than this are not remembered: the oldest are forgotten first."""
 MOST_LIKENESSES = 4096
 """So many kinds of waiting pods are told apart; beyond them alike ones may have two numbers, which costs time only."""
-NOT_LISTED = "the lists of pods and nodes are not complete yet"
+_NOT_LISTED = "the lists of pods and nodes are not complete yet"
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
@@ -75,6 +75,11 @@ class SchedulerState:
     def is_in_charge(self) -> bool:
         """Whether this process may write: it knows the cluster, and nothing stands in the way."""
         return self.in_charge_since is not None and not self.obstacle
+
+    @property
+    def objection(self) -> str:
+        """Why this process may not write now, empty when it may."""
+        return "" if self.is_in_charge else self.obstacle or _NOT_LISTED
 
     def asks_for_cards(self, pod: Pod) -> bool:
         """Tell whether a pod asks for cards at all."""
