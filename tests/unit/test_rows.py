@@ -103,8 +103,24 @@ BINDING = {
     "7": ("rate limits", "separate budgets", "events"),
 }
 SCHEDULER = {
-    "7.1": ("step 2", "the steps of HAMi", "Filter's patch"),
-    "7.2": ("set", "unreadable", "expired", "own lock already there", "legacy value", "contention", "release"),
+    "7.1": (
+        *(f"step {step}" for step in range(1, 7)),
+        "step 3, failure",
+        "F",
+        "pod groups",
+        "shutdown while waiting",
+        "Filter's patch",
+    ),
+    "7.2": (
+        "set",
+        "unreadable",
+        "expired",
+        "own lock already there",
+        "legacy value",
+        "contention",
+        "release",
+        "forced release",
+    ),
     "8.1": (
         "every 15 s",
         "right after the start",
@@ -133,6 +149,7 @@ SCHEDULER = {
     ),
     "8.3": ("synced", "handshake limit", "lock expiry"),
     "8.4": (
+        "off",
         "lease",
         "holder test",
         "leader",

@@ -53,7 +53,7 @@ async def test_a_successful_bind_leaves_the_lock_to_the_device_plugin(site: Site
 
 
 async def test_success_and_failure_are_events(site: Site) -> None:
-    """binding 2 step 6."""
+    """binding 2 step 6; scheduler 7.1 step 6; scheduler 7.1 F."""
     await site.bind(await filtered(site, "good"))
     await site.bind(await site.submit("bad"))
     assert (await site.wait_event("BindingSucceed", "good")).message == "Successfully binding node [n1] to default/good"
@@ -138,7 +138,7 @@ async def test_a_pod_recreated_under_its_name_is_not_bound_for_the_old_one(site:
 
 
 async def test_a_bind_of_a_pod_that_is_gone_gives_back_its_share(site: Site) -> None:
-    """binding 2 step 2."""
+    """binding 2 step 2; scheduler 7.1 step 1."""
     pod = await filtered(site, memory_mib=9000)
     await site.remove(pod)
     assert await site.bind(pod) == 'pod "p" not found'
@@ -340,7 +340,7 @@ async def test_stopping_lets_a_binding_that_was_sent_come_to_its_end(site: Site)
 
 
 async def test_stopping_answers_a_bind_that_waits(site: Site) -> None:
-    """binding 5 SIGTERM."""
+    """binding 5 SIGTERM; scheduler 7.1 shutdown while waiting."""
     pod = await filtered(site)
     await site.submit("other")
     await site.annotate("n1", {LOCK: OTHER_LOCK})
@@ -424,7 +424,7 @@ INLINE = dataclasses.replace(DEFAULTS, filter_write="inline")
 
 
 async def test_with_inline_writes_a_failed_bind_keeps_what_filter_reserved(site: Site) -> None:
-    """B-22."""
+    """B-22; scheduler 7.1 F: the reservation stays."""
     await site.restart(INLINE)
     pod = await filtered(site)
     site.fail("POST", "/binding$", status=403)
@@ -434,7 +434,7 @@ async def test_with_inline_writes_a_failed_bind_keeps_what_filter_reserved(site:
 
 
 async def test_with_inline_writes_a_pod_is_not_bound_without_its_phase(site: Site) -> None:
-    """B-45."""
+    """B-45; scheduler 7.1 step 4."""
     await site.restart(INLINE)
     pod = await filtered(site)
     site.fail("PATCH", "/pods/p$", status=403)
@@ -443,7 +443,7 @@ async def test_with_inline_writes_a_pod_is_not_bound_without_its_phase(site: Sit
 
 
 async def test_with_inline_writes_the_steps_are_hamis(site: Site) -> None:
-    """scheduler 7.1 the steps of HAMi: the annotations by Filter, then lock, phase, binding."""
+    """scheduler 7.1 step 5: the annotations by Filter, then lock, phase, binding."""
     await site.restart(INLINE)
     pod = await filtered(site)
     assert (await site.pod()).annotations[VGPU_NODE] == "n1"

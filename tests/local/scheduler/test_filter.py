@@ -13,6 +13,7 @@ from gpuloom.wire.objects import Pod
 
 
 async def test_a_pod_that_fits_gets_one_node(site: Site) -> None:
+    """scheduler 8.4 off: without leader election this process is in charge."""
     pod = await site.submit()
     assert await site.filter(pod, "n1") == {
         "Nodes": None,

@@ -398,7 +398,7 @@ async def bind_behind_an_owner(site: Site, *, in_group: bool, **settings: Any) -
     ids=["D-42 all", "D-42 group-only alone", "D-42 group-only in a group", "D-26 no waiting"],
 )
 async def test_who_waits_for_a_lock(site: Site, settings: dict[str, Any], in_group: bool, answer: str) -> None:  # noqa: FBT001
-    """scheduler 7.2 contention."""
+    """scheduler 7.1 pod groups; scheduler 7.2 contention."""
     assert await bind_behind_an_owner(site, in_group=in_group, **settings) == answer
 
 

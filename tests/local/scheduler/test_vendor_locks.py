@@ -33,7 +33,9 @@ NODE: dict[str, Any] = {
 }
 
 
-async def bind(limits: dict[str, str], annotations: dict[str, str] | None = None) -> tuple[str, list[str]]:
+async def bind(
+    limits: dict[str, str], annotations: dict[str, str] | None = None, flags: dict[str, str] | None = None
+) -> tuple[str, list[str]]:
     """The error, and the node annotations that a Bind writes, in order."""
     player = Player()
     metadata = {"name": "p", "namespace": "default", "uid": "u"}
@@ -47,7 +49,7 @@ async def bind(limits: dict[str, str], annotations: dict[str, str] | None = None
         "metadata": {"name": "n", "annotations": {**NODE["metadata"]["annotations"], **(annotations or {})}},
     }
     lines = [
-        {"type": "SETTINGS", "flags": {}, "time": "2024-11-20T03:28:15Z"},
+        {"type": "SETTINGS", "flags": flags or {}, "time": "2024-11-20T03:28:15Z"},
         {"type": "ADDED", "object": node},
         {"type": "RECONCILE"},
         {"type": "ADDED", "object": pod},
@@ -71,8 +73,17 @@ async def bind(limits: dict[str, str], annotations: dict[str, str] | None = None
     ],
 )
 async def test_a_bind_takes_the_locks_of_the_vendors_it_gets_cards_of(vendors: list[str], locks: list[str]) -> None:
+    """scheduler 7.1 step 3."""
     limits = {name: amount for vendor in vendors for name, amount in LIMITS[vendor].items()}
     assert await bind(limits) == ("", locks)
+
+
+async def test_a_bind_that_cannot_have_all_its_locks_gives_back_those_it_has() -> None:
+    """scheduler 7.1 step 3, failure."""
+    taken = {"hami.io/mutex.lock": "2024-11-20T03:28:14Z,default,other"}
+    error, locks = await bind(LIMITS["MLU"] | LIMITS["NVIDIA"], taken, {"lock-wait": "group-only"})
+    assert "node lock contention" in error
+    assert locks == ["cambricon.com/dsmlu.lock"] * 2
 
 
 async def test_a_lock_without_a_holder_is_in_the_way_for_two_minutes() -> None:
