@@ -11,12 +11,13 @@ pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(400)]
 
 
 async def test_the_other_replica_goes_on_and_gives_nothing_away_twice(
-    control_plane_binaries: None, tmp_path: Path
+    control_plane_binaries: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     obstacle = replicas.describe_obstacle()
     require(obstacle is None, f"no two replicas: {obstacle}")
     outcome = await replicas.lose_leader(tmp_path)
-    print(f"{outcome.gap_s:.1f} s without a leader; {outcome}")
+    with capsys.disabled():
+        print(f"{outcome.gap_s:.1f} s without a leader; {outcome}")
     assert outcome.new_leader.startswith("replica-b_")
     assert (outcome.over_allocated, outcome.locks_left, outcome.waiting) == ([], {}, [])
     assert not outcome.usage_differs
