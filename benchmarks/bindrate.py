@@ -5,7 +5,7 @@ are objects only, 2,000 pods that exist before kube-scheduler starts, kube-sched
 second. A process of its own plays the device plugins with two writes a pod (phase, lock; beside the other extender two
 writes of the same kind); nothing else watches meanwhile. A process that also added up what every card holds had too
 little of two cores for that: beside the faster extender its plugins fell up to 1,200 pods behind, so that the last
-bindings cost no plugin's writes, and adding up cost 0.6 ms a pod more beside gpuloom.
+bindings cost no plugin's writes, and watching and adding up cost 0.1 to 0.6 ms a pod more beside gpuloom.
 
 A run's rate is that of all its pods, from the first binding to the last. ``middle`` leaves out the first and the last
 tenth; it tells who was ahead for a while. ``served`` is the rate of pods that their plugin is done with. Processor time
