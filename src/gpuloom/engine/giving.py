@@ -75,5 +75,6 @@ class Giver:
             mutex=self.demand.choice.card_policy.mutex,
             headroom=UNBOUNDED,
             score_slots=self.score_slots,
+            divided=bool(bench.partitions),
             particular=Particular(self.family, (bench.facts,), None, self.table.number) if is_particular else None,
         )

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuloom.engine.commonverdicts import CommonVerdicts
 from gpuloom.engine.dealing import choose, deal, deal_one, make_terms, refuse, weigh
 from gpuloom.engine.demand import Choice
 from gpuloom.engine.family import Family
 from gpuloom.engine.options import ScoreSlots
 from gpuloom.engine.ranking import UNFIT
-from gpuloom.engine.rules import Positions, combine, judge
+from gpuloom.engine.rules import Positions, judge
 from gpuloom.engine.scores import Scores
 from gpuloom.engine.table import NOBODY, CardTable
 from gpuloom.engine.verdicts import Shape, Verdicts
@@ -20,6 +21,8 @@ from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.want import Want
 
+_FEW = 0.05
+"""Up to this part of all nodes it is cheaper to ask the hooks about those that changed than about all."""
 _MOST_PATTERNS = 4096
 _MOST_GIVEN = 1024
 """Nodes that changed are those to which the next pods go, and what they would get there is known."""
@@ -49,8 +52,8 @@ class _Answer:
 class HookedVerdicts(Verdicts):
     """The verdicts for one shape of a vendor with hooks."""
 
-    def __init__(self, shape: Shape, family: Family, score_slots: ScoreSlots) -> None:
-        super().__init__(shape, family, score_slots)
+    def __init__(self, shape: Shape, family: Family, score_slots: ScoreSlots, common: CommonVerdicts) -> None:
+        super().__init__(shape, family, score_slots, common)
         self._patterns: dict[tuple[bytes, bytes, int], Refusal] = {}
         self._unranked: Ints = np.zeros(0, np.int64)
         self._answers: dict[int, _Answer] = {}
@@ -80,10 +83,16 @@ class HookedVerdicts(Verdicts):
         given = self._given.get(position)
         return None if not given else (given, self._want.rows(rows))
 
-    def _judge_lasting(self, table: CardTable) -> Positions:
+    def _few(self, table: CardTable) -> int:
+        return int(_FEW * len(table.names))
+
+    def _judge_lasting(self, table: CardTable) -> Positions | None:
         lasting = super()._judge_lasting(table)
-        if self._want.special is not None:
-            lasting[self._want.special.unserved] = _UNSERVED
+        if self._want.special is None or not self._want.special.unserved.any():
+            return lasting
+        if lasting is None:
+            lasting = np.zeros(len(table.cards), np.uint8)
+        lasting[self._want.special.unserved] = _UNSERVED
         return lasting
 
     def _sum_up(self, table: CardTable) -> None:
@@ -123,7 +132,8 @@ class HookedVerdicts(Verdicts):
         """Ask rules and hooks about one node."""
         rows = table.rows_of(position)
         cards, want = table.cards.rows(rows), self._want.rows(rows)
-        column = combine(self._lasting[rows], judge(cards, want, self._rules.passing))
+        said = None if self._lasting is None else self._lasting[rows]
+        column = judge(cards, want, self._rules.passing, said)
         fitting = len(column) - int(np.count_nonzero(column))
         if not fitting:
             return _Answer(column, 0, [], _NOTHING)

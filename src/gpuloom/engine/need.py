@@ -102,12 +102,13 @@ def make_want(
     mutex: bool,
     headroom: Headroom,
     score_slots: ScoreSlots,
+    divided: bool,
     particular: Particular | None = None,
 ) -> Want:
     """Work out what a request needs of cards with these ids; ``kinds`` are the table's.
 
-    Amount wins over percentage in what a card must give, percentage over amount in the score. ``particular`` is what
-    the vendor does otherwise.
+    Amount wins over percentage in what a card must give, percentage over amount in the score. ``divided`` tells whether
+    any card is divided in hardware; ``particular`` is what the vendor does otherwise.
     """
     total_mib = cards.total_memory_mib
     # One number seen as a column: shapes are remembered, and most ask for the same of every card.
@@ -123,6 +124,7 @@ def make_want(
         mutex=mutex,
         headroom=headroom,
         score=ScoreNeed(slots=request.cards if score_slots == "nums" else 1, cores=request.cores, memory_mib=share),
+        divided=divided,
     )
     return want if particular is None else particular.apply(want, cards, request, selection)
 

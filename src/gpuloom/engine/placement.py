@@ -13,7 +13,7 @@ from gpuloom.engine.demand import PHASES_IN_ORDER_OF_PLACING, Choice, Phase, Sel
 from gpuloom.engine.family import Family
 from gpuloom.engine.partitions import Taken
 from gpuloom.engine.policies import SPREAD
-from gpuloom.engine.rules import ONLINE, Positions, RuleOrder, combine, judge
+from gpuloom.engine.rules import ONLINE, Positions, RuleOrder, judge
 from gpuloom.engine.scores import order_cards
 from gpuloom.engine.tenants import sum_groups
 from gpuloom.engine.usage import Usage, collapse, sum_for_quota
@@ -207,7 +207,7 @@ class Placer:
         return order_cards(bench.cards, want, self.choice.card_policy.order, self.choice.weights)
 
     def _judge(self, cards: Cards, want: Want) -> Positions:
-        return combine(judge(cards, want, self.rules.lasting), judge(cards, want, self.rules.passing))
+        return judge(cards, want, self.rules.placed)
 
     def _make_quota_test(
         self,

@@ -7,6 +7,7 @@ are asked, and in which order, stands in the vendor's profile. Source: scheduler
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any
 
@@ -28,18 +29,30 @@ Positions = NDArray[np.uint8]
 """Per card the position of the first rule that rejects it, counted from 1; 0: it fits."""
 
 
+class Basis(Enum):
+    """What the answer of a rule follows from, and so for whom and how long it may be remembered.
+
+    CARD   the card alone, as registered and used: all wants have it in common
+    FACTS  what is wanted and what nodes registered: usage does not change it
+    USAGE  what is wanted and what is used
+    """
+
+    CARD = auto()
+    FACTS = auto()
+    USAGE = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: which cards it rejects, and the word for it.
+    """A rule: which cards it rejects, and the word for it; ``basis`` is what the answer follows from.
 
-    matters     tells of a want whether the rule can reject any card for it at all
-    is_lasting  whether the answer depends on registered facts and the pod's annotations alone, never on usage
+    matters  tells of a want whether the rule can reject any card for it at all; always, if the card alone decides
     """
 
     reason: Reason
     rejects: Callable[[Cards, Want], Flags]
     matters: Callable[[Want], bool] = lambda _want: True
-    is_lasting: bool = False
+    basis: Basis = Basis.USAGE
 
 
 def unhealthy(cards: Cards, _want: Want) -> Flags:
@@ -178,22 +191,18 @@ def _minds_policy(want: Want) -> bool:
 
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
-        "health": Rule(Reason.CARD_NOT_HEALTH, unhealthy),
-        "unhealthy": Rule(Reason.CARD_UNHEALTHY, unhealthy),
-        "cordon": Rule(Reason.CARD_CORDONED, cordoned, is_lasting=True),
-        "kind": Rule(
-            Reason.CARD_TYPE_MISMATCH, other_kind, lambda want: want.refused_kind is not None, is_lasting=True
-        ),
-        "numa": Rule(Reason.NUMA_NOT_FIT, never, lambda _want: False, is_lasting=True),
-        "uuid": Rule(
-            Reason.CARD_UUID_MISMATCH, other_uuid, lambda want: want.refused_uuid is not None, is_lasting=True
-        ),
-        "slots": Rule(Reason.CARD_TIME_SLICING_EXHAUSTED, no_slot),
+        "health": Rule(Reason.CARD_NOT_HEALTH, unhealthy, basis=Basis.CARD),
+        "unhealthy": Rule(Reason.CARD_UNHEALTHY, unhealthy, basis=Basis.CARD),
+        "cordon": Rule(Reason.CARD_CORDONED, cordoned, basis=Basis.CARD),
+        "kind": Rule(Reason.CARD_TYPE_MISMATCH, other_kind, lambda want: want.refused_kind is not None, Basis.FACTS),
+        "numa": Rule(Reason.NUMA_NOT_FIT, never, lambda _want: False, Basis.FACTS),
+        "uuid": Rule(Reason.CARD_UUID_MISMATCH, other_uuid, lambda want: want.refused_uuid is not None, Basis.FACTS),
+        "slots": Rule(Reason.CARD_TIME_SLICING_EXHAUSTED, no_slot, basis=Basis.CARD),
         "class": Rule(Reason.CARD_APP_CLASS_MISMATCH, other_class),
         "policy": Rule(Reason.CARD_QOS_POLICY_MISMATCH, other_policy, _minds_policy),
         "mutex": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, not_alone, lambda want: want.mutex),
         "group-mutex": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, group_not_alone, lambda want: want.mutex),
-        "unused": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, in_use),
+        "unused": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, in_use, basis=Basis.CARD),
         "quota": Rule(Reason.RESOURCE_QUOTA_NOT_FIT, over_quota, lambda want: want.headroom != UNBOUNDED),
         "memory": Rule(Reason.CARD_INSUFFICIENT_MEMORY, too_little_memory),
         "equal-slices": Rule(Reason.CARD_INSUFFICIENT_MEMORY, other_slices),
@@ -208,8 +217,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             cores_used_up,
             lambda want: _special(want).app_class != ONLINE and _anywhere(want.cores == 0),
         ),
-        "geometry": Rule(Reason.CARD_NOT_FOUND_CUSTOM_FILTER_RULE, no_geometry),
-        "placement": Rule(Reason.CARD_MIG_TOPOLOGY_INFEASIBLE, no_placement),
+        "geometry": Rule(Reason.CARD_NOT_FOUND_CUSTOM_FILTER_RULE, no_geometry, lambda want: want.divided),
+        "placement": Rule(Reason.CARD_MIG_TOPOLOGY_INFEASIBLE, no_placement, lambda want: want.divided),
         "same-card": Rule(Reason.CARD_NOT_FOUND_CUSTOM_FILTER_RULE, elsewhere, lambda want: want.elsewhere is not None),
     }
 )
@@ -224,13 +233,18 @@ PlacedRule = tuple[int, Rule]
 class RuleOrder:
     """The rules of a profile in the order in which they are asked; positions count from 1, 0 means absent.
 
-    lasting   rules about registered facts, ``passing`` those about usage
+    placed    all rules
+    lasting   those whose answers usage does not change, ``passing`` all others
+    common    those of the passing rules that the card alone decides, ``asking`` the others
     numa_at   where NUMA binding has its turn
     quota_at  where the namespace's quota has its turn
     """
 
+    placed: tuple[PlacedRule, ...]
     lasting: tuple[PlacedRule, ...]
     passing: tuple[PlacedRule, ...]
+    common: tuple[PlacedRule, ...]
+    asking: tuple[PlacedRule, ...]
     reasons: tuple[Reason, ...]
     numa_at: int
     quota_at: int
@@ -248,15 +262,22 @@ def select_rules(checks: Sequence[str]) -> RuleOrder:
     unknown = [name for name in checks if name not in RULES]
     if unknown:
         raise ValueError(f"unknown checks {', '.join(unknown)}: known are {', '.join(RULES)}")
-    placed = [(position, RULES[name]) for position, name in enumerate(checks, 1)]
+    placed = tuple((position, RULES[name]) for position, name in enumerate(checks, 1))
     positions = {name: position for position, name in enumerate(checks, 1)}
     return RuleOrder(
-        lasting=tuple((position, rule) for position, rule in placed if rule.is_lasting),
-        passing=tuple((position, rule) for position, rule in placed if not rule.is_lasting),
+        placed=placed,
+        lasting=_choose(placed, Basis.FACTS),
+        passing=_choose(placed, Basis.CARD, Basis.USAGE),
+        common=_choose(placed, Basis.CARD),
+        asking=_choose(placed, Basis.USAGE),
         reasons=tuple(rule.reason for _, rule in placed),
         numa_at=positions.get("numa", 0),
         quota_at=positions.get("quota", 0),
     )
+
+
+def _choose(placed: Sequence[PlacedRule], *bases: Basis) -> tuple[PlacedRule, ...]:
+    return tuple((position, rule) for position, rule in placed if rule.basis in bases)
 
 
 def see_cards(cards: Cards, want: Want) -> Cards:
@@ -264,11 +285,14 @@ def see_cards(cards: Cards, want: Want) -> Cards:
     return cards if want.special is None else msgspec.structs.replace(cards, total_cores=want.special.total_cores)
 
 
-def judge(cards: Cards, want: Want, rules: Sequence[PlacedRule]) -> Positions:
-    """Return for every card the position of the first of these rules that rejects it, 0 where none does."""
+def judge(cards: Cards, want: Want, rules: Sequence[PlacedRule], said: Positions | None = None) -> Positions:
+    """Return for every card the position of the first of these rules that rejects it, 0 where none does.
+
+    said  the same from other rules, where the first of all is to be found
+    """
     # Marks fall with the positions, so that the highest mark of a card is that of the first rule; putting positions
     # where rules reject takes several times as long.
-    marks = np.zeros(len(cards), np.uint8)
+    marks = np.zeros(len(cards), np.uint8) if said is None else -said
     cards = see_cards(cards, want)
     for position, rule in select_mattering(rules, want):
         np.maximum(marks, rule.rejects(cards, want) * np.uint8(256 - position), out=marks)
@@ -290,13 +314,9 @@ def judge_one(card: Cards, want: Want, asked: Iterable[tuple[int, Callable[[Card
 
 def combine(one: Positions, other: Positions) -> Positions:
     """Return the earlier of two verdicts on each card."""
-    # One less and unsigned, "no rule" is the largest number, so the smaller of both is the earlier.
-    return np.minimum(one - _ONE, other - _ONE) + _ONE
+    return -np.maximum(-one, -other)
 
 
 def combine_one(one: int, other: int) -> int:
     """Return the same for one card."""
     return min(one, other) or one or other
-
-
-_ONE = np.uint8(1)

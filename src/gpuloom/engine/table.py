@@ -30,8 +30,10 @@ NOBODY = 0
 """The node of rows that belong to none."""
 _FIRST_CAPACITY = 64
 
-_FEW = 0.05
-"""Up to this part of all nodes it is cheaper to look at those that changed than at all."""
+_ROWS_A_NODE = 4000
+"""So many rows are judged by columns while the cards of one node are judged one by one."""
+_ROWS_TO_BEGIN = 12_000
+"""So many more would be judged in the time that columns take however short they are."""
 
 _MANY_UNSCORED = 128
 """More nodes, as after the first lists, are scored by columns: 5,000 one by one stop everything for 50 ms."""
@@ -104,14 +106,19 @@ class CardTable:
             self._node_scores[position] = self._score(position)
         self._unscored.clear()
 
-    def few_changed(self, mark: int, registrations: int) -> set[int] | None:
-        """Return the nodes that changed since, None where it takes less time to look at all, or nobody knows.
+    def changed_since(self, mark: int, registrations: int) -> set[int] | None:
+        """Return the nodes that changed since, None where nobody knows, or what they registered changed.
 
         mark           end of the journal then
         registrations  what was counted then
         """
         changed = self.journal.since(mark) if registrations == self.registrations else None
-        return None if changed is None or len(changed) > _FEW * len(self.names) else set(changed)
+        return None if changed is None else set(changed)
+
+    @property
+    def few(self) -> int:
+        """Up to so many nodes take less time one by one than all of them together, as columns."""
+        return (len(self.uuids) + _ROWS_TO_BEGIN) // _ROWS_A_NODE
 
     def registered(self, node: str) -> NodeCards | None:
         """Return what a node registered."""

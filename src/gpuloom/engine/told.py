@@ -35,7 +35,7 @@ class Told:
         if not self._are_all(table, candidates):
             return None
         last = next((telling for telling in self._tellings if telling.verdicts is verdicts), None)
-        changed = table.few_changed(last.mark, last.registrations) if last else None
+        changed = table.changed_since(last.mark, last.registrations) if last else None
         if last is None or changed is None:
             return None
         if not changed:

@@ -18,7 +18,7 @@ from gpuloom.engine.need import Particular, make_want
 from gpuloom.engine.options import ScoreSlots
 from gpuloom.engine.placement import Unplaced, give_bits
 from gpuloom.engine.policies import SPREAD
-from gpuloom.engine.rules import ONLINE, Positions, combine, judge
+from gpuloom.engine.rules import ONLINE, Positions, judge
 from gpuloom.engine.table import CardTable
 from gpuloom.engine.tenants import sum_groups
 from gpuloom.model.cards import Cards, Flags, Ints
@@ -108,8 +108,7 @@ class Trial:
 
     def _choose(self, bundle: Bundle, running: Cards, request: Request, want: Want, tried: Tried, turn: int) -> Ints:
         """Choose cards for one container on every node, and note which nodes do not have them."""
-        rules = self.family.rules
-        codes = combine(judge(running, want, rules.lasting), judge(running, want, rules.passing))
+        codes = judge(running, want, self.family.rules.placed)
         hands = self._deal(bundle, running, want, codes)
         terms = make_terms(self.family, self.demand.selection, self.demand.choice.node_policy)
         barred = self._bar(bundle, hands, want)
@@ -152,6 +151,7 @@ class Trial:
             mutex=self.demand.choice.card_policy.mutex,
             headroom=UNBOUNDED,
             score_slots=self.score_slots,
+            divided=bool(self.table.partitions),
             particular=particular,
         )
 

@@ -14,20 +14,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuloom.engine.commonverdicts import CommonVerdicts
 from gpuloom.engine.demand import Choice, Selection
 from gpuloom.engine.family import Family
 from gpuloom.engine.need import Particular, make_want
 from gpuloom.engine.options import ScoreSlots
 from gpuloom.engine.policies import SortKey, Weights
 from gpuloom.engine.ranking import UNFIT
-from gpuloom.engine.rules import (
-    Positions,
-    combine,
-    combine_one,
-    judge,
-    judge_one,
-    select_mattering,
-)
+from gpuloom.engine.rules import Positions, combine, combine_one, judge, judge_one, select_mattering
 from gpuloom.engine.scores import Scores, sort_key
 from gpuloom.engine.table import CardTable
 from gpuloom.engine.trials import Kind, Trials
@@ -95,7 +89,7 @@ class Verdicts:
     refits   how many nodes were looked at so far, and ``looks`` at how many single cards of them
     """
 
-    def __init__(self, shape: Shape, family: Family, score_slots: ScoreSlots) -> None:
+    def __init__(self, shape: Shape, family: Family, score_slots: ScoreSlots, common: CommonVerdicts) -> None:
         self.shape = shape
         self._family = family
         self.column: Positions = np.zeros(0, np.uint8)
@@ -104,22 +98,28 @@ class Verdicts:
         self.refits = 0
         self.looks = 0
         self._rules = family.rules
+        self._common = common
         self._score_slots = score_slots
         self._want: Want
         self._wants: dict[int, list[Want]] = {}
         self._judged: dict[int, _Judged] = {}
         self._keyed: dict[tuple[int, tuple[SortKey, ...], Weights], list[tuple[Cards | None, tuple[Any, ...]]]] = {}
         self._asked: Sequence[tuple[int, Callable[[Cards, Want], Flags]]] = ()
-        self._lasting: Positions = self.column
+        self._lasting: Positions | None = None
         self._refusals = _Refusals()
         self._registrations = -1
         self._mark = -1
 
     def refresh(self, table: CardTable) -> None:
         """Bring the verdicts up to date with the table."""
-        changed = table.few_changed(self._mark, self._registrations)
+        changed = table.changed_since(self._mark, self._registrations)
         if changed is None:
+            self._read_registered(table)
             self._judge_all(table)
+        elif len(changed) > self._few(table):
+            self._judge_all(table)
+            for position in changed:
+                self._refusals.by_node.pop(position, None)
         else:
             for position in changed:
                 self._judge_node(table, position)
@@ -174,23 +174,33 @@ class Verdicts:
                 keyed[at] = card, sort_key(card, wants[at], order, weights, at)
         return [key for _, key in keyed]
 
-    def _judge_all(self, table: CardTable) -> None:
-        if self._registrations != table.registrations:
-            self._want = self._make_want(table)
-            self._wants.clear()
-            self._keyed.clear()
-            mattering = select_mattering(self._rules.passing, self._want)
-            self._asked = [(position, rule.rejects) for position, rule in mattering]
-            self._lasting = self._judge_lasting(table)
-            self._registrations = table.registrations
+    def _few(self, table: CardTable) -> int:
+        """Return up to how many nodes that changed are looked at one by one."""
+        return table.few
+
+    def _read_registered(self, table: CardTable) -> None:
+        """Work out anew what follows from what nodes registered, and forget what was remembered of them."""
+        self._want = self._make_want(table)
+        self._wants.clear()
+        self._keyed.clear()
         self._judged.clear()
-        self.column = combine(self._lasting, judge(table.cards, self._want, self._rules.passing))
+        self._refusals = _Refusals()
+        mattering = select_mattering(self._rules.passing, self._want)
+        self._asked = [(position, rule.rejects) for position, rule in mattering]
+        self._lasting = self._judge_lasting(table)
+        self._registrations = table.registrations
+
+    def _judge_all(self, table: CardTable) -> None:
+        self._common.refresh(table, self._want)
+        said = self._common.column if self._lasting is None else combine(self._lasting, self._common.column)
+        self.column = judge(table.cards, self._want, self._rules.asking, said)
         self._sum_up(table)
         self.refits += len(table.positions)
-        self._refusals = _Refusals()
 
-    def _judge_lasting(self, table: CardTable) -> Positions:
-        return judge(table.cards, self._want, self._rules.lasting)
+    def _judge_lasting(self, table: CardTable) -> Positions | None:
+        """Return what the rules say that usage does not change, None where they reject no card."""
+        rules = select_mattering(self._rules.lasting, self._want)
+        return judge(table.cards, self._want, rules) if rules else None
 
     def _sum_up(self, table: CardTable) -> None:
         """Work out for all nodes what follows from the column."""
@@ -223,7 +233,7 @@ class Verdicts:
             if len(self._judged) >= _MOST_NODES:
                 self._judged.clear()
             nobody: list[Cards | None] = [None] * (rows.stop - rows.start)
-            lasting = self._lasting[rows].tolist()
+            lasting = [0] * len(nobody) if self._lasting is None else self._lasting[rows].tolist()
             judged = self._judged[position] = _Judged(nobody, lasting, lasting.copy())
         return judged
 
@@ -238,6 +248,7 @@ class Verdicts:
             mutex=shape.mutex,
             headroom=shape.headroom,
             score_slots=self._score_slots,
+            divided=bool(table.partitions),
             particular=see_particular(self._family, table),
         )
 
@@ -274,10 +285,14 @@ class VerdictMemory:
 
     family: Family
     score_slots: ScoreSlots
-    make: Callable[[Shape, Family, ScoreSlots], Verdicts] = Verdicts
+    make: Callable[[Shape, Family, ScoreSlots, CommonVerdicts], Verdicts] = Verdicts
+    _common: CommonVerdicts = field(init=False)
     _by_shape: OrderedDict[Shape, Verdicts] = field(default_factory=OrderedDict)
     _trials: OrderedDict[Kind, Trials] = field(default_factory=OrderedDict)
     _passing: OrderedDict[Kind, Trials] = field(default_factory=OrderedDict)
+
+    def __post_init__(self) -> None:
+        self._common = CommonVerdicts(self.family.rules)
 
     def all(self) -> tuple[Verdicts, ...]:
         """Return what is remembered; the shape asked about last comes last."""
@@ -288,10 +303,11 @@ class VerdictMemory:
         self._by_shape.clear()
         self._trials.clear()
         self._passing.clear()
+        self._common = CommonVerdicts(self.family.rules)
 
     def look(self, table: CardTable, shape: Shape, *, ranks: bool = True) -> Verdicts:
         """Return the verdicts for a shape without remembering them; see :meth:`recall`."""
-        return _bring_up(self.make(shape, self.family, self.score_slots), table, ranks=ranks)
+        return _bring_up(self._make(shape), table, ranks=ranks)
 
     def recall(self, table: CardTable, shape: Shape, *, ranks: bool = True) -> Verdicts:
         """Return the verdicts for a shape, up to date; without ``ranks`` those of some nodes may be missing."""
@@ -308,7 +324,10 @@ class VerdictMemory:
         return verdicts.finish(table) if verdicts.begin(table) else None
 
     def _find(self, shape: Shape) -> Verdicts:
-        return _recall(self._by_shape, shape, MOST_SHAPES, lambda: self.make(shape, self.family, self.score_slots))
+        return _recall(self._by_shape, shape, MOST_SHAPES, lambda: self._make(shape))
+
+    def _make(self, shape: Shape) -> Verdicts:
+        return self.make(shape, self.family, self.score_slots, self._common)
 
     def recall_trials(self, table: CardTable, kind: Kind) -> Trials:
         """Return which nodes a kind of pod was tried on, as far as they did not change since."""

@@ -72,7 +72,7 @@ class Want(msgspec.Struct, frozen=True, gc=False, eq=False):
     ``refused_kind`` and ``refused_uuid`` mark the rows that the pod's own annotations exclude, None for no row;
     ``mutex`` says that only cards which nobody uses will do. ``elsewhere`` marks cards other than those of the pod's
     earlier containers, where the vendor wants them to be the same. ``special`` is None for most vendors; with it
-    ``cores`` may be a column.
+    ``cores`` may be a column. ``divided`` says whether any of the cards may be divided in hardware.
     """
 
     cards: int
@@ -85,6 +85,7 @@ class Want(msgspec.Struct, frozen=True, gc=False, eq=False):
     score: ScoreNeed
     elsewhere: Flags | None = None
     special: Special | None = None
+    divided: bool = True
 
     def rows(self, which: Which) -> "Want":
         """Return the same want for fewer rows of its table."""
@@ -99,6 +100,7 @@ class Want(msgspec.Struct, frozen=True, gc=False, eq=False):
             ScoreNeed(self.score.slots, self.score.cores, self.score.memory_mib[which]),
             None if self.elsewhere is None else self.elsewhere[which],
             None if self.special is None else self.special.rows(which),
+            self.divided,
         )
 
     def cores_at(self, row: int) -> int:
@@ -129,6 +131,7 @@ class Want(msgspec.Struct, frozen=True, gc=False, eq=False):
                 self.mutex,
                 self.headroom,
                 ScoreNeed(self.score.slots, self.score.cores, score),
+                divided=self.divided,
             )
 
 

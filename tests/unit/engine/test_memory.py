@@ -105,3 +105,50 @@ def test_answers_about_single_cards_are_those_of_a_fresh_look(policy, changes) -
         fresh = without_memory(engine).decide(asked, *names, explain=True)
         assert (remembered.node, remembered.shares) == (fresh.node, fresh.shares)
         assert {n: r.text for n, r in remembered.refusals.items()} == {n: r.text for n, r in fresh.refusals.items()}
+
+
+def test_when_many_nodes_changed_all_are_looked_at_together() -> None:
+    engine = a_cluster(100)
+    asked = pod(name="asked", gpu=1, gpumem=10)
+    engine.decide(asked)
+    before = refits(engine), looks(engine)
+    for number in range(20):
+        engine.hold(f"n{number}", f"GPU-{number}", memory_mib=10)
+    engine.decide(asked)
+    assert (refits(engine) - before[0], looks(engine) - before[1]) == (100, 0)
+
+
+def a_rack(healthy: int = 0xFF, cordoned: int = 0) -> dict[str, NodeCards]:
+    """Eight nodes of two cards with two slots; bits say whose first card is healthy and whose is cordoned."""
+    return {
+        f"n{n}": NodeCards(
+            (card(f"GPU-{n}-0", count=2, memory_mib=100, healthy=bool(healthy >> n & 1)), card(f"GPU-{n}-1", count=2)),
+            cordoned=frozenset({f"GPU-{n}-0"} if cordoned >> n & 1 else ()),
+        )
+        for n in range(8)
+    }
+
+
+BITS = st.integers(0, 0xFF)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), BITS, SIZES), min_size=2, max_size=10))
+def test_answers_after_changes_of_many_nodes_are_those_of_a_fresh_look(changes) -> None:
+    engine = Engine({})
+    for name, cards in a_rack().items():
+        engine.cluster.register(name, cards)
+    for kind, bits, memory_mib in changes:
+        chosen = [n for n in range(8) if bits >> n & 1]
+        for n in chosen:
+            if kind == 0:
+                engine.cluster.register(f"n{n}", a_rack(healthy=memory_mib, cordoned=bits)[f"n{n}"])
+            elif kind == 1:
+                engine.cluster.forget(f"holder-{n}")
+            else:
+                engine.hold(f"n{n}", f"GPU-{n}-{kind % 2}", memory_mib=memory_mib, slots=kind - 1, by=f"holder-{n}")
+        # One that is asked again and again, and one that nobody asked before.
+        for asked in (pod(name="asked", gpu=2, gpumem=80), pod(name="new", gpu=1, gpumem=memory_mib + 60)):
+            remembered = engine.decide(asked, explain=True)
+            fresh = without_memory(engine).decide(asked, explain=True)
+            assert (remembered.node, remembered.shares) == (fresh.node, fresh.shares)
+            assert {n: r.text for n, r in remembered.refusals.items()} == {n: r.text for n, r in fresh.refusals.items()}

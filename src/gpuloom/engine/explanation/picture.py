@@ -62,7 +62,7 @@ class Picture:
 
 def list_checks(decider: Decider) -> tuple[Check, ...]:
     """Return the profile's checks in their order."""
-    placed = dict((*decider.rules.lasting, *decider.rules.passing))
+    placed = dict(decider.rules.placed)
     return tuple(
         Check(name, placed[position], 1 << position) for position, name in enumerate(decider.profile.fit.checks, 1)
     )
@@ -79,6 +79,7 @@ def take_picture(decider: Decider, table: CardTable, demand: Demand, request: Re
         mutex=demand.choice.card_policy.mutex,
         headroom=headroom,
         score_slots=decider.options.device_score_slots,
+        divided=bool(table.partitions),
         particular=see_particular(decider.family, table),
     )
     cards = see_cards(table.cards, want)
