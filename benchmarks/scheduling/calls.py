@@ -2,7 +2,8 @@
 
 Times are those of the client, from the first byte sent to the last one received. The client computes too: it encrypts
 what it sends and decrypts what it receives. ``server_p50_ms`` and ``server_p99_ms`` leave out the processor time that
-it takes itself, so they are how long the server lets it wait.
+it takes itself, so they are how long the server lets it wait. What a new shape costs is the difference to the call of a
+repeated one just before: ``server_over_p50_ms``, the median of these differences.
 """
 
 import os
@@ -31,6 +32,8 @@ from benchmarks.scheduling.waiting import (
     FITS_FEW,
     NEW,
     NEW_WHILE_OTHERS_WAIT,
+    REPEATED,
+    REPEATED_WHILE_OTHERS_WAIT,
     TOO_LARGE,
     TOO_LARGE_AFTER_A_CHANGE,
     Waiting,
@@ -41,7 +44,7 @@ from harness.controlplane import find_free_ports
 
 ROOT = Path(__file__).parents[2]
 CALLS = 600
-NEW_SHAPES = 60
+NEW_SHAPES = 120
 WARM = 50
 """So many calls, a tenth at most, come before those that are timed."""
 SAMPLE = 500
@@ -84,15 +87,24 @@ class Series:
     oracle_ms: float | None
 
     def time(
-        self, case: str, pods: Waiting, sent: list[str], *, calls: int = CALLS, between: Waiting | None = None
+        self,
+        case: str,
+        pods: Waiting,
+        sent: list[str],
+        *,
+        calls: int = CALLS,
+        between: Waiting | None = None,
+        beside: Waiting | None = None,
     ) -> None:
-        """Time the calls of one case and print it."""
+        """Time the calls of one case and print it; see :meth:`Connection.time_calls`."""
         connection, pid = self.running.connection, self.running.pid
         before_s = cpu_seconds(pid)
         with self._watched() as seen:
-            times = connection.time_calls(pods, sent, calls, between=between)
+            times = connection.time_calls(pods, sent, calls, between=between, beside=beside)
         figures = summarize(times.whole_s)
         figures |= {f"server_{name}": value for name, value in summarize(times.server_s).items() if name != "count"}
+        if times.over_s:
+            figures["server_over_p50_ms"] = summarize(times.over_s)["p50_ms"]
         # Of the whole process: events, watches and what comes after the reply included.
         figures["process_cpu_ms"] = (cpu_seconds(pid) - before_s) / calls * 1e3
         if self.oracle_ms and sent is self.names:
@@ -123,14 +135,14 @@ def _run_cases(series: Series) -> None:
     series.time("fits, all names", FITS, names)
     if len(names) > SAMPLE:
         series.time("fits, 500 names", FITS_FEW, names[:SAMPLE])
-    series.time("new shape, all names", NEW, names, calls=NEW_SHAPES)
+    series.time("new shape, all names", NEW, names, calls=NEW_SHAPES, beside=REPEATED)
     series.time("nothing fits, all names", TOO_LARGE, names)
     # A card given away in between: of its node must be told anew.
     changed = "nothing fits, a card changed before, all names"
     series.time(changed, TOO_LARGE_AFTER_A_CHANGE, names, between=CHANGING)
     waiting = TOO_LARGE.count + TOO_LARGE_AFTER_A_CHANGE.count
     new = f"new shape, all names, while {waiting} pods wait"
-    series.time(new, NEW_WHILE_OTHERS_WAIT, names, calls=NEW_SHAPES)
+    series.time(new, NEW_WHILE_OTHERS_WAIT, names, calls=NEW_SHAPES, beside=REPEATED_WHILE_OTHERS_WAIT)
 
 
 def _time_oracle(objects: ClusterObjects) -> float:
@@ -145,10 +157,11 @@ def _time_oracle(objects: ClusterObjects) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """What calls took, one by one: as a whole, and without the caller's own processor time."""
+    """What calls took, one by one: as a whole, without the caller's own processor time, and over the call before."""
 
     whole_s: list[float] = field(default_factory=list)
     server_s: list[float] = field(default_factory=list)
+    over_s: list[float] = field(default_factory=list)
 
 
 class Connection:
@@ -166,26 +179,43 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def time_calls(self, pods: Waiting, names: list[str], calls: int, *, between: Waiting | None = None) -> Times:
+    def time_calls(
+        self,
+        pods: Waiting,
+        names: list[str],
+        calls: int,
+        *,
+        between: Waiting | None = None,
+        beside: Waiting | None = None,
+    ) -> Times:
         """Filter pods one after another; the times of all calls after some to warm up.
 
         between  pods that are filtered in between, by few names; their calls are not timed
+        beside   pods that are filtered in between, to be compared with: times are those over these calls'
         """
         times = Times()
         warm = min(calls // 10, WARM)
         for turn in range(warm + calls):
             if between is not None:
                 self._ask(self._write({"Pod": between.pod(turn), "Nodes": None, "NodeNames": names[:SAMPLE]}))
-            request = self._write({"Pod": pods.pod(turn), "Nodes": None, "NodeNames": names})
-            own_s, began_s = time.thread_time(), time.perf_counter()
-            reply = self._ask(request)
-            took_s, own_s = time.perf_counter() - began_s, time.thread_time() - own_s
+            compared_s = self._time(beside.pod(turn), names)[1] if beside is not None else None
+            whole_s, server_s = self._time(pods.pod(turn), names)
             if turn >= warm:
-                times.whole_s.append(took_s)
-                times.server_s.append(took_s - own_s)
-            if error := msgspec.json.decode(reply)["Error"]:
-                raise RuntimeError(f"the scheduler refused to decide: {error}")
+                times.whole_s.append(whole_s)
+                times.server_s.append(server_s)
+                if compared_s is not None:
+                    times.over_s.append(server_s - compared_s)
         return times
+
+    def _time(self, pod: Json, names: list[str]) -> tuple[float, float]:
+        """Filter one pod; the time as a whole, and without our own processor time."""
+        request = self._write({"Pod": pod, "Nodes": None, "NodeNames": names})
+        own_s, began_s = time.thread_time(), time.perf_counter()
+        reply = self._ask(request)
+        took_s, own_s = time.perf_counter() - began_s, time.thread_time() - own_s
+        if error := msgspec.json.decode(reply)["Error"]:
+            raise RuntimeError(f"the scheduler refused to decide: {error}")
+        return took_s, took_s - own_s
 
     def _write(self, args: Json) -> bytes:
         body = msgspec.json.encode(args)

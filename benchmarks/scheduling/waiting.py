@@ -7,7 +7,7 @@ from benchmarks.scheduling.generator import Json, make_pod
 
 _FIRST = 10**7
 _APART = 10**4
-_EVERY_ONE_NEW = 66
+_EVERY_ONE_NEW = 132
 """As many as calls are made where every shape is to be new."""
 
 
@@ -38,7 +38,20 @@ TOO_LARGE = Waiting(3, 500, 90_000)
 TOO_LARGE_AFTER_A_CHANGE = Waiting(4, 500, 90_000)
 CHANGING = Waiting(5, 500, 1000)
 NEW_WHILE_OTHERS_WAIT = Waiting(6, _EVERY_ONE_NEW, 2000, cores=7, step_mib=1)
-GROUPS = (FITS, FITS_FEW, NEW, TOO_LARGE, TOO_LARGE_AFTER_A_CHANGE, CHANGING, NEW_WHILE_OTHERS_WAIT)
+# Of the shape that was asked for most: what those of new shapes are compared with.
+REPEATED = Waiting(7, _EVERY_ONE_NEW, 1000)
+REPEATED_WHILE_OTHERS_WAIT = Waiting(8, _EVERY_ONE_NEW, 1000)
+GROUPS = (
+    FITS,
+    FITS_FEW,
+    NEW,
+    TOO_LARGE,
+    TOO_LARGE_AFTER_A_CHANGE,
+    CHANGING,
+    NEW_WHILE_OTHERS_WAIT,
+    REPEATED,
+    REPEATED_WHILE_OTHERS_WAIT,
+)
 
 
 def all_waiting() -> Iterator[Json]:

@@ -36,6 +36,10 @@ def test_whole_calls_are_measured_with_and_without_events(capsys: pytest.Capture
     cases = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     asked = {case["events_per_s"]: case for case in cases if case["case"] == "/filter, fits, all names"}
     assert asked.keys() == {0, 500, 2000}
+    assert {case["case"].partition(",")[2] for case in cases if "server_over_p50_ms" in case} == {
+        " new shape, all names",
+        " new shape, all names, while 1000 pods wait",
+    }
     # Whoever looks at the process takes time, so that is done in the last run only.
     assert [case.get("changes_per_s", 0) > 0 for case in asked.values()] == [False, False, True]
     assert {case["events_per_s"] for case in cases if case["case"] == "/metrics" and case["bytes"] > 0} == asked.keys()
