@@ -117,9 +117,7 @@ class Verdicts:
             self._read_registered(table)
             self._judge_all(table)
         elif len(changed) > self._few(table):
-            self._judge_all(table)
-            for position in changed:
-                self._refusals.by_node.pop(position, None)
+            self._judge_all(table, changed)
         else:
             for position in changed:
                 self._judge_node(table, position)
@@ -190,19 +188,22 @@ class Verdicts:
         self._lasting = self._judge_lasting(table)
         self._registrations = table.registrations
 
-    def _judge_all(self, table: CardTable) -> None:
+    def _judge_all(self, table: CardTable, changed: set[int] | None = None) -> None:
+        """Judge all cards as columns; ``changed`` are the nodes that may be other than before, None for all."""
         self._common.refresh(table, self._want)
         said = self._common.column if self._lasting is None else combine(self._lasting, self._common.column)
         self.column = judge(table.cards, self._want, self._rules.asking, said)
-        self._sum_up(table)
+        self._sum_up(table, changed)
         self.refits += len(table.positions)
+        for position in changed or ():
+            self._refusals.by_node.pop(position, None)
 
     def _judge_lasting(self, table: CardTable) -> Positions | None:
         """Return what the rules say that usage does not change, None where they reject no card."""
         rules = select_mattering(self._rules.lasting, self._want)
         return judge(table.cards, self._want, rules) if rules else None
 
-    def _sum_up(self, table: CardTable) -> None:
+    def _sum_up(self, table: CardTable, changed: set[int] | None) -> None:  # noqa: ARG002 - families with hooks need it
         """Work out for all nodes what follows from the column."""
         nodes = slice(len(table.names))
         self.fitting = table.add_up(self.column == 0, np.int32)

@@ -27,8 +27,7 @@ WORD = "Ascend910B3"
 WORDS = ("AMD", "AWSNeuron", WORD, "Ascend910C", "Metax-GPU", "Metax-SGPU", "Vastai", "XPU", "kunlun")
 FACTS = {"AWSNeuron": {"cores per device": 2, "instance type": "inf2.24xlarge"}}
 CARDS, ALL_HEALTHY = 4, 0b1111
-NODES = tuple(f"n{number}" for number in range(120))
-"""Few of them change between two decisions, so each that does is looked at by itself."""
+NODES = tuple(f"n{number}" for number in range(12))
 ASKED = NODES[:3]
 
 
@@ -97,6 +96,17 @@ def test_a_changed_node_is_looked_at_once() -> None:
         ask(judge)
         ask(judge)
     assert nodes == [1]
+
+
+def test_many_changed_nodes_are_looked_at_together_and_no_other_one() -> None:
+    judge = a_judge()
+    ask(judge)
+    for name in NODES[:6]:
+        hold(judge, f"{name}-3")
+    with looked_at() as nodes:
+        ask(judge)
+        ask(judge)
+    assert nodes == [6]
 
 
 def test_a_node_that_is_again_as_it_was_is_not_looked_at_again() -> None:
@@ -185,3 +195,36 @@ def test_remembered_answers_are_those_of_a_fresh_look(
         assert (remembered.node, remembered.shares) == (anew.node, anew.shares)
         assert remembered.fitting.best_first(3) == anew.fitting.best_first(3)
         assert {n: r.text for n, r in remembered.refusals.items()} == {n: r.text for n, r in anew.refusals.items()}
+
+
+@pytest.mark.parametrize("word", WORDS)
+@settings(max_examples=15)
+@given(
+    policy=st.sampled_from(["spread", "binpack"]),
+    rounds=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 0xFFF), st.integers(0, CARDS - 1), st.sampled_from([1, 2, 4])),
+        min_size=3,
+        max_size=8,
+    ),
+)
+def test_after_many_nodes_changed_answers_are_those_of_a_fresh_look(
+    word: str, policy: str, rounds: list[tuple[int, int, int, int]]
+) -> None:
+    judge, fresh = a_judge(word, policy), a_judge(word, policy)
+    for kind, bits, at, cards in rounds:
+        changing = [node for place, node in enumerate(NODES) if bits >> place & 1]
+        for one in (judge, fresh):
+            for node in changing:
+                if kind == 0:
+                    one.fleet.register(node, word, a_node(node, word, healthy=ALL_HEALTHY & ~(1 << at)))
+                elif kind == 1:
+                    one.fleet.forget(f"by-{node}")
+                else:
+                    hold(one, f"{node}-{at}", by=f"by-{node}", memory_mib=98304 // cards)
+        fresh.deciders[word].memory.forget_all()
+        remembered, anew = (one.decide(demands(one, cards), NODES, explain=True) for one in (judge, fresh))
+        assert (remembered.node, remembered.shares) == (anew.node, anew.shares)
+        assert remembered.fitting.best_first(12) == anew.fitting.best_first(12)
+        assert {name: refusal.text for name, refusal in remembered.refusals.items()} == {
+            name: refusal.text for name, refusal in anew.refusals.items()
+        }
