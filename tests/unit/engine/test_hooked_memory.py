@@ -109,6 +109,34 @@ def test_many_changed_nodes_are_looked_at_together_and_no_other_one() -> None:
     assert nodes == [6]
 
 
+def let_many_others_change(judge: Judge) -> None:
+    for name in NODES[4:10]:
+        hold(judge, f"{name}-0")
+
+
+def test_a_card_that_is_full_since_many_nodes_changed_is_not_given() -> None:
+    judge = a_judge()
+    ask(judge)
+    hold(judge, "n1-3")
+    decision = ask(judge)
+    given = decision.shares[WORD][0][0].uuid
+    assert decision.node == "n1"
+    hold(judge, given, by="full", memory_mib=98304)
+    let_many_others_change(judge)
+    decision = ask(judge)
+    assert (decision.node, decision.shares[WORD][0][0].uuid != given) == ("n1", True)
+
+
+def test_a_node_that_is_full_since_many_nodes_changed_is_not_chosen() -> None:
+    judge = a_judge()
+    ask(judge)
+    for at in range(CARDS):
+        hold(judge, f"n1-{at}", memory_mib=98304)
+    let_many_others_change(judge)
+    decision = ask(judge)
+    assert (decision.node, list(decision.refusals)) == ("n0", ["n1"])
+
+
 def test_a_node_that_is_again_as_it_was_is_not_looked_at_again() -> None:
     judge = a_judge()
     ask(judge)
