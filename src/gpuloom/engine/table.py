@@ -31,12 +31,9 @@ NOBODY = 0
 _FIRST_CAPACITY = 64
 
 _ROWS_A_NODE = 4000
-"""So many rows are judged by columns while the cards of one node are judged one by one."""
+"""So many rows are judged, or scored, by columns in the time that one node takes card by card."""
 _ROWS_TO_BEGIN = 12_000
-"""So many more would be judged in the time that columns take however short they are."""
-
-_MANY_UNSCORED = 128
-"""More nodes, as after the first lists, are scored by columns: 5,000 one by one stop everything for 50 ms."""
+"""So many more could be in the time that columns take however short they are."""
 
 _MOST_PLAIN = 64
 """So many nodes' cards are kept as plain numbers: decisions go to few nodes at a time."""
@@ -100,8 +97,10 @@ class CardTable:
 
     def score_changed(self) -> None:
         """Bring the scores of nodes up to date."""
-        if len(self._unscored) > _MANY_UNSCORED:
-            self._score_together()
+        if len(self._unscored) > self.few:
+            alone = [position for position in self._unscored if self.names[position] not in self.peers]
+            if len(alone) > self.few:
+                self._score_together(alone)
         for position in self._unscored:
             self._node_scores[position] = self._score(position)
         self._unscored.clear()
@@ -365,9 +364,8 @@ class CardTable:
                 sums = list(map(add, sums, peer.sums_of(node)))
         return score_node(sums[:3], sums[3:])
 
-    def _score_together(self) -> None:
-        """Score very many nodes by columns; those with cards of several vendors are left."""
-        alone = [position for position in self._unscored if self.names[position] not in self.peers]
+    def _score_together(self, alone: list[int]) -> None:
+        """Score nodes whose cards are all of this vendor, by columns."""
         positions, cards = np.array(alone, np.int64), self.cards
         used, total = (
             [self.add_up(column, np.int64)[positions] for column in columns]
