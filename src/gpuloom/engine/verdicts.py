@@ -1,8 +1,9 @@
 """Remembered verdicts: what the rules say about every card, by shape of request.
 
 Pods come in few shapes. For each the verdict column is kept with a mark in the table's journal; the next decision asks
-the same rules again, but only about nodes that changed since, and of those only the rules about usage. That is a memory
-of answers, not another set of rules, and it makes a decision independent of the size of the cluster.
+the same rules again, but only about nodes that changed since, and of those only the rules about usage. What follows
+from the card alone all shapes have in common. That is a memory of answers, not another set of rules, and it makes a
+decision independent of the size of the cluster.
 """
 
 from collections import Counter, OrderedDict

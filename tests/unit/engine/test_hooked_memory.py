@@ -71,6 +71,15 @@ def hold(judge: Judge, uuid: str, *, by: str = "", memory_mib: int = 1000) -> No
     judge.fleet.assume(made)
 
 
+def break_or_hold(judge: Judge, word: str, uuid: str, *, breaks: bool, by: str, memory_mib: int) -> None:
+    """Let a node say that a card of it is not healthy, or somebody take a part of that card."""
+    if breaks:
+        node, _, at = uuid.partition("-")
+        judge.fleet.register(node, word, a_node(node, word, healthy=ALL_HEALTHY & ~(1 << int(at))))
+    else:
+        hold(judge, uuid, by=by, memory_mib=memory_mib)
+
+
 def ask(judge: Judge, cards: int = 1) -> Ruling:
     return judge.decide(demands(judge, cards), ASKED, explain=True)
 
@@ -212,12 +221,10 @@ def test_remembered_answers_are_those_of_a_fresh_look(
     judge, fresh = a_judge(word, policy), a_judge(word, policy)
     for step, (kind, node, at, cards) in enumerate(changes):
         for one in (judge, fresh):
-            if kind == 0:
-                one.fleet.register(node, word, a_node(node, word, healthy=ALL_HEALTHY & ~(1 << at)))
-            elif kind == 1:
+            if kind == 1:
                 one.fleet.forget(f"by-{step - 2}")
             else:
-                hold(one, f"{node}-{at}", by=f"by-{step}", memory_mib=98304 // cards)
+                break_or_hold(one, word, f"{node}-{at}", breaks=kind == 0, by=f"by-{step}", memory_mib=98304 // cards)
         fresh.deciders[word].memory.forget_all()
         remembered, anew = ask(judge, cards), ask(fresh, cards)
         assert (remembered.node, remembered.shares) == (anew.node, anew.shares)
@@ -243,12 +250,10 @@ def test_after_many_nodes_changed_answers_are_those_of_a_fresh_look(
         changing = [node for place, node in enumerate(NODES) if bits >> place & 1]
         for one in (judge, fresh):
             for node in changing:
-                if kind == 0:
-                    one.fleet.register(node, word, a_node(node, word, healthy=ALL_HEALTHY & ~(1 << at)))
-                elif kind == 1:
+                if kind == 1:
                     one.fleet.forget(f"by-{node}")
-                else:
-                    hold(one, f"{node}-{at}", by=f"by-{node}", memory_mib=98304 // cards)
+                    continue
+                break_or_hold(one, word, f"{node}-{at}", breaks=kind == 0, by=f"by-{node}", memory_mib=98304 // cards)
         fresh.deciders[word].memory.forget_all()
         remembered, anew = (one.decide(demands(one, cards), NODES, explain=True) for one in (judge, fresh))
         assert (remembered.node, remembered.shares) == (anew.node, anew.shares)
