@@ -137,7 +137,7 @@ class Filterer:
     def _tell_failure(self, pod: Pod, decision: Ruling) -> Iterator[None]:
         for message in self.wording.tell_events(decision):
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
-        yield
+            yield
 
     def _say_later(self, decision: Ruling, telling: Iterator[None]) -> None:
         if not self.afterwards.add(telling):

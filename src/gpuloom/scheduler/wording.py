@@ -1,7 +1,7 @@
 """The words about pods that fit nowhere, for replies and events; what was said last is not put into words again."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuloom.engine.events import describe_failure
@@ -44,12 +44,17 @@ class Wording:
             said.by_node = FailedNodes(zip(said.refusals, map(words.__getitem__, said.refusals.values()), strict=True))
         return said.by_node
 
-    def tell_events(self, decision: Ruling) -> Sequence[str]:
-        """Return the messages about a pod that fits nowhere."""
+    def tell_events(self, decision: Ruling) -> Iterator[str]:
+        """Give the messages about a pod that fits nowhere, one after the other; of many nodes each takes its time."""
         said = self._recall(decision)
-        if said.messages is None:
-            said.messages = describe_failure(said.refusals, decision.candidates, self.event_bytes)
-        return said.messages
+        if said.messages is not None:
+            yield from said.messages
+            return
+        messages = []
+        for message in describe_failure(said.refusals, decision.candidates, self.event_bytes):
+            messages.append(message)
+            yield message
+        said.messages = messages
 
     def _word(self, refusal: Refusal) -> str:
         return UNFIT_NODE if self.short and Reason.NODE_UNREGISTERED not in refusal.counts else refusal.text

@@ -1,0 +1,46 @@
+"""Why a pod fits nowhere is told after the reply, and never so much at once that others wait."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+from builders import card, pod
+
+from gpuloom.engine.table import NodeCards
+from gpuloom.scheduler.afterwards import Afterwards
+from gpuloom.scheduler.filtering import Filterer
+from gpuloom.scheduler.parts import assemble
+from gpuloom.scheduler.recording.backstage import ReplayClient, ReplayRecorder
+from gpuloom.scheduler.recording.standing import StandingClock
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.wire.extender import FilterArgs
+from gpuloom.wire.nodenames import NodeNames
+
+
+class Kept(Afterwards):
+    """Keeps the work for the test to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.works: list[Iterator[None]] = []
+
+    def add(self, work: Iterator[None]) -> bool:
+        self.works.append(work)
+        return True
+
+
+def test_each_event_about_a_pod_that_fits_nowhere_is_a_step_of_its_own() -> None:
+    clock, client, kept = StandingClock(), ReplayClient(), Kept()
+    clock.set(datetime.fromisoformat("2026-05-04T08:00:00Z"))
+    recorder = ReplayRecorder(client)
+    parts = assemble(SchedulerSettings(), client, clock.clocks, recorder)
+    healthy, broken = card("GPU-0", memory_mib=10), card("GPU-1", healthy=False)
+    parts.state.cluster.register("n1", "NVIDIA", NodeCards((healthy, broken)))
+    parts.charge.note_listed()
+
+    asked = FilterArgs(pod(gpu=1, gpumem=1000), NodeNames(msgspec.json.encode(["n1"])))
+    assert not Filterer(parts.state, recorder, clock.clocks, kept).filter(asked).node_names
+
+    (work,) = kept.works
+    told = [len(client.deeds.events) for _ in work]
+    assert told == [1, 2, 3]
