@@ -146,11 +146,20 @@ def record(reader: Reader) -> None:
     assert "pod default/notebook is bound to node-1" in reader.type("gpuloom explain POD --from FILE")
 
 
+def roll_out(reader: Reader, cluster: ClosedCluster) -> None:
+    """Wait for the new scheduler, and for the end of the one before: until then that may be asked about pods, too."""
+    reader.type("kubectl -n gpu-system rollout status deployment/gpuloom-scheduler")
+    cluster.control_plane.api.wait_for(
+        "/api/v1/namespaces/gpu-system/pods",
+        lambda found: not any("deletionTimestamp" in pod["metadata"] for pod in found["items"]),
+    )
+
+
 def serve_own_vendor(reader: Reader, cluster: ClosedCluster) -> None:
     """Give the scheduler the example of an own vendor: a pod that asks for it is bound."""
     ((upgrade,),) = list_blocks("docs/installation.md#Other vendors")
     reader.type(upgrade)
-    reader.type("kubectl -n gpu-system rollout status deployment/gpuloom-scheduler")
+    roll_out(reader, cluster)
     api = cluster.control_plane.api
     (cards,) = re.findall(r"^\[\{.*\}\]$", (ROOT / "docs/own-vendor.md").read_text(), re.MULTILINE)
     api.merge(f"/api/v1/nodes/{cluster.node.name}", {"metadata": {"annotations": {"acme.example/register": cards}}})
@@ -165,7 +174,7 @@ def upgrade(reader: Reader, cluster: ClosedCluster) -> None:
     ((command,),) = list_blocks("docs/installation.md#Upgrade")
     before = cluster.control_plane.api.get(f"{PODS}/notebook")
     reader.type(command)
-    reader.type("kubectl -n gpu-system rollout status deployment/gpuloom-scheduler")
+    roll_out(reader, cluster)
     after = cluster.control_plane.api.get(f"{PODS}/notebook")
     assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
     assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
