@@ -34,7 +34,7 @@ def describe_failure(
 ) -> Iterator[str]:
     """Say why no node fits: one message per reason word with its nodes, sorted, then the sum.
 
-    Each is made when it is asked for, which takes half a millisecond for 10,000 nodes.
+    Each is made when it is asked for: of thousands of nodes all of them together take milliseconds.
     """
     yield from _describe_reasons(refusals, limit_bytes)
     yield f"no available node, {candidates} nodes do not meet"

@@ -37,10 +37,8 @@ _ROWS_TO_BEGIN = 12_000
 
 _MOST_PLAIN = 64
 """So many nodes' cards are kept as plain numbers: decisions go to few nodes at a time."""
-
 _MOST_STATES = 512
 """So many states of nodes have a number, 1.3 KB each; pods that come and go leave a few of them again and again."""
-
 _Number = TypeVar("_Number", np.int64, np.float32)
 _Integer = TypeVar("_Integer", np.int32, np.int64)
 
