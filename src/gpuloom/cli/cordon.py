@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from gpuloom.cli.asking.finding import open_cluster
+from gpuloom.cli.asking.clusters import open_cluster
 from gpuloom.cli.asking.flags import ClusterFlags
 from gpuloom.cli.asking.progress import show_work
 from gpuloom.cli.asking.running import run_for_people

@@ -3,6 +3,7 @@
 Knows nothing of where logins are written down: that is for :mod:`gpuloom.kube.credentials` and its neighbours.
 """
 
+import ipaddress
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -32,6 +33,21 @@ class Login:
             raise CredentialsError(f"the server {self.server!r} is no http or https URL: correct it")
 
 
+    @property
+    def keeps_secrets(self) -> bool:
+        """Whether proofs may be shown there: over plain HTTP on this machine only, as everybody on the way reads them."""
+        url = URL(self.server)
+        return url.scheme == "https" or is_loopback(url.host or "")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its address or the name ``localhost``."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """What to present with one request; ``ssl_context`` is ``None`` for plain HTTP."""
@@ -51,9 +67,13 @@ class Credentials:
         self._access: Access | None = None
 
     @classmethod
-    def for_token(cls, server: str, token: str, *, ca_pem: bytes = b"") -> "Credentials":
-        """Credentials with a fixed bearer token; ``ca_pem`` empty means the system's authorities (or plain HTTP)."""
-        login = Login(server, TlsSettings(ca=ca_pem or None), FixedProof(Proof(token=token)))
+    def for_token(cls, server: str, token: str, *, ca_pem: bytes = b"", server_name: str = "") -> "Credentials":
+        """Credentials with a fixed bearer token; ``ca_pem`` empty means the system's authorities (or plain HTTP).
+
+        ``server_name`` replaces the URL's host in the check of the certificate.
+        """
+        tls = TlsSettings(ca=ca_pem or None, server_name=server_name)
+        login = Login(server, tls, FixedProof(Proof(token=token)))
         return cls(lambda: login)
 
     @property
@@ -69,7 +89,7 @@ class Credentials:
     async def access(self) -> Access:
         """Give what to present now; raises :class:`CredentialsError`. The TLS context is kept while nothing changes."""
         login = self._login
-        proof = await login.source.proof()
+        proof = await login.source.proof() if login.keeps_secrets else Proof()
         if self._access is None or self._access.proof != proof:
             self._access = self._present(login, proof)
         return self._access

@@ -28,7 +28,7 @@ from gpuloom.node.settings import NodeSettings
 from gpuloom.node.simulated import SimulatedMachine
 from gpuloom.scheduler.process import SchedulerProcess
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.web.place import SERVICE_LABEL, SERVICE_PORT
+from gpuloom.web.place import SERVICE_PORT
 from gpuloom.web.server import WebPart, WebSettings
 from gpuloom.wire import keys
 from gpuloom.wire.objects import Node, Pod
@@ -98,7 +98,8 @@ class LocalCluster:
             scheduler = await self._start_scheduler(stack, authority)
             url = scheduler.url
             await self._start_pages(stack, api_server, scheduler)
-            await self.client.create(MUTATING_WEBHOOKS, describe_webhook(f"{url}/webhook", authority.pem))
+            service = f"{_PAGES_NAMESPACE}/{_PAGES_SERVICE}"
+            await self.client.create(MUTATING_WEBHOOKS, describe_webhook(f"{url}/webhook", authority.pem, service))
             for node in self.description.nodes:
                 await self._start_node(stack, node)
             for vendor_node in self.description.vendor_nodes:
@@ -244,8 +245,8 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 
 def _describe_pages() -> dict[str, Any]:
-    """Describe the Service by which the pages are found."""
+    """Describe the Service that leads to the pages."""
     return {
-        "metadata": {"name": _PAGES_SERVICE, "namespace": _PAGES_NAMESPACE, "labels": {SERVICE_LABEL: "true"}},
+        "metadata": {"name": _PAGES_SERVICE, "namespace": _PAGES_NAMESPACE},
         "spec": {"ports": [{"name": SERVICE_PORT, "port": 9396}]},
     }

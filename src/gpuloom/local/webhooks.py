@@ -3,11 +3,16 @@
 import base64
 from typing import Any
 
+from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION
+
 _NOT_IGNORED = {"matchExpressions": [{"key": "hami.io/webhook", "operator": "NotIn", "values": ["ignore"]}]}
 
 
-def describe_webhook(url: str, ca_pem: bytes) -> dict[str, Any]:
-    """Describe the webhook at ``url``; unlike in HAMi's chart a pod is refused when it does not answer."""
+def describe_webhook(url: str, ca_pem: bytes, service: str = "") -> dict[str, Any]:
+    """Describe the webhook at ``url``; unlike in HAMi's chart a pod is refused when it does not answer.
+
+    ``service`` is the ``NAMESPACE/NAME`` of the pages, by which the command line finds them.
+    """
     webhook = {
         "name": "vgpu.hami.io",
         "admissionReviewVersions": ["v1"],
@@ -23,4 +28,5 @@ def describe_webhook(url: str, ca_pem: bytes) -> dict[str, Any]:
         "namespaceSelector": _NOT_IGNORED,
         "objectSelector": _NOT_IGNORED,
     }
-    return {"metadata": {"name": "gpuloom-webhook"}, "webhooks": [webhook]}
+    shown = {"labels": {INSTALLATION_LABEL: "local"}, "annotations": {SERVICE_ANNOTATION: service}} if service else {}
+    return {"metadata": {"name": "gpuloom-webhook", **shown}, "webhooks": [webhook]}

@@ -4,8 +4,11 @@ from typing import Final
 
 API_ROOT: Final = "/api/v1"
 
-SERVICE_LABEL: Final = "gpuloom.io/web"
-"""Label, with the value ``true``, of the Service that leads to the pages of the scheduler in charge."""
+INSTALLATION_LABEL: Final = "gpuloom.io/installation"
+"""Label of an installation's MutatingWebhookConfiguration, which no tenant can write; its value names the release."""
+
+SERVICE_ANNOTATION: Final = "gpuloom.io/web-service"
+"""Annotation beside it: ``NAMESPACE/NAME`` of the Service that leads to the pages of the scheduler in charge."""
 
 SERVICE_PORT: Final = "web"
 """Name of that Service's port, which speaks HTTPS."""

@@ -27,9 +27,11 @@ class SourceFlags(ClusterFlags):
     """Who is asked."""
 
     server: Annotated[str, Parameter(env_var="GPULOOM_SERVER")] = ""
-    """URL of the scheduler's pages (its --web-bind); without it they are looked for behind the API server."""
+    """URL of the scheduler's pages (its --web-bind); without it they are asked through the API server."""
     server_ca: Path | None = None
-    """Certificate authority (PEM) of that URL; without it the system's."""
+    """Certificate authority (PEM) of that URL; without it the installation's, for public names the system's."""
+    service: Annotated[str, Parameter(env_var="GPULOOM_SERVICE")] = ""
+    """NAMESPACE/NAME of the scheduler's Service; without it the one that the installation's webhook configuration names."""
     snapshot: Annotated[str, Parameter(name="--from", allow_leading_hyphen=True)] = ""
     """Ask a snapshot or a recording instead of a cluster; - is standard input."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import quote
 
+import aiohttp
 import msgspec
 
 from gpuloom.cli.asking.flags import DepthFlags
@@ -131,6 +132,11 @@ class ServedReader:
         except ApiError as error:
             if self.prefix and (error.status in {0, 502, 503} or "services/proxy" in error.message):
                 raise NoWayError(str(error)) from error
+            if isinstance(error.__cause__, aiohttp.ClientConnectorCertificateError):
+                raise CommandError(
+                    f"{error}; no token was sent: give its certificate authority with --server-ca, "
+                    "and with --service NAMESPACE/NAME whose certificate it is"
+                ) from error
             if error.status == NOT_FOUND:
                 raise _NotThereError(error.message) from error
             # The scheduler's own messages say all; of others, the address is worth telling.

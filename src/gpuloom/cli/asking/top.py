@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass
 from typing import Literal
 
-from gpuloom.cli.asking.finding import open_cluster
+from gpuloom.cli.asking.clusters import open_cluster
 from gpuloom.cli.asking.flags import OUTPUT, SOURCE, OutputFlags, SourceFlags
 from gpuloom.cli.asking.printing import Column, Table, print_list, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader

@@ -1,0 +1,111 @@
+"""Which Service is the scheduler's, and which authority vouches for it: from a flag, or from the installation itself.
+
+An installation shows itself by its webhook configuration. That has no namespace, so no tenant can make one. Nothing
+that a tenant can write is believed here: neither Services nor their labels (trust T-01).
+"""
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+
+from gpuloom.cli.asking.served import NoWayError
+from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.kube import MUTATING_WEBHOOKS, ApiError, KubeClient
+from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
+from gpuloom.wire.objects import WebhookConfiguration
+
+NAME_IT = "name the scheduler's Service with --service NAMESPACE/NAME"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class WebService:
+    """The Service that leads to the pages of the scheduler in charge."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def host(self) -> str:
+        """The name for which the scheduler's certificate is made."""
+        return f"{self.name}.{self.namespace}.svc"
+
+    @property
+    def proxy_path(self) -> str:
+        """Where the API server leads to it."""
+        return f"/api/v1/namespaces/{self.namespace}/services/https:{self.name}:{SERVICE_PORT}/proxy"
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What a webhook configuration says; ``authority`` (PEM) is empty while nobody has written one."""
+
+    name: str
+    service: WebService
+    authority: bytes
+
+
+def read_service(text: str) -> WebService | None:
+    """Read ``NAMESPACE/NAME``, None where it is none."""
+    namespace, _, name = text.partition("/")
+    return WebService(namespace, name) if _NAME.fullmatch(namespace) and _NAME.fullmatch(name) else None
+
+
+def read_service_flag(text: str) -> WebService | None:
+    """Read ``--service``, None where it is not given.
+
+    Raises CommandError.
+    """
+    if not text:
+        return None
+    if (service := read_service(text)) is None:
+        raise CommandError(f"--service {text!r} names no Service: give NAMESPACE/NAME", ExitCode.USAGE)
+    return service
+
+
+async def find_installation(client: KubeClient, wanted: WebService | None = None) -> Installation:
+    """Find the cluster's installation, or the one whose Service is wanted.
+
+    Raises NoWayError where there is none or it may not be looked for, CommandError where there are several.
+    """
+    try:
+        shown, _ = await client.list_all(MUTATING_WEBHOOKS, label_selector=INSTALLATION_LABEL)
+    except ApiError as error:
+        raise NoWayError(f"{error}; {NAME_IT}") from error
+    found = [one for one in map(_read, shown) if one is not None]
+    if wanted is not None:
+        found = [one for one in found if one.service == wanted]
+    if not found:
+        raise NoWayError(f"{_tell_nothing(shown, wanted)}; {NAME_IT}")
+    if len(found) > 1:
+        told = ", ".join(f"{one.name} ({one.service})" for one in found)
+        raise CommandError(f"there are several installations, so none is asked: {told}; {NAME_IT}")
+    return found[0]
+
+
+def _tell_nothing(shown: list[WebhookConfiguration], wanted: WebService | None) -> str:
+    if wanted is not None:
+        return f"no installation says that its Service is {wanted}"
+    if shown:
+        names = ", ".join(one.name for one in shown)
+        return f"{names} names no Service of the pages in {SERVICE_ANNOTATION} (scheduler.dashboard.enabled)"
+    return f"no MutatingWebhookConfiguration is labelled {INSTALLATION_LABEL}"
+
+
+def _read(shown: WebhookConfiguration) -> Installation | None:
+    service = read_service(shown.annotations.get(SERVICE_ANNOTATION, ""))
+    if service is None:
+        return None
+    bundles = [webhook.client_config.ca_bundle for webhook in shown.webhooks or ()]
+    return Installation(shown.name, service, _decode(next(filter(None, bundles), "")))
+
+
+def _decode(bundle: str) -> bytes:
+    try:
+        return base64.b64decode(bundle, validate=True)
+    except binascii.Error:
+        return b""
