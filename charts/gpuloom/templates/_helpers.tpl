@@ -17,6 +17,7 @@
 {{- define "gpuloom.scheduler" -}}{{ include "gpuloom.fullname" . }}-scheduler{{- end -}}
 {{- define "gpuloom.devicePlugin" -}}{{ include "gpuloom.fullname" . }}-device-plugin{{- end -}}
 {{- define "gpuloom.monitor" -}}{{ include "gpuloom.fullname" . }}-monitor{{- end -}}
+{{- define "gpuloom.web" -}}{{ include "gpuloom.scheduler" . }}-web{{- end -}}
 {{- define "gpuloom.webhook" -}}{{ include "gpuloom.fullname" . }}-webhook{{- end -}}
 {{/* cert-manager's is another one, so that no pod starts with the scheduler's own certificate when cert-manager takes
      over: the API server does not trust that one any more. */}}

@@ -38,12 +38,16 @@ class LockTicket:
 
 @dataclass(slots=True)
 class Suspicion:
-    """What is known of a lock that is in the way; times are monotonic seconds."""
+    """What is known of a lock that is in the way; times are monotonic seconds.
+
+    is_told  whether the log has it that the lock is kept beyond its time
+    """
 
     value: str
     first_seen: float
     checked: float
     over_since: float | None = None
+    is_told: bool = False
 
 
 @dataclass(slots=True)

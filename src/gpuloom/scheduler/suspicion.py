@@ -6,7 +6,7 @@ import structlog
 
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, KubeClient, NotFoundError
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.lockowner import UNBOUND_OWNER_LIMIT, Witness, is_over
+from gpuloom.scheduler.lockowner import UNBOUND_OWNER_LIMIT, Witness, is_allocating, is_older, is_over
 from gpuloom.scheduler.lockplace import LockPlace, Suspicion
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
@@ -28,16 +28,19 @@ class Detective:
         self._clocks = clocks
 
     async def is_abandoned(self, place: LockPlace, node: str) -> bool:
-        """Whether a waiter may take the lock: it has expired, or its owner has been over for a while."""
+        """Whether a waiter may take the lock: its owner has been over for a while, or it has expired.
+
+        A lock does not expire while the pod that it names is bound here and its plugin is not done with it.
+        """
         suspicion = self._suspect(place)
-        limit_s = place.rules.expires_s or self._state.settings.node_lock_timeout_s
+        limit = timedelta(seconds=place.rules.expires_s or self._state.settings.node_lock_timeout_s)
         try:
             lock = decode_lock(suspicion.value)
         except WireError:
             suspicion.checked = self._clocks.monotonic()
-            return suspicion.checked - suspicion.first_seen > limit_s
-        if self._clocks.now() - lock.time > timedelta(seconds=limit_s):
-            return True
+            return self._has_been_seen_for(suspicion, limit)
+        if self._is_older(suspicion, lock, limit):
+            return await self._may_expire(suspicion, lock, place, node)
         return await self._has_been_over(suspicion, lock, place, node)
 
     async def is_owner_over(self, place: LockPlace, node: str) -> bool:
@@ -47,7 +50,7 @@ class Detective:
             lock = decode_lock(suspicion.value)
         except WireError:
             return False
-        if self._clocks.now() - lock.time <= UNBOUND_OWNER_LIMIT:
+        if not self._is_older(suspicion, lock, UNBOUND_OWNER_LIMIT):
             return False
         # While the API server was asked, another process may have taken over.
         return await self._has_been_over(suspicion, lock, place, node) and self._state.is_in_charge
@@ -64,6 +67,31 @@ class Detective:
                 name = place.node.name if place.node else ""
                 _log.error("node lock cannot be read, it will expire", node=name, cause=str(error))
         return place.suspicion
+
+    def _has_been_seen_for(self, suspicion: Suspicion, limit: timedelta) -> bool:
+        return self._clocks.monotonic() - suspicion.first_seen > limit.total_seconds()
+
+    def _is_older(self, suspicion: Suspicion, lock: NodeLock, limit: timedelta) -> bool:
+        """Whether a lock is older than a limit: it was seen here for so long, or what it says of itself leaves no doubt."""
+        return self._has_been_seen_for(suspicion, limit) or is_older(lock, limit, self._clocks.now())
+
+    async def _may_expire(self, suspicion: Suspicion, lock: NodeLock, place: LockPlace, node: str) -> bool:
+        if not (lock.name and lock.namespace):
+            return True
+        now = self._clocks.monotonic()
+        if now - suspicion.checked < OWNER_CHECK_S:
+            return False
+        suspicion.checked = now
+        if not (self._is_alive(place, node) or await self._is_allocating(lock, node)):
+            return True
+        if not suspicion.is_told:
+            suspicion.is_told = True
+            _log.warning("node lock kept beyond its time, its pod waits for the device plugin", node=node, value=place.value)
+        return False
+
+    async def _is_allocating(self, lock: NodeLock, node: str) -> bool:
+        owner = await self._find_owner(lock)
+        return owner is not None and is_allocating(owner, node)
 
     async def _has_been_over(self, suspicion: Suspicion, lock: NodeLock, place: LockPlace, node: str) -> bool:
         now = self._clocks.monotonic()

@@ -88,9 +88,17 @@ async def test_the_lock_of_a_pod_bound_elsewhere_is_taken_over(site: Site) -> No
 
 async def test_the_lock_of_an_earlier_pod_of_the_name_is_taken_over(site: Site) -> None:
     """binding 3 owner created later."""
-    await bind_owner(site)
-    _, bind = await wait_behind(site, lock_of("owner", "11:59:59"))
+    await bind_owner(site, **{PHASE: ""})
+    _, bind = await wait_behind(site, lock_of("owner", "11:58:58"))
     await is_taken_over(site, bind)
+
+
+async def test_the_lock_of_an_allocating_pod_is_kept_when_clocks_differ(site: Site) -> None:
+    """trust T-08: by the API server's clock the pod was created after its lock was set."""
+    await bind_owner(site)
+    _, bind = await wait_behind(site, lock_of("owner", "11:59:01"))
+    await stays_locked(site, bind)
+    assert await site.lock() == lock_of("owner", "11:59:01")
 
 
 async def test_the_lock_of_a_served_pod_is_taken_over(site: Site) -> None:
@@ -181,13 +189,46 @@ async def test_a_bind_that_gave_up_keeps_its_reservation(site: Site) -> None:
     assert await site.bind(pod) == ""
 
 
-async def test_an_expired_lock_is_taken_over_from_an_allocating_pod(site: Site) -> None:
-    """binding 3 owner allocating; scheduler 7.2 expired; scheduler 8.3 lock expiry."""
-    await bind_owner(site)
+async def test_an_expired_lock_is_not_taken_from_an_allocating_pod(site: Site) -> None:
+    """trust T-08: whatever its time says, its Allocate may come yet."""
+    owner = await bind_owner(site)
+    pod = await site.submit()
+    await site.choose(pod)
+    await site.annotate("n1", {LOCK: lock_of("owner", "10:00:00")})
+    bind = site.start_bind(pod)
+    await poll(lambda: site.process.locks.waiting == 1)
+    await stays_locked(site, bind)
+    await site.remove(owner)
+    assert await site.clock.run_until_done(site.start_bind(pod)) == ""
+
+
+async def test_a_lock_set_here_does_not_expire_while_its_pod_is_allocating(site: Site) -> None:
+    """trust T-08."""
+    question = site.fail("GET", "/pods/first$")
+    first, bind = await bind_two(site)
+    await stays_locked(site, bind)
+    await site.clock.advance(600)
+    second = site.process.state.pods[next(uid for uid in site.process.state.pods if uid != first.metadata.uid)]
+    await stays_locked(site, site.start_bind(second))
+    assert not site.has_happened(question)
+
+
+async def test_an_expired_lock_is_taken_over_from_a_pod_that_no_plugin_is_to_serve(site: Site) -> None:
+    """scheduler 7.2 expired; scheduler 8.3 lock expiry."""
+    await bind_owner(site, **{PHASE: ""})
     pod = await site.submit()
     await site.choose(pod)
     await site.annotate("n1", {LOCK: lock_of("owner", "11:54:59")})
     assert await site.bind(pod) == ""
+
+
+async def test_a_young_lock_is_not_expired_for_the_clock_of_its_writer(site: Site) -> None:
+    """trust T-08: half a minute old by its own word, and the limit is shorter."""
+    await site.restart(replace(DEFAULTS, node_lock_timeout_s=20, node_lock_retry_timeout_s=10))
+    await bind_owner(site, **{PHASE: ""})
+    pod, bind = await wait_behind(site, lock_of("owner", "11:59:30"))
+    assert "timed out after 10s waiting for node n1" in await site.clock.run_until_done(bind)
+    assert await site.clock.run_until_done(site.start_bind(pod)) == "", "seen here for longer than the limit"
 
 
 async def test_a_lock_of_the_old_form_is_respected_until_it_expires(site: Site) -> None:

@@ -21,7 +21,7 @@ from gpuloom.node.settings import InjectionSettings
 from gpuloom.scheduler.roles import ROLE_LABEL
 from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
-from gpuloom.web.place import SERVICE_LABEL, SERVICE_PORT
+from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
 from harness.helm import NAMESPACE, Helm
 from harness.policies import read_keys
 
@@ -266,11 +266,86 @@ def test_the_webhook_is_told_its_authority_by_whoever_serves_the_certificate(hel
     assert 443 in [port["port"] for port in service["spec"]["ports"]]
 
 
-def test_the_command_line_finds_the_pages_of_the_replica_in_charge(helm: Helm) -> None:
+def test_the_pages_are_those_of_the_replica_in_charge(helm: Helm) -> None:
     service = find(helm.template(with_values({})), "Service", "-web")
-    assert service["metadata"]["labels"][SERVICE_LABEL] == "true"
     assert service["spec"]["selector"][ROLE_LABEL] == "leader"
     assert [port["name"] for port in service["spec"]["ports"]] == [SERVICE_PORT]
+
+
+AT_A_URL: dict[str, Any] = {"scheduler": {"admissionWebhook": {"customURL": {"enabled": True, "host": "gpu.example"}}}}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"nameOverride": "cards"}, {"fullnameOverride": "cards"}, {"global": {"annotations": {"a": "b"}}}, AT_A_URL]
+    + [CERT_MANAGER],
+    ids=json.dumps,
+)
+def test_the_installation_names_the_service_of_its_pages_where_no_tenant_can(
+    helm: Helm, values: dict[str, Any]
+) -> None:
+    """trust T-01."""
+    objects = helm.template(with_values(values))
+    shown = find(objects, "MutatingWebhookConfiguration")["metadata"]
+    service = find(objects, "Service", "-web")
+    assert shown["labels"][INSTALLATION_LABEL] == "gpuloom"
+    assert shown["annotations"][SERVICE_ANNOTATION] == f"{NAMESPACE}/{service['metadata']['name']}"
+    assert [one["kind"] for one in objects if INSTALLATION_LABEL in one["metadata"].get("labels", {})] == [
+        "MutatingWebhookConfiguration"
+    ]
+
+
+def test_without_pages_the_installation_names_no_service(helm: Helm) -> None:
+    objects = helm.template(with_values({"scheduler": {"dashboard": {"enabled": False}}}))
+    assert SERVICE_ANNOTATION not in find(objects, "MutatingWebhookConfiguration")["metadata"].get("annotations", {})
+    assert not [one for one in objects if one["metadata"]["name"].endswith(("-web", "-viewer"))]
+
+
+@pytest.mark.parametrize("values", [{}, CERT_MANAGER], ids=["self-made", "cert-manager"])
+def test_the_certificate_is_the_pages_too(helm: Helm, values: dict[str, Any]) -> None:
+    objects = helm.template(with_values(values))
+    host = f"{find(objects, 'Service', '-web')['metadata']['name']}.{NAMESPACE}.svc"
+    if values:
+        hosts = find(objects, "Certificate", "-scheduler")["spec"]["dnsNames"]
+    else:
+        arguments = find_container(objects, "extender")["args"]
+        (hosts,) = (one.partition("=")[2].split(",") for one in arguments if one.startswith("--tls-hosts="))
+    assert hosts[2:] == [host, f"{host}.cluster.local"]
+
+
+def test_viewers_may_use_the_way_to_the_pages_and_nothing_else(helm: Helm) -> None:
+    subjects = [{"kind": "Group", "name": "gpu-users", "apiGroup": "rbac.authorization.k8s.io"}]
+    objects = helm.template(with_values({"scheduler": {"dashboard": {"viewers": subjects}}}))
+    viewer = [one for one in objects if one["metadata"]["name"] == "gpuloom-viewer"]
+    rules = {one["kind"]: one["rules"] for one in viewer if "rules" in one}
+    assert rules == {
+        "ClusterRole": [
+            {
+                "apiGroups": ["admissionregistration.k8s.io"],
+                "resources": ["mutatingwebhookconfigurations"],
+                "verbs": ["list"],
+            }
+        ],
+        "Role": [
+            {
+                "apiGroups": [""],
+                "resources": ["services/proxy"],
+                "resourceNames": ["https:gpuloom-scheduler-web:web"],
+                "verbs": ["get", "create"],
+            }
+        ],
+    }
+    bindings = [one for one in viewer if "subjects" in one]
+    assert [(one["kind"], one["subjects"]) for one in bindings] == [
+        ("ClusterRoleBinding", subjects),
+        ("RoleBinding", subjects),
+    ]
+
+
+def test_nobody_is_a_viewer_unless_named(helm: Helm) -> None:
+    objects = helm.template(with_values({}))
+    viewer = [one for one in objects if one["metadata"]["name"] == "gpuloom-viewer"]
+    assert sorted(one["kind"] for one in viewer) == ["ClusterRole", "Role"]
 
 
 def test_the_webhook_leaves_alone_what_it_is_told_to(helm: Helm) -> None:
@@ -287,7 +362,7 @@ def test_the_scheduler_makes_a_certificate_for_its_service_and_tells_the_webhook
     service, secret = find(objects, "Service", "-scheduler"), find(objects, "Secret")
     webhook = find(objects, "MutatingWebhookConfiguration")
     host = f"{service['metadata']['name']}.{NAMESPACE}.svc"
-    assert f"--tls-hosts={host},{host}.cluster.local" in arguments
+    assert [one for one in arguments if one.startswith(f"--tls-hosts={host},{host}.cluster.local")]
     assert f"--tls-self-manage={secret['metadata']['name']}" in arguments
     assert f"--tls-webhook={webhook['metadata']['name']}" in arguments
     assert "data" not in secret

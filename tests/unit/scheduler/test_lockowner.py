@@ -55,12 +55,20 @@ def test_an_owner_bound_elsewhere_is_over() -> None:
     assert over(owner(node="n2"))
 
 
-def test_an_owner_created_after_the_lock_is_another_pod() -> None:
-    assert over(owner(created="2026-01-01T12:00:01Z"))
+@pytest.mark.parametrize("node", ["n1", ""])
+def test_an_owner_created_long_after_the_lock_is_another_pod(node: str) -> None:
+    assert over(owner(node=node, created="2026-01-01T12:01:01Z"))
 
 
-def test_an_owner_created_in_the_second_of_the_lock_is_its_owner() -> None:
-    assert not over(owner(created="2026-01-01T12:00:00Z"))
+@pytest.mark.parametrize("node", ["n1", ""])
+def test_an_owner_created_about_when_the_lock_was_set_is_its_owner(node: str) -> None:
+    """trust T-08: another machine's clock said when it was created."""
+    assert not over(owner(node=node, created="2026-01-01T12:01:00Z"))
+
+
+def test_an_allocating_owner_is_none_of_the_same_name_however_late_it_was_created() -> None:
+    """trust T-08."""
+    assert not over(owner(created="2026-01-01T12:10:00Z", bind_phase="allocating"), age_s=3600)
 
 
 @pytest.mark.parametrize("phase", ["success", "failed"])
@@ -72,7 +80,7 @@ def test_an_owner_with_nothing_left_to_allocate_is_over(phase: str) -> None:
     "changes",
     [
         {"bind_phase": "allocating"},
-        {"bind_time": str(UNIX - 1)},
+        {"bind_time": str(UNIX - 61)},
         {"bind_time": "yesterday"},
         {"vgpu_devices_to_allocate": "GPU-1,NVIDIA,100,0:;"},
         {"vgpu_devices_to_allocate": "GPU-1,x"},
@@ -95,11 +103,13 @@ def test_a_list_that_a_vendor_with_a_lock_of_its_own_leaves_says_nothing_about_t
 
 def test_a_young_lock_of_an_unbound_owner_is_respected() -> None:
     """binding 3 owner unbound."""
-    assert not over(owner(node=""), age_s=35)
+    assert not over(owner(node=""), age_s=60)
 
 
-def test_an_old_lock_of_an_unbound_owner_is_over() -> None:
-    assert over(owner(node=""), age_s=36)
+@pytest.mark.parametrize(("age_s", "expected"), [(95, False), (96, True)])
+def test_an_old_lock_of_an_unbound_owner_is_over(age_s: float, *, expected: bool) -> None:
+    """35 s that a Bind may last, and 60 by which clocks may differ."""
+    assert over(owner(node=""), age_s=age_s) is expected
 
 
 def test_a_young_lock_is_over_when_this_process_would_know_the_bind() -> None:

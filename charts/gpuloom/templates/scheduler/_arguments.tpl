@@ -62,6 +62,10 @@ capabilities:
 {{- define "gpuloom.tlsHosts" -}}
 {{- $service := printf "%s.%s.svc" (include "gpuloom.scheduler" .) .Release.Namespace -}}
 {{- $hosts := list $service (printf "%s.cluster.local" $service) -}}
+{{- if .Values.scheduler.dashboard.enabled -}}
+{{- $pages := printf "%s.%s.svc" (include "gpuloom.web" .) .Release.Namespace -}}
+{{- $hosts = concat $hosts (list $pages (printf "%s.cluster.local" $pages)) -}}
+{{- end -}}
 {{- with .Values.scheduler.admissionWebhook.customURL -}}
 {{- if .enabled }}{{ $hosts = append $hosts .host }}{{ end -}}
 {{- end -}}
