@@ -2,6 +2,7 @@
 
 A process without leader election is in charge as soon as it knows the cluster. With it, a new term begins with new
 lists, and some seconds in which the writes of the leader before come to their end. Followers watch and write nothing.
+Who leads is not in charge while another scheduler may decide over the same cards (:mod:`gpuloom.scheduler.rivals`).
 """
 
 import asyncio
@@ -24,6 +25,7 @@ from gpuloom.kube import (
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership import Leadership, Term
 from gpuloom.scheduler.listening import Listener
+from gpuloom.scheduler.rivals import Rivals
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Lease
@@ -43,6 +45,7 @@ class Charge:
 
     list_anew    begins new lists; their completion is told by :meth:`note_listed`
     wake         lets everybody who waits see that something has changed
+    rivals       what is known of other schedulers
     """
 
     def __init__(
@@ -53,9 +56,11 @@ class Charge:
         *,
         list_anew: Callable[[], None],
         wake: Callable[[], None],
+        rivals: Rivals,
         listener: Listener | None = None,
     ) -> None:
         self._listener = listener
+        self._rivals = rivals
         self._answerable = asyncio.Event()
         self.listed = asyncio.Event()
         self._settings = settings
@@ -163,6 +168,10 @@ class Charge:
         term = leadership.term(now)
         if term is None:
             self._step_down(leadership.obstacle(now))
+        elif rival := self._rivals.obstacle():
+            # What the other one writes until it ends is listed then, as after a change of leaders.
+            self._term = None
+            self._step_down(rival)
         elif term != self._term:
             self._step_up(term, now)
         else:

@@ -100,6 +100,10 @@ class SchedulerFlags:
     """Name of that lease."""
     leader_elect_resource_namespace: str = ""
     """Namespace of that lease."""
+    rival_lease_namespaces: str = "kube-system,hami-system"
+    """Namespaces besides that one where a living lease of another scheduler of cards keeps this one from deciding."""
+    rival_lease_names: str = "hami-scheduler"
+    """Names of such leases, besides the one that is followed; with commas."""
     readyz_follower_503: Annotated[bool, Parameter(name="--readyz-follower-503")] = False
     """Whether replicas that do not decide are unready."""
     pod_name: Annotated[str, Parameter(env_var="POD_NAME")] = ""

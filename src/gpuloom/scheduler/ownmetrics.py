@@ -11,6 +11,7 @@ from gpuloom.scheduler.labelling import Labeller
 from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.lookout import Lookout
 from gpuloom.scheduler.metrics import Samples, Series
+from gpuloom.scheduler.rivals import Rivals
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.upkeep import Upkeep
 from gpuloom.scheduler.watching import Watched, Watches
@@ -101,6 +102,17 @@ class OwnMetrics:
 
     def _of_watches(self, value: Callable[[Watched], float]) -> Samples:
         return [((plural,), float(value(watched))) for plural, watched in self.watches.watched.items()]
+
+
+def count_rivals(rivals: Rivals, monotonic: Callable[[], float]) -> Series:
+    """Count leases of other schedulers."""
+
+    def count() -> Samples:
+        now = monotonic()
+        return [(("named",), len(rivals.named(now))), (("elsewhere",), len(rivals.elsewhere(now)))]
+
+    text = "Leases of other schedulers of cards that somebody renews: named ones keep this replica from deciding"
+    return Series("gpuloom_rival_leases", text, ("where",), count)
 
 
 _COUNT = "counter"

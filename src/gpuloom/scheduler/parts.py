@@ -26,9 +26,11 @@ from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.metrics import Latencies, Series, build_info
 from gpuloom.scheduler.nodepass import NodePass
 from gpuloom.scheduler.nodes import NodeBook
-from gpuloom.scheduler.ownmetrics import OwnMetrics
+from gpuloom.scheduler.ownmetrics import OwnMetrics, count_rivals
 from gpuloom.scheduler.pods import PodBook
 from gpuloom.scheduler.quotas import QuotaWatch
+from gpuloom.scheduler.rivals import Rivals
+from gpuloom.scheduler.rivalwatch import RivalWatch
 from gpuloom.scheduler.roles import Roles
 from gpuloom.scheduler.routes import Routes
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -62,6 +64,7 @@ class Parts:
     nodes: NodeBook
     quotas: QuotaWatch
     charge: Charge
+    rivals: Rivals
     cards: CardMetrics
     latencies: Latencies
     listener: Listener | None
@@ -90,6 +93,7 @@ class Parts:
             self.state, self.watches, self.locks, self.recorder, self.labeller, self.upkeep, self.pods.lookout
         )
         yield from own.series(presented)
+        yield count_rivals(self.rivals, self.clocks.monotonic)
         for one in self.cards.series(legacy=self.state.settings.legacy_metrics):
             yield one.with_zone()
 
@@ -104,7 +108,9 @@ class Parts:
     def flows(self) -> list[Coroutine[Any, Any, None]]:
         """Return what runs as long as the process does; none of them ends by itself."""
         waker = Waker(self.client, self.state, self.clocks)
-        follow_lease = [self.charge.run(self.client.with_own_budget())] if self.state.settings.leader_elect else []
+        settings, leases = self.state.settings, self.client.with_own_budget()
+        rivals = RivalWatch(settings, self.rivals, self.clocks, self.recorder, self.charge.check)
+        follow_leases = [self.charge.run(leases), rivals.run(leases)] if settings.leader_elect else []
         return [
             self.watches.run(),
             self.handshakes.run(),
@@ -113,7 +119,7 @@ class Parts:
             self.labeller.run(),
             waker.run(),
             self.afterwards.run(),
-            *follow_lease,
+            *follow_leases,
         ]
 
 
@@ -154,7 +160,10 @@ def assemble(
 
     pods = (TrustingPodBook if settings.trust_annotations else PodBook)(state, clocks.monotonic)
     watches = Watches(client, pods, nodes, quotas, locks, note_listed=note_listed, listener=listener)
-    charge = Charge(settings, state, clocks, list_anew=watches.list_anew, wake=notice_change, listener=listener)
+    rivals = Rivals((settings.leader_elect_resource_namespace, settings.leader_elect_resource_name), settings.rival_namespaces)
+    charge = Charge(
+        settings, state, clocks, list_anew=watches.list_anew, wake=notice_change, rivals=rivals, listener=listener
+    )
     return Parts(
         client=client,
         clocks=clocks,
@@ -173,6 +182,7 @@ def assemble(
         nodes=nodes,
         quotas=quotas,
         charge=charge,
+        rivals=rivals,
         cards=CardMetrics(state, quotas),
         latencies=latencies,
         listener=listener,

@@ -112,6 +112,16 @@ class SchedulerSettings(SchedulerFlags):
             raise SettingsError(f"--tls-hosts: {error}") from error
 
     @property
+    def rival_names(self) -> frozenset[str]:
+        """The names of leases by which another scheduler of cards is known."""
+        return _read_list(self.rival_lease_names) | {self.leader_elect_resource_name}
+
+    @property
+    def rival_namespaces(self) -> frozenset[str]:
+        """The namespaces where such a lease keeps this process from deciding."""
+        return _read_list(self.rival_lease_namespaces) | {self.leader_elect_resource_namespace}
+
+    @property
     def options(self) -> Options:
         """How the engine decides."""
         return Options(
@@ -122,3 +132,7 @@ class SchedulerSettings(SchedulerFlags):
             quota_in_fit=self.quota_in_fit,
             topology_score_sign=self.topology_score_sign,
         )
+
+
+def _read_list(text: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in text.split(",") if word.strip())

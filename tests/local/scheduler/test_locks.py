@@ -224,10 +224,10 @@ async def test_an_expired_lock_is_taken_over_from_a_pod_that_no_plugin_is_to_ser
 
 async def test_a_young_lock_is_not_expired_for_the_clock_of_its_writer(site: Site) -> None:
     """trust T-08: half a minute old by its own word, and the limit is shorter."""
-    await site.restart(replace(DEFAULTS, node_lock_timeout_s=20, node_lock_retry_timeout_s=10))
+    await site.restart(replace(DEFAULTS, node_lock_timeout_s=20, node_lock_retry_timeout_s=15))
     await bind_owner(site, **{PHASE: ""})
     pod, bind = await wait_behind(site, lock_of("owner", "11:59:30"))
-    assert "timed out after 10s waiting for node n1" in await site.clock.run_until_done(bind)
+    assert "timed out after 15s waiting for node n1" in await site.clock.run_until_done(bind)
     assert await site.clock.run_until_done(site.start_bind(pod)) == "", "seen here for longer than the limit"
 
 

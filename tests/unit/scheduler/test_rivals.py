@@ -1,0 +1,102 @@
+"""trust T-15: which leases of other schedulers are in the way, by what was seen of them."""
+
+from gpuloom.scheduler.rivals import MOST_ELSEWHERE, Rivals
+from gpuloom.wire.objects import Lease, LeaseSpec, ObjectMeta
+
+OWN = ("gpu-system", "hami-scheduler")
+NAME = "hami-scheduler"
+
+
+def lease(namespace: str, renewed: str = "1", *, holder: str = "hami_1", duration_s: int | None = 15) -> Lease:
+    spec = LeaseSpec(holder_identity=holder, lease_duration_seconds=duration_s, renew_time=renewed)
+    return Lease(metadata=ObjectMeta(name=NAME, namespace=namespace), spec=spec)
+
+
+def make_rivals(*leases: Lease) -> Rivals:
+    rivals = Rivals(OWN, frozenset({"kube-system"}))
+    rivals.expect([NAME])
+    rivals.replace(NAME, leases, 0)
+    return rivals
+
+
+def test_nothing_is_in_the_way_where_nobody_looks() -> None:
+    """Such as in a replay."""
+    assert Rivals(OWN, frozenset()).obstacle() == ""
+
+
+def test_what_is_not_listed_yet_is_in_the_way() -> None:
+    rivals = Rivals(OWN, frozenset())
+    rivals.expect([NAME, "other"])
+    rivals.replace("other", [], 0)
+    assert "leases called hami-scheduler are not listed yet" in rivals.obstacle()
+
+
+def test_the_own_lease_is_none_of_another_scheduler() -> None:
+    assert make_rivals(lease("gpu-system")).obstacle() == ""
+
+
+def test_a_lease_without_a_holder_is_in_nobodys_way() -> None:
+    assert make_rivals(lease("kube-system", holder="")).obstacle() == ""
+
+
+def test_a_lease_of_a_named_namespace_is_in_the_way_until_it_is_known_to_be_nobodys() -> None:
+    rivals = make_rivals(lease("kube-system"))
+    assert "hami_1 holds the lease kube-system/hami-scheduler" in rivals.obstacle()
+    assert rivals.doubtful(14) == []
+    assert rivals.doubtful(15) == [("kube-system", NAME)]
+    rivals.confirm(("kube-system", NAME), lease("kube-system"), 15)
+    assert rivals.obstacle() == ""
+    assert rivals.doubtful(100) == []
+
+
+def test_a_renewal_that_only_the_question_showed_begins_the_time_anew() -> None:
+    rivals = make_rivals(lease("kube-system"))
+    rivals.confirm(("kube-system", NAME), lease("kube-system", "2"), 20)
+    assert "hami_1 renews the lease" in rivals.obstacle()
+    assert (rivals.doubtful(34), len(rivals.doubtful(35))) == ([], 1)
+
+
+def test_a_lease_that_is_renewed_again_is_in_the_way_again() -> None:
+    rivals = make_rivals(lease("kube-system"))
+    rivals.confirm(("kube-system", NAME), lease("kube-system"), 15)
+    rivals.observe(lease("kube-system", "2"), 60)
+    assert "hami_1 renews the lease" in rivals.obstacle()
+
+
+def test_the_time_that_a_holder_writes_is_not_read() -> None:
+    """Its clock may be years off."""
+    rivals = make_rivals(lease("kube-system", "1970-01-01T00:00:00Z"))
+    rivals.observe(lease("kube-system", "1969-01-01T00:00:00Z"), 10)
+    assert rivals.named(24) == [("kube-system", NAME)]
+    assert rivals.named(25) == []
+
+
+def test_a_lease_that_is_gone_when_asked_for_is_in_nobodys_way() -> None:
+    rivals = make_rivals(lease("kube-system"))
+    rivals.confirm(("kube-system", NAME), None, 15)
+    assert rivals.obstacle() == ""
+
+
+def test_a_lease_that_a_new_list_does_not_have_is_gone() -> None:
+    rivals = make_rivals(lease("kube-system"), lease("tenant"))
+    rivals.replace(NAME, [lease("tenant")], 1)
+    assert rivals.obstacle() == ""
+
+
+def test_a_lease_elsewhere_is_never_in_the_way() -> None:
+    rivals = make_rivals(lease("tenant"))
+    rivals.observe(lease("tenant", "2"), 1)
+    assert rivals.obstacle() == ""
+    assert (rivals.elsewhere(2), rivals.named(2)) == ([("tenant", NAME)], [])
+    assert rivals.elsewhere(16) == []
+
+
+def test_a_lease_elsewhere_that_nobody_renews_is_not_told() -> None:
+    assert make_rivals(lease("tenant")).elsewhere(1) == []
+
+
+def test_leases_elsewhere_are_remembered_up_to_a_number_and_the_rest_counted() -> None:
+    """And they do not keep one from being seen that counts."""
+    rivals = make_rivals(*(lease(f"tenant-{number}") for number in range(MOST_ELSEWHERE + 5)), lease("kube-system"))
+    assert rivals.ignored == 5
+    assert "kube-system/hami-scheduler" in rivals.obstacle()
