@@ -1,7 +1,8 @@
 """Being in charge: when this process may decide and write, and what follows when that changes (binding 5).
 
-A process without leader election is in charge as soon as it knows the cluster. With it, a new term begins with new
-lists, and some seconds in which the writes of the leader before come to their end. Followers watch and write nothing.
+A process without leader election is in charge as soon as it knows the cluster. With it, a new term begins with some seconds
+in which the writes of the leader before come to their end, and with new lists after that, which show what came of them.
+Followers watch and write nothing.
 Who leads is not in charge while another scheduler may decide over the same cards (:mod:`gpuloom.scheduler.rivals`).
 """
 
@@ -14,6 +15,7 @@ import structlog
 from gpuloom.engine.ledger import Standing
 from gpuloom.kube import (
     LEASES,
+    WRITE_DEADLINE_S,
     Applied,
     Deleted,
     InitialListComplete,
@@ -31,8 +33,11 @@ from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Lease
 
 PERIOD_S = 0.5
-SETTLING_S = 5.0
-"""So long after a change of leaders the old one's writes may still arrive."""
+SETTLING_S = WRITE_DEADLINE_S + 1.0
+"""So long after a change of leaders the old one's writes may still be sent (decision 014).
+
+It writes for its kube-scheduler only, which ends when it gives up the lease, and nothing any more once that has hung up.
+"""
 SILENCE_S = 8.0
 """A leader renews its lease every two seconds, and is no longer certain to be one after ten."""
 STOPPING = "scheduler shutting down"
@@ -42,6 +47,8 @@ _log = structlog.get_logger(__name__)
 
 class Charge:
     """Keeps ``state.obstacle`` and ``state.in_charge_since`` right.
+
+    ``awaits_lists``: it waits for new lists, which have begun.
 
     list_anew    begins new lists; their completion is told by :meth:`note_listed`
     wake         lets everybody who waits see that something has changed
@@ -72,6 +79,9 @@ class Charge:
         self._term: Term | None = None
         self._term_began = 0.0
         self._complete = False
+        self._follows = False
+        self._has_to_list = False
+        self.awaits_lists = False
         if self._leadership is not None:
             self._state.obstacle = self._leadership.obstacle(clocks.monotonic())
             self._answerable.set()
@@ -88,6 +98,7 @@ class Charge:
     def note_listed(self) -> None:
         """Take that all lists are complete."""
         self._complete = True
+        self.awaits_lists = False
         self.listed.set()
         self.check()
 
@@ -107,23 +118,40 @@ class Charge:
         now = self._clocks.monotonic()
         if self._leadership is not None:
             self._follow(self._leadership, now)
-        if self._state.obstacle or self._state.in_charge_since is not None or not self._complete:
+        if self._state.obstacle or self._state.in_charge_since is not None or self.awaits_lists:
             return
-        if self._term is None or now - self._term_began >= SETTLING_S:
-            # A watch may be listing again by itself just now.
-            self._state.cluster.catch_up()
-            self._state.judge.prepare()
-            self._state.in_charge_since = now
-            self._answerable.set()
-            self._wake()
-            # What came free while nobody was to be woken.
-            self._state.room.set()
-            _log.info("in charge", term=self._term)
+        if self._has_to_list and self._is_settled(now):
+            self._has_to_list, self._complete, self.awaits_lists = False, False, True
+            self._list_anew()
+        elif self._complete and not self._has_to_list:
+            self._take_charge(now)
+
+    def _is_settled(self, now: float) -> bool:
+        """Whether a list shows all that the leader before has written.
+
+        What it sent is behind the API server by now or will never be; and a renewal of our own lease that came after it has
+        been stored, so that whatever etcd took before has been stored as well. A replay hears of no renewals.
+        """
+        settled_at = self._term_began + SETTLING_S
+        is_stored = self._leadership is not None and self._leadership.renewed_at >= settled_at
+        return now >= settled_at and (is_stored or not self._follows)
+
+    def _take_charge(self, now: float) -> None:
+        # A watch may be listing again by itself just now.
+        self._state.cluster.catch_up()
+        self._state.judge.prepare()
+        self._state.in_charge_since = now
+        self._answerable.set()
+        self._wake()
+        # What came free while nobody was to be woken.
+        self._state.room.set()
+        _log.info("in charge", term=self._term)
 
     async def run(self, client: KubeClient) -> None:
         """Follow the lease until cancelled; without leader election there is none."""
         if self._leadership is None:
             return
+        self._follows = True
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch(client))
             tasks.create_task(self._check_often())
@@ -179,13 +207,12 @@ class Charge:
             self._state.obstacle = ""
 
     def _step_up(self, term: Term, now: float) -> None:
-        _log.info("leading, and listing anew first", holder=term.holder, transitions=term.transitions)
+        _log.info("leading, and waiting for what the leader before has written", holder=term.holder, transitions=term.transitions)
         self._step_down("")
         # Who schedules anew tries all pods anew. In the same term, after a doubt, nobody does.
         self._state.refused.clear()
         self._term, self._term_began = term, now
-        self._complete = False
-        self._list_anew()
+        self._has_to_list, self.awaits_lists = True, False
 
     def _step_down(self, obstacle: str) -> None:
         if obstacle == self._state.obstacle and self._state.in_charge_since is None:

@@ -31,6 +31,11 @@ class Leadership:
         self._seen: LeaseSpec | None = None
         self._renewed_at = 0.0
 
+    @property
+    def renewed_at(self) -> float:
+        """When the lease was last seen to change."""
+        return self._renewed_at
+
     def observe(self, lease: Lease | None, now: float) -> None:
         """Take the lease as it is now, None when there is none; the same again is no renewal."""
         spec = lease.spec if lease is not None else None

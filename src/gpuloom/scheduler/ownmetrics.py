@@ -104,15 +104,21 @@ class OwnMetrics:
         return [((plural,), float(value(watched))) for plural, watched in self.watches.watched.items()]
 
 
-def count_rivals(rivals: Rivals, monotonic: Callable[[], float]) -> Series:
-    """Count leases of other schedulers."""
+def count_rivals(rivals: Rivals, monotonic: Callable[[], float]) -> Iterator[Series]:
+    """Give the series about leases of other schedulers."""
 
     def count() -> Samples:
         now = monotonic()
         return [(("named",), len(rivals.named(now))), (("elsewhere",), len(rivals.elsewhere(now)))]
 
     text = "Leases of other schedulers of cards that somebody renews: named ones keep this replica from deciding"
-    return Series("gpuloom_rival_leases", text, ("where",), count)
+    yield Series("gpuloom_rival_leases", text, ("where",), count)
+    yield _one(
+        "gpuloom_rival_leases_ignored",
+        "News of leases elsewhere that were too many to be remembered",
+        lambda: rivals.ignored,
+        _COUNT,
+    )
 
 
 _COUNT = "counter"

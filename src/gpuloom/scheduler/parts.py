@@ -93,7 +93,7 @@ class Parts:
             self.state, self.watches, self.locks, self.recorder, self.labeller, self.upkeep, self.pods.lookout
         )
         yield from own.series(presented)
-        yield count_rivals(self.rivals, self.clocks.monotonic)
+        yield from count_rivals(self.rivals, self.clocks.monotonic)
         for one in self.cards.series(legacy=self.state.settings.legacy_metrics):
             yield one.with_zone()
 

@@ -136,13 +136,39 @@ async def test_a_term_begins_with_new_lists(follower: Site) -> None:
     """binding 5 gaining the lease."""
     outage = follower.fail("GET", r"/pods\?(?!.*watch)", status=503, times=1000)
     await change_lease(follower, holderIdentity="here_2", leaseTransitions=1)
-    await poll(lambda: outage.times < 1000)
     for _ in range(8):
         await renew(follower)
         await follower.clock.advance(1)
+    await poll(lambda: outage.times < 1000)
     assert not follower.process.state.is_in_charge
     follower.server.faults.waiting.remove(outage)
     await take_charge(follower)
+
+
+async def test_what_the_leader_before_wrote_last_counts_however_late_the_watch_is(follower: Site) -> None:
+    """trust T-16: its last write is stored just before its deadline, and our watch of pods tells nothing of it."""
+    pod = await follower.submit(memory_mib=8000)
+    follower.fail("GET", r"/pods\?.*watch", delay_s=1000, times=1000)
+    follower.server.faults.cut_watches("pods")
+    await change_lease(follower, holderIdentity="here_2", leaseTransitions=1)
+    await poll(lambda: not follower.process.state.obstacle)
+    for _ in range(4):
+        await renew(follower)
+        await follower.clock.advance(1)
+    await follower.bind_by_another(pod, "n1", {"hami.io/vgpu-node": "n1"} | share(8000))
+    await take_charge(follower)
+    assert await follower.free_mib("n1") == 2000
+
+
+async def test_nothing_is_decided_before_a_renewal_has_been_stored_after_the_last_write(follower: Site) -> None:
+    """trust T-16: what etcd has taken and not stored yet, no list shows; a later write that is stored comes after it."""
+    await change_lease(follower, holderIdentity="here_2", leaseTransitions=1)
+    await poll(lambda: not follower.process.state.obstacle)
+    await follower.clock.advance(9)
+    await let_answers_arrive()
+    assert not follower.process.state.is_in_charge
+    await renew(follower)
+    await poll(lambda: follower.process.state.is_in_charge)
 
 
 async def test_a_leader_that_sees_no_renewal_for_ten_seconds_stops(leader: Site) -> None:

@@ -95,7 +95,7 @@ def test_every_right_that_the_doctor_asks_about_is_granted(objects: list[Any], f
 
 
 def _is_role_of(one: Any, account: str) -> bool:
-    return one["kind"] in {"Role", "ClusterRole"} and one["metadata"]["name"].endswith(account)
+    return one["kind"] in {"Role", "ClusterRole"} and account in one["metadata"]["name"]
 
 
 def _grants(rule: Any, right: Right) -> bool:

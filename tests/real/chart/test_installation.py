@@ -43,6 +43,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLES = {
     "gpuloom-scheduler": [
         f"{RBAC}/clusterroles/gpuloom-scheduler",
+        f"{RBAC}/clusterroles/gpuloom-scheduler-rivals",
         f"{RBAC}/namespaces/{NAMESPACE}/roles/gpuloom-scheduler",
     ],
     "gpuloom-device-plugin": [f"{RBAC}/clusterroles/gpuloom-device-plugin"],

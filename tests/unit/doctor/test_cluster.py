@@ -161,6 +161,20 @@ def test_an_account_is_told_everything_that_it_lacks_at_once() -> None:
     assert problem.text == "may not create pods/binding, list leases.coordination.k8s.io in namespace gpu"
 
 
+def test_a_scheduler_that_elects_its_leader_sees_the_leases_of_others() -> None:
+    """trust T-15."""
+    flags = replace(FLAGS, leader_elect=True, lease_name="cards", lease_namespace="gpu", rival_names="hami-scheduler")
+    leases = [one for one in rights_of_scheduler(flags, "gpu") if one.resource == "leases"]
+    assert sorted((one.namespace, one.name, one.verb) for one in leases) == [
+        ("", "cards", "list"),
+        ("", "cards", "watch"),
+        ("", "hami-scheduler", "list"),
+        ("", "hami-scheduler", "watch"),
+        ("gpu", "cards", "list"),
+        ("gpu", "cards", "watch"),
+    ]
+
+
 def test_a_scheduler_that_makes_its_certificate_itself_needs_the_secret_and_the_webhook() -> None:
     flags = replace(FLAGS, tls_secret="tls", tls_webhook="hook")
     added = set(rights_of_scheduler(flags, "gpu")) - set(rights_of_scheduler(FLAGS, "gpu"))

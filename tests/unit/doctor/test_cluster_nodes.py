@@ -26,7 +26,7 @@ from unit.doctor.judging import judge_changed, told
 from gpuloom.doctor.checks import UnseenError
 from gpuloom.doctor.cluster.kubescheduler import judge_device_configuration, judge_kube_scheduler
 from gpuloom.doctor.cluster.nodes import judge_handshakes, judge_locks, judge_offers, judge_registers
-from gpuloom.doctor.findings import Severity
+from gpuloom.doctor.findings import Fault, Severity
 from gpuloom.wire.lock import NodeLock, encode_lock
 
 judge = partial(judge_changed, HEALTHY)
@@ -112,6 +112,17 @@ def test_a_lock_of_a_pod_that_is_gone_is_a_warning() -> None:
 def test_a_lock_of_a_pod_that_is_being_started_is_fine() -> None:
     owners = {("team", "p"): pod(node_name="n1")}
     assert judge(judge_locks, nodes=(node(CARD, annotations={LOCK: lock(20)}),), owners=owners) == []
+
+
+def test_a_lock_beyond_its_time_of_a_pod_that_waits_for_its_plugin_is_the_nodes_fault() -> None:
+    """trust T-08: nobody takes such a lock over."""
+    owner = pod(node_name="n1")
+    metadata = msgspec.structs.replace(owner.metadata, annotations={"hami.io/bind-phase": "allocating"})
+    owners = {("team", "p"): msgspec.structs.replace(owner, metadata=metadata)}
+    (problem,) = judge(judge_locks, nodes=(node(CARD, annotations={LOCK: lock(301)}),), owners=owners)
+    assert (problem.severity, problem.fault) == (ERROR, Fault.MACHINE)
+    assert "waits for the node's device plugin" in problem.text
+    assert problem.remedy.endswith("kubectl -n team delete pod p")
 
 
 def test_a_lock_that_cannot_be_read_wants_to_be_taken_away() -> None:

@@ -55,6 +55,8 @@ capabilities:
 - --leader-elect=true
 - --leader-elect-resource-name={{ .Values.schedulerName }}
 - --leader-elect-resource-namespace={{ .Release.Namespace }}
+- --rival-lease-namespaces={{ join "," $scheduler.rivals.namespaces }}
+- --rival-lease-names={{ join "," $scheduler.rivals.leaseNames }}
 {{- end }}
 {{- end -}}
 

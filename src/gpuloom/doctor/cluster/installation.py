@@ -36,6 +36,7 @@ class ExtenderFlags:
     leader_elect: bool = False
     lease_name: str = ""
     lease_namespace: str = ""
+    rival_names: str = _DEFAULT.rival_lease_names
     lock_timeout_s: float = _DEFAULT.node_lock_timeout_s
     lock_wait_s: float = _DEFAULT.node_lock_retry_timeout_s
     switches: frozenset[str] = frozenset()
@@ -71,6 +72,7 @@ def read_flags(container: InstalledContainer) -> ExtenderFlags:
         leader_elect=flags.get("leader-elect", "false") == "true",
         lease_name=flags.get("leader-elect-resource-name", ""),
         lease_namespace=flags.get("leader-elect-resource-namespace", ""),
+        rival_names=flags.get("rival-lease-names", _DEFAULT.rival_lease_names),
         lock_timeout_s=_read_seconds(flags.get("node-lock-timeout", ""), _DEFAULT.node_lock_timeout_s),
         lock_wait_s=_read_seconds(flags.get("node-lock-retry-timeout", ""), _DEFAULT.node_lock_retry_timeout_s),
         tls_secret=flags.get("tls-self-manage", ""),

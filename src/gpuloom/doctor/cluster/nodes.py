@@ -9,7 +9,7 @@ from gpuloom.doctor.cluster.installation import ExtenderFlags
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.model.card import Card
 from gpuloom.scheduler.health import ANSWER_LIMIT
-from gpuloom.scheduler.lockowner import Witness, is_over
+from gpuloom.scheduler.lockowner import Witness, is_allocating, is_over
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.handshake import decode_handshake
@@ -106,15 +106,19 @@ def _judge_lock(node: Node, key: str, limit_s: float, facts: ClusterFacts) -> It
         yield _about(node, f"its lock {text!r} cannot be read: {error}", Fault.GPULOOM, _remove(node, key))
         return
     age = facts.now - lock.time
+    owner = look(facts.owners).get((lock.namespace, lock.name)) if lock.name else None
     remedy = f"the scheduler takes it over by itself; to hurry: {_remove(node, key)}"
     if age > timedelta(seconds=limit_s):
         told = f"{_tell_lock(lock, age)}, longer than {limit_s:g} s"
-        yield _about(node, told, Fault.GPULOOM, f"see whether the scheduler runs: {remedy}")
-    elif lock.name:
-        owner = look(facts.owners).get((lock.namespace, lock.name))
-        if is_over(lock, owner, node.name, facts.now, Witness(), facts.catalog.lists_under(key)):
-            told = f"{_tell_lock(lock, age)}, although that pod is over or gone"
-            yield _about(node, told, Fault.GPULOOM, remedy, Severity.WARNING)
+        if owner is not None and is_allocating(owner, node.name):
+            told += ": that pod waits for the node's device plugin, and keeps the lock as long as it exists"
+            free = f"kubectl -n {lock.namespace} delete pod {lock.name}"
+            yield _about(node, told, Fault.MACHINE, f"see whether the device plugin runs there; to give the pod up: {free}")
+        else:
+            yield _about(node, told, Fault.GPULOOM, f"see whether the scheduler runs: {remedy}")
+    elif lock.name and is_over(lock, owner, node.name, facts.now, Witness(), facts.catalog.lists_under(key)):
+        told = f"{_tell_lock(lock, age)}, although that pod is over or gone"
+        yield _about(node, told, Fault.GPULOOM, remedy, Severity.WARNING)
 
 
 def _remove(node: Node, key: str) -> str:

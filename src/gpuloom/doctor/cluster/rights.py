@@ -31,7 +31,9 @@ def rights_of_scheduler(flags: ExtenderFlags | None, namespace: str) -> tuple[Ri
     rights = [*SCHEDULER_RIGHTS]
     if flags is not None and flags.leader_elect:
         lease = Right("list", "leases", "coordination.k8s.io", flags.lease_namespace, flags.lease_name)
-        rights += [lease, replace(lease, verb="watch")]
+        names = {flags.lease_name, *(name.strip() for name in flags.rival_names.split(","))} - {""}
+        leases = [lease, *(replace(lease, namespace="", name=name) for name in sorted(names))]
+        rights += [replace(one, verb=verb) for one in leases for verb in ("list", "watch")]
     if flags is not None and flags.tls_secret:
         place, _, name = flags.tls_secret.rpartition("/")
         # Not the right to create one: the chart makes an empty Secret.

@@ -60,7 +60,7 @@ class Player:
             self._clock.set(decode_time(text))
         except WireError as error:
             raise LineError(f"time: {error}") from error
-        self.world.parts.charge.check()
+        self.world.see_time()
 
     async def _answer(self, line: AnyLine) -> Answer | None:
         match line:

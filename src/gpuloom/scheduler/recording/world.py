@@ -42,6 +42,13 @@ class World:
             case Lease() as lease:
                 self._take_lease(None if is_gone else lease)
 
+    def see_time(self) -> None:
+        """Take that time has passed."""
+        self.parts.charge.check()
+        if self.parts.charge.awaits_lists:
+            # The lists are always complete here, also those of a new term.
+            self.parts.charge.note_listed()
+
     async def reconcile(self, names: list[str] | None) -> None:
         """Pass over all nodes, or over those that are named."""
         nodes = self.parts.state.nodes
@@ -76,8 +83,7 @@ class World:
 
     def _take_lease(self, lease: Lease | None) -> None:
         self.parts.charge.observe(lease)
-        # The lists are always complete here, also those of a new term.
-        self.parts.charge.note_listed()
+        self.see_time()
 
     def _apply_node(self, node: Node) -> None:
         """Take a node; its cards are looked at with the next pass, but what its administrator says counts at once."""
