@@ -32,7 +32,6 @@ class Login:
         if not valid:
             raise CredentialsError(f"the server {self.server!r} is no http or https URL: correct it")
 
-
     @property
     def keeps_secrets(self) -> bool:
         """Whether proofs may be shown there: over plain HTTP on this machine only, as everybody on the way reads them."""

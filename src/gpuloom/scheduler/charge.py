@@ -207,7 +207,11 @@ class Charge:
             self._state.obstacle = ""
 
     def _step_up(self, term: Term, now: float) -> None:
-        _log.info("leading, and waiting for what the leader before has written", holder=term.holder, transitions=term.transitions)
+        _log.info(
+            "leading, and waiting for what the leader before has written",
+            holder=term.holder,
+            transitions=term.transitions,
+        )
         self._step_down("")
         # Who schedules anew tries all pods anew. In the same term, after a doubt, nobody does.
         self._state.refused.clear()

@@ -88,7 +88,7 @@ class SchedulerFlags:
     node_lock_timeout_s: Annotated[Seconds, Parameter(name="--node-lock-timeout", env_var="HAMI_NODELOCK_EXPIRE")] = (
         300.0
     )
-    """After this long the lock of a node no longer counts, such as 5m."""
+    """After this long the lock of a node no longer counts, such as 5m, unless its pod waits for the device plugin."""
     node_lock_retry_timeout_s: Annotated[Seconds, Parameter(name="--node-lock-retry-timeout")] = 28.0
     """How long a bind waits for the lock of its node, such as 28s; 0 for not at all."""
 

@@ -160,7 +160,9 @@ def assemble(
 
     pods = (TrustingPodBook if settings.trust_annotations else PodBook)(state, clocks.monotonic)
     watches = Watches(client, pods, nodes, quotas, locks, note_listed=note_listed, listener=listener)
-    rivals = Rivals((settings.leader_elect_resource_namespace, settings.leader_elect_resource_name), settings.rival_namespaces)
+    rivals = Rivals(
+        (settings.leader_elect_resource_namespace, settings.leader_elect_resource_name), settings.rival_namespaces
+    )
     charge = Charge(
         settings, state, clocks, list_anew=watches.list_anew, wake=notice_change, rivals=rivals, listener=listener
     )

@@ -86,7 +86,9 @@ class Detective:
             return True
         if not suspicion.is_told:
             suspicion.is_told = True
-            _log.warning("node lock kept beyond its time, its pod waits for the device plugin", node=node, value=place.value)
+            _log.warning(
+                "node lock kept beyond its time, its pod waits for the device plugin", node=node, value=place.value
+            )
         return False
 
     async def _is_allocating(self, lock: NodeLock, node: str) -> bool:

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from gpuloom.kube.authority import CertificateAuthority
 
+
 @dataclass
 class Listener:
     """Answers everything with an empty list, or sends callers on.

@@ -306,7 +306,7 @@ def test_the_certificate_is_the_pages_too(helm: Helm, values: dict[str, Any]) ->
     objects = helm.template(with_values(values))
     host = f"{find(objects, 'Service', '-web')['metadata']['name']}.{NAMESPACE}.svc"
     if values:
-        hosts = find(objects, "Certificate", "-scheduler")["spec"]["dnsNames"]
+        hosts = find(objects, "Certificate", "-tls")["spec"]["dnsNames"]
     else:
         arguments = find_container(objects, "extender")["args"]
         (hosts,) = (one.partition("=")[2].split(",") for one in arguments if one.startswith("--tls-hosts="))

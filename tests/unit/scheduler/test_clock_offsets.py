@@ -84,9 +84,7 @@ def test_a_bound_owner_whose_phase_nobody_has_written_yet_is_not_taken_for_a_nam
 
 
 @given(api=offsets, binder=offsets, judging=offsets, age_s=st.floats(0, 1e6))
-def test_a_served_owner_is_over_whatever_the_clocks_say(
-    *, api: int, binder: int, judging: int, age_s: float
-) -> None:
+def test_a_served_owner_is_over_whatever_the_clocks_say(*, api: int, binder: int, judging: int, age_s: float) -> None:
     """Otherwise a lock that its plugin left behind would keep its node until it expires."""
     bound = str(int(at(1, binder).timestamp()))
     owner = make_owner(created=at(0, api), bind_phase="success", bind_time=bound, vgpu_devices_to_allocate=";")

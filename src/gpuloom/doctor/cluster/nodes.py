@@ -113,7 +113,9 @@ def _judge_lock(node: Node, key: str, limit_s: float, facts: ClusterFacts) -> It
         if owner is not None and is_allocating(owner, node.name):
             told += ": that pod waits for the node's device plugin, and keeps the lock as long as it exists"
             free = f"kubectl -n {lock.namespace} delete pod {lock.name}"
-            yield _about(node, told, Fault.MACHINE, f"see whether the device plugin runs there; to give the pod up: {free}")
+            yield _about(
+                node, told, Fault.MACHINE, f"see whether the device plugin runs there; to give the pod up: {free}"
+            )
         else:
             yield _about(node, told, Fault.GPULOOM, f"see whether the scheduler runs: {remedy}")
     elif lock.name and is_over(lock, owner, node.name, facts.now, Witness(), facts.catalog.lists_under(key)):
