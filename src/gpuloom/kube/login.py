@@ -34,7 +34,7 @@ class Login:
 
     @property
     def keeps_secrets(self) -> bool:
-        """Whether proofs may be shown there: over plain HTTP on this machine only, as everybody on the way reads them."""
+        """Whether proofs may be shown there: over plain HTTP on this machine only, since others could read them."""
         url = URL(self.server)
         return url.scheme == "https" or is_loopback(url.host or "")
 

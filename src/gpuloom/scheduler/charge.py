@@ -1,8 +1,8 @@
 """Being in charge: when this process may decide and write, and what follows when that changes (binding 5).
 
-A process without leader election is in charge as soon as it knows the cluster. With it, a new term begins with some seconds
-in which the writes of the leader before come to their end, and with new lists after that, which show what came of them.
-Followers watch and write nothing.
+A process without leader election is in charge as soon as it knows the cluster. With it, a new term begins with some
+seconds in which the writes of the leader before come to their end, and with new lists after that, which show what came
+of them. Followers watch and write nothing.
 Who leads is not in charge while another scheduler may decide over the same cards (:mod:`gpuloom.scheduler.rivals`).
 """
 
@@ -36,7 +36,7 @@ PERIOD_S = 0.5
 SETTLING_S = WRITE_DEADLINE_S + 1.0
 """So long after a change of leaders the old one's writes may still be sent (decision 014).
 
-It writes for its kube-scheduler only, which ends when it gives up the lease, and nothing any more once that has hung up.
+It writes for its kube-scheduler only, which ends when it gives up the lease, and nothing once that has hung up.
 """
 SILENCE_S = 8.0
 """A leader renews its lease every two seconds, and is no longer certain to be one after ten."""
@@ -129,8 +129,8 @@ class Charge:
     def _is_settled(self, now: float) -> bool:
         """Whether a list shows all that the leader before has written.
 
-        What it sent is behind the API server by now or will never be; and a renewal of our own lease that came after it has
-        been stored, so that whatever etcd took before has been stored as well. A replay hears of no renewals.
+        What it sent is behind the API server by now or will never be; and a renewal of our own lease that came after it
+        has been stored, so that whatever etcd took before has been stored as well. A replay hears of no renewals.
         """
         settled_at = self._term_began + SETTLING_S
         is_stored = self._leadership is not None and self._leadership.renewed_at >= settled_at

@@ -1,8 +1,8 @@
 """Whether another scheduler decides over the same cards: the leases of HAMi's and gpuloom's schedulers (trust T-15).
 
-Who renews a lease is alive, and only what was seen here counts: the clocks of holders are not read. In the namespaces that
-are named a lease closes: it is in the way until it is known that nobody renews it. In all others anybody who may edit may
-write one, so there it is told and nothing more. Pure: leases and the time come in.
+Who renews a lease is alive, and only what was seen here counts: the clocks of holders are not read. In the namespaces
+that are named a lease closes: it is in the way until it is known that nobody renews it. In all others anybody who may
+edit may write one, so there it is told and nothing more. Pure: leases and the time come in.
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ class _Held:
 class Rivals:
     """What is known of the leases with certain names, but for the one that this process follows itself.
 
-    Nothing is in the way before ``expect`` has said which names will be listed; from then on a name that has not been is.
+    Nothing is in the way before ``expect`` says which names will be listed; from then on one that has not been is.
     ``ignored`` counts leases in other namespaces that were too many to be remembered.
     """
 

@@ -72,7 +72,7 @@ class Detective:
         return self._clocks.monotonic() - suspicion.first_seen > limit.total_seconds()
 
     def _is_older(self, suspicion: Suspicion, lock: NodeLock, limit: timedelta) -> bool:
-        """Whether a lock is older than a limit: it was seen here for so long, or what it says of itself leaves no doubt."""
+        """Whether a lock is older than a limit: it was seen here for so long, or what it says leaves no doubt."""
         return self._has_been_seen_for(suspicion, limit) or is_older(lock, limit, self._clocks.now())
 
     async def _may_expire(self, suspicion: Suspicion, lock: NodeLock, place: LockPlace, node: str) -> bool:

@@ -23,7 +23,7 @@ class Listener:
     sends_to: str = ""
     headers: list[dict[str, str]] = field(default_factory=list)
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.BaseRequest) -> web.Response:
         self.headers.append({key.lower(): value for key, value in request.headers.items()})
         if self.sends_to:
             raise web.HTTPTemporaryRedirect(self.sends_to + request.path_qs)

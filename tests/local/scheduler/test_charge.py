@@ -161,7 +161,7 @@ async def test_what_the_leader_before_wrote_last_counts_however_late_the_watch_i
 
 
 async def test_nothing_is_decided_before_a_renewal_has_been_stored_after_the_last_write(follower: Site) -> None:
-    """trust T-16: what etcd has taken and not stored yet, no list shows; a later write that is stored comes after it."""
+    """trust T-16: what etcd has not stored yet, no list shows; a later write that is stored comes after it."""
     await change_lease(follower, holderIdentity="here_2", leaseTransitions=1)
     await poll(lambda: not follower.process.state.obstacle)
     await follower.clock.advance(9)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from real.chart.bait import VIEWER, check_bait, check_port_forward
 from real.chart.objects import with_values
 from real.chart.waiting import WEBHOOK, wait_until_cards_are_offered
 from real.sharedcard import TWO_SMALL_CARDS, check_shared_cards
@@ -32,7 +33,7 @@ pytestmark = [
 NEVER = {"image": {"pullPolicy": "Never"}}
 VALUES: dict[str, Any] = {
     "global": {"imageRegistry": "localhost"},
-    "scheduler": {"kubeScheduler": NEVER, "extender": NEVER},
+    "scheduler": {"kubeScheduler": NEVER, "extender": NEVER, "dashboard": {"viewers": [VIEWER]}},
     "devicePlugin": {**NEVER, "simulatedCards": TWO_SMALL_CARDS, "library": NEVER, "monitor": NEVER},
 }
 """As the quick start says it: nobody says where kube-scheduler comes from, the cluster shows one."""
@@ -188,6 +189,8 @@ def test_chart_is_installed_serves_is_upgraded_and_goes(
     overview = control_plane.api.get(OVERVIEW, headers={"X-Gpuloom-Token": control_plane.admin_token})
     assert overview["cards"] == 2, overview
     check_use(closed_cluster)
+    check_bait(closed_cluster, tmp_path)
+    check_port_forward(closed_cluster, tmp_path)
     check_policy(control_plane.api)
     check_upgrade(closed_cluster, installer)
     check_rights(closed_cluster)

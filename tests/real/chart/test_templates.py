@@ -277,8 +277,14 @@ AT_A_URL: dict[str, Any] = {"scheduler": {"admissionWebhook": {"customURL": {"en
 
 @pytest.mark.parametrize(
     "values",
-    [{}, {"nameOverride": "cards"}, {"fullnameOverride": "cards"}, {"global": {"annotations": {"a": "b"}}}, AT_A_URL]
-    + [CERT_MANAGER],
+    [
+        {},
+        {"nameOverride": "cards"},
+        {"fullnameOverride": "cards"},
+        {"global": {"annotations": {"a": "b"}}},
+        AT_A_URL,
+        CERT_MANAGER,
+    ],
     ids=json.dumps,
 )
 def test_the_installation_names_the_service_of_its_pages_where_no_tenant_can(

@@ -10,6 +10,7 @@ from gpuloom.engine.table import CardTable, NodeCards
 from gpuloom.scheduler.charge import Charge
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.pods import PodBook
+from gpuloom.scheduler.rivals import Rivals
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Pod
@@ -114,9 +115,14 @@ def test_pods_of_a_list_that_began_again_are_summed_up(state: SchedulerState, bo
     assert table.cards.used_slots.tolist() == [1]
 
 
+def make_charge(state: SchedulerState) -> Charge:
+    rivals = Rivals(("", ""), frozenset())
+    return Charge(state.settings, state, Clocks(), list_anew=lambda: None, wake=lambda: None, rivals=rivals)
+
+
 async def test_who_takes_charge_while_a_list_is_read_sees_what_was_listed(state: SchedulerState, book: PodBook) -> None:
     table = table_of(state)
-    charge = Charge(state.settings, state, Clocks(), list_anew=lambda: None, wake=lambda: None)
+    charge = make_charge(state)
     book.begin_list()
     book.take_listed(bound_pod("a"))
     charge.note_listed()
@@ -127,7 +133,7 @@ async def test_who_takes_charge_while_a_list_is_read_sees_what_was_listed(state:
 async def test_who_takes_charge_has_scored_all_nodes_before_the_first_decision(
     state: SchedulerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    charge = Charge(state.settings, state, Clocks(), list_anew=lambda: None, wake=lambda: None)
+    charge = make_charge(state)
     for number in range(1000):
         state.cluster.register(f"n{number}", "NVIDIA", NodeCards((card("GPU-0"),)))
     charge.note_listed()

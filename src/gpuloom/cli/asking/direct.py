@@ -1,4 +1,4 @@
-"""The direct way, ``--server``: whom the user's token may be shown there, decided before anything is sent (trust T-01)."""
+"""The direct way, ``--server``: who may be shown the user's token is decided before anything is sent (trust T-01)."""
 
 import ipaddress
 import os

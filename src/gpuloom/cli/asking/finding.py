@@ -53,9 +53,10 @@ async def _find_behind(client: KubeClient, namespace: str, named: WebService | N
     try:
         found = await _find_service(client, namespace, named)
         await found.check()
-        return found
     except NoWayError as error:
         reason = str(error)
+    else:
+        return found
     try:
         reader = await _read_objects(client, namespace)
     except ApiError as error:

@@ -31,7 +31,7 @@ class SourceFlags(ClusterFlags):
     server_ca: Path | None = None
     """Certificate authority (PEM) of that URL; without it the installation's, for public names the system's."""
     service: Annotated[str, Parameter(env_var="GPULOOM_SERVICE")] = ""
-    """NAMESPACE/NAME of the scheduler's Service; without it the one that the installation's webhook configuration names."""
+    """NAMESPACE/NAME of the scheduler's Service; without it the one that the webhook configuration names."""
     snapshot: Annotated[str, Parameter(name="--from", allow_leading_hyphen=True)] = ""
     """Ask a snapshot or a recording instead of a cluster; - is standard input."""
 
