@@ -1,8 +1,8 @@
 """When the owner of a node lock is over, so that the lock may be taken from it (binding 3). Pure.
 
 The lock's time, the pod's creation and its ``bind-time`` were written by different machines. Such times are compared
-with a margin, and none of them says anything about an owner that is bound here and in phase ``allocating``: its Allocate
-may be under way as long as the pod exists (trust T-08).
+with a margin, and none of them says anything about an owner that is bound here and in phase ``allocating``: its
+Allocate may be under way as long as the pod exists (trust T-08).
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""trust T-01 on a real cluster: a tenant's Service that looks like the scheduler's, and a pod that listens behind it."""
+"""trust T-01 on a real cluster: a tenant's Service that looks like the scheduler's, and a pod that listens there."""
 
 import re
 import subprocess
@@ -115,7 +115,8 @@ def check_port_forward(cluster: ClosedCluster, directory: Path) -> None:
 def forward(kubeconfig: Path, namespace: str, target: str, port: int, directory: Path) -> Iterator[str]:
     (own,) = find_free_ports(1)
     log = directory / f"forward-{own}.log"
-    command = [find("kubectl"), f"--kubeconfig={kubeconfig}", "-n", namespace, "port-forward", target, f"{own}:{port}"]
+    flags = (f"--kubeconfig={kubeconfig}", f"--namespace={namespace}")
+    command: list[str | Path] = [find("kubectl"), *flags, "port-forward", target, f"{own}:{port}"]
     with ChildProcess("port-forward", command, log=log) as running:
         running.wait_until(lambda: log.exists() and "Forwarding from 127.0.0.1" in log.read_text())
         yield f"https://127.0.0.1:{own}"

@@ -144,3 +144,15 @@ def test_no_key_is_left_in_a_temporary_folder(
     folder.mkdir()
     asyncio.run(load_kubeconfig(write(folder, {"server": "https://127.0.0.1:1"}, user)).access())
     assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize(("host", "is_shown"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)])
+async def test_over_plain_http_a_token_is_shown_to_this_machine_only(host: str, *, is_shown: bool) -> None:
+    """trust T-01: kubectl shows none at all."""
+    async with ScriptedServer(NODE) as server:
+        url = server.url.replace("127.0.0.1", host)
+        credentials = Credentials.for_token(url, "t")
+        assert await ask(credentials) == "n"
+        (seen,) = server.seen
+    assert ("Authorization" in seen.headers) is is_shown
+    assert (await credentials.access()).proof.token == ("t" if is_shown else "")
