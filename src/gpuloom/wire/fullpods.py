@@ -49,8 +49,9 @@ class FullSpec(PodSpec, frozen=True):
 
 
 class FullStatus(PodStatus, frozen=True):
-    """``status`` of a pod."""
+    """``status`` of a pod. ``start_time`` is when its kubelet first spoke about it, after it had taken or refused it."""
 
+    start_time: str | None = None
     container_statuses: list[ContainerStatus] | None = None
 
 
