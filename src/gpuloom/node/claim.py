@@ -15,9 +15,9 @@ from gpuloom.node.errors import AllocationError, UnclearError
 from gpuloom.node.knownpods import Book, KnownPod
 from gpuloom.node.settings import NodeSettings
 from gpuloom.wire import keys
+from gpuloom.wire.devices import count_devices
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.fullpods import FullContainer, FullPod
-from gpuloom.wire.quantity import round_quantity
+from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.shares import take_next
 
 
@@ -102,16 +102,8 @@ def _may_ask(pod: FullPod, call: Call, settings: NodeSettings) -> bool:
 
 def _asks(pod: FullPod, counts: Iterable[int], resource: str) -> bool:
     """Whether containers of the pod ask for so many devices."""
-    asked = {_count_asked(container, resource) for container in pod.all_containers}
+    asked = {count_devices(container, resource) for container in pod.all_containers}
     return all(count in asked or None in asked for count in counts)
-
-
-def _count_asked(container: FullContainer, resource: str) -> int | None:
-    """Tell for how many devices a container asks, None when that cannot be read."""
-    try:
-        return round_quantity(container.limits.get(resource, 0))
-    except WireError:
-        return None
 
 
 def _lacks_devices(pod: FullPod, book: Book, resource: str) -> bool:
@@ -123,7 +115,7 @@ def _lacks_devices(pod: FullPod, book: Book, resource: str) -> bool:
 
 def _lacks(pod: FullPod, known: KnownPod, resource: str) -> bool:
     # The devices of init containers that end are in no book.
-    told = [each for each in pod.all_containers if each.name in known.devices and _count_asked(each, resource) != 0]
+    told = [each for each in pod.all_containers if each.name in known.devices and count_devices(each, resource) != 0]
     return not told or any(not known.devices[each.name] for each in told)
 
 

@@ -13,6 +13,7 @@ from gpuloom.engine.annotations import read_decided_at, read_instances, read_sha
 from gpuloom.engine.demand import read_phases
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.model.share import PodShares, compact_shares, without_end
+from gpuloom.scheduler.foreignpods import ForeignPods
 from gpuloom.scheduler.lookout import Lookout
 from gpuloom.scheduler.slimming import Slimmer
 from gpuloom.scheduler.state import SchedulerState
@@ -36,6 +37,7 @@ class PodBook:
         self._unlisted: set[str] = set()
         self._slimmer = Slimmer(state.settings.catalog)
         self.lookout = Lookout(state)
+        self.foreign = ForeignPods(state)
 
     def begin_list(self) -> None:
         """Take that a complete list begins: pods known until now that do not stand in it are gone.
@@ -81,6 +83,7 @@ class PodBook:
         if pod.spec.node_name:
             self._state.refused.pop(uid, None)
             self._follow_binding(pod)
+            self.foreign.see(pod)
 
     def _remember(self, pod: Pod) -> None:
         self.lookout.see(pod)

@@ -49,9 +49,8 @@ class FullSpec(PodSpec, frozen=True):
 
 
 class FullStatus(PodStatus, frozen=True):
-    """``status`` of a pod. ``start_time`` is when its kubelet first spoke about it, after it had taken or refused it."""
+    """``status`` of a pod."""
 
-    start_time: str | None = None
     container_statuses: list[ContainerStatus] | None = None
 
 

@@ -9,6 +9,7 @@ from gpuloom.engine.explanation.redaction import redact
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import STANDARD, Depth, Scene
 from gpuloom.engine.explanation.values import Explanation
+from gpuloom.engine.foreign import find_vendors_held, is_foreign
 from gpuloom.engine.policies import PolicyError
 from gpuloom.engine.room import count_room, share_room
 from gpuloom.scheduler.absence import tell_bar
@@ -49,6 +50,8 @@ def explain_pod(
             outcome="asks for no card",
             headline="asks for no card: every node may take it",
         )
+    if is_foreign(pod):
+        return _explain_foreign(source, viewer, pod)
     try:
         demands = source.state.read_demands(pod)
     except PolicyError as error:
@@ -57,6 +60,23 @@ def explain_pod(
         )
     explanation = yield from explain_all(source.judge, demands, lambda word: _scene(source, pod, offered, word), depth)
     return redact(explanation, viewer.sees)
+
+
+def _explain_foreign(source: Source, viewer: Viewer, pod: Pod) -> Explanation:
+    """Say of a pod on a node on which no scheduler of ours placed it what that means and what to do."""
+    node, settings = pod.spec.node_name, source.state.settings
+    held = find_vendors_held(pod, settings.catalog)
+    closed = f", and all {' and '.join(held)} cards of the node are closed to new pods until it is gone" if held else ""
+    remedy = (
+        f"delete it and create it again without spec.nodeName, with schedulerName {settings.scheduler_name} or none, "
+        "and without the label hami.io/webhook=ignore on it or its namespace"
+    )
+    return Explanation(
+        pod=viewer.name(pod.namespace, pod.name),
+        outcome="bound",
+        headline=f"came to node {node} past the scheduler: nobody gave it cards there{closed}",
+        notes=(remedy,),
+    )
 
 
 def _scene(source: Source, pod: Pod, offered: frozenset[str] | None, word: str) -> Scene:
