@@ -142,15 +142,17 @@ class KubeClient:
         label_selector: str = "",
         field_selector: str = "",
         page_size: int = 500,
+        must_read_all: bool = False,
     ) -> tuple[list[T], str]:
         """Read all objects, page by page, and the list's version; an object that cannot be read is logged, left out.
 
-        A list whose continue token expires is started again, three times at most.
+        A list whose continue token expires is started again, three times at most. With ``must_read_all`` an object
+        that cannot be read is an :class:`~gpuloom.kube.errors.UnreadableError`: for who takes what is missing for gone.
         """
         selection = Selection(namespace, label_selector, field_selector)
         for _ in range(_LIST_RESTARTS):
             try:
-                return await self._list_once(resource, selection, page_size)
+                return await self._list_once(resource, selection, page_size, must_read_all=must_read_all)
             except ExpiredError as error:
                 expired = error
         raise expired
@@ -286,7 +288,9 @@ class KubeClient:
             async for line in read_lines(reply.content, request):
                 yield line
 
-    async def _list_once(self, resource: Resource[T], selection: Selection, page_size: int) -> tuple[list[T], str]:
+    async def _list_once(
+        self, resource: Resource[T], selection: Selection, page_size: int, *, must_read_all: bool
+    ) -> tuple[list[T], str]:
         items: list[T] = []
         token = ""
         while True:
@@ -295,6 +299,8 @@ class KubeClient:
             page = _decode_page(resource, await self._patiently(request, None), request)
             items += page.items
             for _, why in page.unreadable:
+                if must_read_all:
+                    raise UnreadableError(request.verb, request.target, 0, f"an object cannot be read: {why}")
                 _log.warning("object left out of a list", target=request.target, error=why)
             token = page.continue_token
             if not token:
