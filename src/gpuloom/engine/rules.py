@@ -233,7 +233,7 @@ UNACCOUNTED = "unaccounted"
 _ALWAYS: Mapping[str, Rule] = MappingProxyType(
     {UNACCOUNTED: Rule(Reason.CARD_UNACCOUNTED, unaccounted, basis=Basis.CARD)}
 )
-"""Asked after a profile's own, whatever it names: no vendor's cards open by this, and the words before it are HAMi's."""
+"""Asked after a profile's own, whatever it names: no profile opens what is closed, and the words before are HAMi's."""
 
 
 PlacedRule = tuple[int, Rule]

@@ -160,8 +160,11 @@ class Allocator:
         try:
             node = await self._client.get(NODES, node_name)
             lock = read_lock(node)
-            pods, _ = await self._client.list_all(FULL_PODS, field_selector=f"spec.nodeName={node_name}")
             book = await self._see_book()
+            # Without the book, a pod that cannot be read could be the one that asks.
+            pods, _ = await self._client.list_all(
+                FULL_PODS, field_selector=f"spec.nodeName={node_name}", must_read_all=book is None
+            )
             self._served.intersection_update(pod.metadata.uid for pod in pods)
             call = Call(counts, pods, book, self._served)
             pod = await self._find_owner(lock, pods) if lock else choose_candidate(call, self._settings)

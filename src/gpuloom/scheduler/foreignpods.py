@@ -6,6 +6,8 @@ vendor on its node take no new pods until it is gone.
 
 from collections import Counter
 
+import structlog
+
 from gpuloom.engine.closings import Closing
 from gpuloom.engine.foreign import find_vendors_held
 from gpuloom.scheduler.state import SchedulerState
@@ -14,24 +16,24 @@ from gpuloom.wire.objects import Pod
 CAUSE = "it came past the scheduler and holds devices of this node"
 
 
-class ForeignPods:
-    """Closes cards for foreign pods, and opens them for those that are none any more.
+_log = structlog.get_logger(__name__)
 
-    Those of a pod that is over or gone are opened as with all pods (:mod:`gpuloom.scheduler.state`).
-    """
+
+class ForeignPods:
+    """Closes cards for foreign pods; they open again when the pods are gone."""
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
 
-    def see(self, pod: Pod) -> None:
-        """Look at a bound pod as it is now."""
-        cluster, uid = self._state.cluster, pod.metadata.uid
-        if vendors := find_vendors_held(pod, self._state.settings.catalog):
+    def follow(self, pod: Pod) -> bool:
+        """Take a bound pod that nobody here gave cards; tell whether it is foreign and holds devices."""
+        vendors = find_vendors_held(pod, self._state.settings.catalog)
+        if vendors:
             cards = {word: frozenset[str]() for word in vendors}
-            cluster.close(Closing(uid, f"pod {pod.full_name}", pod.spec.node_name, CAUSE, cards))
-        elif (closing := cluster.closings.find(uid)) is not None and closing.cause == CAUSE:
-            cluster.reopen(uid)
-            self._state.room.set()
+            node = pod.spec.node_name
+            if self._state.cluster.close(Closing(pod.metadata.uid, f"pod {pod.full_name}", node, CAUSE, cards)):
+                _log.error("cards take no new pods until a pod is gone", node=node, pod=pod.full_name, cause=CAUSE)
+        return bool(vendors)
 
     def count(self) -> dict[str, int]:
         """Count by node the foreign pods that hold devices where the node has cards of such a vendor."""

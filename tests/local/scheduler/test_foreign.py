@@ -1,19 +1,21 @@
 """Pods that came past the scheduler and hold devices: their cards are given to nobody (trust T-03)."""
 
+from dataclasses import replace
+
 import pytest
 from local.scheduler.clock import let_answers_arrive, poll
-from local.scheduler.site import VGPU_NODE, Site, card
+from local.scheduler.site import DEFAULTS, VGPU_NODE, Site, card
 
 from gpuloom.kube import PODS
 
 TAKEN_IN = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
 
 
-async def come(site: Site, name="foreign", *, status=TAKEN_IN, limits=None, annotations=None):
+async def come(site: Site, name="foreign", *, status=TAKEN_IN, limits=None, annotations=None, node="n1"):
     """A pod reaches a kubelet directly, which may have taken it in."""
     limits = {"nvidia.com/gpu": "1"} if limits is None else limits
     spec = {
-        "nodeName": "n1",
+        "nodeName": node,
         "schedulerName": "default-scheduler",
         "containers": [{"name": "c", "image": "i", "resources": {"limits": limits}}],
     }
@@ -83,6 +85,29 @@ async def test_a_pod_with_cards_of_ours_closes_nothing(site: Site) -> None:
     await site.unlock()
     await site.wait_for_pod(await site.change_pod("ours", {"status": TAKEN_IN}, subresource="status"))
     assert await site.free_mib("n1") == 7000
+
+
+async def test_a_counted_pod_whose_annotations_are_taken_away_is_counted_on_and_not_foreign(site: Site) -> None:
+    pod = await site.submit("ours")
+    await site.choose(pod)
+    await site.bind(pod)
+    await site.unlock()
+    await site.change_pod("ours", {"metadata": {"annotations": {VGPU_NODE: None}}})
+    await site.wait_for_pod(await site.change_pod("ours", {"status": TAKEN_IN}, subresource="status"))
+    assert await site.free_mib("n1") == 7000
+
+
+async def test_foreign_pods_close_nothing_where_that_is_switched_off(site: Site) -> None:
+    await site.restart(replace(DEFAULTS, unreadable="ignore"))
+    await come(site)
+    assert await site.choose(await site.submit()) == "n1"
+
+
+async def test_a_foreign_pod_on_a_node_without_cards_of_ours_is_not_counted(site: Site) -> None:
+    await site.register("n2", text="[]")
+    await come(site, node="n2")
+    await poll(lambda: bool(site.process.state.cluster.closings.on_node("n2")))
+    assert site.process.parts.pods.foreign.count() == {}
 
 
 async def test_a_pod_that_is_placed_on_another_node_than_its_own_is_foreign(site: Site) -> None:
