@@ -25,6 +25,7 @@ TOOLS = ("containerd", "ctr", "runc", "busybox", "ip", "nsenter", "unshare", "se
 CNI_PROGRAMS = Path("/usr/lib/cni")
 LOG_TIMEOUT_S = 30
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+STATIC_PODS = "static-pods"
 
 
 def describe_obstacle() -> str | None:
@@ -100,6 +101,11 @@ class RealNode:
         """Return where the outside finds the absolute `path` of the node, for example a socket of the kubelet."""
         return Path(f"/proc/{self._namespaces.pid}/root{path}")
 
+    @property
+    def static_pods(self) -> Path:
+        """The folder whose files the kubelet runs as pods, whatever the API server says."""
+        return self.directory / STATIC_PODS
+
     def import_image(self, archive: Path) -> None:
         """Give the node a container image from an archive below `directory`."""
         self.run(["ctr", "-n", "k8s.io", "images", "import", "--snapshotter", "native", archive], timeout_s=180)
@@ -141,6 +147,7 @@ class RealNode:
 
     def _start_kubelet(self, stack: ExitStack) -> None:
         (port,) = find_free_ports(1)
+        self.static_pods.mkdir()
         config = self.directory / "kubelet.config"
         address = NODE_ADDRESS if self._network else "127.0.0.1"
         config.write_text(json.dumps(_kubelet_config(self.directory, address, port=port, cgroup=self.cgroup)))
@@ -235,5 +242,6 @@ def _kubelet_config(directory: Path, address: str, *, port: int, cgroup: str) ->
         "nodeStatusUpdateFrequency": "2s",
         "podLogsDir": f"{directory}/pod-logs",
         "resolvConf": "",
+        "staticPodPath": f"{directory}/{STATIC_PODS}",
         "volumePluginDir": f"{directory}/volume-plugins",
     }

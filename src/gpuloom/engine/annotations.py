@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from gpuloom.engine.demand import read_tenancy
 from gpuloom.engine.ledger import NOBODY_ELSE, Reservation
 from gpuloom.model.mig import MigAllocation
-from gpuloom.model.share import NO_TENANCY, PodShares, Share, Tenancy
+from gpuloom.model.share import NO_TENANCY, ContainerShares, PodShares, Tenancy
 from gpuloom.vendors.catalog import Catalog
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.hooks import ANNOTATE, RECALL
@@ -84,13 +84,17 @@ def read_shares(pod: Pod, catalog: Catalog) -> PodShares:
 
     Raises WireError when any of it cannot be read: then nothing of the pod counts.
     """
-    found: dict[str, tuple[tuple[Share, ...], ...]] = {}
-    annotations = pod.annotations
-    for profile in catalog.given_by(annotations):
-        found[profile.word] = decode_shares(annotations[profile.write.allocated])
-        if recall := RECALL.get(profile.write.recall):
-            names = tuple(container.name for container in pod.all_containers)
-            found[profile.word] = recall(found[profile.word], names, annotations)
+    return {profile.word: read_shares_of(pod, profile) for profile in catalog.given_by(pod.annotations)}
+
+
+def read_shares_of(pod: Pod, profile: Profile) -> tuple[ContainerShares, ...]:
+    """Read what a pod's annotations say it was given of one vendor.
+
+    Raises WireError when that cannot be read.
+    """
+    found = decode_shares(pod.annotations[profile.write.allocated])
+    if recall := RECALL.get(profile.write.recall):
+        return recall(found, tuple(container.name for container in pod.all_containers), pod.annotations)
     return found
 
 

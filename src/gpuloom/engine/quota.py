@@ -6,10 +6,24 @@ from dataclasses import dataclass, field
 from gpuloom.engine.usage import Usage
 from gpuloom.model.want import UNLIMITED, Headroom
 from gpuloom.vendors.profile import Profile
-from gpuloom.wire.objects import ResourceQuota
-from gpuloom.wire.quantity import decode_strict_integer
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.objects import Quantity, ResourceQuota
+from gpuloom.wire.quantity import decode_strict_integer, floor_quantity
 
 _PREFIX = "limits."
+
+
+def limit_of(resource: str) -> str:
+    """Return the key under which a quota limits a resource."""
+    return _PREFIX + resource
+
+
+def _read_limit(quantity: Quantity) -> int:
+    """Read a limit as the whole number that it allows; one that cannot be read allows nothing (trust T-11)."""
+    try:
+        return floor_quantity(quantity)
+    except WireError:
+        return 0
 
 
 @dataclass(slots=True)
@@ -18,12 +32,13 @@ class QuotaBook:
 
     _limits: dict[str, dict[str, Mapping[str, int]]] = field(default_factory=dict)
 
-    def apply(self, quota: ResourceQuota) -> None:
-        """Take a quota as it is now."""
+    def apply(self, quota: ResourceQuota, *, closes: bool = True) -> None:
+        """Take a quota as it is now; without ``closes``, what Go has no integer for limit nothing, as in HAMi."""
+        read = _read_limit if closes else decode_strict_integer
         limits = {
             key.removeprefix(_PREFIX): value
             for key, quantity in (quota.spec.hard or {}).items()
-            if key.startswith(_PREFIX) and (value := decode_strict_integer(quantity)) is not None
+            if key.startswith(_PREFIX) and (value := read(quantity)) is not None
         }
         self._limits.setdefault(quota.namespace, {})[quota.name] = limits
 

@@ -19,13 +19,13 @@ from gpuloom.kube.pace import Pace, RateLimit
 from gpuloom.kube.resources import PODS, Resource, T
 from gpuloom.kube.stream import WatchLine, read_lines
 from gpuloom.kube.transport import Request, Transport
+from gpuloom.wire.depth import BAD_JSON, decode, decode_by
 
 WRITE_DEADLINE_S = 4.0
 """Whoever must know soon what came of a write gives it no longer; after that its outcome is unknown (binding 2.1)."""
 
 _LIST_RESTARTS = 3
 _RETRY_FLOOR_S = 0.1
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError)
 _Item = TypeVar("_Item")
 _log = structlog.get_logger(__name__)
 
@@ -142,15 +142,17 @@ class KubeClient:
         label_selector: str = "",
         field_selector: str = "",
         page_size: int = 500,
+        must_read_all: bool = False,
     ) -> tuple[list[T], str]:
         """Read all objects, page by page, and the list's version; an object that cannot be read is logged, left out.
 
-        A list whose continue token expires is started again, three times at most.
+        A list whose continue token expires is started again, three times at most. With ``must_read_all`` an object
+        that cannot be read is an :class:`~gpuloom.kube.errors.UnreadableError`: for who takes what is missing for gone.
         """
         selection = Selection(namespace, label_selector, field_selector)
         for _ in range(_LIST_RESTARTS):
             try:
-                return await self._list_once(resource, selection, page_size)
+                return await self._list_once(resource, selection, page_size, must_read_all=must_read_all)
             except ExpiredError as error:
                 expired = error
         raise expired
@@ -286,7 +288,9 @@ class KubeClient:
             async for line in read_lines(reply.content, request):
                 yield line
 
-    async def _list_once(self, resource: Resource[T], selection: Selection, page_size: int) -> tuple[list[T], str]:
+    async def _list_once(
+        self, resource: Resource[T], selection: Selection, page_size: int, *, must_read_all: bool
+    ) -> tuple[list[T], str]:
         items: list[T] = []
         token = ""
         while True:
@@ -295,6 +299,8 @@ class KubeClient:
             page = _decode_page(resource, await self._patiently(request, None), request)
             items += page.items
             for _, why in page.unreadable:
+                if must_read_all:
+                    raise UnreadableError(request.verb, request.target, 0, f"an object cannot be read: {why}")
                 _log.warning("object left out of a list", target=request.target, error=why)
             token = page.continue_token
             if not token:
@@ -332,15 +338,15 @@ def _collection_request(verb: str, resource: Resource[Any], selection: Selection
 
 def _decode(resource: Resource[T], body: bytes, request: Request) -> T:
     try:
-        return msgspec.json.decode(body, type=resource.type)
-    except _BAD_JSON as error:
+        return decode(body, resource.type)
+    except BAD_JSON as error:
         raise UnreadableError(request.verb, request.target, 0, f"the answer cannot be read: {error}") from error
 
 
 def _decode_page(resource: Resource[T], body: bytes, request: Request) -> Page[T]:
     try:
-        listed = msgspec.json.decode(body, type=_List[resource.type])  # type: ignore[name-defined]
-    except _BAD_JSON:
+        listed = decode(body, _List[resource.type])  # type: ignore[name-defined]
+    except BAD_JSON:
         return _decode_what_can_be_read(resource, body, request)
     return Page(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_token)
 
@@ -348,14 +354,14 @@ def _decode_page(resource: Resource[T], body: bytes, request: Request) -> Page[T
 def _decode_what_can_be_read(resource: Resource[T], body: bytes, request: Request) -> Page[T]:
     """Decode a page object by object: one that cannot be read must not take the others with it."""
     try:
-        listed = msgspec.json.decode(body, type=_List[msgspec.Raw])
-    except _BAD_JSON as error:
+        listed = decode(body, _List[msgspec.Raw])
+    except BAD_JSON as error:
         raise UnreadableError(request.verb, request.target, 0, f"the list cannot be read: {error}") from error
     decoder = msgspec.json.Decoder(resource.type)
     items, unreadable = [], []
     for raw in listed.items or []:
         try:
-            items.append(decoder.decode(raw))
-        except _BAD_JSON as error:
+            items.append(decode_by(decoder, raw))
+        except BAD_JSON as error:
             unreadable.append((raw, str(error)))
     return Page(items, listed.metadata.resource_version, listed.metadata.continue_token, tuple(unreadable))

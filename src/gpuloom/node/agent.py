@@ -31,8 +31,9 @@ from gpuloom.node.nvml import Nvml
 from gpuloom.node.plugin import DevicePluginService
 from gpuloom.node.podresources import AllocationCheck
 from gpuloom.node.registration import COMPONENT, Registration
-from gpuloom.node.server import check_socket_path, register, serve
+from gpuloom.node.server import register, serve
 from gpuloom.node.settings import NodeSettings
+from gpuloom.node.sockets import check_socket_path
 
 RETRY_S = 30.0
 POLL_S = 1.0

@@ -6,8 +6,9 @@ and prepares directories. Source: device plugin 10, binding 3.
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -16,10 +17,12 @@ from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.resources import FULL_PODS, NODES
 from gpuloom.model.mig import MigRuntime
 from gpuloom.node.cdi import write_specs
-from gpuloom.node.claim import check_owner, choose_candidate
+from gpuloom.node.claim import Call, check_call, check_owner, choose_candidate
 from gpuloom.node.clock import Sleep
-from gpuloom.node.errors import AllocationError, NodeError
+from gpuloom.node.errors import AllocationError, KubeletError, NodeError, UnclearError
 from gpuloom.node.hostfiles import look_up, prepare_directories
+from gpuloom.node.knownpods import Book
+from gpuloom.node.kubeletbook import read_book_if_shown
 from gpuloom.node.mig.claims import InstanceKey, enter_runtimes
 from gpuloom.node.mig.keeper import MigKeeper
 from gpuloom.node.nvml import Gpu
@@ -33,6 +36,9 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.lock import NodeLock
 from gpuloom.wire.shares import decode_shares
+
+_PATIENCE_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0)
+"""How long a call waits, again and again, until it is clear whose it is; the kubelet does nothing else meanwhile."""
 
 _NOTHING_ASKED = "the kubelet asked for no device at all: an empty request cannot be served"
 _log = structlog.get_logger(__name__)
@@ -60,7 +66,11 @@ class Served:
 
 
 class Allocator:
-    """Serves the containers of one node, one Allocate call after the other; `mig` makes instances of divided cards."""
+    """Serves the containers of one node, one Allocate call after the other.
+
+    ``mig`` makes instances of divided cards. ``read_book`` tells what the kubelet knows, None where that is not shown;
+    without it the kubelet's socket is asked.
+    """
 
     def __init__(
         self,
@@ -69,6 +79,7 @@ class Allocator:
         *,
         read_gpus: Callable[[], Sequence[Gpu]] = _no_gpus,
         read_ids: Callable[[str], Sequence[str]] = _no_ids,
+        read_book: Callable[[], Awaitable[Book | None]] | None = None,
         mig: MigKeeper | None = None,
         make_id: Callable[[], str] = _make_id,
         sleep: Sleep = asyncio.sleep,
@@ -77,26 +88,31 @@ class Allocator:
         self._client = client
         self._read_gpus = read_gpus
         self._read_ids = read_ids
+        socket = settings.pod_resources_socket
+        self._read_book = read_book or partial(read_book_if_shown, socket, settings.resource_name)
         self._mig = mig
         self._make_id = make_id
         self._sleep = sleep
         self._turn = asyncio.Lock()
+        self._served: set[str] = set()
 
     async def allocate(self, requests: Sequence[Sequence[str]]) -> Served:
         """Grant one container for each of `requests`, which are the device ids that the kubelet chose.
 
-        Raises AllocationError. Once the pod is known it is then marked as failed and its node lock is released.
+        Raises AllocationError. Once the pod is known it is then marked as failed and its node lock is released; while
+        the call may be another pod's, nothing is changed (trust T-03).
         """
         if not requests or not all(requests):
             raise AllocationError(_NOTHING_ASKED)
         async with self._turn:
-            pod = await self._find_pod([len(ids) for ids in requests])
+            pod = await self._wait_for_pod([len(ids) for ids in requests])
             try:
                 plan = await self._serve(pod, requests)
             except (NodeError, ApiError, WireError, OSError) as error:
                 await self._give_up(pod)
                 raise AllocationError(str(error)) from error
             if plan.is_complete:
+                self._served.add(pod.metadata.uid)
                 await self._release(pod)
             _log.info(
                 "allocated",
@@ -129,28 +145,55 @@ class Allocator:
             entries = ()
         return prefer(requests, entries)
 
+    async def _wait_for_pod(self, counts: Sequence[int]) -> FullPod:
+        """Find the pod that a call is for; while another may have asked, wait a moment for its kubelet to tell."""
+        for delay_s in _PATIENCE_S:
+            try:
+                return await self._find_pod(counts)
+            except UnclearError as error:
+                _log.info("allocation waits", node=self._settings.node_name, reason=str(error))
+                await self._sleep(delay_s)
+        return await self._find_pod(counts)
+
     async def _find_pod(self, counts: Sequence[int]) -> FullPod:
         node_name = self._settings.node_name
         try:
             node = await self._client.get(NODES, node_name)
-            if lock := read_lock(node):
-                return await self._find_owner(lock)
-            pods, _ = await self._client.list_all(FULL_PODS, field_selector=f"spec.nodeName={node_name}")
+            lock = read_lock(node)
+            book = await self._see_book()
+            # Without the book, a pod that cannot be read could be the one that asks.
+            pods, _ = await self._client.list_all(
+                FULL_PODS, field_selector=f"spec.nodeName={node_name}", must_read_all=book is None
+            )
+            self._served.intersection_update(pod.metadata.uid for pod in pods)
+            call = Call(counts, pods, book, self._served)
+            pod = await self._find_owner(lock, pods) if lock else choose_candidate(call, self._settings)
         except ApiError as error:
             raise AllocationError(f"cannot find the pod to allocate for on node {node_name}: {error}") from error
         except WireError as error:
             raise AllocationError(f"node {node_name}, annotation {keys.NODE_LOCK}: {error}") from error
-        return choose_candidate(pods, counts, self._settings)
+        check_call(pod, call, self._settings)
+        return pod
 
-    async def _find_owner(self, lock: NodeLock) -> FullPod:
+    async def _see_book(self) -> Book | None:
         try:
-            pod = await self._client.get(FULL_PODS, lock.name, namespace=lock.namespace)
+            return await self._read_book()
+        except KubeletError as error:
+            raise UnclearError(f"cannot tell which pod of node {self._settings.node_name} asks: {error}") from error
+
+    async def _find_owner(self, lock: NodeLock, pods: Sequence[FullPod]) -> FullPod:
+        node_name = self._settings.node_name
+        pod = next((pod for pod in pods if lock.is_held_by(pod.namespace, pod.name)), None)
+        if pod is not None:
+            check_owner(pod, self._settings)
+            return pod
+        try:
+            check_owner(await self._client.get(FULL_PODS, lock.name, namespace=lock.namespace), self._settings)
         except NotFoundError as error:
             raise AllocationError(
-                f"pod {lock.namespace}/{lock.name} holds the lock of node {self._settings.node_name} but does not exist"
+                f"pod {lock.namespace}/{lock.name} holds the lock of node {node_name} but does not exist"
             ) from error
-        check_owner(pod, self._settings)
-        return pod
+        raise UnclearError(f"pod {lock.namespace}/{lock.name} was bound to node {node_name} while its pods were listed")
 
     async def _serve(self, pod: FullPod, requests: Sequence[Sequence[str]]) -> AllocatePlan:
         if self._mig is None:

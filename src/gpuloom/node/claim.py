@@ -1,16 +1,38 @@
 """Which pod an Allocate call is for: the kubelet does not say (binding 3, device plugin side). Pure.
 
-With a node lock that names a pod it is that pod or nobody; without one, the only pod that could have asked.
+With a node lock that names a pod it is that pod or nobody; without one, the only pod of ours that could have asked. In
+both cases nobody else may have asked: a pod that came past the scheduler asks the kubelet as well (decision 021).
+
+A kubelet takes its pods in one after another. It enters a pod in its book, asks for its devices, and then answers for
+it in its status: all before it looks at the next one. So the pod whose call this is stands in the book without its
+devices, and any other pod that stands there so has just been refused, which its status tells a moment later.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
-from gpuloom.node.errors import AllocationError
+from gpuloom.node.errors import AllocationError, UnclearError
+from gpuloom.node.knownpods import Book, KnownPod
 from gpuloom.node.settings import NodeSettings
 from gpuloom.wire import keys
+from gpuloom.wire.devices import count_devices
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.shares import take_next
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An Allocate call for `counts` devices, a number per container, and what is known while it waits for its answer.
+
+    ``pods`` are those bound to the node, as the API server has them, ``book`` is None where the kubelet's cannot be
+    seen, ``served`` are the UIDs of those that got all they asked for.
+    """
+
+    counts: Sequence[int]
+    pods: Sequence[FullPod]
+    book: Book | None = None
+    served: Collection[str] = ()
 
 
 def check_owner(pod: FullPod, settings: NodeSettings) -> None:
@@ -22,20 +44,101 @@ def check_owner(pod: FullPod, settings: NodeSettings) -> None:
         raise AllocationError(f"pod {pod.full_name} holds the lock of node {settings.node_name} but {refusal}")
 
 
-def choose_candidate(pods: Iterable[FullPod], counts: Sequence[int], settings: NodeSettings) -> FullPod:
-    """Find the only pod of the node that waits for `counts` devices, one number per container asked for.
+def check_call(pod: FullPod, call: Call, settings: NodeSettings) -> None:
+    """Accept that the call is for a pod that waits for its devices here, and can be for no other (trust T-03).
 
-    Raises AllocationError when there is none, or more than one.
+    Raises AllocationError when it is for another, UnclearError when a moment may tell; nothing may be changed then.
     """
-    candidates = [pod for pod in pods if not _find_refusal(pod, settings) and _waits_for(pod, counts)]
-    if not candidates:
-        raise AllocationError(f"no binding pod found on node {settings.node_name}")
-    if len(candidates) > 1:
-        names = ", ".join(sorted(pod.full_name for pod in candidates))
+    others = [one for one in _find_askers(call, settings) if one.metadata.uid != pod.metadata.uid]
+    if call.book is None:
+        if not _waits_for(pod, call.counts):
+            raise AllocationError(
+                f"the kubelet of node {settings.node_name} asks for {_say(call.counts)} devices, which is not what pod "
+                f"{pod.full_name} waits for{_blame(others, settings)}"
+            )
+    elif not _lacks_devices(pod, call.book, settings.resource_name):
         raise AllocationError(
+            f"pod {pod.full_name} waits for its devices, but it is not the one that the kubelet of node "
+            f"{settings.node_name} starts{_blame(others, settings)}"
+        )
+    if others:
+        raise UnclearError(
+            f"the kubelet of node {settings.node_name} may ask for pod {pod.full_name} or for another"
+            f"{_blame(others, settings)}"
+        )
+
+
+def choose_candidate(call: Call, settings: NodeSettings) -> FullPod:
+    """Find the only pod of ours that the call may be for, where no lock names it.
+
+    Raises AllocationError when there is none, UnclearError when there is more than one.
+    """
+    waiting = [pod for pod in call.pods if not _find_refusal(pod, settings) and _waits_for(pod, call.counts)]
+    if call.book is not None:
+        waiting = [pod for pod in waiting if _lacks_devices(pod, call.book, settings.resource_name)]
+    if not waiting:
+        blame = _blame(_find_askers(call, settings), settings)
+        raise AllocationError(f"no binding pod found on node {settings.node_name}{blame}")
+    if len(waiting) > 1:
+        names = ", ".join(sorted(pod.full_name for pod in waiting))
+        raise UnclearError(
             f"node {settings.node_name} has no lock and several pods wait for devices ({names}): delete all but one"
         )
-    return candidates[0]
+    return waiting[0]
+
+
+def _find_askers(call: Call, settings: NodeSettings) -> list[FullPod]:
+    """Find the pods that the call may be for, whoever placed them and whatever their annotations say."""
+    return [pod for pod in call.pods if _may_ask(pod, call, settings)]
+
+
+def _may_ask(pod: FullPod, call: Call, settings: NodeSettings) -> bool:
+    # The kubelet has answered for a pod with a start: it took it in or refused it, and will not ask for it again.
+    is_settled = pod.is_over or pod.status.start_time is not None or pod.metadata.uid in call.served
+    if is_settled or not _asks(pod, call.counts, settings.resource_name):
+        return False
+    return call.book is None or _lacks_devices(pod, call.book, settings.resource_name)
+
+
+def _asks(pod: FullPod, counts: Iterable[int], resource: str) -> bool:
+    """Whether containers of the pod ask for so many devices."""
+    asked = {count_devices(container, resource) for container in pod.all_containers}
+    return all(count in asked or None in asked for count in counts)
+
+
+def _lacks_devices(pod: FullPod, book: Book, resource: str) -> bool:
+    """Whether the kubelet knows the pod, and has not given it all devices that it asks for as far as the book tells."""
+    return any(
+        _lacks(pod, known, resource) for known in book if (known.namespace, known.name) == (pod.namespace, pod.name)
+    )
+
+
+def _lacks(pod: FullPod, known: KnownPod, resource: str) -> bool:
+    # The devices of init containers that end are in no book.
+    told = [each for each in pod.all_containers if each.name in known.devices and count_devices(each, resource) != 0]
+    return not told or any(not known.devices[each.name] for each in told)
+
+
+def _blame(pods: Sequence[FullPod], settings: NodeSettings) -> str:
+    """Name the pods that ask as well: those that were not placed by the scheduler, with what to do about them."""
+    strangers = [pod for pod in pods if not _is_ours(pod, settings)]
+    if not strangers:
+        return "".join(f"; pod {pod.full_name} asks as well" for pod in pods)
+    names = ", ".join(sorted(pod.full_name for pod in strangers))
+    return (
+        f"; {names} asks for {settings.resource_name} and was not placed by scheduler {settings.scheduler_name}: "
+        "delete it, and create it without spec.nodeName, another scheduler or the label hami.io/webhook=ignore"
+    )
+
+
+def _is_ours(pod: FullPod, settings: NodeSettings) -> bool:
+    """Whether the scheduler placed the pod on this node."""
+    is_its = settings.any_scheduler or pod.spec.scheduler_name == settings.scheduler_name
+    return is_its and pod.annotations.get(keys.VGPU_NODE) == settings.node_name
+
+
+def _say(counts: Sequence[int]) -> str:
+    return " and ".join(map(str, counts))
 
 
 def _find_refusal(pod: FullPod, settings: NodeSettings) -> str:

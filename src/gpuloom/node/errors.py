@@ -35,3 +35,7 @@ class CrashLoopError(NodeError):
 
 class AllocationError(NodeError):
     """An Allocate call is refused; the message is what the kubelet shows on the pod."""
+
+
+class UnclearError(AllocationError):
+    """An Allocate call cannot be told to be for one pod rather than another; a moment later it may be clear."""

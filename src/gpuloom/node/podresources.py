@@ -6,22 +6,17 @@ It finds out and reports, and changes nothing. A finding means that a container 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 
-import grpc
 import structlog
 
 from gpuloom.kube.recorder import EventRecorder
-from gpuloom.node.api import podresources_pb2 as api
-from gpuloom.node.api.podresources_pb2_grpc import PodResourcesListerStub
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import KubeletError
-from gpuloom.node.server import dial
+from gpuloom.node.kubeletbook import read_book
 from gpuloom.node.settings import NodeSettings
 from gpuloom.wire.objects import Pod
 
-_DEADLINE_S = 5.0
 _DELAYS_S = (1.0, 2.0, 4.0, 8.0)
 _MOST_CHECKS = 100
-_LARGEST_ANSWER_BYTES = 64 * 2**20
 _log = structlog.get_logger(__name__)
 
 PodName = tuple[str, str]
@@ -33,20 +28,11 @@ async def read_holders(settings: NodeSettings) -> Mapping[str, Collection[PodNam
 
     An init container's id may be another container's too. Raises KubeletError when it does not answer.
     """
-    try:
-        async with dial(settings.pod_resources_socket, largest_message_bytes=_LARGEST_ANSWER_BYTES) as channel:
-            answer = await PodResourcesListerStub(channel).List(api.ListPodResourcesRequest(), timeout=_DEADLINE_S)
-    except grpc.aio.AioRpcError as error:
-        raise KubeletError(
-            f"kubelet at {settings.pod_resources_socket} does not tell who holds devices: {error.details()}"
-        ) from error
     holders: dict[str, set[PodName]] = {}
-    for pod in answer.pod_resources:
-        for container in pod.containers:
-            for devices in container.devices:
-                if devices.resource_name == settings.resource_name:
-                    for each in devices.device_ids:
-                        holders.setdefault(each, set()).add((pod.namespace, pod.name))
+    for pod in await read_book(settings.pod_resources_socket, settings.resource_name):
+        for ids in pod.devices.values():
+            for each in ids:
+                holders.setdefault(each, set()).add((pod.namespace, pod.name))
     return holders
 
 

@@ -17,6 +17,7 @@ from gpuloom.scheduler.health import HandshakeProbe
 NodePolicy = Literal["binpack", "spread"]
 HandshakeCleanup = Literal["remove", "deleted"]
 FilterWrite = Literal["bind", "inline"]
+OnUnreadable = Literal["close", "ignore"]
 LockWait = Literal["all", "group-only"]
 PrivilegedGpu = Literal["skip", "deny"]
 FailedNodeReason = Literal["detail", "short"]
@@ -121,6 +122,8 @@ class SchedulerFlags:
     """Whether a decision is written with the binding, or by the filter call as HAMi does."""
     trust_annotations: bool = False
     """Whether the annotations of a pod that is not bound count as usage."""
+    unreadable: OnUnreadable = "close"
+    """Whether cards are closed that a pod may hold in a way that cannot be read, or given away as in HAMi."""
     lock_wait: LockWait = "all"
     """Whether every pod waits for the lock of its node, or only members of pod groups as in HAMi."""
     strip_owned_keys: bool = True

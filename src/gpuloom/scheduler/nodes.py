@@ -109,6 +109,10 @@ class NodeBook:
         ]
         return said, offers, node.labels if self._looks_at_labels else None
 
+    def find(self, name: str) -> Node | None:
+        """Return a node as it was seen last."""
+        return self._state.nodes.get(name)
+
     def look(self, name: str) -> None:
         """Look at a node again, as a pass does."""
         self._look(self._state.nodes[name])

@@ -7,6 +7,7 @@ from functools import partial
 
 from gpuloom.kube import EventRecorder
 from gpuloom.scheduler.certificates.presented import Presented
+from gpuloom.scheduler.foreignpods import ForeignPods
 from gpuloom.scheduler.labelling import Labeller
 from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.lookout import Lookout
@@ -28,6 +29,7 @@ class OwnMetrics:
     labeller: Labeller
     upkeep: Upkeep
     lookout: Lookout
+    foreign: ForeignPods
 
     def series(self, presented: Presented | None) -> Iterator[Series]:
         """All series; ``presented`` is the server's certificate, if it has one."""
@@ -71,6 +73,12 @@ class OwnMetrics:
             "Pods with cards that came without the webhook's changes: above 0, it is not asked",
             lambda: self.lookout.unmutated,
             _COUNT,
+        )
+        yield Series(
+            "gpuloom_foreign_pods",
+            "Pods that came past the scheduler and hold devices: they close all cards of that vendor on their node",
+            ("node",),
+            lambda: [((node,), float(count)) for node, count in self.foreign.count().items()],
         )
         yield Series(
             "gpuloom_certificate_not_after_seconds",

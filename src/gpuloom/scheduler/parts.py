@@ -90,7 +90,14 @@ class Parts:
         """Give all metrics but those of the registry; ``presented`` is the server's certificate."""
         yield build_info()
         own = OwnMetrics(
-            self.state, self.watches, self.locks, self.recorder, self.labeller, self.upkeep, self.pods.lookout
+            self.state,
+            self.watches,
+            self.locks,
+            self.recorder,
+            self.labeller,
+            self.upkeep,
+            self.pods.lookout,
+            self.pods.foreign,
         )
         yield from own.series(presented)
         yield from count_rivals(self.rivals, self.clocks.monotonic)

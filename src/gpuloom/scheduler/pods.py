@@ -5,17 +5,21 @@ pod's annotations alone count nothing.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 
 from gpuloom.engine.annotations import read_decided_at, read_instances, read_shares, read_tenancies
 from gpuloom.engine.demand import read_phases
+from gpuloom.engine.holdings import Holdings, Unread, read_holdings
 from gpuloom.engine.ledger import Reservation, Standing
-from gpuloom.model.share import PodShares, compact_shares, without_end
+from gpuloom.kube import Unreadable
+from gpuloom.model.share import compact_shares, without_end
+from gpuloom.scheduler.foreignpods import ForeignPods
 from gpuloom.scheduler.lookout import Lookout
 from gpuloom.scheduler.slimming import Slimmer
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.unaccounted import Unaccounted
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import BIND_PHASE, PHASE_ALLOCATING, VGPU_NODE
 from gpuloom.wire.objects import Pod
@@ -35,7 +39,10 @@ class PodBook:
         self._unreadable: set[str] = set()
         self._unlisted: set[str] = set()
         self._slimmer = Slimmer(state.settings.catalog)
+        self._unaccounted = Unaccounted(state)
+        self._closes = state.settings.unreadable == "close"
         self.lookout = Lookout(state)
+        self.foreign = ForeignPods(state)
 
     def begin_list(self) -> None:
         """Take that a complete list begins: pods known until now that do not stand in it are gone.
@@ -52,6 +59,12 @@ class PodBook:
         """Take a pod that stands in the list."""
         self._unlisted.discard(pod.metadata.uid)
         self.apply(pod)
+
+    def take_unreadable(self, found: Unreadable) -> None:
+        """Take a pod that is there, in the list or changed, and cannot be read: it is not gone."""
+        self._unlisted.discard(found.metadata.uid)
+        if self._closes:
+            self._unaccounted.follow_unreadable(found)
 
     def end_list(self) -> None:
         """Take that the list is complete."""
@@ -73,6 +86,8 @@ class PodBook:
         """Take a pod as it is now."""
         uid = pod.metadata.uid
         if not self._concerns_us(pod):
+            # Perhaps that could not be told before.
+            self._state.reopen(uid)
             return
         if pod.is_over or (pod.is_terminating and not pod.spec.node_name):
             self._bury(uid)
@@ -127,8 +142,9 @@ class PodBook:
 
     def _confirm(self, pod: Pod, held: Reservation) -> None:
         """Take that a pod is bound where it was reserved; another scheduler may have given it other cards."""
-        found = self._read_reservation(pod)
-        if found is None or found.usage_by_vendor() == held.usage_by_vendor():
+        found, unread = self._read_reservation(pod)
+        if found is None or unread or found.usage_by_vendor() == held.usage_by_vendor():
+            # What was decided here is known, whatever has become of its annotations.
             self._state.cluster.confirm(held.uid)
         else:
             _log.warning("pod was bound with other cards than reserved here", pod=pod.full_name, node=held.node)
@@ -139,21 +155,28 @@ class PodBook:
         self._count(pod)
 
     def _count(self, pod: Pod) -> None:
-        if (found := self._read_reservation(pod)) is not None:
+        if self._closes and self.foreign.follow(pod):
+            return
+        found, unread = self._read_reservation(pod)
+        if found is not None:
             self._state.cluster.assume(found)
+        self._unaccounted.follow(pod, unread)
 
-    def _read_reservation(self, pod: Pod) -> Reservation | None:
-        """Read what a pod that is bound already holds, None when there is nothing to count."""
+    def _read_reservation(self, pod: Pod) -> tuple[Reservation | None, Mapping[str, Unread]]:
+        """Read what a pod that is bound already holds, None when there is nothing to count, and what cannot be read."""
         node, meta = self._node_of(pod), pod.metadata
-        shares = self._read_shares(pod, node) if node else None
-        if shares is None:
-            return None
-        return Reservation(
+        if not node:
+            return None, {}
+        holdings = self._read_holdings(pod, node)
+        if holdings is None or (holdings.unread and not holdings.shares):
+            return None, holdings.unread if holdings else {}
+        shares = {vendor: without_end(containers) for vendor, containers in holdings.shares.items()}
+        reservation = Reservation(
             uid=meta.uid,
             namespace=sys.intern(meta.namespace),
             name=meta.name,
             node=sys.intern(node),
-            shares=shares,
+            shares=compact_shares(shares),
             phases=read_phases(pod),
             standing=Standing.CONFIRMED,
             since=0.0,
@@ -161,12 +184,15 @@ class PodBook:
             instances=read_instances(pod, self._state.settings.catalog),
             tenancies=read_tenancies(pod, self._state.settings.catalog),
         )
+        return reservation, holdings.unread
 
-    def _read_shares(self, pod: Pod, node: str) -> PodShares | None:
-        """Read the shares of a pod, None when they cannot be read."""
+    def _read_holdings(self, pod: Pod, node: str) -> Holdings | None:
+        """Read what a pod was given; as in HAMi nothing of it where anything of it cannot be read, if so set."""
+        catalog = self._state.settings.catalog
+        if self._closes:
+            return read_holdings(pod, catalog)
         try:
-            shares = read_shares(pod, self._state.settings.catalog)
-            return compact_shares({vendor: without_end(containers) for vendor, containers in shares.items()})
+            return Holdings(read_shares(pod, catalog))
         except WireError as error:
             if pod.metadata.uid not in self._unreadable:
                 self._unreadable.add(pod.metadata.uid)

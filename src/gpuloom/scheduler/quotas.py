@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 
+from gpuloom.engine.quota import limit_of
+from gpuloom.kube import Unreadable
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.wire.objects import ResourceQuota
+from gpuloom.wire.objects import Quantity, ResourceQuota, ResourceQuotaSpec
 
 
 class QuotaWatch:
@@ -37,8 +39,21 @@ class QuotaWatch:
         before = self._known.get(key)
         self._known[key] = quota
         if before is None or before.spec != quota.spec:
-            self._state.cluster.quotas.apply(quota)
+            self._state.cluster.quotas.apply(quota, closes=self._state.settings.unreadable == "close")
             self._state.room.set()
+
+    def take_unreadable(self, found: Unreadable) -> None:
+        """Take a quota that is there and cannot be read."""
+        self.apply(self.stand_in(found))
+
+    def stand_in(self, found: Unreadable) -> ResourceQuota:
+        """Return what counts in place of a quota that cannot be read: what was known of it, else nothing is allowed."""
+        known = self._known.get((found.metadata.namespace, found.metadata.name))
+        if known is not None or self._state.settings.unreadable == "ignore":
+            return known or ResourceQuota(metadata=found.metadata)
+        limited = (name for one in self._state.settings.catalog for name in (one.resources.memory, one.resources.cores))
+        nothing: dict[str, Quantity] = {limit_of(name): 0 for name in limited if name}
+        return ResourceQuota(metadata=found.metadata, spec=ResourceQuotaSpec(hard=nothing))
 
     def delete(self, quota: ResourceQuota) -> None:
         """Take that a quota is gone."""

@@ -108,6 +108,11 @@ class SchedulerState:
         if self.cluster.forget(uid):
             self.room.set()
 
+    def reopen(self, uid: str) -> None:
+        """Open the cards that a pod closed, if any, and let those that wait know."""
+        if self.cluster.reopen(uid):
+            self.room.set()
+
     def hand_over(self, uid: str) -> None:
         """Note that a pod was bound here and is its device plugin's now; what the watch has shown counts more."""
         known = self.pods.get(uid)
@@ -123,4 +128,5 @@ class SchedulerState:
         self.pods.pop(uid, None)
         self.allocating.discard(uid)
         self.refused.pop(uid, None)
+        self.reopen(uid)
         self.release(uid)

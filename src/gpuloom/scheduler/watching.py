@@ -18,6 +18,7 @@ from gpuloom.kube import (
     KubeClient,
     Reflector,
     Resource,
+    Unreadable,
 )
 from gpuloom.scheduler.faults import spare_others
 from gpuloom.scheduler.listening import Listener
@@ -26,7 +27,7 @@ from gpuloom.scheduler.nodes import NodeBook
 from gpuloom.scheduler.pages import Page
 from gpuloom.scheduler.pods import PodBook
 from gpuloom.scheduler.quotas import QuotaWatch
-from gpuloom.wire.objects import KubeObject, Node, Pod
+from gpuloom.wire.objects import KubeObject, Node, Pod, ResourceQuota
 
 _O = TypeVar("_O", bound=KubeObject)
 _Taken_contra = TypeVar("_Taken_contra", bound=KubeObject, contravariant=True)
@@ -80,25 +81,42 @@ class _Listing(Protocol[_Taken_contra]):
 
     def take_listed(self, item: _Taken_contra, /) -> None: ...
 
+    def take_unreadable(self, found: Unreadable, /) -> None: ...
+
     def end_list(self) -> None: ...
+
+
+class _Taker(Protocol[_Taken_contra]):
+    """Who takes changes, one by one."""
+
+    def apply(self, item: _Taken_contra, /) -> None: ...
+
+    def delete(self, item: _Taken_contra, /) -> None: ...
+
+    def take_unreadable(self, found: Unreadable, /) -> None: ...
 
 
 @dataclass(slots=True)
 class _WholeList(Generic[_O]):
-    """Takes a list when it is complete."""
+    """Takes a list when it is complete: its objects, and those that stand in it and cannot be read."""
 
-    take: Callable[[list[_O]], None]
+    take: Callable[[list[_O], list[Unreadable]], None]
     items: list[_O] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
 
     def begin_list(self) -> None:
-        self.items = []
+        self.items, self.unreadable = [], []
 
     def take_listed(self, item: _O, /) -> None:
         self.items.append(item)
 
+    def take_unreadable(self, found: Unreadable, /) -> None:
+        self.unreadable.append(found)
+
     def end_list(self) -> None:
-        items, self.items = self.items, []
-        self.take(items)
+        items, unreadable = self.items, self.unreadable
+        self.begin_list()
+        self.take(items, unreadable)
 
 
 class Watches:
@@ -157,56 +175,51 @@ class Watches:
 
     def _follows(self) -> tuple[Coroutine[Any, Any, None], ...]:
         return (
-            self._follow(PODS, self._pod_list(), self._pods.apply, self._pods.delete),
-            self._follow(
-                RESOURCE_QUOTAS,
-                self._whole(RESOURCE_QUOTAS, self._quotas.replace),
-                self._quotas.apply,
-                self._quotas.delete,
-            ),
-            self._follow(NODES, self._whole(NODES, self._replace_nodes), self._apply_node, self._delete_node),
+            self._follow(PODS, self._pod_list(), self._pods),
+            self._follow(RESOURCE_QUOTAS, self._whole(RESOURCE_QUOTAS, self._replace_quotas), self._quotas),
+            self._follow(NODES, self._whole(NODES, self._replace_nodes), _NodeTaker(self._nodes, self._locks)),
         )
 
     def _pod_list(self) -> "_Listing[Pod]":
         """Pods are taken one by one, because there are very many; a recorder has to hear them all at once."""
         return self._pods if self._listener is None else self._whole(PODS, self._replace_pods)
 
-    def _whole(self, resource: Resource[_O], replace: Callable[[list[_O]], None]) -> "_WholeList[_O]":
-        def take(items: list[_O]) -> None:
-            replace(items)
+    def _whole(self, resource: Resource[_O], replace: Callable[[list[_O], list[Unreadable]], None]) -> "_WholeList[_O]":
+        def take(items: list[_O], unreadable: list[Unreadable]) -> None:
+            replace(items, unreadable)
             if self._listener is not None:
                 self._listener.hear_list(resource.kind, items)
 
         return _WholeList(take)
 
-    async def _follow(
-        self,
-        resource: Resource[_O],
-        listing: "_Listing[_O]",
-        apply: Callable[[_O], None],
-        delete: Callable[[_O], None],
-    ) -> None:
+    async def _follow(self, resource: Resource[_O], listing: "_Listing[_O]", taker: "_Taker[_O]") -> None:
         reflector = Reflector(self._client, resource)
         known = self._watched.get(resource.plural)
         self._watched[resource.plural] = known.begin_anew(reflector) if known else Watched(reflector)
         page = Page()
+        is_listing = False
         async with aclosing(reflector.events()) as events:
             async for event in events:
                 match event:
                     case InitialListBegins():
+                        is_listing = True
                         listing.begin_list()
                     case InitialObject(object=item):
                         reflector.bad_objects += not spare_others(listing.take_listed, item)
                     case InitialListComplete():
+                        is_listing = False
                         listing.end_list()
                         self._note_complete(resource.plural)
                     case Applied(object=item):
-                        reflector.bad_objects += not spare_others(apply, item)
+                        reflector.bad_objects += not spare_others(taker.apply, item)
                         self._tell(resource, item)
                         await page.turn()
                     case Deleted(object=item):
-                        reflector.bad_objects += not spare_others(delete, item)
+                        reflector.bad_objects += not spare_others(taker.delete, item)
                         self._tell(resource, item, is_gone=True)
+                        await page.turn()
+                    case Unreadable():
+                        (listing if is_listing else taker).take_unreadable(event)
                         await page.turn()
 
     def _tell(self, resource: Resource[Any], item: KubeObject, *, is_gone: bool = False) -> None:
@@ -220,20 +233,37 @@ class Watches:
         if self._complete == {PODS.plural, NODES.plural, RESOURCE_QUOTAS.plural}:
             self._note_listed()
 
-    def _replace_pods(self, pods: list[Pod]) -> None:
+    def _replace_pods(self, pods: list[Pod], unreadable: list[Unreadable]) -> None:
         self._pods.begin_list()
         for pod in pods:
             self._pods.take_listed(pod)
+        for one in unreadable:
+            self._pods.take_unreadable(one)
         self._pods.end_list()
 
-    def _replace_nodes(self, nodes: list[Node]) -> None:
-        self._nodes.replace({node.name: node for node in nodes})
-        self._locks.replace_nodes(nodes)
+    def _replace_quotas(self, quotas: list[ResourceQuota], unreadable: list[Unreadable]) -> None:
+        self._quotas.replace([*quotas, *map(self._quotas.stand_in, unreadable)])
 
-    def _apply_node(self, node: Node) -> None:
-        self._nodes.apply(node)
-        self._locks.apply_node(node)
+    def _replace_nodes(self, nodes: list[Node], unreadable: list[Unreadable]) -> None:
+        kept = [node for one in unreadable if (node := self._nodes.find(one.metadata.name))]
+        self._nodes.replace({node.name: node for node in (*kept, *nodes)})
+        self._locks.replace_nodes([*kept, *nodes])
 
-    def _delete_node(self, node: Node) -> None:
-        self._nodes.delete(node.name)
-        self._locks.delete_node(node.name)
+
+@dataclass(frozen=True, slots=True)
+class _NodeTaker:
+    """Takes changes of nodes, for their cards and for their locks."""
+
+    nodes: NodeBook
+    locks: NodeLocks
+
+    def apply(self, node: Node, /) -> None:
+        self.nodes.apply(node)
+        self.locks.apply_node(node)
+
+    def delete(self, node: Node, /) -> None:
+        self.nodes.delete(node.name)
+        self.locks.delete_node(node.name)
+
+    def take_unreadable(self, found: Unreadable, /) -> None:
+        """Take nothing: what was known of a node stays, and one that was never known has no cards."""

@@ -155,11 +155,12 @@ class ContainerStatus(KubeStruct, frozen=True):
 
 
 class PodStatus(KubeStruct, frozen=True):
-    """``status`` of a pod."""
+    """``status`` of a pod. ``start_time`` is when its kubelet first spoke of it: it had taken it in or refused it."""
 
     phase: str = ""
     reason: str = ""
     message: str = ""
+    start_time: str | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 
 

@@ -69,6 +69,19 @@ def round_quantity(quantity: Quantity) -> int:
     return -value if number.negative else value
 
 
+def floor_quantity(quantity: Quantity) -> int:
+    """Return the largest whole number that is not above the value, of 64 bits.
+
+    Raises WireError when the text is no quantity.
+    """
+    number = _parse(_write(quantity))
+    value = int(number.whole + number.fraction or "0") << number.binary
+    value = -value if number.negative else value
+    shift = number.exponent - len(number.fraction)
+    value = value * _power(shift) if shift >= 0 else value // _power(-shift)
+    return max(min(value, _INT64_MAX), -_INT64_MAX)
+
+
 def _read_binary(number: _Number) -> int | None:
     if number.fraction or max(len(number.whole), 1) > _MOST_BINARY_DIGITS.get(number.binary, 0):
         return None

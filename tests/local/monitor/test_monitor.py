@@ -280,8 +280,9 @@ async def test_a_missing_kubelet_and_node_stop_nothing_else(site):
         assert monitor.take_snapshot().sources == {"pods": True, "driver": True, "node": False, "kubelet": False}
 
 
-async def test_the_kubelets_count_is_held_against_the_promise(site):
-    """binding 3 compared with PodResources: A pod that the kubelet serves, and whose promise is then taken away."""
+@asynccontextmanager
+async def serving_node(site):
+    """A kubelet with the plugin of the site's cards."""
     plugins_dir = site.disk / "dp"
     plugins_dir.mkdir()
     library = site.disk / "usr/local/vgpu/libvgpu.so"
@@ -293,6 +294,12 @@ async def test_the_kubelets_count_is_held_against_the_promise(site):
         NodeAgent(node_settings, site.client, site.machine, sleep=hurry),
     ):
         await wait_until(lambda: kubelet.allocatable.get("nvidia.com/gpu") == 20)
+        yield kubelet
+
+
+async def test_the_kubelets_count_is_held_against_the_promise(site):
+    """binding 3 compared with PodResources: A pod that the kubelet serves, and whose promise is then taken away."""
+    async with serving_node(site) as kubelet:
         uid = await serve_pod(site, f"{site.cards[0]},NVIDIA,1000,10:;")
         await wait_until(lambda: kubelet.held_by(uid))
         async with site.monitor() as monitor:
@@ -302,6 +309,21 @@ async def test_the_kubelets_count_is_held_against_the_promise(site):
                 PODS, "p", {"metadata": {"annotations": {"hami.io/vgpu-devices-allocated": ";"}}}, namespace="default"
             )
             await wait_until(lambda: monitor.take_snapshot().findings["DevicesDiffer"] == 1)
+
+
+async def test_a_foreign_pod_that_holds_a_device_is_told_on_itself_and_on_its_node(site: Site) -> None:
+    """trust T-03."""
+    async with serving_node(site) as kubelet:
+        uid = await serve_pod(site, f"{site.cards[0]},NVIDIA,1000,10:;")
+        await wait_until(lambda: kubelet.held_by(uid))
+        await site.client.patch(
+            PODS, "p", {"metadata": {"annotations": {"hami.io/vgpu-node": None}}}, namespace="default"
+        )
+        node = await site.client.get(NODES, NODE)
+        async with site.monitor() as monitor:
+            await wait_until(lambda: monitor.take_snapshot().findings["ForeignPod"] == 1)
+            await wait_until(lambda: site.has_event("ForeignPod", uid))
+            await wait_until(lambda: site.has_event("ForeignPod", node.metadata.uid))
 
 
 async def serve_pod(site: Site, allocated: str) -> str:

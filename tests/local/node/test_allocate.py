@@ -220,4 +220,4 @@ async def test_an_allocation_costs_five_calls_of_the_api_server(scene, monkeypat
     for verb in ("get", "list_all", "patch"):
         count(verb)
     await scene.allocator.allocate([ID])
-    assert calls == ["get nodes", "get pods", "patch pods", "get nodes", "patch nodes"]
+    assert calls == ["get nodes", "list_all pods", "patch pods", "get nodes", "patch nodes"]

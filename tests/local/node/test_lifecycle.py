@@ -13,8 +13,8 @@ from gpuloom.node.api import deviceplugin_pb2 as api
 from gpuloom.node.api.deviceplugin_pb2_grpc import DevicePluginStub, RegistrationStub
 from gpuloom.node.errors import ConfigurationError, CrashLoopError, DriverMissingError, KubeletError, NodeError
 from gpuloom.node.process import run_device_plugin, run_reloadable
-from gpuloom.node.server import dial
 from gpuloom.node.simulated import SimulatedMachine, load_machine
+from gpuloom.node.sockets import dial
 
 RESOURCE = "nvidia.com/gpu"
 

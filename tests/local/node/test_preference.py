@@ -7,7 +7,7 @@ import pytest
 from gpuloom.node.api import deviceplugin_pb2 as api
 from gpuloom.node.api.deviceplugin_pb2_grpc import DevicePluginStub
 from gpuloom.node.replicas import physical_id
-from gpuloom.node.server import dial
+from gpuloom.node.sockets import dial
 
 
 @pytest.fixture

@@ -79,6 +79,20 @@ async def test_a_node_that_kube_scheduler_left_out_is_told(pages: Pages) -> None
     assert "kube-scheduler did not offer the node" in left_out["causes"][0]
 
 
+@pytest.mark.parametrize(("started", "closes"), [(None, False), ("2026-01-01T00:00:00Z", True)])
+async def test_a_foreign_pod_is_told_why_it_is_not_ours_and_what_to_do(pages: Pages, started, closes) -> None:
+    """trust T-03."""
+    manifest = pod_manifest("foreign", memory_mib=100)
+    manifest["spec"] |= {"nodeName": "n1", "schedulerName": "default-scheduler"}
+    pod = await pages.site.client.create(PODS, manifest, namespace="default")
+    status = {"status": {"phase": "Pending", "startTime": started}}
+    await pages.site.wait_for_pod(await pages.site.change_pod("foreign", status, subresource="status"))
+    seen = msgspec.convert(await pages.see(f"/explain/default/{pod.name}"), Explanation)
+    assert "came to node n1 past the scheduler" in seen.headline
+    assert ("all NVIDIA cards of the node are closed" in seen.headline) == closes
+    assert "create it again without spec.nodeName" in seen.notes[0]
+
+
 async def test_an_unknown_pod_is_not_found(pages: Pages) -> None:
     status, seen = await pages.get("/explain/default/nobody")
     assert (status, seen["reason"]) == (404, "NotFound")

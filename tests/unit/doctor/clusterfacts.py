@@ -84,6 +84,7 @@ def pod(
     privileged: bool = False,
     phase: str = "Pending",
     node_name: str = "",
+    started: str | None = None,
 ) -> Pod:
     container = {
         "name": "c",
@@ -93,7 +94,7 @@ def pod(
     body = {
         "metadata": {"name": name, "namespace": "team", "creationTimestamp": "2026-11-21T11:00:00Z"},
         "spec": {"schedulerName": scheduler, "nodeName": node_name, "containers": [container]},
-        "status": {"phase": phase},
+        "status": {"phase": phase, "startTime": started},
     }
     return msgspec.convert(body, Pod)
 

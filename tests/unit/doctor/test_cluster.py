@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from unit.doctor.clusterfacts import (
     ACCOUNT,
+    CARD,
     FLAGS,
     HEALTHY,
     NOW,
     bundle,
     daemon_set,
     installed_pod,
+    node,
     pod,
     webhook,
 )
@@ -24,6 +26,7 @@ from gpuloom.doctor.cluster.catalogue import CLUSTER_CHECKS
 from gpuloom.doctor.cluster.facts import Meeting, Probe, Right, RightAnswer, Trust
 from gpuloom.doctor.cluster.pods import (
     judge_device_plugin,
+    judge_foreign_pods,
     judge_other_plugins,
     judge_pods,
     judge_runtime_class,
@@ -32,6 +35,7 @@ from gpuloom.doctor.cluster.pods import (
 from gpuloom.doctor.cluster.rights import judge_rights, rights_of_scheduler
 from gpuloom.doctor.cluster.webhook import judge_webhook, judge_webhook_answers, judge_webhook_ca
 from gpuloom.doctor.findings import Fault, Severity
+from gpuloom.wire.objects import Pod
 
 judge = partial(judge_changed, HEALTHY)
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
@@ -60,6 +64,8 @@ def test_a_healthy_cluster_gives_one_good_finding_for_each_check() -> None:
         ("handshakes", "nodes"),
         ("node-locks", "nodes"),
         ("pods", "pods"),
+        ("foreign-pods", "pods"),
+        ("foreign-pods", "nodes"),
     ],
 )
 def test_a_fact_that_may_not_be_read_skips_its_check_with_the_reason(check: str, fact: str) -> None:
@@ -153,6 +159,31 @@ def test_a_pod_that_asks_for_memory_alone_counts_too() -> None:
 
 def test_a_pod_that_runs_elsewhere_already_is_a_warning() -> None:
     assert told(judge(judge_pods, pods=(pod(scheduler="x", phase="Running"),))) == [(WARNING, "scheduler x")]
+
+
+def foreign_pod(**facts: Any) -> Pod:
+    return pod(**{"scheduler": "x", "node_name": "n1", "phase": "Running", "started": "2026-11-21T11:00:00Z", **facts})
+
+
+def test_a_pod_that_holds_devices_past_the_scheduler_is_told_once() -> None:
+    """trust T-03."""
+    facts = {"pods": (foreign_pod(),), "nodes": (node(CARD),)}
+    assert (told(judge(judge_foreign_pods, **facts)), judge(judge_pods, **facts)) == ([(ERROR, "pod team/p")], [])
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"pods": (foreign_pod(started=None),)},
+        {"pods": (foreign_pod(phase="Failed"),)},
+        {"pods": (foreign_pod(limits={"nvidia.com/gpumem": "9"}),)},
+        {"nodes": (node(offered=0),)},
+        {"pods": (foreign_pod(node_name="n2"),)},
+    ],
+    ids=["not taken in", "refused", "no device", "no cards of ours", "unknown node"],
+)
+def test_a_pod_that_holds_no_card_of_ours_is_no_foreign_pod(facts: Any) -> None:
+    assert judge(judge_foreign_pods, **{"pods": (foreign_pod(),), "nodes": (node(CARD),), **facts}) == []
 
 
 def test_an_account_is_told_everything_that_it_lacks_at_once() -> None:

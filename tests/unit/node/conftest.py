@@ -25,6 +25,7 @@ def make_pod() -> MakePod:
         to_allocate: str = "",
         *,
         name: str = "p",
+        uid: str = "u1",
         containers: Sequence[Mapping[str, Any]] = ({"name": "c"},),
         init_containers: Sequence[Mapping[str, Any]] = (),
         annotations: Mapping[str, str] | None = None,
@@ -32,6 +33,7 @@ def make_pod() -> MakePod:
         scheduler: str = "hami-scheduler",
         phase: str = "Pending",
         deleted: str | None = None,
+        started: str | None = None,
     ) -> FullPod:
         known = {
             "hami.io/vgpu-node": "n1",
@@ -43,7 +45,7 @@ def make_pod() -> MakePod:
             "metadata": {
                 "name": name,
                 "namespace": "ns",
-                "uid": "u1",
+                "uid": uid,
                 "annotations": {**known, **(annotations or {})},
                 "deletionTimestamp": deleted,
             },
@@ -53,7 +55,7 @@ def make_pod() -> MakePod:
                 "containers": list(containers),
                 "initContainers": list(init_containers),
             },
-            "status": {"phase": phase},
+            "status": {"phase": phase, "startTime": started},
         }
         return msgspec.convert(body, FullPod)
 

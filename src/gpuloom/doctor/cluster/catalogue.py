@@ -6,6 +6,7 @@ from gpuloom.doctor.cluster.kubescheduler import judge_device_configuration, jud
 from gpuloom.doctor.cluster.nodes import judge_handshakes, judge_locks, judge_offers, judge_registers
 from gpuloom.doctor.cluster.pods import (
     judge_device_plugin,
+    judge_foreign_pods,
     judge_other_plugins,
     judge_pods,
     judge_runtime_class,
@@ -80,4 +81,10 @@ CLUSTER_CHECKS: tuple[Check[ClusterFacts], ...] = (
         judge_locks,
     ),
     Check("pods", "pods that ask for cards and name another scheduler", "all come to gpuloom", judge_pods),
+    Check(
+        "foreign-pods",
+        "pods that came past the scheduler and hold devices of nodes with cards",
+        "nobody holds cards that were not given",
+        judge_foreign_pods,
+    ),
 )

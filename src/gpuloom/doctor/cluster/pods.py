@@ -6,6 +6,7 @@ from gpuloom.doctor.checks import look
 from gpuloom.doctor.cluster.facts import ClusterFacts
 from gpuloom.doctor.cluster.objects import InstalledContainer, InstalledPod
 from gpuloom.doctor.findings import Fault, Problem, Severity
+from gpuloom.engine.foreign import find_vendors_held
 from gpuloom.vendors.catalog import Catalog
 from gpuloom.wire.objects import Pod
 
@@ -89,7 +90,8 @@ def judge_pods(facts: ClusterFacts) -> Iterator[Problem]:
     lost: dict[str, list[Pod]] = {}
     for pod in look(facts.pods):
         scheduler = pod.spec.scheduler_name
-        if scheduler != facts.scheduler_name and not pod.is_over and _asks(pod, facts.catalog):
+        holds = find_vendors_held(pod, facts.catalog)
+        if scheduler != facts.scheduler_name and not pod.is_over and not holds and _asks(pod, facts.catalog):
             lost.setdefault(scheduler, []).append(pod)
     for scheduler, pods in lost.items():
         names = ", ".join(pod.full_name for pod in pods[:_MOST_NAMED])
@@ -103,6 +105,22 @@ def judge_pods(facts: ClusterFacts) -> Iterator[Problem]:
             "schedulerName out of their manifests; then create them anew",
             Severity.ERROR if waits else Severity.WARNING,
         )
+
+
+def judge_foreign_pods(facts: ClusterFacts) -> Iterator[Problem]:
+    """Say on which nodes with cards pods hold devices that the scheduler did not give them."""
+    offered = {node.name: {profile.word for profile in facts.catalog.named_by(node)} for node in look(facts.nodes)}
+    for pod in look(facts.pods):
+        held = [word for word in find_vendors_held(pod, facts.catalog) if word in offered.get(pod.spec.node_name, ())]
+        if held:
+            yield Problem(
+                f"pod {pod.full_name}",
+                f"came to node {pod.spec.node_name} past the scheduler and holds devices of {' and '.join(held)}: "
+                "all such cards of the node are closed to new pods until it is gone",
+                Fault.POD,
+                "delete it, and create it again without spec.nodeName, another scheduler or the label "
+                "hami.io/webhook=ignore; if a device plugin of another maker served it, see check other-plugins",
+            )
 
 
 def _judge_pod(pod: InstalledPod, severity: Severity) -> Iterator[Problem]:

@@ -14,7 +14,8 @@ from gpuloom.local.kubelet.ledger import DeviceLedger
 from gpuloom.node.api import deviceplugin_pb2 as api
 from gpuloom.node.api.deviceplugin_pb2_grpc import DevicePluginStub, add_RegistrationServicer_to_server
 from gpuloom.node.plugin import HEALTHY
-from gpuloom.node.server import API_VERSION, check_socket_path
+from gpuloom.node.server import API_VERSION
+from gpuloom.node.sockets import check_socket_path
 
 _log = structlog.get_logger(__name__)
 

@@ -9,7 +9,8 @@ import grpc
 from gpuloom.local.kubelet.pods import PodWorker
 from gpuloom.node.api import podresources_pb2 as api
 from gpuloom.node.api.podresources_pb2_grpc import add_PodResourcesListerServicer_to_server
-from gpuloom.node.server import check_socket_path
+from gpuloom.node.sockets import check_socket_path
+from gpuloom.wire.fullpods import FullContainer, FullPod
 
 
 class _Lister:
@@ -19,18 +20,25 @@ class _Lister:
     async def List(  # noqa: N802 - the protocol's name
         self, request: api.ListPodResourcesRequest, context: grpc.aio.ServicerContext
     ) -> api.ListPodResourcesResponse:
-        """List the containers of the present pods with their devices."""
+        """List the pods that the kubelet knows and did not refuse, from before it asks for their devices on.
+
+        As with a real one, init containers that end are not in it.
+        """
         del request, context
-        pods: dict[tuple[str, str], list[api.ContainerResources]] = {}
-        for (namespace, pod, container), devices in self._pods.devices.items():
-            given = [api.ContainerDevices(resource_name=name, device_ids=ids) for name, ids in devices.items()]
-            pods.setdefault((namespace, pod), []).append(api.ContainerResources(name=container, devices=given))
         return api.ListPodResourcesResponse(
             pod_resources=[
-                api.PodResources(namespace=namespace, name=name, containers=containers)
-                for (namespace, name), containers in pods.items()
+                api.PodResources(namespace=pod.namespace, name=pod.name, containers=self._list_containers(pod))
+                for pod in self._pods.known
             ]
         )
+
+    def _list_containers(self, pod: FullPod) -> list[api.ContainerResources]:
+        listed = [container for container in pod.init_containers if container.is_sidecar] + pod.containers
+        return [api.ContainerResources(name=one.name, devices=self._list_devices(pod, one)) for one in listed]
+
+    def _list_devices(self, pod: FullPod, container: FullContainer) -> list[api.ContainerDevices]:
+        devices = self._pods.devices.get((pod.namespace, pod.name, container.name), {})
+        return [api.ContainerDevices(resource_name=name, device_ids=ids) for name, ids in devices.items()]
 
 
 @asynccontextmanager

@@ -58,6 +58,12 @@ class PodWorker:
         self._queue = _PodQueue()
         self._admitted: dict[str, FullPod] = {}
         self._reports: dict[str, dict[str, Any]] = {}
+        self._refused: set[str] = set()
+
+    @property
+    def known(self) -> Sequence[FullPod]:
+        """The pods that were taken in, or are being taken in now."""
+        return [pod for uid, pod in self._admitted.items() if uid not in self._refused]
 
     async def follow(self) -> None:
         """Learn of pods until cancelled."""
@@ -118,6 +124,8 @@ class PodWorker:
         except AdmissionError as error:
             _log.info("pod refused", pod=pod.full_name, error=str(error))
             self._ledger.free(uid)
+            self._refused.add(uid)
+            self._forget_devices(pod)
             return report_refused(str(error), now())
         return report_running(pod, now())
 
@@ -149,12 +157,16 @@ class PodWorker:
         self._queue.drop(uid)
         self._ledger.free(uid)
         self._reports.pop(uid, None)
+        self._refused.discard(uid)
         if pod := self._admitted.pop(uid, None):
-            for container in pod.all_containers:
-                key = (pod.namespace, pod.name, container.name)
-                self.environments.pop(key, None)
-                self.mounts.pop(key, None)
-                self.devices.pop(key, None)
+            self._forget_devices(pod)
+
+    def _forget_devices(self, pod: FullPod) -> None:
+        for container in pod.all_containers:
+            key = (pod.namespace, pod.name, container.name)
+            self.environments.pop(key, None)
+            self.mounts.pop(key, None)
+            self.devices.pop(key, None)
 
 
 class _PodQueue:

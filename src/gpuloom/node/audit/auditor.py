@@ -74,7 +74,7 @@ class Auditor:
         held = await self._read_held(errors)
         occupants = self._find_occupants()
         # Promises last: what is found of a pod that came meanwhile has its promise.
-        promises = [read_promise(pod) for pod in self._pods.all]
+        promises = [read_promise(pod, self._settings.resource_name) for pod in self._pods.all]
         self._complaints.replace(errors)
         self._take(compare(Truths(promises, _read_offer(node), held, occupants)), node)
 
@@ -125,12 +125,17 @@ class Auditor:
             pod=finding.pod_uid,
         )
         namespace, name = finding.pod
-        is_about_pod = bool(name)
+        if name:
+            self._tell("Pod", namespace, name, finding.pod_uid, finding)
+        if not name or finding.kind is Kind.FOREIGN:
+            self._tell("Node", "", self._settings.node_name, node.metadata.uid if node else "", finding)
+
+    def _tell(self, kind: str, namespace: str, name: str, uid: str, finding: Finding) -> None:
         self._events.record(
-            kind="Pod" if is_about_pod else "Node",
+            kind=kind,
             namespace=namespace,
-            name=name if is_about_pod else self._settings.node_name,
-            uid=finding.pod_uid if is_about_pod else (node.metadata.uid if node else ""),
+            name=name,
+            uid=uid,
             type="Warning",
             reason=finding.kind,
             message=finding.message,

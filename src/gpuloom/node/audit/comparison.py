@@ -22,6 +22,7 @@ class Kind(StrEnum):
     NOT_GIVEN = "CardNotGiven"
     UNACCOUNTED = "CardUnaccounted"
     DEVICES_DIFFER = "DevicesDiffer"
+    FOREIGN = "ForeignPod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def _find_memory_exceeded(truths: Truths) -> Iterator[Finding]:
 
 def _find_not_given(truths: Truths) -> Iterator[Finding]:
     """Pods of this node that compute on a card that they were not given."""
-    promises = {promise.uid: promise for promise in truths.promises if promise.is_readable}
+    promises = {promise.uid: promise for promise in truths.promises if promise.is_readable and not promise.is_foreign}
     for uid, uuid in sorted({(one.pod_uid, one.card_uuid) for one in truths.occupants or ()}):
         promise = promises.get(uid)
         if promise is not None and not promise.has_instances and uuid not in promise.cards:
@@ -109,7 +110,7 @@ def _find_not_given(truths: Truths) -> Iterator[Finding]:
 
 def _find_unaccounted(truths: Truths) -> Iterator[Finding]:
     """Cards on which something computes that belongs to no pod of this node."""
-    known = {promise.uid for promise in truths.promises}
+    known = {uid for promise in truths.promises for uid in (promise.uid, promise.runs_as)} - {""}
     strangers: dict[tuple[str, str], list[Occupant]] = {}
     for one in truths.occupants or ():
         if one.pod_uid not in known:
@@ -132,7 +133,7 @@ def _find_devices_differ(truths: Truths) -> Iterator[Finding]:
     promises = {(promise.namespace, promise.name): promise for promise in judged}
     for (namespace, pod, container), held in sorted((truths.held or {}).items()):
         promise = promises.get((namespace, pod))
-        if promise is None or promise.counts.get(container, 0) == held:
+        if promise is None or promise.is_foreign or promise.counts.get(container, 0) == held:
             continue
         promised = promise.counts.get(container, 0)
         yield _about_pod(
@@ -145,12 +146,38 @@ def _find_devices_differ(truths: Truths) -> Iterator[Finding]:
         )
 
 
+def _find_foreign(truths: Truths) -> Iterator[Finding]:
+    """Pods that hold devices or compute, ask for devices, and came past the scheduler."""
+    computes: dict[str, set[str]] = {}
+    for one in truths.occupants or ():
+        computes.setdefault(one.pod_uid, set()).add(one.card_uuid)
+    holders = {(namespace, pod) for namespace, pod, _ in truths.held or {}}
+    for promise in truths.promises:
+        if not promise.is_foreign or promise.has_ended:
+            continue
+        for uuid in sorted(computes.get(promise.runs_as, ())):
+            yield _about_foreign(promise, uuid, f"computes on card {uuid}")
+        if promise.runs_as not in computes and (promise.namespace, promise.name) in holders:
+            yield _about_foreign(promise, "", "holds devices from the kubelet")
+
+
+def _about_foreign(promise: Promise, card_uuid: str, what: str) -> Finding:
+    return _about_pod(
+        Kind.FOREIGN,
+        promise,
+        card_uuid,
+        f"pod {promise.full_name} came past the scheduler and {what}: nobody accounts for what it uses; delete it, and "
+        "create it again without spec.nodeName, another scheduler or the label hami.io/webhook=ignore",
+    )
+
+
 _LOOKS: tuple[Callable[[Truths], Iterator[Finding]], ...] = (
     _find_overcommitted,
     _find_memory_exceeded,
     _find_not_given,
     _find_unaccounted,
     _find_devices_differ,
+    _find_foreign,
 )
 
 

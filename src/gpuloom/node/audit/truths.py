@@ -7,16 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuloom.engine.demand import read_phases
+from gpuloom.engine.foreign import is_foreign
 from gpuloom.engine.usage import Usage, collapse
 from gpuloom.model.card import Card
 from gpuloom.model.share import ContainerShares
 from gpuloom.node.replicas import card_of_share, is_instance, is_instance_resource
+from gpuloom.wire.devices import count_devices
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import DEVICES_ALLOCATED
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import decode_shares
 
 VENDOR = "NVIDIA"
+_STATIC_UID = "kubernetes.io/config.mirror"
+"""On the API server's mirror of a static pod: the UID under which the kubelet runs it."""
 
 ContainerName = tuple[str, str, str]
 """Namespace, pod and container."""
@@ -28,6 +32,8 @@ class Promise:
 
     ``is_readable`` is False when its annotation cannot be read: then nothing is known. A pod that ``has_ended`` has no
     promise any more. One that ``has_instances`` which an administrator made computes on a card that nobody names.
+    One that ``is_foreign`` asks for devices and came past the scheduler. Its processes run under the UID ``runs_as``,
+    which is another than its own for the mirror of a static pod.
     """
 
     uid: str
@@ -38,6 +44,8 @@ class Promise:
     is_readable: bool = True
     has_ended: bool = False
     has_instances: bool = False
+    is_foreign: bool = False
+    runs_as: str = ""
 
     @property
     def full_name(self) -> str:
@@ -69,8 +77,8 @@ class Truths:
     occupants: Sequence[Occupant] | None = None
 
 
-def read_promise(pod: Pod) -> Promise:
-    """Read what a pod of this node was promised."""
+def read_promise(pod: Pod, resource: str) -> Promise:
+    """Read what a pod of this node, which gives cards away as ``resource``, was promised."""
     meta = pod.metadata
     text = "" if pod.is_over else pod.annotations.get(DEVICES_ALLOCATED, "")
     try:
@@ -87,8 +95,17 @@ def read_promise(pod: Pod) -> Promise:
     has_instances = any(is_instance(card) for card in cards) or any(
         is_instance_resource(name) for container in pod.all_containers for name in container.limits
     )
+    asks = any(count_devices(container, resource) != 0 for container in pod.all_containers)
     return Promise(
-        meta.uid, meta.namespace, meta.name, cards, counts, has_ended=pod.is_over, has_instances=has_instances
+        meta.uid,
+        meta.namespace,
+        meta.name,
+        cards,
+        counts,
+        has_ended=pod.is_over,
+        has_instances=has_instances,
+        is_foreign=asks and is_foreign(pod),
+        runs_as=pod.annotations.get(_STATIC_UID, meta.uid),
     )
 
 

@@ -180,7 +180,8 @@ class MigKeeper:
         return MigOffer((), self._settings.device_split_count) if any(self._layouts[gpu.uuid]) else None
 
     async def _list_pods(self) -> list[FullPod]:
-        pods, _ = await self._client.list_all(FULL_PODS, field_selector=f"spec.nodeName={self._settings.node_name}")
+        place = f"spec.nodeName={self._settings.node_name}"
+        pods, _ = await self._client.list_all(FULL_PODS, field_selector=place, must_read_all=True)
         return pods
 
     def _offer(self, uuids: Iterable[str]) -> Mapping[str, MigOffer]:

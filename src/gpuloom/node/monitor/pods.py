@@ -13,6 +13,7 @@ from gpuloom.kube.reflector import (
     InitialObject,
     Reflector,
     ReflectorTiming,
+    Unreadable,
 )
 from gpuloom.kube.resources import PODS
 from gpuloom.wire.objects import Pod
@@ -57,6 +58,9 @@ class NodePods:
                         listed = {}
                     case InitialObject(pod):
                         listed[pod.metadata.uid] = pod
+                    case Unreadable(metadata) if metadata.uid in self._pods:
+                        # It is there: what was known of it counts.
+                        listed[metadata.uid] = self._pods[metadata.uid]
                     case InitialListComplete():
                         self._pods, self.is_listed = listed, True
                     case Applied(pod):

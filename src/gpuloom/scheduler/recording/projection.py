@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from gpuloom.engine.foreign import is_foreign
 from gpuloom.scheduler.absence import READY
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.fullpods import EnvVar, FullContainer
@@ -63,7 +64,11 @@ class Projection:
                 init_containers=_cut_containers(spec.init_containers),
                 scheduling_group=spec.scheduling_group,
             ),
-            status=PodStatus(phase=pod.status.phase, init_container_statuses=pod.status.init_container_statuses),
+            status=PodStatus(
+                phase=pod.status.phase,
+                start_time=pod.status.start_time if is_foreign(pod) else None,
+                init_container_statuses=pod.status.init_container_statuses,
+            ),
         )
 
     def _cut_metadata(self, metadata: ObjectMeta) -> ObjectMeta:

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from itertools import chain
+from typing import Any
 
 import msgspec
 
@@ -9,6 +10,7 @@ from gpuloom.engine.explanation.redaction import redact
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import STANDARD, Depth, Scene
 from gpuloom.engine.explanation.values import Explanation
+from gpuloom.engine.foreign import find_vendors_held, is_foreign
 from gpuloom.engine.policies import PolicyError
 from gpuloom.engine.room import count_room, share_room
 from gpuloom.scheduler.absence import tell_bar
@@ -17,6 +19,7 @@ from gpuloom.scheduler.podpatch import apply_patch
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import Fits, NodeRoom
 from gpuloom.wire.admission import Review
+from gpuloom.wire.depth import BAD_JSON, decode
 from gpuloom.wire.objects import Pod
 
 Explaining = Generator[None, None, Explanation]
@@ -49,6 +52,8 @@ def explain_pod(
             outcome="asks for no card",
             headline="asks for no card: every node may take it",
         )
+    if is_foreign(pod):
+        return _explain_foreign(source, viewer, pod)
     try:
         demands = source.state.read_demands(pod)
     except PolicyError as error:
@@ -57,6 +62,23 @@ def explain_pod(
         )
     explanation = yield from explain_all(source.judge, demands, lambda word: _scene(source, pod, offered, word), depth)
     return redact(explanation, viewer.sees)
+
+
+def _explain_foreign(source: Source, viewer: Viewer, pod: Pod) -> Explanation:
+    """Say of a pod on a node on which no scheduler of ours placed it what that means and what to do."""
+    node, settings = pod.spec.node_name, source.state.settings
+    held = find_vendors_held(pod, settings.catalog)
+    closed = f", and all {' and '.join(held)} cards of the node are closed to new pods until it is gone" if held else ""
+    remedy = (
+        f"delete it and create it again without spec.nodeName, with schedulerName {settings.scheduler_name} or none, "
+        "and without the label hami.io/webhook=ignore on it or its namespace"
+    )
+    return Explanation(
+        pod=viewer.name(pod.namespace, pod.name),
+        outcome="bound",
+        headline=f"came to node {node} past the scheduler: nobody gave it cards there{closed}",
+        notes=(remedy,),
+    )
 
 
 def _scene(source: Source, pod: Pod, offered: frozenset[str] | None, word: str) -> Scene:
@@ -110,17 +132,30 @@ def _is_barred(source: Source, name: str) -> bool:
 def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[Pod, str]:
     """Return the pod as the webhook leaves it, or what the webhook has against it."""
     try:
-        raw = msgspec.json.decode(manifest)
-        msgspec.convert(raw, Pod)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raw = _read_manifest(manifest, namespace)
+        # What the decoder went down into may still be too deep for this.
+        encoded = msgspec.json.encode(raw)
+    except PodError:
+        raise
+    except BAD_JSON as error:
         raise PodError(f"this is no pod: {error}") from error
-    if raw.get("kind", "Pod") != "Pod":
-        raise PodError(f"this is a {raw['kind']}, not a Pod: give the pod of its template")
-    raw["metadata"] = {**(raw.get("metadata") or {}), "namespace": namespace, "uid": _IMAGINED_UID}
-    raw["metadata"].setdefault("name", raw["metadata"].get("generateName") or "pod")
-    review = Review("admission.k8s.io/v1", "", namespace, msgspec.json.encode(raw))
+    review = Review("admission.k8s.io/v1", "", namespace, encoded)
     verdict = review_pod(review, source.state.settings, source.state.headroom)
     if not verdict.allowed:
         return Pod(), verdict.message
     apply_patch(raw, verdict.patch)
     return msgspec.convert(raw, Pod), ""
+
+
+def _read_manifest(manifest: bytes, namespace: str) -> dict[str, Any]:
+    """Return a pod as the API server would show it to the webhook.
+
+    Raises PodError for another kind, one of BAD_JSON for what is no object.
+    """
+    raw = decode(manifest, dict[str, Any])
+    msgspec.convert(raw, Pod)
+    if raw.get("kind", "Pod") != "Pod":
+        raise PodError(f"this is a {raw['kind']}, not a Pod: give the pod of its template")
+    raw["metadata"] = {**(raw.get("metadata") or {}), "namespace": namespace, "uid": _IMAGINED_UID}
+    raw["metadata"].setdefault("name", raw["metadata"].get("generateName") or "pod")
+    return raw

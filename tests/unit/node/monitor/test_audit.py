@@ -11,18 +11,22 @@ from gpuloom.node.monitor.cards import CardProcess, CardUse
 from gpuloom.wire.objects import Pod
 
 MIB = 2**20
+RESOURCE = "nvidia.com/gpu"
 OFFER = {"GPU-a": Card("GPU-a", count=2, memory_mib=1000, cores=100)}
 
 
-def make_pod(allocated, *, uid="u1", name="p", containers=("c",), init=(), phase="Running", limits=None):
+def make_pod(
+    allocated, *, uid="u1", name="p", containers=("c",), init=(), phase="Running", limits=None, node="", more=()
+):
     body = {
         "metadata": {
             "uid": uid,
             "namespace": "ns",
             "name": name,
-            "annotations": {"hami.io/vgpu-devices-allocated": allocated},
+            "annotations": {"hami.io/vgpu-devices-allocated": allocated, **dict(more)},
         },
         "spec": {
+            "nodeName": node,
             "containers": [{"name": each, "resources": {"limits": limits or {}}} for each in containers],
             "initContainers": [{"name": each} for each in init],
         },
@@ -32,7 +36,12 @@ def make_pod(allocated, *, uid="u1", name="p", containers=("c",), init=(), phase
 
 
 def promise(allocated, **facts):
-    return read_promise(make_pod(allocated, **facts))
+    return read_promise(make_pod(allocated, **facts), RESOURCE)
+
+
+def foreign(**facts):
+    """A pod that asks for a device and came past the scheduler."""
+    return promise("", **{"node": "n1", "limits": {RESOURCE: "1"}, **facts})
 
 
 def find(*promises, **truths):
@@ -160,6 +169,44 @@ def test_an_unreadable_promise_finds_nothing():
 
 def test_shares_of_other_vendors_do_not_count():
     assert promise("GPU-a,NVIDIA,500,50:MLU-1,MLU,1,1:;").counts == {"c": 1}
+
+
+def test_a_foreign_pod_that_computes_is_found_with_its_card():
+    """trust T-03."""
+    assert find(foreign(), occupants=[Occupant("GPU-b", 1, 1, "u1")]) == [(Kind.FOREIGN, "GPU-b", "u1")]
+
+
+def test_a_foreign_pod_that_holds_a_device_is_found():
+    """trust T-03."""
+    assert find(foreign(), held={("ns", "p", "c"): 1}) == [(Kind.FOREIGN, "", "u1")]
+
+
+def test_a_foreign_pod_whose_card_is_known_is_one_finding():
+    occupants = [Occupant("GPU-b", 1, 1, "u1"), Occupant("GPU-b", 2, 1, "u1")]
+    assert find(foreign(), held={("ns", "p", "c"): 1}, occupants=occupants) == [(Kind.FOREIGN, "GPU-b", "u1")]
+
+
+def test_a_static_pod_is_found_under_the_uid_of_its_processes():
+    mirror = foreign(more={"kubernetes.io/config.mirror": "0123456789abcdef0123456789abcdef"})
+    occupants = [Occupant("GPU-b", 1, 1, "0123456789abcdef0123456789abcdef")]
+    assert find(mirror, occupants=occupants) == [(Kind.FOREIGN, "GPU-b", "u1")]
+
+
+@pytest.mark.parametrize("facts", [{}, {"phase": "Failed"}], ids=["waits or was refused", "over"])
+def test_a_foreign_pod_that_holds_nothing_is_no_finding(facts):
+    held = {("ns", "p", "c"): 1} if facts else {}
+    assert find(foreign(**facts), held=held, occupants=[]) == []
+
+
+def test_a_foreign_pod_is_reported_with_what_to_do():
+    (finding,) = compare(Truths([foreign()], held={("ns", "p", "c"): 1}))
+    assert "pod ns/p came past the scheduler and holds devices from the kubelet" in finding.message
+    assert "create it again without spec.nodeName" in finding.message
+
+
+def test_a_pod_that_asks_for_no_device_and_computes_was_given_no_card():
+    plain = foreign(limits={"cpu": "1"})
+    assert find(plain, occupants=[Occupant("GPU-b", 1, 1, "u1")]) == [(Kind.NOT_GIVEN, "GPU-b", "u1")]
 
 
 def test_a_finding_stays_the_same_when_its_figures_change():

@@ -1,0 +1,16 @@
+"""How many devices of a resource a container asks its kubelet for."""
+
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.objects import Container
+from gpuloom.wire.quantity import round_quantity
+
+
+def count_devices(container: Container, resource: str) -> int | None:
+    """Tell how many devices a container asks for; None when that cannot be read.
+
+    A kubelet looks at limits alone: of such resources the requests are the same.
+    """
+    try:
+        return round_quantity(container.limits.get(resource, 0))
+    except WireError:
+        return None
