@@ -25,6 +25,11 @@ class ContainerDirectory:
     pod_uid: str
     container: str
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """UID of the pod and name of the container."""
+        return self.pod_uid, self.container
+
 
 def list_directories(root: Path) -> tuple[ContainerDirectory, ...]:
     """List the containers' directories, sorted; whatever else lies there is left out. No folder is an empty one.
@@ -50,8 +55,12 @@ def find_region_file(directory: ContainerDirectory) -> str | None:
     Raises RegionError when the directory cannot be read, or holds more than one container leaves there.
     """
     try:
-        with os.scandir(directory.path) as entries:
-            names = [entry.name for entry in islice(entries, _MOST_ENTRIES + 1)]
+        descriptor = os.open(directory.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            with os.scandir(descriptor) as entries:
+                names = [entry.name for entry in islice(entries, _MOST_ENTRIES + 1)]
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise RegionError(f"cannot be read: {error.strerror}") from error
     caches = [name for name in names if name.endswith(".cache")]
