@@ -1,7 +1,7 @@
-"""What each container of the node was given, as the API server shows it: cards from the allocation, priority from
-the spec. Pure.
+"""What each container of the node was given, as the API server shows it. Pure.
 
-Containers write their own regions, so who they are and what is theirs is never read there.
+Cards are those of the allocation, the priority that of the spec. Containers write their own regions, so what is theirs
+is never read there.
 """
 
 from collections.abc import Iterator, Mapping

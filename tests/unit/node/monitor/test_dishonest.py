@@ -117,10 +117,9 @@ async def test_an_allocated_card_is_told_once_however_often_it_is_named(rounds, 
     """trust T-07."""
     put(root, "dishonest", "c", Content(uuids=(name_of(OWN),) * 16))
     told = series(await make(rounds))
-    assert {line for line in told if line.startswith("hami_vgpu_memory_used_bytes")} == {
-        'hami_vgpu_memory_used_bytes{container="c",device_uuid="GPU-own",namespace="ns",pod="liar",'
-        'vdevice_index="0",zone="vGPU"}'
-    }
+    labels = 'container="c",device_uuid="GPU-own",namespace="ns",pod="liar",vdevice_index="0",zone="vGPU"'
+    of_memory = {line for line in told if line.startswith("hami_vgpu_memory_used_bytes")}
+    assert of_memory == {f"hami_vgpu_memory_used_bytes{{{labels}}}"}
 
 
 async def test_figures_as_label_values_end_after_many_changes(rounds, root):
