@@ -108,7 +108,7 @@ class Rounds:
 
     def _list(self, errors: dict[str, str]) -> tuple[ContainerDirectory, ...]:
         try:
-            return list_directories(self._root)
+            return tuple(each for each in list_directories(self._root) if not each.is_for_locks)
         except OSError as error:
             errors[str(self._root)] = f"cannot be listed: {error.strerror}"
             return ()

@@ -75,7 +75,7 @@ things = st.sampled_from(
 )
 
 
-async def play(leave, cards, priority) -> tuple[dict[str, tuple[int, ...]], set[str]]:
+async def play(leave, cards, priority) -> tuple[dict[str, tuple[int, int]], set[str]]:
     """One round beside a container that `leave` fills the directory of: neighbours' signals, and all series."""
     pods = {**NEIGHBOURS, "any": make_pod("any", "any", cards=cards, priority=priority)}
     with TemporaryDirectory() as folder:

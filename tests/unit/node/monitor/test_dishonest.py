@@ -97,7 +97,7 @@ async def test_a_huge_count_of_kernels_is_no_activity_for_centuries(rounds, root
     assert read_word(beside, AT.recent) == 0
 
 
-def series(found) -> set[tuple[str, ...]]:
+def series(found) -> set[str]:
     """All series but those about the monitor and the node, as names with labels."""
     text = render(ALL, Snapshot("n1", 1.0, found)).decode()
     return {line.rpartition(" ")[0] for line in text.splitlines() if 'pod="' in line or 'podname="' in line}
@@ -105,7 +105,7 @@ def series(found) -> set[tuple[str, ...]]:
 
 async def test_new_card_ids_make_no_new_series(rounds, root):
     """trust T-07."""
-    seen = set()
+    seen: set[str] = set()
     for number in range(20):
         uuids = tuple(b"GPU-%d-%d" % (number, place) for place in range(16))
         put(root, "dishonest", "c", Content(uuids=uuids))
@@ -124,7 +124,7 @@ async def test_an_allocated_card_is_told_once_however_often_it_is_named(rounds, 
 
 async def test_figures_as_label_values_end_after_many_changes(rounds, root):
     """trust T-07: HAMi's older family has byte counts as labels, and each new count is a new series."""
-    seen = set()
+    seen: set[str] = set()
     for number in range(1100):
         used = ((number, number, number, number, number),)
         put(root, "dishonest", "c", Content(uuids=(name_of(OWN),), processes=(Process(used=used),)))
@@ -242,3 +242,9 @@ async def test_the_leftover_of_a_pod_that_was_known_is_not_reported(rounds, root
     for _ in range(3):
         assert (await make(rounds, {})).unknown == 1
     assert "dishonest_c" not in "".join(capsys.readouterr())
+
+
+async def test_a_directory_for_locks_is_no_container(rounds, root):
+    (root / "dishonest_c.locks").mkdir()
+    found = await make(rounds)
+    assert (found.waiting, found.unknown) == (0, 0)
