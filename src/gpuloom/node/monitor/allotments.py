@@ -36,13 +36,31 @@ class Allotment:
     limits: Mapping[str, int]
 
 
-def allot(pods: Mapping[str, Pod], priority_resource: str) -> Mapping[ContainerKey, Allotment]:
-    """Give what containers have that share cards; one with none, of a pod that ended or cannot be read, is left out."""
+class Allotments:
+    """What the containers of the node have, read anew for pods that changed: an annotation may be very long."""
+
+    def __init__(self, priority_resource: str) -> None:
+        self._priority_resource = priority_resource
+        self._read: dict[str, tuple[Pod, Mapping[ContainerKey, Allotment]]] = {}
+
+    def read(self, pods: Mapping[str, Pod]) -> Mapping[ContainerKey, Allotment]:
+        """Give what containers have that share cards; those of a pod that ended or cannot be read have nothing."""
+        known, self._read = self._read, {}
+        allotments: dict[ContainerKey, Allotment] = {}
+        for uid, pod in pods.items():
+            before = known.get(uid)
+            found = before[1] if before and before[0] is pod else allot(uid, pod, self._priority_resource)
+            self._read[uid] = (pod, found)
+            allotments |= found
+        return allotments
+
+
+def allot(uid: str, pod: Pod, priority_resource: str) -> Mapping[ContainerKey, Allotment]:
+    """Read what a pod's containers have; one without cards that are shared is left out."""
     return {
         (uid, container.name): Allotment(
             pod.namespace, pod.name, container.name, read_priority(container, priority_resource), limits
         )
-        for uid, pod in pods.items()
         for container, shares in list_shares(pod)
         if (limits := _read_limits(shares))
     }
