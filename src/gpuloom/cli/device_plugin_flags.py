@@ -127,6 +127,8 @@ class ContainerFlags:
         _INJECTION.cdi_hook_path
     )
     """Where the host has the program that CDI specifications run in containers."""
+    node_wide_locks: bool = _DEFAULT.node_wide_locks
+    """Whether all containers of the node lock in one folder, as HAMi-core before HAMi 2.8.1 wants it."""
 
 
 @Parameter(name="*")
@@ -169,6 +171,7 @@ def make_settings(node_name: str, flags: DevicePluginFlags, environment: Mapping
         limit_order=pod.limit_order,
         scheduler_name=pod.scheduler_name,
         any_scheduler=pod.any_scheduler,
+        node_wide_locks=flags.container.node_wide_locks,
         injection=_make_injection(flags.container),
         health=parse_health(
             environment.get("DP_DISABLE_HEALTHCHECKS", ""),

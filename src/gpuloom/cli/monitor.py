@@ -32,6 +32,7 @@ def run_monitor(
     legacy_metrics: bool = _DEFAULT.legacy_metrics,
     resync_interval: Annotated[timedelta, Parameter(env_var="HAMI_RESYNC_INTERVAL")] = _RESYNC,
     resource_name: str = _DEFAULT.resource_name,
+    priority_name: str = _DEFAULT.priority_name,
     pod_resources_socket: Path = _DEFAULT.pod_resources_socket,
     mig_lock: Path = _DEFAULT.mig_lock,
     cards: str = "",
@@ -54,6 +55,8 @@ def run_monitor(
         So long the directory of a pod that is not known is kept, such as 5m.
     resource_name:
         Name of the resource that the kubelet counts.
+    priority_name:
+        Name of the resource with which containers ask for a priority.
     pod_resources_socket:
         Where the kubelet tells which pod holds which devices.
     mig_lock:
@@ -75,6 +78,7 @@ def run_monitor(
         legacy_metrics=legacy_metrics,
         resync_interval_s=resync_interval.total_seconds(),
         resource_name=resource_name,
+        priority_name=priority_name,
         pod_resources_socket=pod_resources_socket,
         mig_lock=mig_lock,
     )

@@ -23,7 +23,12 @@ from gpuloom.node.crashes import CrashCount
 from gpuloom.node.errors import CardReadError, DriverMissingError, KubeletError
 from gpuloom.node.health import HealthBook
 from gpuloom.node.healthwatch import HealthWatch
-from gpuloom.node.hostfiles import check_library, make_lock_directory
+from gpuloom.node.hostfiles import (
+    check_library,
+    close_containers_directory,
+    make_lock_directory,
+    remove_stale_lock,
+)
 from gpuloom.node.inventory import CardInventory
 from gpuloom.node.mig.keeper import MigKeeper
 from gpuloom.node.mig.lockfile import remove_stale
@@ -108,9 +113,7 @@ class NodeAgent:
         settings = self._settings
         divides = (settings.mig_lock.parent,) if self._mig is not None else ()
         async with AsyncExitStack() as stack:
-            with suppress(OSError):
-                # An Allocate makes it again, and tells what is in the way.
-                make_lock_directory(settings)
+            _put_in_order(settings)
             stack.enter_context(keep_from_cleaning(settings.on_this_side(settings.lock_dir), *divides))
             await stack.enter_async_context(self._events)
             stack.push_async_callback(self._check.close)
@@ -169,6 +172,8 @@ class NodeAgent:
         """Wait until the plugin must start again; tells a cause that counts as a crash, empty for a good one."""
         while True:
             await self._sleep(POLL_S)
+            with suppress(OSError):
+                remove_stale_lock(self._settings)
             present = _identify(self._settings.kubelet_socket)
             if present not in {kubelet, None}:
                 _log.info("there is a new kubelet", node=self._settings.node_name)
@@ -198,6 +203,15 @@ class NodeAgent:
 
     def _identify_sockets(self, resources: Iterable[str]) -> Mapping[Path, SocketIdentity | None]:
         return {path: _identify(path) for path in map(self._settings.find_socket, resources)}
+
+
+def _put_in_order(settings: NodeSettings) -> None:
+    """Give the folders that containers write to their permissions, also those that an older plugin left."""
+    for put in (close_containers_directory, make_lock_directory):
+        try:
+            put(settings)
+        except OSError as error:
+            _log.warning("folder cannot be put in order", folder=error.filename, error=error.strerror)
 
 
 def _identify(path: Path) -> SocketIdentity | None:

@@ -1,16 +1,29 @@
-"""What the plugin does to the host's file system: files are looked up, the limiter's directories are made."""
+"""What the plugin does to the host's file system: files are looked up, the limiter's directories are made.
 
+Who may do what in these directories is decision 022.
+"""
+
+import errno
+import fcntl
+import os
 import re
-import shutil
-from collections.abc import Iterable
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from gpuloom.node.errors import NodeError
-from gpuloom.node.response import HostFacts
+from gpuloom.node.response import HostFacts, find_lock_dir
 from gpuloom.node.settings import InjectionSettings, NodeSettings
+from gpuloom.node.trees import remove_tree
 from gpuloom.node.visibility import CONTROL_FILES
 
 _OPEN_TO_ALL = 0o777
+_OPEN_FOR_OWN_FILES = 0o1777
+_CLOSED = 0o700
+_LOCK = "lock"
+_STALE_S = 60.0
 _NUMBER = re.compile(r"\d+", re.ASCII)
 _VERSIONED = re.compile(r"libvgpu\.so\.v?\d[\w.+-]*", re.ASCII)
 
@@ -60,27 +73,87 @@ def find_driver_root(injection: InjectionSettings) -> Path | None:
 
 
 def prepare_directories(cache_dirs: Iterable[str], settings: NodeSettings) -> None:
-    """Make the containers' directories afresh, and the node's lock directory if need be.
+    """Make the containers' directories afresh, and those for their locks.
 
     Raises OSError.
     """
+    close_containers_directory(settings)
     for cache_dir in cache_dirs:
-        directory = settings.on_this_side(cache_dir)
-        if directory.exists():
-            shutil.rmtree(directory)
-        directory.mkdir(parents=True)
-        directory.chmod(_OPEN_TO_ALL)
-    make_lock_directory(settings)
+        _make_afresh(settings.on_this_side(cache_dir), _OPEN_TO_ALL)
+        if not settings.node_wide_locks:
+            _make_afresh(settings.on_this_side(find_lock_dir(cache_dir, settings)), _OPEN_FOR_OWN_FILES)
+    if settings.node_wide_locks:
+        make_lock_directory(settings)
+
+
+def close_containers_directory(settings: NodeSettings) -> None:
+    """Make the folder of the containers' directories, and keep the host's other users out; containers see none of it.
+
+    Raises OSError.
+    """
+    _make(settings.on_this_side(settings.containers_dir), _CLOSED)
 
 
 def make_lock_directory(settings: NodeSettings) -> None:
-    """Make sure that the node has its lock directory, open to all containers.
+    """Make sure that the node has its lock directory: open to all containers, each of which deletes its own alone.
 
     Raises OSError.
     """
-    lock_dir = settings.on_this_side(settings.lock_dir)
-    lock_dir.mkdir(parents=True, exist_ok=True)
-    lock_dir.chmod(_OPEN_TO_ALL)
+    _make(settings.on_this_side(settings.lock_dir), _OPEN_FOR_OWN_FILES)
+
+
+def remove_stale_lock(settings: NodeSettings) -> None:
+    """Remove the node's lock if it is a minute old and nobody holds it; HAMi-core of other users cannot.
+
+    Versions before HAMi 2.8.1 make the file to lock and remove it seconds later; those after lock the file itself.
+    Raises OSError.
+    """
+    with suppress(FileNotFoundError), _enter(settings.on_this_side(settings.lock_dir)) as folder:
+        status = os.stat(_LOCK, dir_fd=folder, follow_symlinks=False)
+        if time.time() - status.st_ctime > _STALE_S and not _is_locked(folder, status):
+            os.unlink(_LOCK, dir_fd=folder)
+
+
+def _is_locked(folder: int, status: os.stat_result) -> bool:
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    try:
+        descriptor = os.open(_LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        # A file for its owner's eyes alone is of a version that locks by making it.
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _make_afresh(directory: Path, mode: int) -> None:
+    remove_tree(directory)
+    _make(directory, mode)
+
+
+def _make(directory: Path, mode: int) -> None:
+    """Make a directory of this process's user with this mode, or give it to one that is there."""
+    directory.mkdir(mode=_CLOSED, parents=True, exist_ok=True)
+    with _enter(directory) as descriptor:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid():
+            raise OSError(errno.EPERM, f"is a directory of user {status.st_uid}: delete it", str(directory))
+        if stat.S_IMODE(status.st_mode) != mode:
+            os.fchmod(descriptor, mode)
+
+
+@contextmanager
+def _enter(directory: Path) -> Iterator[int]:
+    """Open a directory; a link in its place is not followed."""
+    with ExitStack() as stack:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        stack.callback(os.close, descriptor)
+        yield descriptor
 
 
 def _version(name: str) -> tuple[tuple[int, ...], str]:

@@ -1,6 +1,7 @@
 """What a container is told about its cards: environment, mounts, files, names (device plugin 10.3, 10.4). Pure."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,10 @@ from gpuloom.wire.words import decode_bool
 _PRELOAD = "/etc/ld.so.preload"
 _LICENSE = "/tmp/license"  # noqa: S108 - where HAMi-core's validator looks inside the container
 _VALIDATOR = "/usr/bin/vgpuvalidator"
+_UID = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
+_CONTAINER = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+LOCKS_MARK = ".locks"
+"""Behind the name of a container's directory: no container's name has a dot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +84,23 @@ def build_limiter(
 
 
 def name_cache_dir(pod_uid: str, container: str, settings: NodeSettings) -> str:
-    """Name the host's directory that becomes the container's ``<hook path>/vgpu``."""
-    return os.path.join(settings.hook_dir, "containers", f"{pod_uid}_{container}")  # noqa: PTH118 - the host's path
+    """Name the host's directory that becomes the container's ``<hook path>/vgpu``.
+
+    Raises WireError for names that Kubernetes gives to nothing: they could lead to another place.
+    """
+    if not _UID.fullmatch(pod_uid):
+        raise WireError(f"{pod_uid[:80]!r} is no UID of a pod")
+    if not _CONTAINER.fullmatch(container):
+        raise WireError(f"{container[:80]!r} is no name of a container")
+    return os.path.join(settings.containers_dir, f"{pod_uid}_{container}")  # noqa: PTH118 - the host's path
+
+
+def find_lock_dir(cache_dir: str, settings: NodeSettings) -> str:
+    """Name the host's directory that becomes the lock directory of the container with this other directory.
+
+    It stands beside that, because what lies in it is the container's, which could put a link there (decision 022).
+    """
+    return str(settings.lock_dir) if settings.node_wide_locks else f"{cache_dir}{LOCKS_MARK}"
 
 
 def _build_environment(shares: Sequence[Share], settings: NodeSettings, cache_id: str) -> dict[str, str]:
@@ -105,7 +125,7 @@ def _build_mounts(
     mounts = [
         Mount(settings.hook_dir, cache_dir, read_only=False),
         Mount(settings.library, host.library, read_only=True),
-        Mount(str(settings.lock_dir), str(settings.lock_dir), read_only=False),
+        Mount(str(settings.lock_dir), find_lock_dir(cache_dir, settings), read_only=False),
     ]
     if not _is_control_disabled(container):
         mounts.append(Mount(_PRELOAD, f"{settings.hook_dir}/ld.so.preload", read_only=True))

@@ -72,6 +72,7 @@ class NodeSettings:
     allows, or without that, as HAMi up to 2.9 does, in the ways of ``mig_geometries``. ``mig_strategy`` says what
     becomes of the instances that an administrator made: nothing, or they are the node's cards (``single``), or each
     profile is a resource of its own beside the undivided cards (``mixed``).
+    ``node_wide_locks`` lets all containers lock in ``lock_dir`` of the host; otherwise each sees one of its own there.
     ``limit_order`` says whether limits are numbered as in the pod's annotation or by the cards' indexes.
     """
 
@@ -102,6 +103,7 @@ class NodeSettings:
     limit_order: LimitOrder = "annotation"
     scheduler_name: str = "hami-scheduler"
     any_scheduler: bool = False
+    node_wide_locks: bool = False
     fail_on_init_error: bool = True
     injection: InjectionSettings = field(default_factory=InjectionSettings)
     health: HealthSettings = field(default_factory=HealthSettings)
@@ -110,6 +112,11 @@ class NodeSettings:
     def hook_dir(self) -> str:
         """``<hook path>/vgpu``, on the host and in containers."""
         return os.path.join(self.hook_path, "vgpu")  # noqa: PTH118 - a path of the host, not of this process
+
+    @property
+    def containers_dir(self) -> str:
+        """The folder of the containers' directories."""
+        return os.path.join(self.hook_dir, "containers")  # noqa: PTH118 - a path of the host
 
     @property
     def library(self) -> str:

@@ -79,8 +79,9 @@ class Site:
             NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "annotations": annotations}}
         )
 
-    async def create_pod(self, name: str, allocated: str = "") -> str:
+    async def create_pod(self, name: str, allocated: str = "", *, priority: int | None = None) -> str:
         """A pod on the node, by UID."""
+        limits = {} if priority is None else {"nvidia.com/priority": str(priority)}
         body = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -89,9 +90,17 @@ class Site:
                 "namespace": "default",
                 "annotations": {"hami.io/vgpu-devices-allocated": allocated},
             },
-            "spec": {"nodeName": NODE, "containers": [{"name": "c", "image": "i"}]},
+            "spec": {
+                "nodeName": NODE,
+                "containers": [{"name": "c", "image": "i", "resources": {"limits": limits}}],
+            },
         }
         return (await self.client.create(PODS, body, namespace="default")).metadata.uid
+
+    @property
+    def share(self) -> str:
+        """An annotation that gives a share of the first card."""
+        return f"{self.cards[0]},NVIDIA,1000,10:;"
 
     def run_process(self, pid: int, card: str, pod_uid: str) -> None:
         """Let a pod compute on a card."""
@@ -139,7 +148,7 @@ def put_region(site, uid, content=None):
 
 
 async def test_a_scrape_tells_what_a_container_uses(site):
-    uid = await site.create_pod("p")
+    uid = await site.create_pod("p", site.share)
     put_region(site, uid)
     wanted = (
         f'hami_vgpu_memory_used_bytes{{container="c",device_uuid="{site.cards[0]}",namespace="default",pod="p",'
@@ -160,8 +169,8 @@ async def test_old_names_can_be_left_out(site):
 
 
 async def test_a_container_of_low_priority_waits_until_the_other_is_idle(site):
-    high = put_region(site, await site.create_pod("high"), Content(priority=0, recent=2))
-    low = put_region(site, await site.create_pod("low"), Content(priority=1, recent=2))
+    high = put_region(site, await site.create_pod("high", site.share, priority=0), Content(recent=2))
+    low = put_region(site, await site.create_pod("low", site.share), Content(recent=2))
     offset = FORMS["1.2"].recent
     seen = []
 
@@ -175,7 +184,7 @@ async def test_a_container_of_low_priority_waits_until_the_other_is_idle(site):
 
 async def test_the_directory_of_a_deleted_pod_goes(site):
     site.settings = replace(site.settings, resync_interval_s=0.0)
-    uid = await site.create_pod("p")
+    uid = await site.create_pod("p", site.share)
     path = put_region(site, uid).parent
     os.utime(path, (1, 1))
     async with site.monitor() as monitor:
@@ -209,7 +218,7 @@ async def test_nothing_is_deleted_before_the_pods_are_known(site, tmp_path):
 
 async def test_nothing_is_deleted_while_the_pods_are_not_heard_of(site):
     site.settings = replace(site.settings, resync_interval_s=0.0)
-    put_region(site, await site.create_pod("p"))
+    put_region(site, await site.create_pod("p", site.share))
     async with site.monitor() as monitor:
         await wait_until(lambda: monitor.take_snapshot().round.containers)
         site.clock_s = 121.0
@@ -232,7 +241,7 @@ async def test_the_driver_is_left_alone_while_a_card_is_divided(site):
 
 async def test_priorities_rest_while_a_card_is_divided(site):
     site.settings.mig_lock.touch()
-    path = put_region(site, await site.create_pod("p"), Content(recent=2))
+    path = put_region(site, await site.create_pod("p", site.share), Content(recent=2))
     async with site.monitor() as monitor:
         await wait_until(lambda: monitor.take_snapshot().round.containers)
         assert read_word(path, FORMS["1.2"].recent) == 2

@@ -30,7 +30,7 @@ async def test_the_node_registers_its_cards(site):
 async def test_the_folder_of_the_limiters_locks_is_open_to_all_and_kept_from_the_hosts_cleaning(site, settings):
     folder = os.open(settings.on_this_side(settings.lock_dir), os.O_RDONLY)
     try:
-        assert stat.S_IMODE(os.fstat(folder).st_mode) == 0o777
+        assert stat.S_IMODE(os.fstat(folder).st_mode) == 0o1777
         with pytest.raises(BlockingIOError):
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
@@ -89,9 +89,15 @@ async def test_the_directories_of_the_limiter_are_open_to_the_container(site):
     pod = await site.create_pod("p")
     await site.bind(pod, share(site, 0) + ";")
     await site.wait_for_phase("p", "Running")
-    paths = (f"usr/local/vgpu/containers/{pod.metadata.uid}_c", "tmp/vgpulock")
-    modes = [stat.S_IMODE((site.settings.host_root / path).stat().st_mode) for path in paths]
-    assert modes == [0o777, 0o777]
+    own = f"usr/local/vgpu/containers/{pod.metadata.uid}_c"
+    modes = [stat.S_IMODE((site.settings.host_root / path).stat().st_mode) for path in (own, f"{own}.locks")]
+    assert modes == [0o777, 0o1777]
+
+
+async def test_other_users_of_the_host_do_not_come_to_containers_directories(settings, site):
+    """trust T-12."""
+    folder = settings.on_this_side(settings.containers_dir)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 async def test_two_containers_get_a_share_each(site):

@@ -40,24 +40,25 @@ def node(
             ),
         )
         yield running
-        for path in (f"{PODS}/shares", f"{PODS}/refused"):
-            if control_plane.api.answers(path):
-                control_plane.api.delete(path)
+        for pod in control_plane.api.get(PODS)["items"]:
+            if pod["spec"].get("nodeName") == NODE:
+                control_plane.api.delete(f"{PODS}/{pod['metadata']['name']}")
     control_plane.api.delete(NODE_PATH)
 
 
-def start_pod(control_plane: ControlPlane, name: str, share: str) -> None:
+def start_pod(control_plane: ControlPlane, name: str, share: str, *, command: str = LOOK_AROUND, user: int = 0) -> None:
     """Lock the node for a pod that the kubelet starts at once, as if the scheduler had just bound it."""
     control_plane.api.merge(NODE_PATH, {"metadata": {"annotations": {LOCK: f"2026-01-01T00:00:00Z,default,{name}"}}})
     annotations = {"hami.io/vgpu-node": NODE, "hami.io/bind-phase": "allocating", DEVICES: share}
     pod = make_pod(
         name,
-        ["sh", "-c", LOOK_AROUND],
+        ["sh", "-c", command],
         node=NODE,
         scheduler_name="hami-scheduler",
         limits={"nvidia.com/gpu": "1"},
         annotations=annotations,
     )
+    pod["spec"]["securityContext"] = {"runAsUser": user, "runAsGroup": user}
     control_plane.api.create(PODS, pod)
 
 
@@ -85,7 +86,7 @@ def test_a_real_container_has_the_limits_of_its_share(container_log: str, line: 
 def test_a_real_container_sees_the_limiters_files(container_log: str) -> None:
     library, lock_dir, preloads = container_log.splitlines()[-3:]
     assert library.endswith("/usr/local/vgpu/libvgpu.so")
-    assert lock_dir.startswith("drwxrwxrwx")
+    assert lock_dir.startswith("drwxrwxrwt")
     assert preloads == "1"
 
 
@@ -102,3 +103,31 @@ def test_a_real_kubelet_fails_a_pod_that_the_plugin_refuses(node: RealNode, cont
     assert pod["status"]["message"].startswith(
         "Pod was rejected: Allocate failed due to rpc error: code = Unknown desc = device number not matched"
     )
+
+
+def find_locks(node: RealNode, control_plane: ControlPlane, name: str) -> str:
+    """What lies in the folder of the host that a container has for its locks, with the owners' numbers."""
+    uid = control_plane.api.get(f"{PODS}/{name}")["metadata"]["uid"]
+    folder = f"/usr/local/vgpu/containers/{uid}_main.locks"
+    return node.run(["sh", "-c", f"cd {folder} && stat -c '%n %u' -- *"]).strip()
+
+
+@pytest.mark.parametrize("users", [(1000, 2000), (0, 0)], ids=["users", "root"])
+def test_containers_neither_see_nor_delete_each_others_locks(
+    node: RealNode, control_plane: ControlPlane, users: tuple[int, int]
+) -> None:
+    """trust T-12: The second one deletes all that it finds before it locks itself."""
+    lock = "echo > /tmp/vgpulock/lock && echo > /usr/local/vgpu/x.cache && echo locked; sleep 3600"
+    delete = "find /tmp/vgpulock /usr/local/vgpu -type f; rm -f /tmp/vgpulock/* /tmp/vgpulock/.[!.]*; "
+    one, other = f"one-{users[0]}", f"other-{users[1]}"
+    for name, user, command in ((one, users[0], lock), (other, users[1], delete + lock)):
+        start_pod(control_plane, name, SHARE, command=command, user=user)
+        seen = node.container_log(name, holding="locked\n")
+    assert [find_locks(node, control_plane, name) for name in (one, other)] == [f"lock {user}" for user in users]
+    assert "vgpulock" not in seen
+
+
+def test_other_users_of_the_node_do_not_come_to_containers_directories(node: RealNode, container_log: str) -> None:
+    """trust T-12."""
+    look = "setpriv --reuid=1000 --regid=1000 --clear-groups ls /usr/local/vgpu/containers || echo closed"
+    assert node.run(["sh", "-c", look]).strip() == "closed"

@@ -23,6 +23,6 @@ HEALTHY = MachineFacts(
     runtimes=(CONTAINERD,),
     registered={"nvidia.com/gpu": ("GPU-7aebc545-cbd3-18a0-afce-76cae449702a-0",)},
     library=Library("/usr/local/vgpu/libvgpu.so", True, "x86_64", ("/usr/local/vgpu/libvgpu.so",)),
-    lock_dir_mode=0o777,
+    lock_dir_mode=0o1777,
     cdi=CdiFacts((SPEC,)),
 )

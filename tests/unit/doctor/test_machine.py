@@ -233,6 +233,10 @@ def test_locks_that_not_everybody_may_use_are_a_warning() -> None:
     assert told(judge(judge_locks, lock_dir_mode=0o755)) == [(WARNING, "/tmp/vgpulock")]
 
 
+def test_locks_that_everybody_may_delete_are_a_warning() -> None:
+    assert told(judge(judge_locks, lock_dir_mode=0o777)) == [(WARNING, "/tmp/vgpulock")]
+
+
 def test_locks_that_nobody_has_made_yet_are_fine() -> None:
     assert judge(judge_locks, lock_dir_mode=None) == []
 

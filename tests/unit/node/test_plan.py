@@ -9,8 +9,9 @@ from structlog.testing import capture_logs
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.nvml import Gpu
 from gpuloom.node.plan import AllocatePlan, Surroundings, plan_allocation
-from gpuloom.node.response import HostFacts, Mount
+from gpuloom.node.response import HostFacts, Mount, name_cache_dir
 from gpuloom.node.settings import TimeSlicing
+from gpuloom.wire.errors import WireError
 
 SEED = "GPU-1afede84-4e70-2174-49af-f07ebb94d1ae"
 A, B = "GPU-a,NVIDIA,1000,10:;", "GPU-b,NVIDIA,2000,20:;"
@@ -62,9 +63,27 @@ def test_example_a_the_limiter_is_mounted_directory_first(plan):
     assert plan(f"{SEED},NVIDIA,20000,30:;", 1).grants[0].injection.mounts == (
         Mount("/usr/local/vgpu", "/usr/local/vgpu/containers/u1_c", read_only=False),
         Mount("/usr/local/vgpu/libvgpu.so", "/usr/local/vgpu/libvgpu.so", read_only=True),
-        Mount("/tmp/vgpulock", "/tmp/vgpulock", read_only=False),
+        Mount("/tmp/vgpulock", "/usr/local/vgpu/containers/u1_c.locks", read_only=False),
         Mount("/etc/ld.so.preload", "/usr/local/vgpu/ld.so.preload", read_only=True),
     )
+
+
+def test_locks_may_be_the_nodes_as_hami_has_it(plan):
+    mounts = plan(A, 1, change={"node_wide_locks": True}).grants[0].injection.mounts
+    assert mounts[2] == Mount("/tmp/vgpulock", "/tmp/vgpulock", read_only=False)
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a/b", "..", "", ".locks", "C", "a" * 64])
+def test_a_containers_name_that_is_none_becomes_no_path(plan, name):
+    """trust T-12: the API server refuses it; nothing is made or deleted should it not."""
+    with pytest.raises(AllocationError, match="no name of a container"):
+        plan(A, 1, containers=({"name": name},))
+
+
+@pytest.mark.parametrize("uid", ["../../etc", "a/b", "..", "", "a_b", "a" * 100])
+def test_a_pods_uid_that_is_none_becomes_no_path(settings, uid):
+    with pytest.raises(WireError, match="no UID of a pod"):
+        name_cache_dir(uid, "c", settings)
 
 
 def test_example_a_nothing_is_left_but_the_slot(plan):

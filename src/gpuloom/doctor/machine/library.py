@@ -8,6 +8,7 @@ from gpuloom.doctor.machine.facts import MachineFacts
 
 _INSTALL = "install HAMi-core there (the chart does it from the image of devicePlugin.library), or set the hook path"
 _OPEN_TO_ALL = 0o777
+_STICKY = 0o1000
 _SAME_MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
@@ -43,13 +44,17 @@ def judge_preload(facts: MachineFacts) -> Iterator[Problem]:
 
 
 def judge_locks(facts: MachineFacts) -> Iterator[Problem]:
-    """Say why containers of other users would hang or fail at their first use of a card."""
+    """Say why containers of other users would hang or fail at their first use of a card, or lose their locks."""
     _check_mode(facts)
     mode = facts.lock_dir_mode
-    if mode is not None and mode & _OPEN_TO_ALL != _OPEN_TO_ALL:
-        text = f"has mode {mode & _OPEN_TO_ALL:04o}: containers that do not run as its owner cannot lock"
-        remedy = f"chmod 0777 {facts.settings.lock_dir}; the device plugin does it with the next container"
-        yield Problem(str(facts.settings.lock_dir), text, Fault.MACHINE, remedy, Severity.WARNING)
+    if mode is None or mode & (_OPEN_TO_ALL | _STICKY) == _OPEN_TO_ALL | _STICKY:
+        return
+    if mode & _OPEN_TO_ALL != _OPEN_TO_ALL:
+        text = f"has mode {mode:04o}: containers that do not run as its owner cannot lock"
+    else:
+        text = f"has mode {mode:04o}: every container that sees it can delete the locks of others"
+    remedy = f"chmod 1777 {facts.settings.lock_dir}; the device plugin does it at its start"
+    yield Problem(str(facts.settings.lock_dir), text, Fault.MACHINE, remedy, Severity.WARNING)
 
 
 def judge_configuration(facts: MachineFacts) -> Iterator[Problem]:

@@ -1,5 +1,6 @@
 """The file that says that a card is being divided: HAMi's monitor leaves the driver alone while it is there."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,8 @@ def hold(path: Path) -> Iterator[None]:
     """
     with _explaining(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+        # Others may make links in /tmp, and a file anywhere says something to somebody.
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
     try:
         yield
     finally:

@@ -4,14 +4,14 @@ What is in them belongs to containers: looking into one is bounded, and links ar
 """
 
 import asyncio
-import errno
 import os
-import shutil
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from gpuloom.node.monitor.errors import RegionError
+from gpuloom.node.response import LOCKS_MARK
+from gpuloom.node.trees import remove_tree
 
 _MOST_ENTRIES = 1000
 _MOST_FILES = 2
@@ -25,11 +25,21 @@ class ContainerDirectory:
     pod_uid: str
     container: str
 
+    @property
+    def is_for_locks(self) -> bool:
+        """Whether it is the container's second one."""
+        return self.container.endswith(LOCKS_MARK)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """UID of the pod and name of the container."""
+        return self.pod_uid, self.container
+
 
 def list_directories(root: Path) -> tuple[ContainerDirectory, ...]:
-    """List the containers' directories, sorted; whatever else lies there is left out. No folder is an empty one.
+    """List the containers' directories, sorted, and those for their locks; whatever else lies there is left out.
 
-    Raises OSError when the folder cannot be read.
+    No folder is an empty one. Raises OSError when the folder cannot be read.
     """
     try:
         with os.scandir(root) as entries:
@@ -50,8 +60,12 @@ def find_region_file(directory: ContainerDirectory) -> str | None:
     Raises RegionError when the directory cannot be read, or holds more than one container leaves there.
     """
     try:
-        with os.scandir(directory.path) as entries:
-            names = [entry.name for entry in islice(entries, _MOST_ENTRIES + 1)]
+        descriptor = os.open(directory.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            with os.scandir(descriptor) as entries:
+                names = [entry.name for entry in islice(entries, _MOST_ENTRIES + 1)]
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise RegionError(f"cannot be read: {error.strerror}") from error
     caches = [name for name in names if name.endswith(".cache")]
@@ -62,11 +76,12 @@ def find_region_file(directory: ContainerDirectory) -> str | None:
 
 
 def read_age_s(directory: ContainerDirectory, now_s: float) -> float:
-    """Tell how long ago the directory was changed.
+    """Tell how long ago the directory was changed; a container may set a time to come, but not that of the entry.
 
     Raises OSError.
     """
-    return now_s - os.lstat(directory.path).st_mtime
+    status = os.lstat(directory.path)
+    return now_s - min(status.st_mtime, status.st_ctime)
 
 
 async def remove_directory(directory: ContainerDirectory) -> None:
@@ -74,10 +89,5 @@ async def remove_directory(directory: ContainerDirectory) -> None:
 
     Raises OSError.
     """
-    # On a thread: a container may have left millions of files, or folders in folders without end.
-    try:
-        await asyncio.to_thread(shutil.rmtree, directory.path)
-    except FileNotFoundError:
-        return
-    except RecursionError as error:
-        raise OSError(errno.ELOOP, "its folders are nested too deeply, delete it by hand") from error
+    # On a thread: a container may have left very many files.
+    await asyncio.to_thread(remove_tree, Path(directory.path))

@@ -2,6 +2,8 @@
 
 Containers that ran kernels lately are active. An active container blocks those of lower priority (a higher number) on
 its cards; limits on cores count only where somebody else is there to gain from them.
+
+That a container is active, it says itself. Cards and priority must come from elsewhere (trust T-06).
 """
 
 from collections import Counter
@@ -9,11 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 _BLOCKED = -1
+_MOST_RECENT = 2
+"""HAMi-core writes it with each kernel. A larger number would be activity that lasts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What one container's region says; ``recent`` counts down to 0 without kernels and is negative while blocked."""
+    """A container: ``recent`` is its region's, counts down to 0 without kernels and is negative while blocked."""
 
     recent: int
     priority: int
@@ -34,9 +38,13 @@ Crowd = Mapping[str, Mapping[int, int]]
 
 def judge(activities: Sequence[Activity]) -> tuple[Verdict, ...]:
     """Give a verdict for each container of the node, in their order."""
-    aged = [activity.recent - 1 if activity.recent > 0 else activity.recent for activity in activities]
+    aged = [_age(activity.recent) for activity in activities]
     crowd = _count(activity for activity, recent in zip(activities, aged, strict=True) if recent > 0)
     return tuple(_judge_one(activity, recent, crowd) for activity, recent in zip(activities, aged, strict=True))
+
+
+def _age(recent: int) -> int:
+    return min(recent, _MOST_RECENT) - 1 if recent > 0 else recent
 
 
 def _count(active: Iterable[Activity]) -> Crowd:

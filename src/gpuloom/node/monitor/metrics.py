@@ -40,7 +40,7 @@ def per_device(read: Callable[[DeviceUse], float]) -> Callable[[Snapshot], Sampl
 
     def samples(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
         for use in snapshot.round.containers:
-            for device in use.region.devices:
+            for device in use.devices:
                 yield name_device(use, device), float(read(device))
 
     return samples
@@ -61,9 +61,9 @@ def per_card(read: Callable[[CardUse], int | None], *, skip: int = 0) -> Callabl
 def list_elapsed(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
     """Tell how long ago each container ran its last kernel, where that is known."""
     for use in snapshot.round.containers:
-        if use.region.last_kernel_s > 0:
-            for device in use.region.devices:
-                yield name_device(use, device), max(snapshot.now_s - use.region.last_kernel_s, 0.0)
+        if use.last_kernel_s > 0:
+            for device in use.devices:
+                yield name_device(use, device), max(snapshot.now_s - use.last_kernel_s, 0.0)
 
 
 def _list_migs(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
@@ -86,6 +86,7 @@ def _list_regions(snapshot: Snapshot) -> Samples:
         (("waiting",), float(found.waiting)),
         (("unreadable",), float(found.unreadable)),
         (("unsettled",), float(found.unsettled)),
+        (("unknown",), float(found.unknown)),
     ]
 
 

@@ -14,6 +14,7 @@ from gpuloom.kube.client import KubeClient
 from gpuloom.kube.recorder import EventRecorder
 from gpuloom.node.audit.auditor import Auditor
 from gpuloom.node.clock import Sleep, finish_first
+from gpuloom.node.monitor.allotments import list_shares
 from gpuloom.node.monitor.cards import CardUseSource, CardWatch
 from gpuloom.node.monitor.exporter import Exporter
 from gpuloom.node.monitor.families import MigUse, Snapshot
@@ -54,7 +55,7 @@ class NodeMonitor:
         self._pods = NodePods(client, settings.node_name, monotonic_s)
         self._events = EventRecorder(client, COMPONENT)
         self._cards = CardWatch(source, settings.mig_lock, period_s=settings.period_s, sleep=sleep)
-        self._rounds = Rounds(settings.containers_dir)
+        self._rounds = Rounds(settings.containers_dir, settings.priority_name)
         self._leftovers = Leftovers(settings.containers_dir, settings.resync_interval_s)
         self._auditor = Auditor(settings, client, self._pods, self._events, lambda: self._cards.reading)
         families = (*HAMI_FAMILIES, *OWN_FAMILIES, *(LEGACY_FAMILIES if settings.legacy_metrics else ()))
@@ -87,9 +88,10 @@ class NodeMonitor:
         )
 
     async def make_round(self) -> None:
-        """Look at all containers once."""
+        """Look at all containers once, as soon as it is known whose they are."""
         began_s = time.perf_counter()
-        self._round = await self._rounds.make(self._pods.by_uid, with_feedback=not self._cards.is_paused)
+        if self._pods.is_listed:
+            self._round = await self._rounds.make(self._pods.by_uid, with_feedback=not self._cards.is_paused)
         self._round_duration_s = time.perf_counter() - began_s
 
     def take_snapshot(self) -> Snapshot:
@@ -125,14 +127,14 @@ class NodeMonitor:
 
 
 def _list_migs(pod: Pod) -> Iterator[MigUse]:
-    """List the MIG instances of a pod that has not ended; none when its annotation cannot be read."""
-    text = "" if pod.is_over else pod.annotations.get(MIG_ALLOCATIONS, "")
-    containers = list(pod.all_containers)
+    """List the MIG instances of a pod that has not ended, on its cards; none when its annotation cannot be read."""
+    shares = list(list_shares(pod))
     try:
-        allocations = decode_mig_allocations(text)
+        allocations = decode_mig_allocations(pod.annotations.get(MIG_ALLOCATIONS, "") if shares else "")
     except WireError:
         return
     for allocation in allocations:
-        if allocation.container_index < len(containers):
-            container = containers[allocation.container_index].name
-            yield MigUse(pod.namespace, pod.name, container, allocation)
+        if allocation.container_index < len(shares):
+            container, own = shares[allocation.container_index]
+            if own[allocation.device_index : allocation.device_index + 1]:
+                yield MigUse(pod.namespace, pod.name, container.name, allocation)

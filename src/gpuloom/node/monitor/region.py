@@ -1,6 +1,7 @@
 """From a region's bytes to what they say. Pure: the bytes come from a container and are believed in nothing.
 
-Wrong bytes yield wrong figures of that container, or a RegionError, and nothing else.
+Wrong bytes yield wrong figures of that container, or a RegionError, and nothing else. Its cards' ids, limits and
+priority are what the container says; what it has is in :mod:`gpuloom.node.monitor.allotments`.
 """
 
 import struct
@@ -16,11 +17,15 @@ from gpuloom.node.monitor.errors import RegionError
 from gpuloom.node.monitor.layouts import LAYOUTS, MOST_DEVICES, MOST_SLOTS, SM_FIELD, USED_FIELDS, Layout
 
 _UUID_STRIDE = 96
-_UUID_SHOWN = 40
+UUID_SHOWN = 40
+"""So much of a card's UUID is in metrics, as HAMi has it."""
+
 _COUNT = struct.Struct("<Q")
 _LIMITS = struct.Struct(f"<{MOST_DEVICES}Q")
 _COUNTERS = struct.Struct("<iiii")
 _LAST_KERNEL = struct.Struct("<Q")
+_MOST_BYTES = 2**50
+_MOST_PERCENT = 100
 _SLOT_TYPES: Mapping[str, "np.dtype[Any]"] = MappingProxyType(
     {layout.name: layout.make_slot_type() for layout in LAYOUTS}
 )
@@ -33,7 +38,8 @@ Slots = npt.NDArray[Any]
 class DeviceUse:
     """What one container uses of one of its cards, ``index`` as the container counts them; memory in bytes.
 
-    ``total`` is what HAMi-core counts as used, ``utilization_percent`` the sum over the container's processes.
+    ``total`` is what HAMi-core counts as used, ``utilization_percent`` the sum over the container's processes. Of one
+    process no more than a PiB and 100 % are believed.
     """
 
     index: int
@@ -72,7 +78,7 @@ class Region:
 
     @property
     def uuids(self) -> tuple[str, ...]:
-        """The cards of the container."""
+        """The cards that the region names."""
         return tuple(device.uuid for device in self.devices)
 
 
@@ -120,8 +126,8 @@ def _decode_devices(layout: Layout, head: bytes, slots: Slots) -> tuple[DeviceUs
     count = min(_COUNT.unpack_from(head, layout.device_count)[0], MOST_DEVICES)
     limits = _LIMITS.unpack_from(head, layout.memory_limits)
     live = slots[slots["status"] != 0]
-    used = live["used"][:, :count, :USED_FIELDS].sum(axis=0).tolist()
-    utilization = live["utilization"][:, :count, SM_FIELD].sum(axis=0).tolist()
+    used = np.minimum(live["used"][:, :count, :USED_FIELDS], _MOST_BYTES).sum(axis=0).tolist()
+    utilization = np.minimum(live["utilization"][:, :count, SM_FIELD], _MOST_PERCENT).sum(axis=0).tolist()
     devices = []
     for index in range(count):
         if uuid := _decode_uuid(layout, head, index):
@@ -135,7 +141,7 @@ def _decode_uuid(layout: Layout, head: bytes, index: int) -> str:
     """Read a card's UUID, empty when there is none that can be shown."""
     start = layout.uuids + index * _UUID_STRIDE
     try:
-        text = head[start : start + _UUID_SHOWN].partition(b"\0")[0].decode()
+        text = head[start : start + UUID_SHOWN].partition(b"\0")[0].decode()
     except UnicodeDecodeError:
         return ""
     return text if text.isprintable() else ""

@@ -1,14 +1,16 @@
 """Region files on disk. They lie in directories that containers may write to.
 
 They are read with ``pread`` and written with ``pwrite``, never mapped: a container that shortens a mapped file would
-kill this process with SIGBUS. Links are not followed, and only regular files are opened for more than a look.
+kill this process with SIGBUS. Links are not followed. What a name stands for is looked at first and then opened as the
+very thing that was looked at, for a container may have put a device there, which begins to work when it is opened, and
+may put another one there at any time (trust T-06).
 """
 
 import os
 import stat
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from gpuloom.node.monitor.errors import RegionError
@@ -18,7 +20,10 @@ from gpuloom.node.monitor.region import Region, Slots, are_settled, decode_count
 _TRIES = 3
 _TAIL_BYTES = 24
 _LONGEST_HEAD_BYTES = max(layout.slots for layout in LAYOUTS)
-_SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_SAFELY = os.O_NONBLOCK | os.O_CLOEXEC
+"""A container may hold a lease of its file, on which opening would wait."""
+
 _SIGNAL = struct.Struct("<i")
 
 
@@ -68,17 +73,30 @@ def write_signals(file: RegionFile, signals: Signals) -> None:
 
 @contextmanager
 def _open(path: str, how: int) -> Iterator[tuple[int, os.stat_result]]:
-    try:
-        descriptor = os.open(path, how | _SAFELY)
-    except OSError as error:
-        raise RegionError(f"cannot be opened: {error.strerror}") from error
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise RegionError("is not a regular file")
+    """Open a regular file that has one name."""
+    with ExitStack() as stack:
+        try:
+            folder, name = os.path.split(path)
+            inside = _keep(stack, os.open(folder, _LOOK | os.O_DIRECTORY))
+            found = _keep(stack, os.open(name, _LOOK, dir_fd=inside))
+            status = os.fstat(found)
+            _check(status)
+            descriptor = _keep(stack, os.open(f"/proc/self/fd/{found}", how | _SAFELY))
+        except OSError as error:
+            raise RegionError(f"cannot be opened: {error.strerror}") from error
         yield descriptor, status
-    finally:
-        os.close(descriptor)
+
+
+def _keep(stack: ExitStack, descriptor: int) -> int:
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _check(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise RegionError("is not a regular file")
+    if status.st_nlink != 1:
+        raise RegionError(f"has {status.st_nlink} names, a region has one")
 
 
 def _identify(status: os.stat_result) -> tuple[int, int]:

@@ -1,126 +1,164 @@
 """One look at all containers of the node: read, judge, tell HAMi-core (device plugin 16.1).
 
-One container's trouble never stops the others: it is counted, logged once, and looked at again in the next round.
+One container's trouble never stops the others: it is counted, logged once, and looked at again in the next round. What
+a container has is known from its pod; its region says what it uses of that, and nothing else (trust T-06 and T-07).
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gpuloom.node.monitor.allotments import Allotment, Allotments
 from gpuloom.node.monitor.complaints import Complaints
 from gpuloom.node.monitor.directories import ContainerDirectory, find_region_file, list_directories
 from gpuloom.node.monitor.errors import RegionError
 from gpuloom.node.monitor.feedback import Activity, Verdict, judge
-from gpuloom.node.monitor.region import Region
+from gpuloom.node.monitor.region import UUID_SHOWN, DeviceUse, Region
 from gpuloom.node.monitor.regionfile import RegionFile, Signals, read_region_file, write_signals
+from gpuloom.node.monitor.strangers import Strangers
+from gpuloom.node.monitor.turnover import Turnover
 from gpuloom.wire.objects import Pod
-
-_CONTAINERS_PER_TURN = 10
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerUse:
-    """What the region of one container of a known pod says."""
+    """What one container uses of the cards that it has; ``last_kernel_s`` is Unix time, 0 for never or not told.
+
+    ``is_steady`` is False once its figures were others too often to be labels.
+    """
 
     namespace: str
     pod: str
     container: str
-    region: Region
+    devices: tuple[DeviceUse, ...]
+    last_kernel_s: int = 0
+    is_steady: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a round found: ``waiting`` containers have no region yet, ``unreadable`` ones a broken one."""
+    """What a round found: ``waiting`` containers have no region yet, ``unreadable`` ones a broken one.
+
+    ``unknown`` are directories of no container of the node's pods that shares cards.
+    """
 
     containers: tuple[ContainerUse, ...] = ()
     waiting: int = 0
     unreadable: int = 0
     unsettled: int = 0
+    unknown: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A container with its region."""
+
+    directory: ContainerDirectory
+    allotment: Allotment
+    file: RegionFile
 
 
 @dataclass(slots=True)
 class _Found:
-    """What was found so far in a round."""
+    """What was found so far in a round; errors by directory, because a container chooses its file's name."""
 
-    files: list[tuple[ContainerDirectory, RegionFile]] = field(default_factory=list)
+    seen: list[_Seen] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
     waiting: int = 0
 
 
 class Rounds:
-    """Makes rounds over the folder `root`; ``failures`` counts what could not be listed or written."""
+    """Makes rounds over the folder `root`; ``failures`` counts what could not be listed or written.
 
-    def __init__(self, root: Path) -> None:
+    `priority_resource` is the resource with which containers ask for a priority.
+    """
+
+    def __init__(self, root: Path, priority_resource: str = "nvidia.com/priority") -> None:
         self.failures = 0
         self._root = root
+        self._allotments = Allotments(priority_resource)
         self._regions = Complaints("region of a container")
         self._writes = Complaints("region that is written")
+        self._strangers = Strangers()
+        self._turnover = Turnover()
 
     async def make(self, pods: Mapping[str, Pod], *, with_feedback: bool) -> Round:
-        """Look at every container; `pods` by UID. Without feedback nothing is written."""
+        """Look at every container of `pods`, which are the node's by UID. Without feedback nothing is written."""
         errors: dict[str, str] = {}
-        found = await _read_all(self._list(errors))
+        directories = self._list(errors)
+        allotments = self._allotments.read(pods)
+        known = [(each, allotments[each.key]) for each in directories if each.key in allotments]
+        found = await _read_all(known)
         if with_feedback:
-            errors |= _tell(found.files)
+            errors |= _tell(found.seen)
         self.failures += len(errors)
         self._writes.replace(errors)
         self._regions.replace(found.errors)
+        self._turnover.keep({directory.path for directory, _ in known})
         return Round(
-            tuple(_name_uses(found.files, pods)),
+            tuple(self._describe(one) for one in found.seen),
             found.waiting,
             len(found.errors),
-            sum(not file.region.is_settled for _, file in found.files),
+            sum(not one.file.region.is_settled for one in found.seen),
+            self._strangers.count(directories, {directory.path for directory, _ in known}, pods),
         )
 
     def _list(self, errors: dict[str, str]) -> tuple[ContainerDirectory, ...]:
         try:
-            return list_directories(self._root)
+            return tuple(each for each in list_directories(self._root) if not each.is_for_locks)
         except OSError as error:
             errors[str(self._root)] = f"cannot be listed: {error.strerror}"
             return ()
 
+    def _describe(self, one: _Seen) -> ContainerUse:
+        allotment = one.allotment
+        devices = tuple(_attribute(one.file.region, allotment))
+        figures = tuple((each.context_bytes, each.module_bytes, each.data_bytes, each.offset_bytes) for each in devices)
+        is_steady = self._turnover.take(one.directory.path, figures)
+        last_kernel_s = one.file.region.last_kernel_s
+        return ContainerUse(
+            allotment.namespace, allotment.pod, allotment.container, devices, last_kernel_s, is_steady=is_steady
+        )
 
-async def _read_all(directories: Sequence[ContainerDirectory]) -> _Found:
+
+async def _read_all(known: Sequence[tuple[ContainerDirectory, Allotment]]) -> _Found:
     found = _Found()
-    for number, directory in enumerate(directories, start=1):
-        _read_one(directory, found)
-        if number % _CONTAINERS_PER_TURN == 0:
-            await asyncio.sleep(0)
+    for directory, allotment in known:
+        _read_one(directory, allotment, found)
+        # A region that is never settled, with all slots in use, takes 13 ms.
+        await asyncio.sleep(0)
     return found
 
 
-def _read_one(directory: ContainerDirectory, found: _Found) -> None:
-    path = directory.path
+def _read_one(directory: ContainerDirectory, allotment: Allotment, found: _Found) -> None:
     try:
-        region_path = find_region_file(directory)
-        if region_path is None:
+        path = find_region_file(directory)
+        if path is None:
             found.waiting += 1
             return
-        path = region_path
-        found.files.append((directory, read_region_file(path)))
+        found.seen.append(_Seen(directory, allotment, read_region_file(path)))
     except RegionError as error:
-        found.errors[path] = str(error)
+        found.errors[directory.path] = str(error)
 
 
-def _tell(files: Sequence[tuple[ContainerDirectory, RegionFile]]) -> Mapping[str, str]:
+def _tell(seen: Sequence[_Seen]) -> Mapping[str, str]:
     """Judge all containers and write what changes."""
     errors = {}
-    verdicts = judge([_describe(file.region) for _, file in files])
-    for (_, file), verdict in zip(files, verdicts, strict=True):
-        signals = _find_changes(file.region, verdict)
+    verdicts = judge([_judge_by(one) for one in seen])
+    for one, verdict in zip(seen, verdicts, strict=True):
+        signals = _find_changes(one.file.region, verdict)
         if signals == Signals():
             continue
         try:
-            write_signals(file, signals)
+            write_signals(one.file, signals)
         except RegionError as error:
-            errors[file.path] = str(error)
+            errors[one.directory.path] = str(error)
     return errors
 
 
-def _describe(region: Region) -> Activity:
-    counters = region.counters
-    return Activity(counters.recent, counters.priority, region.uuids)
+def _judge_by(one: _Seen) -> Activity:
+    return Activity(one.file.region.counters.recent, one.allotment.priority, tuple(one.allotment.limits))
 
 
 def _find_changes(region: Region, verdict: Verdict) -> Signals:
@@ -131,10 +169,10 @@ def _find_changes(region: Region, verdict: Verdict) -> Signals:
     )
 
 
-def _name_uses(files: Sequence[tuple[ContainerDirectory, RegionFile]], pods: Mapping[str, Pod]) -> list[ContainerUse]:
-    uses = []
-    for directory, file in files:
-        pod = pods.get(directory.pod_uid)
-        if pod is not None and any(each.name == directory.container for each in pod.all_containers):
-            uses.append(ContainerUse(pod.namespace, pod.name, directory.container, file.region))
-    return uses
+def _attribute(region: Region, allotment: Allotment) -> Iterator[DeviceUse]:
+    """Give what is used of the container's own cards, each once; its region says only in which order it sees them."""
+    own = {uuid[:UUID_SHOWN]: limit_bytes for uuid, limit_bytes in allotment.limits.items()}
+    for device in region.devices:
+        limit_bytes = own.pop(device.uuid, None)
+        if limit_bytes is not None:
+            yield replace(device, limit_bytes=limit_bytes)

@@ -20,6 +20,7 @@ class MonitorSettings:
     period_s: float = 5.0
     audit_period_s: float = 30.0
     resource_name: str = "nvidia.com/gpu"
+    priority_name: str = "nvidia.com/priority"
     mig_lock: Path = Path("/tmp/hami/hami-mig-apply.lock")  # noqa: S108 - where HAMi's plugin puts it
     pod_resources_socket: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
     proc_dir: Path = Path("/proc")

@@ -6,6 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
+
+from gpuloom.wire.objects import Pod
+
 MAGIC = 19920718
 FORMS = {
     "0": SimpleNamespace(
@@ -107,3 +111,34 @@ def put(root: Path, pod_uid: str, container: str, content: Content, *, form: str
     path = directory / "d8e4.cache"
     path.write_bytes(build(form, content))
     return path
+
+
+def make_pod(
+    uid: str,
+    name: str = "p",
+    *,
+    cards: Sequence[str] = ("GPU-1afede84-4e70-2174-49af-f07ebb94d1ae",),
+    priority: int | None = None,
+    containers: Sequence[str] = ("c",),
+    init: Sequence[str] = (),
+    allocated: str | None = None,
+    phase: str = "Running",
+) -> Pod:
+    """A pod each of whose containers has 1000 MiB of these cards, unless its annotation is given."""
+    limits = {} if priority is None else {"nvidia.com/priority": str(priority)}
+    shares = "".join(f"{card},NVIDIA,1000,30:" for card in cards) + ";"
+    text = shares * (len(init) + len(containers)) if allocated is None else allocated
+    body = {
+        "metadata": {
+            "uid": uid,
+            "namespace": "ns",
+            "name": name,
+            "annotations": {"hami.io/vgpu-devices-allocated": text},
+        },
+        "spec": {
+            "containers": [{"name": each, "resources": {"limits": limits}} for each in containers],
+            "initContainers": [{"name": each, "resources": {"limits": limits}} for each in init],
+        },
+        "status": {"phase": phase},
+    }
+    return msgspec.convert(body, Pod)

@@ -1,16 +1,17 @@
 """Directories of pods that are gone, on a disk of the test's own."""
 
 import os
-import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from gpuloom.node.monitor import directories
 from gpuloom.node.monitor.leftovers import Leftovers
 from gpuloom.wire.objects import Pod
 
-NOW_S = 2_000_000_000.0
+NOW_S = time.time()
 PODS = {"u1": Pod()}
 
 
@@ -102,23 +103,37 @@ def deep(root):
     subprocess.run(["rm", "-rf", str(path)], check=True)
 
 
-async def test_folders_without_end_stop_nothing_else(leftovers, root, deep):
+async def test_folders_in_folders_without_end_go_too(leftovers, root, deep):
+    """trust T-12."""
     shallow = put(root, "u9_c")
     age(deep, 301)
     age(shallow, 301)
     await leftovers.tidy(PODS, NOW_S)
-    assert not shallow.exists()
+    assert (deep.exists(), shallow.exists()) == (False, False)
 
 
-@pytest.mark.parametrize("error", [PermissionError(1, "Operation not permitted"), RecursionError()])
+async def test_a_directory_that_says_to_be_of_the_future_is_deleted_too(leftovers, root):
+    """trust T-12: what root in a container can do before its pod goes, to fill the disk for ever."""
+    path = put(root, "u9_c")
+    age(path, -(10**9))
+    await leftovers.tidy(PODS, NOW_S + 400)
+    assert not path.exists()
+
+
+async def test_the_directory_for_locks_goes_with_its_pod(leftovers, root):
+    path, kept = put(root, "u9_c.locks"), put(root, "u1_c.locks")
+    age(path, 301)
+    age(kept, 301)
+    await leftovers.tidy(PODS, NOW_S)
+    assert (path.exists(), kept.exists()) == (False, True)
+
+
 @pytest.mark.parametrize(("later_s", "failures"), [(5, 1), (301, 2)])
-async def test_what_cannot_be_deleted_is_tried_again_minutes_later(
-    leftovers, root, monkeypatch, error, later_s, failures
-):
+async def test_what_cannot_be_deleted_is_tried_again_minutes_later(leftovers, root, monkeypatch, later_s, failures):
     def refuse(path):
-        raise error
+        raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(shutil, "rmtree", refuse)
+    monkeypatch.setattr(directories, "remove_tree", refuse)
     age(put(root, "u9_c"), 301)
     await leftovers.tidy(PODS, NOW_S)
     await leftovers.tidy(PODS, NOW_S + later_s)

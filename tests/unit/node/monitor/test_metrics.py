@@ -26,15 +26,19 @@ LEGACY_DEVICE = {"podnamespace": "ns", "podname": "p", "ctrname": "c", "vdevicei
 MIG = {"mig_uuid": "MIG-1", "profile": "1g.5gb", "gpu_instance_id": "7", "compute_instance_id": "3"}
 
 
+def read(tmp_path, content):
+    return read_region_file(str(put(tmp_path, "u1", "c", content))).region
+
+
 @pytest.fixture
 def snapshot(tmp_path):
     process = Process(used=((1, 2, 3, 4, 10),), sm=(7,))
-    path = put(tmp_path, "u1", "c", Content(uuids=(b"GPU-a",), limits=(99,), processes=(process,), last=1_700_000_000))
+    region = read(tmp_path, Content(uuids=(b"GPU-a",), limits=(99,), processes=(process,)))
     allocation = MigAllocation(0, 0, "GPU-a", "1g.5gb", Placement(0, 1), MigRuntime("MIG-1", 7, 3))
     return Snapshot(
         "n1",
         NOW_S,
-        Round((ContainerUse("ns", "p", "c", read_region_file(str(path)).region),), waiting=2, unreadable=3),
+        Round((ContainerUse("ns", "p", "c", region.devices, 1_700_000_000),), waiting=2, unreadable=3, unknown=4),
         CardReading((CardUse("GPU-a", 1, "Tesla T4", 1000, 80, 20),)),
         (MigUse("ns", "p", "c", allocation),),
         round_duration_s=0.25,
@@ -94,12 +98,11 @@ def test_a_sample_has_its_name_labels_and_value(snapshot, name, labels, value):
 
 def test_regions_are_counted_by_state(snapshot):
     found = {labels["state"]: value for labels, value in samples(snapshot, "gpuloom_monitor_regions")}
-    assert found == {"read": 1, "waiting": 2, "unreadable": 3, "unsettled": 0}
+    assert found == {"read": 1, "waiting": 2, "unreadable": 3, "unsettled": 0, "unknown": 4}
 
 
 def test_a_container_that_never_ran_a_kernel_has_no_time_since(snapshot, tmp_path):
-    path = put(tmp_path, "u2", "c", Content(last=0))
-    use = ContainerUse("ns", "p", "c", read_region_file(str(path)).region)
+    use = ContainerUse("ns", "p", "c", read(tmp_path, Content()).devices, last_kernel_s=0)
     assert not samples(replace(snapshot, round=Round((use,))), "hami_container_last_kernel_elapsed_seconds")
 
 

@@ -2,28 +2,15 @@
 
 import os
 
-import msgspec
 import pytest
-from unit.node.monitor.regions import FORMS, Content, put, read_word
+from unit.node.monitor.regions import FORMS, Content, make_pod, put, read_word
 
 from gpuloom.node.monitor.rounds import Rounds
-from gpuloom.wire.objects import Pod
 
 AT = FORMS["1.2"]
 
 
-def make_pod(uid, name="p", *, containers=("c",), init=()):
-    body = {
-        "metadata": {"uid": uid, "namespace": "ns", "name": name},
-        "spec": {
-            "containers": [{"name": each} for each in containers],
-            "initContainers": [{"name": each} for each in init],
-        },
-    }
-    return msgspec.convert(body, Pod)
-
-
-PODS = {"u1": make_pod("u1", "high"), "u2": make_pod("u2", "low", init=("first",))}
+PODS = {"u1": make_pod("u1", "high", priority=0), "u2": make_pod("u2", "low", init=("first",))}
 
 
 @pytest.fixture
@@ -115,11 +102,44 @@ async def test_a_directory_called_like_a_region_is_refused(rounds, root):
     assert (await make(rounds)).unreadable == 1
 
 
-async def test_a_container_of_a_pod_that_is_gone_still_takes_part(rounds, root):
-    put(root, "u9", "c", Content(priority=0, recent=2))
-    low = put(root, "u1", "c", Content(priority=1, recent=2))
-    await make(rounds)
-    assert read_word(low, AT.recent) == -1
+async def test_cards_are_told_in_the_order_in_which_the_container_sees_them(rounds, root):
+    pods = {"u1": make_pod("u1", cards=("GPU-a", "GPU-b"))}
+    put(root, "u1", "c", Content(uuids=(b"GPU-b", b"GPU-a"), limits=(1, 2)))
+    (use,) = (await rounds.make(pods, with_feedback=True)).containers
+    assert [(device.index, device.uuid) for device in use.devices] == [(0, "GPU-b"), (1, "GPU-a")]
+
+
+@pytest.mark.parametrize(("priority", "recent"), [(0, -1), (None, 1), (2, 1)])
+async def test_a_priority_is_what_the_pod_asks_for(rounds, root, priority, recent):
+    """device plugin 16.2: 0 goes before 1, which is the default."""
+    pods = {"u1": make_pod("u1", priority=priority), "u2": make_pod("u2")}
+    put(root, "u1", "c", Content(priority=7))
+    other = put(root, "u2", "c", Content(priority=7))
+    await rounds.make(pods, with_feedback=True)
+    assert read_word(other, AT.recent) == recent
+
+
+async def test_the_priorities_resource_may_have_another_name(root):
+    rounds = Rounds(root, "example.com/priority")
+    put(root, "u1", "c", Content())
+    low = put(root, "u2", "c", Content())
+    await rounds.make(PODS, with_feedback=True)
+    assert read_word(low, AT.recent) == 1
+
+
+async def test_a_pod_that_has_ended_blocks_nobody_and_has_no_figures(rounds, root):
+    pods = {**PODS, "u1": make_pod("u1", priority=0, phase="Succeeded")}
+    put(root, "u1", "c", Content())
+    low = put(root, "u2", "c", Content())
+    found = await rounds.make(pods, with_feedback=True)
+    assert (read_word(low, AT.recent), len(found.containers), found.unknown) == (1, 1, 0)
+
+
+async def test_a_container_on_instances_of_cards_takes_no_part(rounds, root):
+    """Others made these; HAMi-core does not limit there."""
+    put(root, "u1", "c", Content())
+    pods = {"u1": make_pod("u1", allocated="MIG-a,NVIDIA,1000,30:GPU-a[1-0],NVIDIA,1000,30:;")}
+    assert (await rounds.make(pods, with_feedback=True)).unknown == 1
 
 
 async def test_a_container_without_a_region_for_a_while_does_not_hold_others_blocked(rounds, root):
