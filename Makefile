@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready
 UPGRADE ?= --upgrade
 
-.PHONY: demo test unit ci check docs chaos controlplane lock clean help
+.PHONY: demo test unit ci check docs chaos controlplane lock clean help fuzz
 
 help: ## say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -42,6 +42,15 @@ check: $(READY) ## format, lint, types, layers
 chaos: $(READY) ## a storm over the scheduler on a real control plane, three times as long as the one that is a test
 	PYTHONPATH=tests $(BIN)/python benchmarks/chaos.py --pods 900 --kills 30 --api-restarts 9 --watch-cuts 30 \
 		--deletions 200 --ends 100 $(ARGS)
+
+SECONDS ?= 600
+
+.venv/fuzz/ready: locks/fuzz.lock $(READY)
+	@$(BIN)/uv pip install --quiet --target .venv/fuzz --require-hashes -r locks/fuzz.lock
+	@touch $@
+
+fuzz: .venv/fuzz/ready ## feed bad input to all that reads other people's bytes: SECONDS=600 for all together
+	PYTHONPATH=tests:.venv/fuzz $(BIN)/python -m fuzz.run --seconds $(SECONDS) $(ARGS)
 
 docs: $(READY) ## the pages of docs as a site, in build/site
 	$(BIN)/mkdocs build --strict

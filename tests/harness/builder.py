@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -69,6 +70,12 @@ class Builder:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # A build that failed left its container, which is mounted.
+        with suppress(BuildError):
+            self._buildah("rm", "--all")
+        mounted = self._store / "images/overlay"
+        if mounted.is_mount():
+            run(["umount", str(mounted)])
         shutil.rmtree(self._store, ignore_errors=True)
         shutil.rmtree(self.context, ignore_errors=True)
 
