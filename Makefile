@@ -4,22 +4,23 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+UPGRADE ?= --upgrade
 
-.PHONY: demo test unit ci check docs chaos controlplane lock clean help
+.PHONY: demo test unit ci check docs chaos controlplane lock clean help fuzz
 
 help: ## say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 # The environment is as the lock file says; it is made anew when that changes. All of it is compiled: a machine that
 # keeps Python from writing bytecode would compile 600 modules at every start, for half a second.
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock locks/uv.lock locks/build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "gpuloom needs Python 3.11 or newer; try make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || \
 		{ echo "cannot make a virtual environment: install the package python3-venv" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8
-	@$(BIN)/uv pip sync --quiet --require-hashes --compile-bytecode requirements.lock
-	@$(BIN)/uv pip install --quiet --no-deps --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/uv.lock
+	@$(BIN)/uv pip sync --quiet --require-hashes --compile-bytecode requirements.lock locks/uv.lock locks/build.lock
+	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --offline --editable .
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 
@@ -42,6 +43,15 @@ chaos: $(READY) ## a storm over the scheduler on a real control plane, three tim
 	PYTHONPATH=tests $(BIN)/python benchmarks/chaos.py --pods 900 --kills 30 --api-restarts 9 --watch-cuts 30 \
 		--deletions 200 --ends 100 $(ARGS)
 
+SECONDS ?= 600
+
+.venv/fuzz/ready: locks/fuzz.lock $(READY)
+	@$(BIN)/uv pip install --quiet --target .venv/fuzz --require-hashes -r locks/fuzz.lock
+	@touch $@
+
+fuzz: .venv/fuzz/ready ## feed bad input to all that reads other people's bytes: SECONDS=600 for all together
+	PYTHONPATH=tests:.venv/fuzz $(BIN)/python -m fuzz.run --seconds $(SECONDS) $(ARGS)
+
 docs: $(READY) ## the pages of docs as a site, in build/site
 	$(BIN)/mkdocs build --strict
 
@@ -53,9 +63,14 @@ ci: $(READY) check controlplane ## everything, nothing skipped; CI=true makes a 
 	$(BIN)/gpuloom demo --once
 	$(BIN)/gpuloom bench --nodes 1000 5000
 
-lock: $(READY) ## resolve the dependencies anew
-	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url \
-		--python-version 3.11 --group dev pyproject.toml --output-file requirements.lock
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11
+
+# The tools' locks take the versions that they share with requirements.lock from there.
+lock: $(READY) ## resolve the dependencies anew: UPGRADE= keeps the versions that are there
+	$(COMPILE) $(UPGRADE) --group dev pyproject.toml --output-file requirements.lock
+	for group in uv build audit fuzz; do \
+		$(COMPILE) $(UPGRADE) --group $$group --constraints requirements.lock --output-file locks/$$group.lock || exit 1; \
+	done
 
 clean: ## remove the environment and caches of this checkout
 	rm -rf .venv build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

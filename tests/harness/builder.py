@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -19,9 +20,10 @@ from harness import binaries
 from harness.processes import clean_environment
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("images", "src", "LICENSE", "README.md", "pyproject.toml", "requirements.lock")
+SOURCES = ("images", "src", "locks", "LICENSE", "README.md", "pyproject.toml", "requirements.lock")
 TOOLS = ("debootstrap", "buildah")
 BASE = "localhost/gpuloom-base:1"
+BASE_PLACE = "BASE_IMAGE"
 BASE_PACKAGES = "python3,python3-venv"
 LEFT_OUT = ("./var/cache/apt", "./var/lib/apt/lists", "./usr/share/doc", "./usr/share/locale", "./usr/share/man")
 # pip inside the build trusts and uses what it does out here.
@@ -49,44 +51,57 @@ class Builder:
     """A store of images below `directory`, as a context manager; it is gone when left, archives are not.
 
     The node image holds a placeholder where users put HAMi-core's library.
+    Attributes: `context`, the files that images are built from, and `base`, the base image by its digest.
     """
 
     def __init__(self, directory: Path):
+        self.context = directory / "context"
+        self.base = ""
         self._directory = directory
         self._store = directory / "store"
-        self._context = directory / "context"
 
     def __enter__(self) -> Self:
         self._store.mkdir(parents=True)
         # Layers are mounted over each other where the file system is not made so itself; copying them takes minutes.
         kind = run(["stat", "--file-system", "--format=%T", str(self._store)]).strip()
         self._driver = "vfs" if kind == "overlayfs" else "overlay"
-        copy_sources(self._context)
-        self._make_base()
+        copy_sources(self.context)
+        self.base = self._make_base()
         return self
 
     def __exit__(self, *_: object) -> None:
+        # A build that failed left its container, which is mounted.
+        with suppress(BuildError):
+            self._buildah("rm", "--all")
+        mounted = self._store / "images/overlay"
+        if mounted.is_mount():
+            run(["umount", str(mounted)])
         shutil.rmtree(self._store, ignore_errors=True)
-        shutil.rmtree(self._context, ignore_errors=True)
+        shutil.rmtree(self.context, ignore_errors=True)
 
-    def build(self, target: str, name: str) -> Path:
-        """Build a target as the image `name`, as the page says; return an archive that containerd imports."""
+    def build(self, target: str, name: str, *, base: str = "") -> Path:
+        """Build a target as the image `name`, as the page says; return an archive that containerd imports.
+
+        `base` is another name for the base image than by its digest. Raise BuildError.
+        """
         mounts = [f"--volume={path}:{path}:ro" for path in PIP_FILES if Path(path).exists()]
-        flags = ("--layers", "--isolation=chroot", "--network=host", *mounts, f"--build-arg=BASE={BASE}")
-        self._buildah("build", *flags, *_read_page(target, name))
+        flags = ("--layers", "--isolation=chroot", "--network=host", *mounts)
+        self._buildah("build", *flags, *_read_page(target, name, base or self.base))
         archive = self._directory / f"{target}.tar"
         self._buildah("push", "--quiet", name, f"docker-archive:{archive}:{name}")
         return archive
 
-    def _make_base(self) -> None:
+    def _make_base(self) -> str:
         working = self._buildah("from", "scratch").strip()
         self._buildah("add", "--quiet", working, str(find_base()), "/")
         self._buildah("commit", "--quiet", "--rm", working, BASE)
+        digest = self._buildah("inspect", "--type=image", "--format={{.FromImageDigest}}", BASE).strip()
+        return f"{BASE}@{digest}"
 
     def _buildah(self, verb: str, *arguments: str) -> str:
         places = (f"--root={self._store}/images", f"--runroot={self._store}/run")
         command = ["buildah", *places, f"--storage-driver={self._driver}", verb, *arguments]
-        return run(command, directory=self._context)
+        return run(command, directory=self.context)
 
 
 def copy_sources(checkout: Path) -> None:
@@ -138,14 +153,21 @@ def _make_base_archive(release: str, archive: Path) -> None:
         shutil.rmtree(files, ignore_errors=True)
 
 
-def _read_page(target: str, name: str) -> list[str]:
+def _read_page(target: str, name: str, base: str) -> list[str]:
     """Return what the page about images gives to `docker build` for a target; buildah takes the same."""
     (commands,) = list_blocks("docs/installation.md#Images")
-    lines = [shlex.split(command.replace("REGISTRY", "localhost")) for command in commands]
+    places = {"REGISTRY": "localhost", BASE_PLACE: base}
+    lines = [[_fill(word, places) for word in shlex.split(command)] for command in commands]
     docker, build, *arguments = next(line for line in lines if target in line)
     if (docker, build) != ("docker", "build") or name not in arguments:
         raise BuildError(f"docs/installation.md does not build {name} by docker build, but {arguments}")
     return arguments
+
+
+def _fill(word: str, places: Mapping[str, str]) -> str:
+    for place, content in places.items():
+        word = word.replace(place, content)
+    return word
 
 
 def run(command: Sequence[str], *, directory: Path | None = None, variables: Mapping[str, str] | None = None) -> str:

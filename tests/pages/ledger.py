@@ -163,6 +163,7 @@ NAMED = {
 """Sentences speak of these; nobody types them as they stand."""
 
 NOT_RUN = {
+    "docker buildx imagetools inspect NAME:TAG": "asks a registry, and tests reach none",
     "make lock": "asks the network for the newest versions, and changes the file that all tests run on",
 }
 """What no test runs, and why."""

@@ -14,8 +14,9 @@ from harness.availability import require
 
 pytestmark = [pytest.mark.images, pytest.mark.timeout(600)]
 
-ADDED = {"docker build": ["--network=host", "--build-arg BASE=IMAGE"]}
-PLACES = {"REGISTRY": "localhost", "IMAGE": "localhost/gpuloom-base:1"}
+# What was imported and never pulled has no digest in Docker.
+ADDED = {"docker build": ["--network=host", "--build-arg ALLOW_TAG=1"]}
+PLACES = {"REGISTRY": "localhost", builder.BASE_PLACE: builder.BASE}
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def engine(tmp_path: Path) -> Iterator[docker.DockerEngine]:
     for obstacle in (builder.describe_obstacle(), docker.describe_obstacle()):
         require(obstacle is None, f"no images by Docker: {obstacle}")
     with docker.DockerEngine(tmp_path / "docker") as running:
-        running.make_base(PLACES["IMAGE"])
+        running.make_base(builder.BASE)
         yield running
 
 
