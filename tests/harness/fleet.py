@@ -162,9 +162,11 @@ class Fleet:
         }
 
 
-def make_share_pod(name: str, memory_mib: int, **spec: Any) -> dict[str, Any]:
-    """Return a pod of one container that asks for a share of one card."""
-    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory_mib)}
+def make_share_pod(name: str, memory_mib: int, *, cores: int = 0, cards: int = 1, **spec: Any) -> dict[str, Any]:
+    """Return a pod of one container that asks for a share of one card, or of several."""
+    limits = {"nvidia.com/gpu": str(cards), "nvidia.com/gpumem": str(memory_mib)}
+    if cores:
+        limits["nvidia.com/gpucores"] = str(cores)
     container = {"name": "main", "image": "none", "resources": {"limits": limits}}
     return {
         "metadata": {"name": name},
