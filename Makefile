@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test unit ci check docs chaos controlplane lock clean help
+.PHONY: demo test unit ci check docs chaos soak controlplane lock clean help
 
 help: ## say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -38,9 +38,11 @@ check: $(READY) ## format, lint, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-chaos: $(READY) ## a storm over the scheduler on a real control plane, three times as long as the one that is a test
-	PYTHONPATH=tests $(BIN)/python benchmarks/chaos.py --pods 900 --kills 30 --api-restarts 9 --watch-cuts 30 \
-		--deletions 200 --ends 100 $(ARGS)
+chaos: $(READY) ## ten minutes of the soak
+	PYTHONPATH=tests $(BIN)/python benchmarks/soak.py --duration-s 600 $(ARGS)
+
+soak: $(READY) ## an hour of pods and faults over two schedulers on a real control plane; ends with a table
+	PYTHONPATH=tests $(BIN)/python benchmarks/soak.py $(ARGS)
 
 docs: $(READY) ## the pages of docs as a site, in build/site
 	$(BIN)/mkdocs build --strict

@@ -1,8 +1,8 @@
 """A soak: pods come and go while everything that may fail fails, and every promise is checked meanwhile.
 
 ``PYTHONPATH=tests .venv/bin/python benchmarks/soak.py`` runs for an hour; a line every ten seconds says how far it is.
-It ends with a table, writes all figures as JSON where ``--json`` says, and exits with 1 when a promise was not kept; the
-logs of all programs are kept then. Ctrl-C ends it early with what was found until then.
+It ends with a table, writes all figures as JSON where ``--json`` says, and exits with 1 when a promise was not kept;
+the logs of all programs are kept then. Ctrl-C ends it early with what was found until then.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 ``python -m harness.kubelets KUBECONFIG DIRECTORY CARDS ALLOCATE_S`` asks for the devices of every bound pod, one pod of
 a node after the other, as a kubelet does: it does not say for which pod. A pod whose Allocate fails is failed for good,
-as a kubelet fails it. It prints a line of JSON for every answer. Pods that were served before it started are left alone.
+as a kubelet fails it. It prints a line of JSON for every answer. Pods that were served before its start are let be.
 """
 
 import asyncio

@@ -1,6 +1,5 @@
 """When nothing was disturbed for so long that nothing may be late any more."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
@@ -17,37 +16,38 @@ class Calm:
     Attributes: `calm_s` (how long it was calm, of all), `longest_s` (of the disturbances, by what they were).
     """
 
-    def __init__(self, locks: Callable[[], Mapping[str, str]]):
-        """Prepare; `locks` tells the locks that are set, by node."""
+    def __init__(self, locks: Callable[[], Mapping[str, str]], clock: Callable[[], float]):
+        """Prepare; `locks` tells the locks that are set, by node, `clock` monotonic seconds."""
         self.calm_s = 0.0
         self.longest_s: dict[str, float] = {}
         self._locks = locks
+        self._clock = clock
         self._open = 0
         self._left: set[tuple[str, str]] = set()
-        self._checked_s = self._disturbed_s = _now_s()
+        self._checked_s = self._disturbed_s = self._clock()
 
     @property
     def since_s(self) -> float | None:
-        """Since when it has been calm, in seconds of the loop's clock; None while it is not."""
+        """Since when it has been calm, by the clock; None while it is not."""
         begin_s = self._disturbed_s + BACKOFF_S
-        return begin_s if not self._is_disturbed and _now_s() >= begin_s else None
+        return begin_s if not self._is_disturbed and self._clock() >= begin_s else None
 
     @asynccontextmanager
     async def disturbed(self, what: str) -> AsyncIterator[None]:
         """Take everything inside for disturbed: the deed, and the time until it is made good."""
-        began_s = _now_s()
+        began_s = self._clock()
         self._open += 1
         try:
             yield
         finally:
             self._open -= 1
-            self._disturbed_s = _now_s()
+            self._disturbed_s = self._clock()
             self._left |= self._locks().items()
             self.longest_s[what] = max(self.longest_s.get(what, 0.0), self._disturbed_s - began_s)
 
     def check(self) -> None:
         """Look at the clock and the locks; to be called often."""
-        now_s = _now_s()
+        now_s = self._clock()
         self._left &= self._locks().items()
         if self._is_disturbed:
             self._disturbed_s = now_s
@@ -58,7 +58,3 @@ class Calm:
     @property
     def _is_disturbed(self) -> bool:
         return bool(self._open or self._left)
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()

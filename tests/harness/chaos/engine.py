@@ -49,9 +49,10 @@ class _Run:
     def __init__(self, fleet: Fleet, accounts: Accounts, replicas: list[Replica], plan: Plan):
         self._fleet, self._accounts, self._replicas, self._plan = fleet, accounts, replicas, plan
         draw = random.Random(plan.seed)
-        self.calm = Calm(lambda: accounts.locks)
+        clock = asyncio.get_running_loop().time
+        self.calm = Calm(lambda: accounts.locks, clock)
         self._rooms = Rooms(BY_NAME[plan.shapes])
-        self.promises = Promises(accounts, self.calm, self._rooms)
+        self.promises = Promises(accounts, self.calm, self._rooms, clock)
         self._load = Load(fleet.client, plan, card_mib=CARD_MIB, draw=random.Random(draw.random()))
         self._footprint = Footprint(self._find_processes)
         self._draw = random.Random(draw.random())
@@ -89,7 +90,7 @@ class _Run:
             asyncio.create_task(one)
             for one in (self.promises.watch(), self._footprint.watch(), self._tell(tell, began_s))
         ]
-        working = [asyncio.create_task(one) for one in (self._load.run(until_s), self._faults.run(until_s))]
+        working = [asyncio.create_task(one) for one in (self._load.run(), self._do_damage(until_s))]
         stopping = asyncio.create_task(stop.wait())
         try:
             await _first_of(stopping, working, watching)
@@ -101,6 +102,11 @@ class _Run:
             for task in (*watching, *working, stopping):
                 task.cancel()
             await asyncio.gather(*watching, *working, stopping, return_exceptions=True)
+
+    async def _do_damage(self, until_s: float) -> None:
+        """Let things fail until then; pods come and go until the last fault is made good."""
+        await self._faults.run(until_s)
+        self._load.stop()
 
     async def _settle(self) -> None:
         """Wait until nothing is left to complain of, or until the time is over."""

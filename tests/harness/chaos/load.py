@@ -46,6 +46,7 @@ class Load:
         self._all_mib = plan.nodes * plan.cards * card_mib
         self._living: dict[str, _Living] = {}
         self._wanted_mib = 0
+        self._is_over = False
         self._leaving: set[str] = set()
         self._names: deque[str] = deque(maxlen=100)
         self._calls: set[asyncio.Task[None]] = set()
@@ -69,14 +70,18 @@ class Load:
     def see_node(self, name: str) -> None:
         """Nodes neither come nor go here."""
 
-    async def run(self, until_s: float) -> None:
-        """Let pods come and go until then, in seconds of the loop's clock."""
+    def stop(self) -> None:
+        """Let no more come or go."""
+        self._is_over = True
+
+    async def run(self) -> None:
+        """Let pods come and go until it is stopped."""
         clock = asyncio.get_running_loop().time
         due_s = began_s = clock()
         try:
-            while (now_s := clock()) < until_s:
-                if now_s < due_s:
-                    await asyncio.sleep(min(due_s, until_s) - now_s)
+            while not self._is_over:
+                if (now_s := clock()) < due_s:
+                    await asyncio.sleep(due_s - now_s)
                     continue
                 if now_s - due_s > LATE_S:
                     # What could not come while the API server was away does not come all at once afterwards.

@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuloom.wire.errors import WireError
@@ -26,8 +26,8 @@ PHASE = "hami.io/bind-phase"
 class Promises:
     """Follows the accounts and keeps `complaints`; `longest_s` has what took longest, by what it was."""
 
-    def __init__(self, accounts: Accounts, calm: Calm, rooms: Rooms):
-        """Prepare to look at what `accounts` know."""
+    def __init__(self, accounts: Accounts, calm: Calm, rooms: Rooms, clock: Callable[[], float]):
+        """Prepare to look at what `accounts` know; `clock` tells monotonic seconds."""
         self.longest_s: dict[str, float] = {}
         self.counts: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
@@ -35,13 +35,14 @@ class Promises:
         self._accounts = accounts
         self._calm = calm
         self._rooms = rooms
+        self._clock = clock
         self._complaints: dict[tuple[str, str], str] = {}
         self._came_s: dict[str, float] = {}
         self._handed_s: dict[str, float] = {}
         self._cards: dict[str, tuple[str, ...]] = {}
         self._served: dict[str, tuple[str, ...]] = {}
         self._lock_since_s: dict[tuple[str, str], float] = {}
-        self._bound_s = _now_s()
+        self._bound_s = self._clock()
 
     @property
     def complaints(self) -> list[str]:
@@ -50,7 +51,7 @@ class Promises:
 
     def see_pod(self, before: ToldPod | None, after: ToldPod | None) -> None:
         """Take a change of a pod."""
-        now_s = _now_s()
+        now_s = self._clock()
         for node in {pod.spec.node_name for pod in (before, after) if pod and pod.spec.node_name}:
             self._rooms.note(node, self._accounts.cards(node).values(), now_s)
         if after is None:
@@ -66,7 +67,7 @@ class Promises:
 
     def see_node(self, name: str) -> None:
         """Take a change of a node."""
-        now_s = _now_s()
+        now_s = self._clock()
         self._rooms.note(name, self._accounts.cards(name).values(), now_s)
         node = self._accounts.nodes.get(name)
         lock = node.annotations.get(LOCK, "") if node else ""
@@ -97,7 +98,7 @@ class Promises:
 
     def look(self) -> None:
         """Look once."""
-        now_s = _now_s()
+        now_s = self._clock()
         calm_s = self._calm.since_s
         self._look_at_waiting(now_s, calm_s)
         for uid, handed_s in self._handed_s.items():
@@ -186,7 +187,3 @@ class Promises:
 def _shorten(message: str) -> str:
     """Leave out the names, so that messages of one kind are counted together."""
     return re.sub(r"(node-|pod-|default/pod-)\d+", r"\1N", message)[:200]
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from gpuloom.wire.objects import Pod
+from gpuloom.wire.quantity import round_quantity
 from harness.accounts import WHOLE_CARD, Held
 
 
@@ -33,9 +34,9 @@ def read_shape(pod: Pod) -> Shape:
     """Return what a pod asks for."""
     limits = pod.containers[0].limits
     return Shape(
-        int(str(limits["nvidia.com/gpumem"])),
-        int(str(limits.get("nvidia.com/gpucores", 0))),
-        int(str(limits["nvidia.com/gpu"])),
+        round_quantity(limits["nvidia.com/gpumem"]),
+        round_quantity(limits.get("nvidia.com/gpucores", 0)),
+        round_quantity(limits["nvidia.com/gpu"]),
     )
 
 
