@@ -19,6 +19,7 @@ from gpuloom.kube import (
     InitialObject,
     KubeClient,
     Reflector,
+    ReflectorTiming,
     Resource,
 )
 from gpuloom.wire.objects import KubeStruct, Node, Pod, PodStatus
@@ -26,6 +27,7 @@ from gpuloom.wire.objects import KubeStruct, Node, Pod, PodStatus
 ALLOCATED = "hami.io/vgpu-devices-allocated"
 REGISTER = "hami.io/node-nvidia-register"
 LOCK = "hami.io/mutex.lock"
+LONGEST_PAUSE_S = 0.5
 WHOLE_CARD = 100
 """A container that got so many per cent of the cores is alone on its card."""
 
@@ -55,6 +57,11 @@ class ToldPod(Pod, frozen=True):
 
 
 TOLD_PODS = Resource("", "v1", "pods", "Pod", ToldPod, namespaced=True)
+
+
+async def sleep_briefly(seconds: float) -> None:
+    """Wait, but not as long as a reflector grows patient: who judges must know soon after the API server is back."""
+    await asyncio.sleep(min(seconds, LONGEST_PAUSE_S))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +230,8 @@ class Accounts:
 
     async def _follow(self, resource: Resource[Any], apply: Callable[[Any], None], drop: Callable[[Any], None]) -> None:
         listed: list[Any] = []
-        async with aclosing(Reflector(self._client, resource).events()) as events:
+        reflector = Reflector(self._client, resource, timing=ReflectorTiming(sleep=sleep_briefly))
+        async with aclosing(reflector.events()) as events:
             async for event in events:
                 match event:
                     case InitialListBegins():

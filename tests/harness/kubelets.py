@@ -19,12 +19,23 @@ from typing import Any
 import structlog
 import uvloop
 
-from gpuloom.kube import PODS, ApiError, Applied, InitialObject, KubeClient, NotFoundError, Reflector, load_kubeconfig
+from gpuloom.kube import (
+    PODS,
+    ApiError,
+    Applied,
+    InitialObject,
+    KubeClient,
+    NotFoundError,
+    Reflector,
+    ReflectorTiming,
+    load_kubeconfig,
+)
 from gpuloom.node.allocate import Allocator, Served
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.nvml import Gpu
 from gpuloom.node.settings import NodeSettings
 from gpuloom.wire.objects import Pod
+from harness.accounts import sleep_briefly
 
 PHASE = "hami.io/bind-phase"
 RETRY_S = 0.5
@@ -52,7 +63,8 @@ class Kubelets:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        async with aclosing(Reflector(self._client, PODS).events()) as events:
+        reflector = Reflector(self._client, PODS, timing=ReflectorTiming(sleep=sleep_briefly))
+        async with aclosing(reflector.events()) as events:
             async for event in events:
                 if isinstance(event, Applied | InitialObject):
                     self._take(event.object)
