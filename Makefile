@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready
 UPGRADE ?= --upgrade
 
-.PHONY: demo test unit ci check docs chaos controlplane lock clean help fuzz
+.PHONY: demo test unit ci check docs chaos soak controlplane lock clean help fuzz
 
 help: ## say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -39,9 +39,11 @@ check: $(READY) ## format, lint, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-chaos: $(READY) ## a storm over the scheduler on a real control plane, three times as long as the one that is a test
-	PYTHONPATH=tests $(BIN)/python benchmarks/chaos.py --pods 900 --kills 30 --api-restarts 9 --watch-cuts 30 \
-		--deletions 200 --ends 100 $(ARGS)
+chaos: $(READY) ## ten minutes of the soak
+	PYTHONPATH=tests $(BIN)/python benchmarks/soak.py --duration-s 600 $(ARGS)
+
+soak: $(READY) ## an hour of pods and faults over two schedulers on a real control plane; ends with a table
+	PYTHONPATH=tests $(BIN)/python benchmarks/soak.py $(ARGS)
 
 SECONDS ?= 600
 

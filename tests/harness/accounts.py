@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Protocol, Self
 
 from gpuloom.kube import (
     NODES,
@@ -17,6 +19,7 @@ from gpuloom.kube import (
     InitialObject,
     KubeClient,
     Reflector,
+    ReflectorTiming,
     Resource,
 )
 from gpuloom.wire.objects import KubeStruct, Node, Pod, PodStatus
@@ -24,6 +27,9 @@ from gpuloom.wire.objects import KubeStruct, Node, Pod, PodStatus
 ALLOCATED = "hami.io/vgpu-devices-allocated"
 REGISTER = "hami.io/node-nvidia-register"
 LOCK = "hami.io/mutex.lock"
+LONGEST_PAUSE_S = 0.5
+WHOLE_CARD = 100
+"""A container that got so many per cent of the cores is alone on its card."""
 
 
 class Condition(KubeStruct, frozen=True):
@@ -53,6 +59,11 @@ class ToldPod(Pod, frozen=True):
 TOLD_PODS = Resource("", "v1", "pods", "Pod", ToldPod, namespaced=True)
 
 
+async def sleep_briefly(seconds: float) -> None:
+    """Wait, but not as long as a reflector grows patient: who judges must know soon after the API server is back."""
+    await asyncio.sleep(min(seconds, LONGEST_PAUSE_S))
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """So much of one card: containers, memory in MiB, per cent of the cores."""
@@ -79,17 +90,33 @@ def read_shares(pod: Pod) -> dict[str, Held]:
     return held
 
 
-def read_room(node: Node) -> dict[str, Held]:
+def read_room(node: Node) -> Mapping[str, Held]:
     """Return what a node registered, by card."""
-    cards = json.loads(node.annotations.get(REGISTER, "[]"))
-    return {card["id"]: Held(card["count"], card["devmem"], card["devcore"]) for card in cards}
+    return _decode_room(node.annotations.get(REGISTER, "[]"))
+
+
+@lru_cache(maxsize=10_000)
+def _decode_room(register: str) -> Mapping[str, Held]:
+    cards = json.loads(register)
+    return MappingProxyType({card["id"]: Held(card["count"], card["devmem"], card["devcore"]) for card in cards})
+
+
+class Follower(Protocol):
+    """Wants to hear of changes, after they were added up."""
+
+    def see_pod(self, before: ToldPod | None, after: ToldPod | None) -> None:
+        """Take a pod as it was known, and as it is now: None before it came, and after it went."""
+
+    def see_node(self, name: str) -> None:
+        """Take that a node came, changed or went."""
 
 
 class Accounts:
     """Watches pods and nodes and adds up after every event, as an async context manager.
 
     Attributes: `pods` by UID, `nodes` by name, `violations` (cards of which too much was given away, at any moment),
-    `bound_s` (when a pod was first seen bound, in seconds of the loop's clock), `changed` set with every event.
+    `bound_s` (when a pod was first seen bound, in seconds of the loop's clock) and `last_bound_s`, `changed` set with
+    every event, and `followers`, who hear of every change.
     """
 
     def __init__(self, client: KubeClient):
@@ -98,7 +125,10 @@ class Accounts:
         self.nodes: dict[str, Node] = {}
         self.violations: list[str] = []
         self.bound_s: dict[str, float] = {}
+        self.last_bound_s = 0.0
         self.changed = asyncio.Event()
+        self.followers: list[Follower] = []
+        self._on_node: dict[str, dict[str, ToldPod]] = defaultdict(dict)
         self._client = client
         self._listed: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
@@ -146,43 +176,62 @@ class Accounts:
                 held[pod.spec.node_name, uuid] += share
         return held
 
-    def room(self) -> dict[tuple[str, str], Held]:
-        """Return what all nodes registered, by node and card."""
-        return {(node.name, uuid): room for node in self.nodes.values() for uuid, room in read_room(node).items()}
+    def cards(self, node: str) -> dict[str, tuple[Held, Held]]:
+        """Return how much of each card of a node is held, and how much there is, by card."""
+        held = self.held(self._holders_on(node))
+        room = read_room(self.nodes[node]) if node in self.nodes else {}
+        return {uuid: (held.get((node, uuid), Held()), there) for uuid, there in room.items()}
 
-    def fits_somewhere(self, need: Held) -> bool:
-        """Say whether any card could take so much more."""
-        held = self.held()
-        return any(not (held.get(card, Held()) + need).exceeds(room) for card, room in self.room().items())
+    def _holders_on(self, node: str) -> list[ToldPod]:
+        return [pod for pod in self._on_node[node].values() if not pod.is_over]
 
     def _check(self, node: str) -> None:
-        here = [pod for pod in self.holders if pod.spec.node_name == node]
+        here = self._holders_on(node)
         room = read_room(self.nodes[node]) if node in self.nodes else {}
         for (_, uuid), held in self.held(here).items():
-            if held.exceeds(room.get(uuid, Held())):
-                names = sorted(pod.name for pod in here if uuid in read_shares(pod))
+            sharing = [pod for pod in here if uuid in read_shares(pod)]
+            is_shared = len(sharing) > 1 and any(read_shares(pod)[uuid].cores >= WHOLE_CARD for pod in sharing)
+            if is_shared or held.exceeds(room.get(uuid, Held())):
+                names = sorted(pod.name for pod in sharing)
                 self.violations.append(f"{uuid} of {node}: {held} of {room.get(uuid)} by {names}")
 
     def _apply_pod(self, pod: ToldPod) -> None:
-        known = self.pods.get(pod.metadata.uid)
-        self.pods[pod.metadata.uid] = pod
-        if pod.spec.node_name:
-            self.bound_s.setdefault(pod.metadata.uid, asyncio.get_running_loop().time())
+        uid = pod.metadata.uid
+        known = self.pods.get(uid)
+        self.pods[uid] = pod
+        if node := pod.spec.node_name:
+            self._on_node[node][uid] = pod
+            if uid not in self.bound_s:
+                self.bound_s[uid] = self.last_bound_s = asyncio.get_running_loop().time()
             if known is None or not known.spec.node_name or known.annotations != pod.annotations:
-                self._check(pod.spec.node_name)
+                self._check(node)
+        for follower in self.followers:
+            follower.see_pod(known, pod)
 
     def _drop_pod(self, pod: Pod) -> None:
-        self.pods.pop(pod.metadata.uid, None)
+        known = self.pods.pop(pod.metadata.uid, None)
+        if known is None:
+            return
+        self._on_node[known.spec.node_name].pop(pod.metadata.uid, None)
+        for follower in self.followers:
+            follower.see_pod(known, None)
 
     def _apply_node(self, node: Node) -> None:
         self.nodes[node.name] = node
+        self._tell_of_node(node.name)
 
     def _drop_node(self, node: Node) -> None:
         self.nodes.pop(node.name, None)
+        self._tell_of_node(node.name)
+
+    def _tell_of_node(self, name: str) -> None:
+        for follower in self.followers:
+            follower.see_node(name)
 
     async def _follow(self, resource: Resource[Any], apply: Callable[[Any], None], drop: Callable[[Any], None]) -> None:
         listed: list[Any] = []
-        async with aclosing(Reflector(self._client, resource).events()) as events:
+        reflector = Reflector(self._client, resource, timing=ReflectorTiming(sleep=sleep_briefly))
+        async with aclosing(reflector.events()) as events:
             async for event in events:
                 match event:
                     case InitialListBegins():

@@ -1,6 +1,7 @@
 """A proxy between a client and the real API server, which makes writes fail, watches lag and connections break."""
 
 import asyncio
+import json
 import random
 import ssl
 from collections import Counter
@@ -17,6 +18,9 @@ from gpuloom.local.apiserver.kubeconfig import write_kubeconfig
 
 WRITES = frozenset({"POST", "PATCH", "PUT", "DELETE"})
 HOP_HEADERS = frozenset({"connection", "transfer-encoding", "content-length", "host", "keep-alive"})
+
+GONE = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410}
+EXPIRED = json.dumps({"type": "ERROR", "object": {**GONE, "message": "too old resource version"}}).encode() + b"\n"
 
 
 @dataclass(slots=True)
@@ -46,6 +50,7 @@ class FaultyProxy:
         self._tls = ssl.create_default_context(cafile=str(ca_file))
         self._random = random.Random(seed)
         self._watches: set[asyncio.Transport] = set()
+        self._pieces: set[asyncio.Queue[tuple[float, bytes | None]]] = set()
         self._stack = AsyncExitStack()
         self._session: aiohttp.ClientSession
 
@@ -81,6 +86,15 @@ class FaultyProxy:
         self._watches.clear()
         self.counts["watches cut"] += cut
         return cut
+
+    def expire_watches(self) -> int:
+        """Tell all watches that their version is too old (410), as after a compaction; return how many."""
+        told = 0
+        for pieces in self._pieces:
+            pieces.put_nowait((asyncio.get_running_loop().time(), EXPIRED))
+            told += 1
+        self.counts["watches expired"] += told
+        return told
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -145,6 +159,7 @@ class FaultyProxy:
         """Give what the API server sends, each piece as late as the faults say."""
         clock = asyncio.get_running_loop().time
         waiting: asyncio.Queue[tuple[float, bytes | None]] = asyncio.Queue()
+        last = b"\n"
 
         async def read() -> None:
             try:
@@ -154,14 +169,22 @@ class FaultyProxy:
                 waiting.put_nowait((clock(), None))
 
         reading = asyncio.create_task(read())
+        self._pieces.add(waiting)
         try:
             while True:
                 came_s, chunk = await waiting.get()
                 if chunk is None:
                     break
+                if chunk is EXPIRED:
+                    # In the middle of a line it would be read as a part of it: the break alone is fault enough then.
+                    if last.endswith(b"\n"):
+                        yield chunk
+                    break
+                last = chunk
                 if (left_s := came_s + self.faults.watch_lag_s - clock()) > 0:
                     await asyncio.sleep(left_s)
                 yield chunk
         finally:
+            self._pieces.discard(waiting)
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)

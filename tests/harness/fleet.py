@@ -35,7 +35,7 @@ class Fleet:
         """Prepare a fleet in `directory` whose nodes have so many cards of this size, each for so many containers."""
         self.control_plane = ControlPlane(directory / "control-plane")
         self._directory = directory
-        self._cards, self._memory_mib, self._slots = cards, memory_mib, slots
+        self._size = {"cards": cards, "memory_mib": memory_mib, "slots": slots}
         port, metrics_port = find_free_ports(2)
         self._addresses = (f"127.0.0.1:{port}", f"127.0.0.1:{metrics_port}")
         self.extender_url, self.metrics_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{metrics_port}/metrics"
@@ -77,7 +77,7 @@ class Fleet:
 
         async def add(name: str) -> None:
             async with gate:
-                await self.client.create(NODES, self._make_node(name))
+                await self.client.create(NODES, make_node(name, **self._size))
                 await self.client.patch(NODES, name, {"spec": {"taints": None}})
 
         await asyncio.gather(*(add(f"node-{number}") for number in range(count)))
@@ -133,38 +133,41 @@ class Fleet:
             return False
         return True
 
-    def _make_node(self, name: str) -> dict[str, Any]:
-        cards = [
-            Card(
-                id=f"GPU-{name}-{number}",
-                index=number,
-                count=self._slots,
-                memory_mib=self._memory_mib,
-                cores=100,
-                model="NVIDIA A40",
-                mode="hami-core",
-                healthy=True,
-            )
-            for number in range(self._cards)
-        ]
-        offer = str(self._cards * self._slots)
-        room = {"cpu": "64", "memory": "256Gi", "pods": "250", "nvidia.com/gpu": offer}
-        ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "no kubelet is behind this node"}
-        return {
-            "metadata": {
-                "name": name,
-                "annotations": {
-                    "hami.io/node-nvidia-register": encode_register(cards),
-                    "hami.io/node-handshake": NEVER_DUE,
-                },
+
+def make_node(name: str, *, cards: int, memory_mib: int, slots: int) -> dict[str, Any]:
+    """Return a ready node with so many cards of this size, each for so many containers."""
+    registered = [
+        Card(
+            id=f"GPU-{name}-{number}",
+            index=number,
+            count=slots,
+            memory_mib=memory_mib,
+            cores=100,
+            model="NVIDIA A40",
+            mode="hami-core",
+            healthy=True,
+        )
+        for number in range(cards)
+    ]
+    room = {"cpu": "64", "memory": "256Gi", "pods": "250", "nvidia.com/gpu": str(cards * slots)}
+    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "no kubelet is behind this node"}
+    return {
+        "metadata": {
+            "name": name,
+            "annotations": {
+                "hami.io/node-nvidia-register": encode_register(registered),
+                "hami.io/node-handshake": NEVER_DUE,
             },
-            "status": {"capacity": room, "allocatable": room, "conditions": [ready]},
-        }
+        },
+        "status": {"capacity": room, "allocatable": room, "conditions": [ready]},
+    }
 
 
-def make_share_pod(name: str, memory_mib: int, **spec: Any) -> dict[str, Any]:
-    """Return a pod of one container that asks for a share of one card."""
-    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory_mib)}
+def make_share_pod(name: str, memory_mib: int, *, cores: int = 0, cards: int = 1, **spec: Any) -> dict[str, Any]:
+    """Return a pod of one container that asks for a share of one card, or of several."""
+    limits = {"nvidia.com/gpu": str(cards), "nvidia.com/gpumem": str(memory_mib)}
+    if cores:
+        limits["nvidia.com/gpucores"] = str(cores)
     container = {"name": "main", "image": "none", "resources": {"limits": limits}}
     return {
         "metadata": {"name": name},

@@ -23,16 +23,24 @@ class ProcessError(Exception):
 class ChildProcess:
     """One running program: `pid`, `log`. Ended by `stop`, or by leaving it as a context manager."""
 
-    def __init__(self, name: str, command: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | None = None):
-        """Start `command`, writing both of its outputs to the file `log` (appended)."""
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        output: int | None = None,
+    ):
+        """Start `command`, writing both of its outputs to the file `log` (appended), the first to `output` if given."""
         self.name = name
         self.log = log
-        with log.open("ab") as output:
+        with log.open("ab") as logged:
             self._process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", "--", *map(str, command)],
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
+                stdout=logged if output is None else output,
+                stderr=logged,
                 env=clean_environment() if env is None else env,
                 start_new_session=True,
             )

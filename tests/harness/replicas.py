@@ -15,13 +15,14 @@ from typing import Self
 from gpuloom.kube import KubeClient, load_kubeconfig
 from harness import binaries
 from harness.accounts import Accounts
-from harness.chaos import read_told
+from harness.clocks import SteppedClock, tidy_up
 from harness.controlplane import find_free_ports
 from harness.fleet import RAISED_LIMITS, Fleet, read_url
 from harness.gpuloom import GPULOOM
 from harness.installation import SCHEDULER_NAME, scheduler_configuration
 from harness.playedplugins import PlayedPlugins
 from harness.processes import ChildProcess, clean_environment
+from harness.told import read_told
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + SCHEDULER_NAME
 NAMED = 'hostname "$0" && exec "$@"'
@@ -34,57 +35,121 @@ def describe_obstacle() -> str | None:
 
 
 class Replica:
-    """One pod of the scheduler as an async context manager: `name`, `metrics_url`."""
+    """One pod of the scheduler as an async context manager: `name`, `metrics_url`, `gpuloom` (its process).
 
-    def __init__(self, fleet: Fleet, directory: Path, name: str):
+    With `elects` it competes with others for the lease; the only one does not. `kubeconfig` is gpuloom's way to the API
+    server, `clock` its wall clock, the machine's without one.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        directory: Path,
+        name: str,
+        *,
+        elects: bool = True,
+        kubeconfig: Path | None = None,
+        clock: SteppedClock | None = None,
+    ):
         """Prepare a replica whose host is called `name`."""
         self.name = name
+        self.clock = clock
         self._fleet = fleet
         self._directory = directory
+        self._elects = elects
+        self._kubeconfig = kubeconfig or fleet.control_plane.kubeconfig
         port, metrics_port = find_free_ports(2)
         self._address, self._metrics_address = f"127.0.0.1:{port}", f"127.0.0.1:{metrics_port}"
         self.metrics_url = f"http://{self._metrics_address}/metrics"
-        self._processes: list[ChildProcess] = []
+        self.gpuloom: ChildProcess | None = None
+        self._kube_scheduler: ChildProcess | None = None
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._start)
+        self._directory.mkdir()
+        try:
+            await self.start()
+        except BaseException:
+            await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for process in reversed(self._processes):
-            await asyncio.to_thread(process.stop)
+        await self.stop_kube_scheduler()
+        if self.gpuloom is not None:
+            await asyncio.to_thread(self.gpuloom.stop)
+            self._tidy_up()
+
+    async def start(self) -> None:
+        """Start both containers of the pod, each when it does not run, and wait until gpuloom is ready."""
+        await self.start_gpuloom()
+        await self.start_kube_scheduler()
 
     async def kill(self) -> None:
         """End all of it as the loss of its node does."""
-        for process in self._processes:
-            await asyncio.to_thread(process.kill)
+        await self.kill_gpuloom()
+        await self.kill_kube_scheduler()
 
-    def _start(self) -> None:
-        self._directory.mkdir()
-        log = self._directory / "gpuloom.log"
-        environment = clean_environment() | {"HOSTNAME": self.name}
-        gpuloom = ChildProcess(f"gpuloom scheduler of {self.name}", self._gpuloom_command(), log=log, env=environment)
-        self._processes.append(gpuloom)
-        gpuloom.wait_until(lambda: _answers(f"http://{self._address}/readyz"))
-        log = self._directory / "kube-scheduler.log"
-        command = ["unshare", "--uts", "sh", "-c", NAMED, self.name, *self._kube_scheduler_command()]
-        self._processes.append(ChildProcess(f"kube-scheduler of {self.name}", command, log=log))
+    async def start_gpuloom(self) -> None:
+        """Start gpuloom's scheduler when it does not run, and wait until it is ready."""
+        if self.gpuloom is None:
+            log = self._directory / "gpuloom.log"
+            environment = clean_environment() | {"HOSTNAME": self.name}
+            environment |= self.clock.environment if self.clock else {}
+            command = self._gpuloom_command()
+            self.gpuloom = ChildProcess(f"gpuloom scheduler of {self.name}", command, log=log, env=environment)
+            ready = f"http://{self._address}/readyz"
+            await asyncio.to_thread(self.gpuloom.wait_until, lambda: _answers(ready), timeout_s=90)
+
+    async def kill_gpuloom(self) -> None:
+        """End gpuloom's scheduler as a crash does."""
+        if self.gpuloom is not None:
+            await asyncio.to_thread(self.gpuloom.kill)
+            self._tidy_up()
+
+    async def start_kube_scheduler(self) -> None:
+        """Start kube-scheduler when it does not run."""
+        if self._kube_scheduler is None:
+            log = self._directory / "kube-scheduler.log"
+            command = self._kube_scheduler_command()
+            if self._elects:
+                command = ["unshare", "--uts", "sh", "-c", NAMED, self.name, *command]
+            self._kube_scheduler = ChildProcess(f"kube-scheduler of {self.name}", command, log=log)
+
+    async def stop_kube_scheduler(self) -> None:
+        """End kube-scheduler politely: it gives the lease back."""
+        if self._kube_scheduler is not None:
+            await asyncio.to_thread(self._kube_scheduler.stop)
+            self._kube_scheduler = None
+
+    async def kill_kube_scheduler(self) -> None:
+        """End kube-scheduler as a crash does: the lease has to run out."""
+        if self._kube_scheduler is not None:
+            await asyncio.to_thread(self._kube_scheduler.kill)
+            self._kube_scheduler = None
+
+    def _tidy_up(self) -> None:
+        if self.gpuloom is not None and self.clock is not None:
+            tidy_up(self.gpuloom.pid)
+        self.gpuloom = None
 
     def _gpuloom_command(self) -> list[str | Path]:
+        election = [
+            "--leader-elect",
+            f"--leader-elect-resource-name={SCHEDULER_NAME}",
+            "--leader-elect-resource-namespace=kube-system",
+        ]
         return [
             GPULOOM,
             "scheduler",
             f"--http_bind={self._address}",
             f"--metrics-bind-address={self._metrics_address}",
-            f"--kubeconfig={self._fleet.control_plane.kubeconfig}",
-            "--leader-elect",
-            f"--leader-elect-resource-name={SCHEDULER_NAME}",
-            "--leader-elect-resource-namespace=kube-system",
+            f"--kubeconfig={self._kubeconfig}",
+            *(election if self._elects else ()),
         ]
 
     def _kube_scheduler_command(self) -> list[str | Path]:
         file = self._directory / "kube-scheduler.config"
-        election = {"leaderElect": True, "resourceName": SCHEDULER_NAME, "resourceNamespace": "kube-system"}
+        election = {"leaderElect": self._elects, "resourceName": SCHEDULER_NAME, "resourceNamespace": "kube-system"}
         connection = {**RAISED_LIMITS["clientConnection"], "kubeconfig": str(self._fleet.control_plane.kubeconfig)}
         config = scheduler_configuration(f"http://{self._address}")
         file.write_text(json.dumps({**config, "clientConnection": connection, "leaderElection": election}))
@@ -114,7 +179,7 @@ async def lose_leader(directory: Path, *, pods: int = 120, allocate_s: float = 0
             Accounts(fleet.client) as accounts,
             PlayedPlugins(client, allocate_s=allocate_s),
         ):
-            await _wait(lambda: _holder(fleet).startswith("replica-a_"))
+            await _wait(lambda: find_holder(fleet).startswith("replica-a_"))
             async with Replica(fleet, directory / "b", "replica-b") as second:
                 await fleet.add_pods({f"pod-{number}": 1024 for number in range(pods)})
                 await accounts.wait_for(lambda: len(accounts.bound_s) >= pods // 4)
@@ -137,11 +202,11 @@ async def _judge(fleet: Fleet, accounts: Accounts, leader: Replica, killed_s: fl
         locks_left=accounts.locks,
         waiting=[pod.name for pod in accounts.waiting],
         usage_differs={card: mib for card, mib in told.items() if mib} != held,
-        new_leader=await asyncio.to_thread(_holder, fleet),
+        new_leader=await asyncio.to_thread(find_holder, fleet),
     )
 
 
-def _holder(fleet: Fleet) -> str:
+def find_holder(fleet: Fleet) -> str:
     """Return who holds the lease, empty when nobody does."""
     if not fleet.control_plane.api.answers(LEASE):
         return ""

@@ -136,7 +136,12 @@ OTHERS: dict[str, tuple[str, ...]] = {
         *list_blocks("docs/certificates.md#Self-managed")[0],
         "gpuloom scheduler --web-bind ADDRESS",
     ),
-    "tests/real/chaos/test_chaos.py": ("PYTHONPATH=tests .venv/bin/python benchmarks/chaos.py", "make chaos"),
+    "tests/real/chaos/test_chaos.py": (
+        "PYTHONPATH=tests .venv/bin/python benchmarks/soak.py",
+        "PYTHONPATH=tests .venv/bin/python benchmarks/soak.py --plan storm",
+        "make chaos",
+        "make soak",
+    ),
     "tests/real/chaos/test_waits.py": ("PYTHONPATH=tests .venv/bin/python benchmarks/waits.py",),
     "tests/real/scheduler/test_bindrate.py": ("PYTHONPATH=tests .venv/bin/python benchmarks/bindrate.py",),
     "tests/unit/cli/test_page.py": (".venv/bin/python tools/cli/pages.py",),

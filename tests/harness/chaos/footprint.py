@@ -1,0 +1,100 @@
+"""Memory and descriptors of processes over time, and whether they are flat."""
+
+import asyncio
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+EVERY_S = 5.0
+GROWTH_LIMIT = 1.05
+QUARTER = 0.25
+ENOUGH = 20
+"""So many samples a quarter needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One process at one moment: memory resident, its fair part of what is shared (PSS), open descriptors."""
+
+    at_s: float
+    process: str
+    pid: int
+    rss_mib: float
+    pss_mib: float
+    descriptors: int
+
+
+def read_sample(at_s: float, process: str, pid: int) -> Sample | None:
+    """Return what a process has now; None when there is none."""
+    folder = Path(f"/proc/{pid}")
+    try:
+        told = dict(line.split(":", 1) for line in (folder / "smaps_rollup").read_text().splitlines()[1:])
+        descriptors = sum(1 for _ in (folder / "fd").iterdir())
+    except (OSError, ValueError):
+        return None
+    return Sample(at_s, process, pid, _mib(told["Rss"]), _mib(told["Pss"]), descriptors)
+
+
+class Footprint:
+    """Samples the processes that `find` names; `samples`."""
+
+    def __init__(self, find: Callable[[], Mapping[str, int]]):
+        """Prepare; `find` returns process ids by name."""
+        self.samples: list[Sample] = []
+        self._find = find
+
+    async def watch(self) -> None:
+        """Sample until cancelled."""
+        clock = asyncio.get_running_loop().time
+        began_s = clock()
+        while True:
+            for process, pid in self._find().items():
+                sample = await asyncio.to_thread(read_sample, clock() - began_s, process, pid)
+                if sample is not None:
+                    self.samples.append(sample)
+            await asyncio.sleep(EVERY_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The medians of one measure of one process in the second and in the last quarter of the time."""
+
+    process: str
+    measure: str
+    second: float
+    last: float
+
+    @property
+    def share(self) -> float:
+        """The last quarter as a multiple of the second."""
+        return self.last / self.second
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the last quarter has at most 5 % more."""
+        return self.share <= GROWTH_LIMIT
+
+
+def find_growth(samples: Iterable[Sample], duration_s: float) -> list[Growth]:
+    """Compare quarters of the processes that lived through both; none where a quarter has too few samples."""
+    lives: dict[tuple[str, int], list[Sample]] = {}
+    for sample in samples:
+        lives.setdefault((sample.process, sample.pid), []).append(sample)
+    growth = []
+    for (process, _), life in sorted(lives.items()):
+        second, last = (_between(life, duration_s, place) for place in (1, 3))
+        if min(len(second), len(last)) >= ENOUGH:
+            for measure in ("rss_mib", "pss_mib", "descriptors"):
+                medians = [statistics.median(getattr(one, measure) for one in part) for part in (second, last)]
+                growth.append(Growth(process, measure, *medians))
+    return growth
+
+
+def _between(life: Sequence[Sample], duration_s: float, quarter: int) -> list[Sample]:
+    begin_s = duration_s * QUARTER * quarter
+    return [sample for sample in life if begin_s <= sample.at_s < begin_s + duration_s * QUARTER]
+
+
+def _mib(text: str) -> float:
+    return int(text.split(maxsplit=1)[0]) / 1024

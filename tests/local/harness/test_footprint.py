@@ -1,0 +1,35 @@
+"""What counts as flat: the same process in the second and in the last quarter."""
+
+from harness.chaos.footprint import Sample, find_growth
+
+DURATION_S = 400.0
+
+
+def grow(process: str, pid: int, *, from_s: float = 0.0, mib_per_s: float = 0.0) -> list[Sample]:
+    return [
+        Sample(float(at_s), process, pid, 100 + mib_per_s * at_s, 90.0, 20)
+        for at_s in range(0, int(DURATION_S), 4)
+        if at_s >= from_s
+    ]
+
+
+def test_a_process_that_stays_as_it_is_is_flat() -> None:
+    growth = find_growth(grow("a", 1), DURATION_S)
+    assert {one.measure for one in growth} == {"rss_mib", "pss_mib", "descriptors"}
+    assert all(one.is_flat for one in growth)
+
+
+def test_a_process_that_grows_by_more_than_five_per_cent_is_not() -> None:
+    assert [one.measure for one in find_growth(grow("a", 1, mib_per_s=0.06), DURATION_S) if not one.is_flat] == [
+        "rss_mib"
+    ]
+
+
+def test_growth_in_the_first_quarter_does_not_count() -> None:
+    young = [Sample(float(at_s), "a", 1, at_s, at_s, 20) for at_s in range(1, 100)]
+    assert all(one.is_flat for one in find_growth([*young, *grow("a", 1, from_s=100)], DURATION_S))
+
+
+def test_a_process_that_was_started_anew_meanwhile_is_not_judged() -> None:
+    lives = [*grow("a", 1)[:50], *grow("a", 2, from_s=200)]
+    assert find_growth(lives, DURATION_S) == []
