@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpuloom.kube import EventRecorder
-from gpuloom.scheduler.certificates.presented import Presented
 from gpuloom.scheduler.labelling import Labeller
 from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.lookout import Lookout
 from gpuloom.scheduler.metrics import Samples, Series
+from gpuloom.scheduler.reviewing import Reviewing
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.upkeep import Upkeep
 from gpuloom.scheduler.watching import Watched, Watches
+from gpuloom.serving.presented import Presented
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class OwnMetrics:
     labeller: Labeller
     upkeep: Upkeep
     lookout: Lookout
+    reviewing: Reviewing
 
     def series(self, presented: Presented | None) -> Iterator[Series]:
         """All series; ``presented`` is the server's certificate, if it has one."""
@@ -69,6 +71,12 @@ class OwnMetrics:
             "gpuloom_pods_unmutated",
             "Pods with cards that came without the webhook's changes: above 0, it is not asked",
             lambda: self.lookout.unmutated,
+            _COUNT,
+        )
+        yield _one(
+            "gpuloom_reviews_refused",
+            "Reviews of large pods that were denied because too many came at once",
+            lambda: self.reviewing.refused,
             _COUNT,
         )
         yield Series(

@@ -12,10 +12,8 @@ from gpuloom.scheduler.admission import review_pod
 from gpuloom.scheduler.afterwards import Afterwards, AtOnce
 from gpuloom.scheduler.binding import Binder
 from gpuloom.scheduler.cardmetrics import CardMetrics
-from gpuloom.scheduler.certificates.presented import Presented
 from gpuloom.scheduler.charge import Charge
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.connections import Handler
 from gpuloom.scheduler.exposition import answer_metrics
 from gpuloom.scheduler.filtering import Filterer
 from gpuloom.scheduler.filterverb import FilterVerb
@@ -29,6 +27,7 @@ from gpuloom.scheduler.nodes import NodeBook
 from gpuloom.scheduler.ownmetrics import OwnMetrics
 from gpuloom.scheduler.pods import PodBook
 from gpuloom.scheduler.quotas import QuotaWatch
+from gpuloom.scheduler.reviewing import Reviewing
 from gpuloom.scheduler.roles import Roles
 from gpuloom.scheduler.routes import Routes
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -38,6 +37,9 @@ from gpuloom.scheduler.trusting import TrustingPodBook
 from gpuloom.scheduler.upkeep import Upkeep
 from gpuloom.scheduler.waking import Waker
 from gpuloom.scheduler.watching import Watches
+from gpuloom.serving.aside import Aside
+from gpuloom.serving.connections import Handler
+from gpuloom.serving.presented import Presented
 from gpuloom.wire.admission import Review, Verdict
 
 
@@ -64,6 +66,8 @@ class Parts:
     charge: Charge
     cards: CardMetrics
     latencies: Latencies
+    aside: Aside
+    reviewing: Reviewing
     listener: Listener | None
 
     def routes(self) -> Routes:
@@ -71,7 +75,7 @@ class Parts:
         listener, filter_call, bind_call = self.listener, self.filter_verb.filter, self.binder.bind
         return Routes(
             settings=self.state.settings,
-            review=listener.around_review(self.review) if listener else self.review,
+            reviewing=self.reviewing,
             filter=listener.around_filter(self.filter_verb) if listener else filter_call,
             bind=listener.around_bind(bind_call) if listener else bind_call,
             wait_answerable=self.charge.wait_answerable,
@@ -79,15 +83,18 @@ class Parts:
             latencies=self.latencies,
         )
 
-    def review(self, review: Review) -> Verdict:
-        """Answer the webhook."""
-        return review_pod(review, self.state.settings, self.state.headroom)
-
     def series(self, presented: Presented | None = None) -> Iterator[Series]:
         """Give all metrics but those of the registry; ``presented`` is the server's certificate."""
         yield build_info()
         own = OwnMetrics(
-            self.state, self.watches, self.locks, self.recorder, self.labeller, self.upkeep, self.pods.lookout
+            self.state,
+            self.watches,
+            self.locks,
+            self.recorder,
+            self.labeller,
+            self.upkeep,
+            self.pods.lookout,
+            self.reviewing,
         )
         yield from own.series(presented)
         for one in self.cards.series(legacy=self.state.settings.legacy_metrics):
@@ -145,6 +152,11 @@ def assemble(
     quotas = QuotaWatch(state)
     nodepass = NodePass(state, nodes, Roles(client, state), clocks, listener)
 
+    aside = Aside()
+
+    def review(one: Review) -> Verdict:
+        return review_pod(one, settings, state.headroom)
+
     def note_listed() -> None:
         charge.note_listed()
 
@@ -175,5 +187,7 @@ def assemble(
         charge=charge,
         cards=CardMetrics(state, quotas),
         latencies=latencies,
+        aside=aside,
+        reviewing=Reviewing(listener.around_review(review) if listener else review, aside),
         listener=listener,
     )

@@ -71,6 +71,7 @@ class SchedulerProcess:
             await stack.enter_async_context(parts.recorder)
             stack.push_async_callback(self._stop_tasks)
             stack.push_async_callback(parts.binder.close)
+            stack.push_async_callback(parts.aside.close)
             self.urls = await serve(stack, self.settings, parts.routes(), parts.scraper(presented), presented)
             # The first thing to happen at the end: nobody who waits keeps the listeners from closing.
             stack.callback(parts.charge.stop)

@@ -7,16 +7,21 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from gpuloom.kube import KubeClient
+from gpuloom.scheduler.binding import CLOSING_S
 from gpuloom.scheduler.certificates.files import FileCertificates
-from gpuloom.scheduler.certificates.presented import CertificateError, Presented
 from gpuloom.scheduler.certificates.selfmanaged import SelfManagedCertificates
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.connections import Handler
 from gpuloom.scheduler.routes import Routes
-from gpuloom.scheduler.server import ServerError, listen, split_address
 from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.serving.addresses import ServerError, split_address
+from gpuloom.serving.connections import Handler, Limits
+from gpuloom.serving.listener import listen
+from gpuloom.serving.presented import CertificateError, Presented
 
 Certificates = FileCertificates | SelfManagedCertificates
+
+_OF_KUBE_SCHEDULER = Limits(most=16_384, most_of_one=16_384)
+"""Each Bind that waits for the lock of a node has a connection, and all come from one address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ async def serve(
     metrics = ""
     if settings.metrics_bind_address:
         address = split_address("--metrics-bind-address", settings.metrics_bind_address)
-        metrics = await listen(stack, address, [web.get("/metrics", scrape)], None)
+        metrics = (await listen(stack, address, [web.get("/metrics", scrape)], None)).url
     main, extender = await _serve_calls(stack, settings, routes, tls)
     return Urls(main, extender, metrics)
 
@@ -85,11 +90,13 @@ async def _serve_calls(
     stack: AsyncExitStack, settings: SchedulerSettings, routes: Routes, tls: ssl.SSLContext | None
 ) -> tuple[str, str]:
     has_own_port = bool(settings.extender_bind)
+    address = split_address("--http_bind", settings.http_bind)
+    limits = Limits() if has_own_port else _OF_KUBE_SCHEDULER
     main = await listen(
-        stack, split_address("--http_bind", settings.http_bind), routes.main(with_extender=not has_own_port), tls
+        stack, address, routes.main(with_extender=not has_own_port), tls, limits=limits, closing_s=CLOSING_S
     )
     if not has_own_port:
-        return main, main
+        return main.url, main.url
     address = split_address("--extender-bind", settings.extender_bind)
     if tls is None and not address.is_loopback:
         raise ServerError(
@@ -97,5 +104,12 @@ async def _serve_calls(
             "or listen on 127.0.0.1"
         )
     # Whoever is on this side of the loopback interface shares our pod, and needs no certificate.
-    extender = await listen(stack, address, routes.extender(), None if address.is_loopback else tls)
-    return main, extender
+    extender = await listen(
+        stack,
+        address,
+        routes.extender(),
+        None if address.is_loopback else tls,
+        limits=_OF_KUBE_SCHEDULER,
+        closing_s=CLOSING_S,
+    )
+    return main.url, extender.url

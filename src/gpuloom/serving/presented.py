@@ -31,7 +31,9 @@ class Presented:
         Raises CertificateError.
         """
         self.pair = pair
-        self._current = self.context = _load(pair, place)
+        self._place = place
+        self._callers = b""
+        self._current = self.context = _load(pair, place, b"")
         # Called on every handshake, with or without a server name: the only way to change the pair in one step.
         self.context.sni_callback = self._present
 
@@ -45,15 +47,32 @@ class Presented:
 
         Raises CertificateError, the old one stays then.
         """
-        self._current = _load(pair, place)
-        self.pair = pair
+        self._current = _load(pair, place, self._callers)
+        self.pair, self._place = pair, place
+
+    def recognize(self, callers: bytes) -> None:
+        """Ask callers for a certificate from now on, without insisting: these authorities (PEM) say whose it is.
+
+        Raises CertificateError.
+        """
+        # A context cannot forget an authority. The first one decides whether callers are asked, the current one whom to believe.
+        self._current = _load(self.pair, self._place, callers)
+        self._callers = callers
+        self.context.verify_mode = ssl.CERT_OPTIONAL
 
     def _present(self, connection: Any, _server_name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = self._current
 
 
-def _load(pair: Pair, place: str) -> ssl.SSLContext:
+def _load(pair: Pair, place: str, callers: bytes) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        if callers:
+            context.load_verify_locations(cadata=callers.decode())
+            context.verify_mode = ssl.CERT_OPTIONAL
+    except (ssl.SSLError, ValueError) as error:
+        raise CertificateError(f"cannot use the authorities of callers: {error}") from error
     try:
         load_pair(context, pair.certificate, pair.key)
     except (ssl.SSLError, ValueError) as error:
