@@ -14,6 +14,7 @@ from gpuloom.scheduler.reviewing import Reviewing
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.upkeep import Upkeep
 from gpuloom.scheduler.watching import Watched, Watches
+from gpuloom.serving.callers import Doors
 from gpuloom.serving.presented import Presented
 
 
@@ -29,6 +30,7 @@ class OwnMetrics:
     upkeep: Upkeep
     lookout: Lookout
     reviewing: Reviewing
+    doors: Doors
 
     def series(self, presented: Presented | None) -> Iterator[Series]:
         """All series; ``presented`` is the server's certificate, if it has one."""
@@ -77,6 +79,19 @@ class OwnMetrics:
             "gpuloom_reviews_refused",
             "Reviews of large pods that were denied because too many came at once",
             lambda: self.reviewing.refused,
+            _COUNT,
+        )
+        yield _one(
+            "gpuloom_callers_refused",
+            "Calls of the webhook without a certificate of --webhook-client-ca",
+            lambda: self.doors.callers.refused if self.doors.callers else 0,
+            _COUNT,
+        )
+        yield Series(
+            "gpuloom_connections_refused",
+            "Connections not taken, or ended while idle, because there were too many",
+            ("listener",),
+            lambda: [((name,), float(one.refused)) for name, one in self.doors.connections.items()],
             _COUNT,
         )
         yield Series(

@@ -4,8 +4,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import web
-
 from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
 from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.scheduler.admission import review_pod
@@ -14,7 +12,7 @@ from gpuloom.scheduler.binding import Binder
 from gpuloom.scheduler.cardmetrics import CardMetrics
 from gpuloom.scheduler.charge import Charge
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.exposition import answer_metrics
+from gpuloom.scheduler.exposition import write_pages
 from gpuloom.scheduler.filtering import Filterer
 from gpuloom.scheduler.filterverb import FilterVerb
 from gpuloom.scheduler.handshakes import Handshakes
@@ -38,8 +36,11 @@ from gpuloom.scheduler.upkeep import Upkeep
 from gpuloom.scheduler.waking import Waker
 from gpuloom.scheduler.watching import Watches
 from gpuloom.serving.aside import Aside
+from gpuloom.serving.callers import Doors
 from gpuloom.serving.connections import Handler
 from gpuloom.serving.presented import Presented
+from gpuloom.serving.rights import Rights
+from gpuloom.serving.scrapes import Scrapes
 from gpuloom.wire.admission import Review, Verdict
 
 
@@ -68,6 +69,8 @@ class Parts:
     latencies: Latencies
     aside: Aside
     reviewing: Reviewing
+    rights: Rights
+    doors: Doors
     listener: Listener | None
 
     def routes(self) -> Routes:
@@ -81,6 +84,7 @@ class Parts:
             wait_answerable=self.charge.wait_answerable,
             is_ready=lambda: self.charge.is_ready,
             latencies=self.latencies,
+            rights=self.rights,
         )
 
     def series(self, presented: Presented | None = None) -> Iterator[Series]:
@@ -95,6 +99,7 @@ class Parts:
             self.upkeep,
             self.pods.lookout,
             self.reviewing,
+            self.doors,
         )
         yield from own.series(presented)
         for one in self.cards.series(legacy=self.state.settings.legacy_metrics):
@@ -102,11 +107,7 @@ class Parts:
 
     def scraper(self, presented: Presented | None) -> Handler:
         """Make what answers Prometheus."""
-
-        async def scrape(request: web.Request) -> web.StreamResponse:
-            return await answer_metrics(request, self.series(presented), self.latencies.registry)
-
-        return scrape
+        return Scrapes(lambda: write_pages(self.series(presented), self.latencies.registry)).answer
 
     def flows(self) -> list[Coroutine[Any, Any, None]]:
         """Return what runs as long as the process does; none of them ends by itself."""
@@ -189,5 +190,7 @@ def assemble(
         latencies=latencies,
         aside=aside,
         reviewing=Reviewing(listener.around_review(review) if listener else review, aside),
+        rights=Rights(client),
+        doors=Doors(),
         listener=listener,
     )

@@ -1,8 +1,8 @@
 """The webhook's bodies: what is small is read here, what is large aside, and what is too large is denied unread.
 
-So a review costs the event loop milliseconds whatever its body, and calls of kube-scheduler go on beside (trust T-02). A
-denial is an answer with the review's uid, as far as that is known: the API server takes anything else for a webhook that
-failed, and lets the pod through where its failure policy says so.
+So a review costs the event loop milliseconds whatever its body, and calls of kube-scheduler go on beside (trust T-02).
+A denial is an answer with the review's uid, as far as that is known: the API server takes anything else for a webhook
+that failed, and lets the pod through where its failure policy says so.
 """
 
 import asyncio

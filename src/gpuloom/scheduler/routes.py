@@ -13,8 +13,11 @@ from gpuloom.scheduler.metrics import Latencies
 from gpuloom.scheduler.profiling import profile_routes
 from gpuloom.scheduler.reviewing import Reviewing
 from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.serving.addresses import Address, is_loopback
 from gpuloom.serving.bodies import TooLargeError, read_body
+from gpuloom.serving.callers import Callers
 from gpuloom.serving.connections import Handler
+from gpuloom.serving.rights import Rights
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import (
     BindResult,
@@ -32,6 +35,24 @@ READ_TIMEOUT_S = 60.0
 _log = structlog.get_logger(__name__)
 
 
+def _answer_all(handler: Handler) -> Handler:
+    return handler
+
+
+def _answer_near(handler: Handler) -> Handler:
+    """Answer kube-scheduler beside us; whoever else reaches the main port could place and bind pods (binding 6)."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        if not is_loopback(request.remote or ""):
+            raise web.HTTPForbidden(
+                text="/filter and /bind are answered on this port only to callers in the same pod: "
+                "see --extender-bind and --extender-on-main-port"
+            )
+        return await handler(request)
+
+    return handle
+
+
 @dataclass(frozen=True, slots=True)
 class Routes:
     """The verbs as HTTP handlers."""
@@ -43,21 +64,28 @@ class Routes:
     wait_answerable: Callable[[], Awaitable[object]]
     is_ready: Callable[[], bool]
     latencies: Latencies
+    rights: Rights
 
-    def main(self, *, with_extender: bool) -> list[web.RouteDef]:
-        """Return the routes of the main port; the extender's verbs may have a port of their own (binding 6)."""
-        webhook = web.post("/webhook", self._timed("webhook", self.reviewing.answer))
-        profiles = profile_routes() if self.settings.profiling else []
-        return [webhook, *self._probes(), *(self._verbs() if with_extender else ()), *profiles]
+    def main(self, address: Address, callers: Callers | None, *, with_extender: bool) -> list[web.RouteDef]:
+        """Return the routes of the main port; the extender's verbs may have a port of their own (binding 6).
+
+        ``callers`` says who may call the webhook, None for everybody.
+        """
+        review = self._timed("webhook", self.reviewing.answer)
+        webhook = web.post("/webhook", callers.guard(review) if callers else review)
+        profiles = profile_routes(None if address.is_loopback else self.rights) if self.settings.profiling else []
+        is_open = address.is_loopback or self.settings.extender_on_main_port
+        verbs = self._verbs(_answer_all if is_open else _answer_near) if with_extender else ()
+        return [webhook, *self._probes(), *verbs, *profiles]
 
     def extender(self) -> list[web.RouteDef]:
         """Return the routes of the extender's own port."""
         return [*self._verbs(), *self._probes()]
 
-    def _verbs(self) -> tuple[web.RouteDef, ...]:
+    def _verbs(self, guard: Callable[[Handler], Handler] = _answer_all) -> tuple[web.RouteDef, ...]:
         return (
-            web.post("/filter", self._timed("filter", self._filter)),
-            web.post("/bind", self._timed("bind", self._bind)),
+            web.post("/filter", guard(self._timed("filter", self._filter))),
+            web.post("/bind", guard(self._timed("bind", self._bind))),
         )
 
     def _probes(self) -> tuple[web.RouteDef, ...]:

@@ -1,7 +1,7 @@
 """A process aside that reads large or hostile texts: they cost the event loop their transport and nothing else.
 
-A thread would not do: a decoder holds Python's lock as long as it runs. One text is read at a time, by a process that is
-started when it is first needed and ends when a text takes too long or too much memory.
+A thread would not do: a decoder holds Python's lock as long as it runs. One text is read at a time, by a process that
+is started when it is first needed and ends when a text takes too long or too much memory.
 """
 
 import asyncio

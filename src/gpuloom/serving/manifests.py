@@ -15,11 +15,8 @@ def read_manifest(text: str) -> dict[str, Any]:
     Raises ManifestError.
     """
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.CSafeLoader)):
-            raise ManifestError("write out what its references (*name) stand for")
-        documents = [one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one is not None]
-    except ManifestError:
-        raise
+        has_references = any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.CSafeLoader))
+        documents = [] if has_references else list(yaml.load_all(text, Loader=yaml.CSafeLoader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
@@ -27,6 +24,9 @@ def read_manifest(text: str) -> dict[str, Any]:
         raise ManifestError(f"{where}{problem}") from error
     except (ValueError, RecursionError) as error:
         raise ManifestError("cannot be read: it is nested too deeply or holds a value that is none") from error
-    if len(documents) != 1 or not isinstance(documents[0], dict):
+    if has_references:
+        raise ManifestError("write out what its references (*name) stand for")
+    given = [one for one in documents if one is not None]
+    if len(given) != 1 or not isinstance(given[0], dict):
         raise ManifestError("give one pod")
-    return documents[0]
+    return given[0]

@@ -64,7 +64,9 @@ class WebPart:
         async with AsyncExitStack() as stack:
             api = Api(self._source, self._rights, Entrance(Sessions(), is_tls=tls is not None), self._pace())
             dashboard = Dashboard(api)
-            self.url = (await listen(stack, address, [*api.routes(), *dashboard.routes()], tls)).url
+            listening = await listen(stack, address, [*api.routes(), *dashboard.routes()], tls)
+            self._source.parts.doors.connections["web"] = listening.connections
+            self.url = listening.url
             stack.push_async_callback(dashboard.close)
             self._stack = stack.pop_all()
         _log.info("pages served", url=self.url)
