@@ -15,7 +15,7 @@ from gpuloom.cli.process import run_until_signal
 from gpuloom.local.cluster import LocalClusterError
 from gpuloom.local.demo import DemoError, perform_live, perform_once
 from gpuloom.node.errors import NodeError
-from gpuloom.scheduler.server import ServerError
+from gpuloom.serving.addresses import ServerError
 from gpuloom.vendors.catalog import default_profiles
 from gpuloom.vendors.profile import ProfileError
 

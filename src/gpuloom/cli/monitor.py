@@ -29,6 +29,7 @@ def run_monitor(
     node_name: Annotated[str, Parameter(env_var=["NODE_NAME", "NodeName"])],
     hook_path: Annotated[Path, Parameter(env_var="HOOK_PATH")] = _DEFAULT.hook_path,
     metrics_bind_address: str = _DEFAULT.metrics_bind_address,
+    metrics_auth: bool = _DEFAULT.metrics_auth,
     legacy_metrics: bool = _DEFAULT.legacy_metrics,
     resync_interval: Annotated[timedelta, Parameter(env_var="HAMI_RESYNC_INTERVAL")] = _RESYNC,
     resource_name: str = _DEFAULT.resource_name,
@@ -49,6 +50,8 @@ def run_monitor(
         Folder of the containers' directories, as this process sees it: the device plugin's hook path and vgpu.
     metrics_bind_address:
         Where metrics are served, host:port; without a host on all interfaces.
+    metrics_auth:
+        Whether metrics are served by HTTPS, to those alone whose token may get /metrics.
     legacy_metrics:
         Whether metrics are given under the names of HAMi before 2.9 as well.
     resync_interval:
@@ -75,6 +78,7 @@ def run_monitor(
         node_name=node_name,
         hook_path=hook_path,
         metrics_bind_address=metrics_bind_address,
+        metrics_auth=metrics_auth,
         legacy_metrics=legacy_metrics,
         resync_interval_s=resync_interval.total_seconds(),
         resource_name=resource_name,

@@ -21,8 +21,8 @@ from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.scheduler.process import SchedulerProcess
 from gpuloom.scheduler.recording.live import run_recorded
 from gpuloom.scheduler.recording.taps import TappedClient
-from gpuloom.scheduler.server import ServerError
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
+from gpuloom.serving.addresses import ServerError
 from gpuloom.vendors.profile import ProfileError
 
 

@@ -1,10 +1,13 @@
 """TLS contexts from the certificates that credentials name.
 
-Keys are written to disk only for the moment that OpenSSL needs to read them, in a private folder.
+OpenSSL reads keys from files only: from memory that looks like one, or where there is none, from a private folder for
+that moment.
 """
 
+import os
 import ssl
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,13 +62,24 @@ def read_pem(source: Pem, what: str) -> bytes:
 
 def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     """Let a context present a certificate; raises ssl.SSLError or ValueError when the two are no usable pair."""
-    with tempfile.TemporaryDirectory(prefix="gpuloom-") as folder:
-        for name, text in (("cert.pem", certificate), ("key.pem", key)):
-            file = Path(folder, name)
-            file.touch(mode=0o600)
-            file.write_bytes(text)
+    with ExitStack() as stack:
+        files = [_show(stack, text) for text in (certificate, key)]
         # An empty password instead of a prompt on the terminal for an encrypted key.
-        context.load_cert_chain(Path(folder, "cert.pem"), Path(folder, "key.pem"), password="")
+        context.load_cert_chain(files[0], files[1], password="")
+
+
+def _show(stack: ExitStack, text: bytes) -> Path:
+    """Return a path where a text can be read until the stack closes."""
+    if hasattr(os, "memfd_create"):
+        file = stack.enter_context(os.fdopen(os.memfd_create("gpuloom"), "wb"))
+        path = Path(f"/proc/self/fd/{file.fileno()}")
+        file.write(text)
+        file.flush()
+        return path
+    path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpuloom-")), "pem")
+    path.touch(mode=0o600)
+    path.write_bytes(text)
+    return path
 
 
 def _present(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:

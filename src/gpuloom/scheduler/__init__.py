@@ -5,7 +5,7 @@ be written in this room, and it does not know the node room: the two meet in ann
 """
 
 from gpuloom.scheduler.process import SchedulerProcess
-from gpuloom.scheduler.server import ServerError
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
+from gpuloom.serving.addresses import ServerError
 
 __all__ = ["SchedulerProcess", "SchedulerSettings", "ServerError", "SettingsError"]

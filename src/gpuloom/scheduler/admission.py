@@ -4,7 +4,7 @@ Everything here is computed from the review alone; the answer is a value. What i
 Patch against the object as it was sent, so fields that gpuloom does not know survive.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gpuloom.engine.demand import read_phases
 from gpuloom.model.want import Headroom
@@ -24,7 +24,8 @@ from gpuloom.wire.quantity import decode_strict_integer
 from gpuloom.wire.words import INT32_MAX, INT32_MIN
 
 DEFAULT_SCHEDULER = "default-scheduler"
-
+MOST_ASKING = 200
+"""Containers of one pod that ask for devices: each of them costs the event loop time (trust T-02)."""
 
 IGNORED_LABEL = ("hami.io/webhook", "ignore")
 """Pods with this label are none of the webhook's business; the API server does not even ask (wire protocol 3.6)."""
@@ -81,21 +82,27 @@ def _complete(pod: Pod, patch: PodPatch, namespace: str, settings: SchedulerSett
         raise DeniedError("pod has no containers")
     if _belongs_to_another_scheduler(pod, settings):
         return Verdict(allowed=True, message="pod already has different scheduler assigned", patch=patch.operations)
-    changes = [patch.container("initContainers", position) for position in range(len(pod.init_containers))]
-    changes += [patch.container("containers", position) for position in range(len(pod.containers))]
-    looked_at = [
-        (container, change)
-        for container, change in zip(pod.all_containers, changes, strict=True)
-        if settings.privileged_gpu == "deny" or not container.privileged
-    ]
-    ours = [_mutate(pod, container, change, settings) for container, change in looked_at]
+    completed = list(pod.all_containers)
+    # Most containers are no business of any vendor's: that costs next to nothing.
+    looked_at = {
+        position: profiles
+        for position, container in enumerate(completed)
+        if (profiles := settings.catalog.changing(container))
+        and (settings.privileged_gpu == "deny" or not container.privileged)
+    }
+    _check_asking(completed, settings)
+    asks = False
+    for position, profiles in looked_at.items():
+        change = patch.container_at(position)
+        asks |= _mutate(pod, completed[position], change, profiles, settings)
+        completed[position] = change.changed
     if settings.strict_quantities:
-        for _, change in looked_at:
-            _check_requests(change.changed, patch.annotations, settings)
-    if any(ours):
+        for position in looked_at:
+            _check_requests(completed[position], patch.annotations, settings)
+    if asks:
         _claim(pod, patch, settings)
     if settings.admission_quota and exceeds_quota(
-        [change.changed for change in changes],
+        completed,
         read_phases(pod),
         patch.annotations,
         settings.catalog,
@@ -103,6 +110,17 @@ def _complete(pod: Pod, patch: PodPatch, namespace: str, settings: SchedulerSett
     ):
         raise DeniedError("exceeding resource quota")
     return Verdict(allowed=True, patch=patch.operations)
+
+
+def _check_asking(containers: Sequence[Container], settings: SchedulerSettings) -> None:
+    if len(containers) <= MOST_ASKING:
+        return
+    asking = sum(1 for one in containers if settings.catalog.concerned((one,)))
+    if asking > MOST_ASKING:
+        raise DeniedError(
+            f"pod has {asking} containers that ask for devices, at most {MOST_ASKING} are taken by gpuloom's webhook: "
+            "split the pod"
+        )
 
 
 def _claim(pod: Pod, patch: PodPatch, settings: SchedulerSettings) -> None:
@@ -132,13 +150,15 @@ def _belongs_to_another_scheduler(pod: Pod, settings: SchedulerSettings) -> bool
     return not ours or named != ours
 
 
-def _mutate(pod: Pod, container: Container, patch: ContainerPatch, settings: SchedulerSettings) -> bool:
-    """Complete one container for every vendor and tell whether it asks for cards (2.2).
+def _mutate(
+    pod: Pod, container: Container, patch: ContainerPatch, profiles: Iterable[Profile], settings: SchedulerSettings
+) -> bool:
+    """Complete one container for every vendor that may change it, and tell whether it asks for cards (2.2).
 
     Raises WireError, our answer is an error then.
     """
     switches = Switches(settings.exclusive_cores, settings.mlu_default_cores)
-    asked = [complete_container(container, pod, patch, profile, switches) for profile in settings.catalog]
+    asked = [complete_container(container, pod, patch, profile, switches) for profile in profiles]
     return any(asked)
 
 
@@ -147,7 +167,7 @@ def _check_requests(container: Container, annotations: Mapping[str, str], settin
 
     The container is as it will be: an amount that was replaced by one that can be served does no harm.
     """
-    for profile in settings.catalog:
+    for profile in settings.catalog.concerned((container,)):
         if profile.request.reader:
             _check_request(container, annotations, profile)
         else:

@@ -3,11 +3,12 @@
 Filter asks again with the real cards: a request by percentage takes no memory here, because nobody knows of what.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gpuloom.engine.demand import Phase
 from gpuloom.engine.usage import NOTHING, Usage
 from gpuloom.model.want import Headroom
+from gpuloom.vendors.catalog import Catalog
 from gpuloom.vendors.hooks import read_request
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.objects import Container
@@ -17,14 +18,14 @@ def exceeds_quota(
     containers: Sequence[Container],
     phases: Sequence[Phase],
     annotations: Mapping[str, str],
-    catalog: Iterable[Profile],
+    catalog: Catalog,
     headroom: Callable[[Profile], Headroom],
 ) -> bool:
     """Tell whether containers ask for more than their namespace still has; one that is used up denies no zero.
 
     ``headroom`` tells what is left of a vendor's cards.
     """
-    limited = (profile for profile in catalog if profile.resources.memory or profile.resources.cores)
+    limited = [one for one in catalog.concerned(containers) if one.resources.memory or one.resources.cores]
     return any(_exceeds(containers, phases, annotations, profile, headroom) for profile in limited)
 
 

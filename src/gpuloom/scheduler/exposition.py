@@ -8,10 +8,9 @@ import re
 from collections.abc import AsyncIterator, Iterable
 from itertools import islice
 
-from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.exposition import generate_latest
 from prometheus_client.utils import floatToGoString
 
 from gpuloom.scheduler.metrics import Series
@@ -31,18 +30,6 @@ async def write_pages(series: Iterable[Series], registry: CollectorRegistry) -> 
             yield "".join([_fill_in(line, *sample) for sample in page if sample is not None]).encode()
             await asyncio.sleep(0)
     yield generate_latest(registry)
-
-
-async def answer_metrics(
-    request: web.Request, series: Iterable[Series], registry: CollectorRegistry
-) -> web.StreamResponse:
-    """Answer a scrape."""
-    response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
-    await response.prepare(request)
-    async for page in write_pages(series, registry):
-        await response.write(page)
-    await response.write_eof()
-    return response
 
 
 class _Head(CollectorRegistry):

@@ -45,16 +45,26 @@ class SchedulerFlags:
     """Secret, name or namespace/name, in which replicas share a certificate that they make and renew themselves."""
     tls_hosts: str = ""
     """DNS names and addresses of that certificate, such as gpuloom.kube-system.svc; with commas."""
+    webhook_client_ca: str = ""
+    """File with authorities (PEM): /webhook is answered only to callers with a certificate of one of them."""
+    webhook_client_names: str = ""
+    """Common names of these certificates that count, with commas; empty for all."""
     tls_webhook: str = ""
     """MutatingWebhookConfiguration that is told whom to trust; empty when there is none."""
     extender_bind: str = ""
     """Loopback address for kube-scheduler's calls; /filter and /bind then answer only there."""
+    extender_on_main_port: bool = False
+    """Whether the main port, without --extender-bind, answers /filter and /bind to everybody, as HAMi's does; else only
+    to callers on this machine or in this pod."""
     metrics_bind_address: str = ":9395"
     """Address of the metrics, empty for none."""
+    metrics_auth: bool = False
+    """Whether the metrics are served by HTTPS, to those alone whose token may get /metrics."""
     legacy_metrics: bool = False
     """Whether the metrics have HAMi's old names as well."""
     profiling: bool = False
-    """Whether the main port answers GET /debug/pprof/ with what the process does."""
+    """Whether the main port tells what the process does below /debug/pprof/, to those whose token may get that path;
+    on a loopback address to everybody there."""
     debug: bool = False
     """Whether to log in detail."""
 

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpuloom.kube import EventRecorder
-from gpuloom.scheduler.certificates.presented import Presented
 from gpuloom.scheduler.foreignpods import ForeignPods
 from gpuloom.scheduler.labelling import Labeller
 from gpuloom.scheduler.locks import NodeLocks
 from gpuloom.scheduler.lookout import Lookout
 from gpuloom.scheduler.metrics import Samples, Series
+from gpuloom.scheduler.reviewing import Reviewing
 from gpuloom.scheduler.rivals import Rivals
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.upkeep import Upkeep
 from gpuloom.scheduler.watching import Watched, Watches
+from gpuloom.serving.callers import Doors
+from gpuloom.serving.presented import Presented
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class OwnMetrics:
     upkeep: Upkeep
     lookout: Lookout
     foreign: ForeignPods
+    reviewing: Reviewing
+    doors: Doors
 
     def series(self, presented: Presented | None) -> Iterator[Series]:
         """All series; ``presented`` is the server's certificate, if it has one."""
@@ -72,6 +76,25 @@ class OwnMetrics:
             "gpuloom_pods_unmutated",
             "Pods with cards that came without the webhook's changes: above 0, it is not asked",
             lambda: self.lookout.unmutated,
+            _COUNT,
+        )
+        yield _one(
+            "gpuloom_reviews_refused",
+            "Reviews of large pods that were denied because too many came at once",
+            lambda: self.reviewing.refused,
+            _COUNT,
+        )
+        yield _one(
+            "gpuloom_callers_refused",
+            "Calls of the webhook without a certificate of --webhook-client-ca",
+            lambda: self.doors.callers.refused if self.doors.callers else 0,
+            _COUNT,
+        )
+        yield Series(
+            "gpuloom_connections_refused",
+            "Connections not taken, or ended while idle, because there were too many",
+            ("listener",),
+            lambda: [((name,), float(one.refused)) for name, one in self.doors.connections.items()],
             _COUNT,
         )
         yield Series(

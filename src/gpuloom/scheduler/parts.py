@@ -4,19 +4,15 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import web
-
 from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
 from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.scheduler.admission import review_pod
 from gpuloom.scheduler.afterwards import Afterwards, AtOnce
 from gpuloom.scheduler.binding import Binder
 from gpuloom.scheduler.cardmetrics import CardMetrics
-from gpuloom.scheduler.certificates.presented import Presented
 from gpuloom.scheduler.charge import Charge
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.connections import Handler
-from gpuloom.scheduler.exposition import answer_metrics
+from gpuloom.scheduler.exposition import write_pages
 from gpuloom.scheduler.filtering import Filterer
 from gpuloom.scheduler.filterverb import FilterVerb
 from gpuloom.scheduler.handshakes import Handshakes
@@ -29,6 +25,7 @@ from gpuloom.scheduler.nodes import NodeBook
 from gpuloom.scheduler.ownmetrics import OwnMetrics, count_rivals
 from gpuloom.scheduler.pods import PodBook
 from gpuloom.scheduler.quotas import QuotaWatch
+from gpuloom.scheduler.reviewing import Reviewing
 from gpuloom.scheduler.rivals import Rivals
 from gpuloom.scheduler.rivalwatch import RivalWatch
 from gpuloom.scheduler.roles import Roles
@@ -40,6 +37,12 @@ from gpuloom.scheduler.trusting import TrustingPodBook
 from gpuloom.scheduler.upkeep import Upkeep
 from gpuloom.scheduler.waking import Waker
 from gpuloom.scheduler.watching import Watches
+from gpuloom.serving.aside import Aside
+from gpuloom.serving.callers import Doors
+from gpuloom.serving.connections import Handler
+from gpuloom.serving.presented import Presented
+from gpuloom.serving.rights import Rights
+from gpuloom.serving.scrapes import Scrapes
 from gpuloom.wire.admission import Review, Verdict
 
 
@@ -67,6 +70,10 @@ class Parts:
     rivals: Rivals
     cards: CardMetrics
     latencies: Latencies
+    aside: Aside
+    reviewing: Reviewing
+    rights: Rights
+    doors: Doors
     listener: Listener | None
 
     def routes(self) -> Routes:
@@ -74,17 +81,14 @@ class Parts:
         listener, filter_call, bind_call = self.listener, self.filter_verb.filter, self.binder.bind
         return Routes(
             settings=self.state.settings,
-            review=listener.around_review(self.review) if listener else self.review,
+            reviewing=self.reviewing,
             filter=listener.around_filter(self.filter_verb) if listener else filter_call,
             bind=listener.around_bind(bind_call) if listener else bind_call,
             wait_answerable=self.charge.wait_answerable,
             is_ready=lambda: self.charge.is_ready,
             latencies=self.latencies,
+            rights=self.rights,
         )
-
-    def review(self, review: Review) -> Verdict:
-        """Answer the webhook."""
-        return review_pod(review, self.state.settings, self.state.headroom)
 
     def series(self, presented: Presented | None = None) -> Iterator[Series]:
         """Give all metrics but those of the registry; ``presented`` is the server's certificate."""
@@ -98,6 +102,8 @@ class Parts:
             self.upkeep,
             self.pods.lookout,
             self.pods.foreign,
+            self.reviewing,
+            self.doors,
         )
         yield from own.series(presented)
         yield from count_rivals(self.rivals, self.clocks.monotonic)
@@ -106,11 +112,7 @@ class Parts:
 
     def scraper(self, presented: Presented | None) -> Handler:
         """Make what answers Prometheus."""
-
-        async def scrape(request: web.Request) -> web.StreamResponse:
-            return await answer_metrics(request, self.series(presented), self.latencies.registry)
-
-        return scrape
+        return Scrapes(lambda: write_pages(self.series(presented), self.latencies.registry)).answer
 
     def flows(self) -> list[Coroutine[Any, Any, None]]:
         """Return what runs as long as the process does; none of them ends by itself."""
@@ -158,6 +160,11 @@ def assemble(
     quotas = QuotaWatch(state)
     nodepass = NodePass(state, nodes, Roles(client, state), clocks, listener)
 
+    aside = Aside()
+
+    def review(one: Review) -> Verdict:
+        return review_pod(one, settings, state.headroom)
+
     def note_listed() -> None:
         charge.note_listed()
 
@@ -194,5 +201,9 @@ def assemble(
         rivals=rivals,
         cards=CardMetrics(state, quotas),
         latencies=latencies,
+        aside=aside,
+        reviewing=Reviewing(listener.around_review(review) if listener else review, aside),
+        rights=Rights(client),
+        doors=Doors(),
         listener=listener,
     )

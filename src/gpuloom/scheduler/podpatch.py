@@ -69,10 +69,13 @@ class PodPatch:
         self._added[key] = value
         self.add(value, "metadata", "annotations", key)
 
-    def container(self, group: str, position: int) -> "ContainerPatch":
-        """Start changing one container; ``group`` is ``containers`` or ``initContainers``."""
-        containers = self._pod.containers if group == "containers" else self._pod.init_containers
-        return ContainerPatch(self, containers[position], ("spec", group, str(position)))
+    def container_at(self, position: int) -> "ContainerPatch":
+        """Start changing one container; init containers are counted first."""
+        first = self._pod.init_containers
+        if position < len(first):
+            return ContainerPatch(self, first[position], ("spec", "initContainers", str(position)))
+        position -= len(first)
+        return ContainerPatch(self, self._pod.containers[position], ("spec", "containers", str(position)))
 
 
 class ContainerPatch:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Self
 
 import structlog
@@ -15,6 +16,8 @@ from gpuloom.scheduler.parts import Parts, assemble
 from gpuloom.scheduler.serving import Certificates, Urls, open_certificates, serve
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.serving.callers import Callers
+from gpuloom.serving.presented import Presented
 
 _log = structlog.get_logger(__name__)
 
@@ -71,10 +74,14 @@ class SchedulerProcess:
             await stack.enter_async_context(parts.recorder)
             stack.push_async_callback(self._stop_tasks)
             stack.push_async_callback(parts.binder.close)
-            self.urls = await serve(stack, self.settings, parts.routes(), parts.scraper(presented), presented)
+            stack.push_async_callback(parts.aside.close)
+            callers = parts.doors.callers = _find_callers(self.settings, presented, self._clocks)
+            self.urls = await serve(
+                stack, self.settings, parts.routes(), parts.scraper(presented), presented, parts.doors, parts.rights
+            )
             # The first thing to happen at the end: nobody who waits keeps the listeners from closing.
             stack.callback(parts.charge.stop)
-            flows = parts.flows() + ([certificates.run()] if certificates else [])
+            flows = parts.flows() + [one.run() for one in (certificates, callers) if one]
             self._tasks = [asyncio.create_task(run) for run in flows]
             self._stack = stack.pop_all()
         _log.info("scheduler started", url=self.url, scheduler=self.settings.scheduler_name)
@@ -97,3 +104,9 @@ class SchedulerProcess:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _find_callers(settings: SchedulerSettings, presented: Presented | None, clocks: Clocks) -> Callers | None:
+    if presented is None or not settings.webhook_client_ca:
+        return None
+    return Callers(Path(settings.webhook_client_ca), settings.webhook_clients, presented, clocks.sleep)

@@ -14,6 +14,9 @@ import tracemalloc
 
 from aiohttp import web
 
+from gpuloom.serving.admittance import admit
+from gpuloom.serving.rights import Rights
+
 _DEFAULT_S = 5.0
 _LONGEST_S = 60.0
 _MOST_LINES = 50
@@ -25,15 +28,12 @@ stalls?seconds=5   how long the event loop lets everybody wait at most, in ms
 """
 
 
-def profile_routes() -> list[web.RouteDef]:
-    """Return the routes."""
-    return [
-        web.get("/debug/pprof/", _show_index),
-        web.get("/debug/pprof/goroutine", _show_tasks),
-        web.get("/debug/pprof/profile", _show_time),
-        web.get("/debug/pprof/heap", _show_memory),
-        web.get("/debug/pprof/stalls", _show_stalls),
-    ]
+def profile_routes(rights: Rights | None) -> list[web.RouteDef]:
+    """Return the routes; ``rights`` says whose token may get each of them, None lets everybody."""
+    shown = {"": _show_index, "goroutine": _show_tasks, "profile": _show_time, "heap": _show_memory}
+    shown["stalls"] = _show_stalls
+    paths = {f"/debug/pprof/{name}": show for name, show in shown.items()}
+    return [web.get(path, admit(rights, path, show) if rights else show) for path, show in paths.items()]
 
 
 async def _show_index(_request: web.Request) -> web.Response:

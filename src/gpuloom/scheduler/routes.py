@@ -1,6 +1,5 @@
 """The HTTP routes: bodies, status codes and limits (wire protocol 5). How connections come about is the server's."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -9,12 +8,16 @@ import structlog
 from aiohttp import web
 
 from gpuloom.scheduler.binding import BindError
-from gpuloom.scheduler.connections import Handler
-from gpuloom.scheduler.listening import BindCall, FilterCall, ReviewCall
+from gpuloom.scheduler.listening import BindCall, FilterCall
 from gpuloom.scheduler.metrics import Latencies
 from gpuloom.scheduler.profiling import profile_routes
+from gpuloom.scheduler.reviewing import Reviewing
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.wire.admission import Review, Verdict, decode_review, encode_review
+from gpuloom.serving.addresses import Address, is_loopback
+from gpuloom.serving.bodies import TooLargeError, read_body
+from gpuloom.serving.callers import Callers
+from gpuloom.serving.connections import Handler
+from gpuloom.serving.rights import Rights
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import (
     BindResult,
@@ -24,10 +27,30 @@ from gpuloom.wire.extender import (
     encode_result,
 )
 
+MOST_BYTES = 16 * 2**20
+"""Of a call of kube-scheduler: a large cluster has many names of nodes."""
 READ_TIMEOUT_S = 60.0
 """So long a client may take to send a body (scheduler 0.2)."""
 
 _log = structlog.get_logger(__name__)
+
+
+def _answer_all(handler: Handler) -> Handler:
+    return handler
+
+
+def _answer_near(handler: Handler) -> Handler:
+    """Answer kube-scheduler beside us; whoever else reaches the main port could place and bind pods (binding 6)."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        if not is_loopback(request.remote or ""):
+            raise web.HTTPForbidden(
+                text="/filter and /bind are answered on this port only to callers in the same pod: "
+                "see --extender-bind and --extender-on-main-port"
+            )
+        return await handler(request)
+
+    return handle
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +58,34 @@ class Routes:
     """The verbs as HTTP handlers."""
 
     settings: SchedulerSettings
-    review: ReviewCall
+    reviewing: Reviewing
     filter: FilterCall
     bind: BindCall
     wait_answerable: Callable[[], Awaitable[object]]
     is_ready: Callable[[], bool]
     latencies: Latencies
+    rights: Rights
 
-    def main(self, *, with_extender: bool) -> list[web.RouteDef]:
-        """Return the routes of the main port; the extender's verbs may have a port of their own (binding 6)."""
-        webhook = web.post("/webhook", self._timed("webhook", self._webhook))
-        profiles = profile_routes() if self.settings.profiling else []
-        return [webhook, *self._probes(), *(self._verbs() if with_extender else ()), *profiles]
+    def main(self, address: Address, callers: Callers | None, *, with_extender: bool) -> list[web.RouteDef]:
+        """Return the routes of the main port; the extender's verbs may have a port of their own (binding 6).
+
+        ``callers`` says who may call the webhook, None for everybody.
+        """
+        review = self._timed("webhook", self.reviewing.answer)
+        webhook = web.post("/webhook", callers.guard(review) if callers else review)
+        profiles = profile_routes(None if address.is_loopback else self.rights) if self.settings.profiling else []
+        is_open = address.is_loopback or self.settings.extender_on_main_port
+        verbs = self._verbs(_answer_all if is_open else _answer_near) if with_extender else ()
+        return [webhook, *self._probes(), *verbs, *profiles]
 
     def extender(self) -> list[web.RouteDef]:
         """Return the routes of the extender's own port."""
         return [*self._verbs(), *self._probes()]
 
-    def _verbs(self) -> tuple[web.RouteDef, ...]:
+    def _verbs(self, guard: Callable[[Handler], Handler] = _answer_all) -> tuple[web.RouteDef, ...]:
         return (
-            web.post("/filter", self._timed("filter", self._filter)),
-            web.post("/bind", self._timed("bind", self._bind)),
+            web.post("/filter", guard(self._timed("filter", self._filter))),
+            web.post("/bind", guard(self._timed("bind", self._bind))),
         )
 
     def _probes(self) -> tuple[web.RouteDef, ...]:
@@ -81,7 +111,7 @@ class Routes:
     async def _filter(self, request: web.Request) -> web.Response:
         try:
             args = decode_filter_args(await _read_args(request))
-        except (WireError, _TooLargeError) as error:
+        except (WireError, TooLargeError) as error:
             return _json(encode_result(FilterResult(error=str(error))))
         if args.pod is not None:
             await self.wait_answerable()
@@ -92,17 +122,9 @@ class Routes:
             args = decode_bind_args(await _read_args(request))
             await self.wait_answerable()
             await self.bind(args)
-        except (WireError, _TooLargeError, BindError) as error:
+        except (WireError, TooLargeError, BindError) as error:
             return _json(encode_result(BindResult(error=str(error))))
         return _json(encode_result(BindResult()))
-
-    async def _webhook(self, request: web.Request) -> web.Response:
-        try:
-            review = await _read_review(request)
-        except (WireError, _TooLargeError) as error:
-            verdict = Verdict(allowed=False, code=400, message=str(error))
-            return _json(encode_review("admission.k8s.io/v1", "", verdict))
-        return _json(encode_review(review.api_version, review.uid, self.review(review)))
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.Response()
@@ -111,34 +133,11 @@ class Routes:
         return web.Response(status=200 if self.is_ready() else 503)
 
 
-class _TooLargeError(Exception):
-    """The client sent more than we read."""
-
-
-async def _read_body(request: web.Request) -> bytes:
-    try:
-        # Most bodies come with their headers: they need no timer, which costs more than reading them.
-        if request.content.is_eof():
-            return await request.read()
-        async with asyncio.timeout(READ_TIMEOUT_S):
-            return await request.read()
-    except TimeoutError as error:
-        raise web.HTTPRequestTimeout(text="the request body did not arrive in time") from error
-    except web.HTTPRequestEntityTooLarge as error:
-        raise _TooLargeError("request body too large") from error
-
-
 async def _read_args(request: web.Request) -> bytes:
-    body = await _read_body(request)
+    body = await read_body(request, MOST_BYTES, READ_TIMEOUT_S)
     if not body:
         raise web.HTTPBadRequest(text="Please send a request body")
     return body
-
-
-async def _read_review(request: web.Request) -> Review:
-    if request.content_type != "application/json":
-        raise WireError(f"contentType={request.content_type}, expected application/json")
-    return decode_review(await _read_body(request))
 
 
 def _json(body: bytes) -> web.Response:

@@ -61,6 +61,7 @@ class SchedulerSettings(SchedulerFlags):
         """
         _ = self.node_labels
         _ = self.tls_secret
+        _ = self.webhook_clients
         _ = self.catalog
         if self.leader_elect and not (self.leader_elect_resource_name and self.leader_elect_resource_namespace):
             raise SettingsError(
@@ -68,6 +69,21 @@ class SchedulerSettings(SchedulerFlags):
             )
         if self.leader_elect and not self.host_name:
             raise SettingsError("empty hostname returned: --leader-elect finds its own lease by the host name")
+
+    @property
+    def webhook_clients(self) -> frozenset[str]:
+        """The common names of those who may call the webhook, empty for all who have a certificate.
+
+        Raises SettingsError when nobody would be asked for one.
+        """
+        names = frozenset(name.strip() for name in self.webhook_client_names.split(",")) - {""}
+        if names and not self.webhook_client_ca:
+            raise SettingsError("--webhook-client-names belongs to --webhook-client-ca")
+        if self.webhook_client_ca and not (self.tls_self_manage or self.cert_file):
+            raise SettingsError(
+                "--webhook-client-ca needs HTTPS: give --tls-self-manage, or --cert_file and --key_file"
+            )
+        return names
 
     @property
     def node_labels(self) -> dict[str, str]:

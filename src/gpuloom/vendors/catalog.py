@@ -62,6 +62,21 @@ class Catalog:
                     found |= {profile.word: profile for name in amounts for profile in by_resource.get(name, ())}
         return [found[word] for word in sorted(found)] if len(found) > 1 else [*found.values()]
 
+    def changing(self, container: Container) -> list[Profile]:
+        """Return the profiles that may change a container, in ascending order of their words.
+
+        These are those whose resources it names, and those that say something to every container.
+        """
+        concerned = self.concerned((container,))
+        if not self._changing_all:
+            return concerned
+        found = {profile.word: profile for profile in (*concerned, *self._changing_all)}
+        return [found[word] for word in sorted(found)]
+
+    @cached_property
+    def _changing_all(self) -> tuple[Profile, ...]:
+        return tuple(profile for profile in self.profiles if profile.container.changes_all)
+
     def given_by(self, annotations: Mapping[str, str]) -> list[Profile]:
         """Return the profiles whose cards a pod was given, in ascending order of their words."""
         by_key = self._by_allocated

@@ -68,6 +68,11 @@ class ContainerChanges(_Part, frozen=True):
     core_policy: str = ""
     runtime_class: str = ""
 
+    @property
+    def changes_all(self) -> bool:
+        """Whether containers are changed that name none of the family's resources."""
+        return self.hide_cards or self.core_policy not in {"", "default"}
+
 
 class CardSource(_Part, frozen=True):
     """Where a node says which cards it has.

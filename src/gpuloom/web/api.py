@@ -14,10 +14,12 @@ from aiohttp import web
 
 from gpuloom.engine.explanation.study import STANDARD, Depth
 from gpuloom.kube import PODS, ApiError, NotFoundError
+from gpuloom.serving.bodies import TooLargeError, read_body
+from gpuloom.serving.rights import Rights, RightsError, SignInError, User
 from gpuloom.web.entrance import Entrance
 from gpuloom.web.pages import Pace
 from gpuloom.web.place import API_ROOT
-from gpuloom.web.rights import Rights, RightsError, SignInError, User
+from gpuloom.web.rights import view as view_rights
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
 from gpuloom.web.views.decisions import list_decisions, view_decision
 from gpuloom.web.views.explaining import PodError, explain_pod, find_pod, fit_pod
@@ -27,7 +29,17 @@ from gpuloom.web.views.recording import list_lines
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.wire.objects import Pod
 
-_REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 503: "ServiceUnavailable"}
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    413: "RequestEntityTooLarge",
+    503: "ServiceUnavailable",
+}
+MOST_BYTES = 64 * 1024
+"""Of a pod that is asked about: reading it takes the event loop a few milliseconds at most (trust T-02)."""
+READ_TIMEOUT_S = 10.0
 _MOST_ITEMS = 100_000
 _MOST_NODES = 10_000
 
@@ -91,9 +103,19 @@ class Api:
 
         Raises RefusedError.
         """
+        user = await self.recognise(request)
         try:
-            user = await self.rights.recognise(self.entrance.read_token(request))
             return user, await self.view(request, user, named)
+        except RightsError as error:
+            raise RefusedError(503, str(error)) from error
+
+    async def recognise(self, request: web.Request) -> User:
+        """Find out who asks.
+
+        Raises RefusedError.
+        """
+        try:
+            return await self.rights.recognise(self.entrance.read_token(request))
         except SignInError as error:
             raise RefusedError(401, str(error)) from error
         except RightsError as error:
@@ -104,7 +126,7 @@ class Api:
 
         Raises RightsError.
         """
-        return await self.rights.view(user, lambda: self.source.namespaces() | _named_namespaces(request) | named)
+        return await view_rights(self.rights, user, _named_namespaces(request) | named, self.source.namespaces)
 
     def _answer(self, view: Callable[[web.Request, Viewer], Awaitable[Any]]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -192,8 +214,10 @@ class Api:
         namespace = request.query.get("namespace", "default")
         need_pods(viewer, namespace)
         try:
-            steps = fit_pod(self.source, viewer, await request.read(), namespace, read_depth(request))
-            return await self.pace.finish(steps)
+            body = await read_body(request, MOST_BYTES, READ_TIMEOUT_S)
+            return await self.pace.finish(fit_pod(self.source, viewer, body, namespace, read_depth(request)))
+        except TooLargeError as error:
+            raise RefusedError(413, f"{error}: give the pod alone") from error
         except PodError as error:
             raise RefusedError(400, str(error)) from error
 

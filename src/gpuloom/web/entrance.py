@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from aiohttp import web
 from yarl import URL
 
+from gpuloom.serving.rights import SignInError
 from gpuloom.web.place import TOKEN_HEADER
-from gpuloom.web.rights import SignInError
 from gpuloom.web.sessions import LONGEST_S, Sessions
 
 _HARMLESS = frozenset({"GET", "HEAD"})

@@ -1,140 +1,28 @@
-"""Who asks, and what they may see: the API server decides, its answers are remembered for seconds (binding 6).
-
-Tokens are never kept: what is remembered is known by their digest. Every memory has an end.
-"""
+"""What somebody may see: nodes, and the pods of which namespaces (binding 6)."""
 
 import asyncio
-import hashlib
-import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable
 
-import msgspec
-
-from gpuloom.kube import ApiError, KubeClient
-from gpuloom.web.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS, UserInfo
+from gpuloom.serving.rights import Rights, User
 from gpuloom.web.views.source import Viewer
 
-REMEMBERED_S = 10.0
-MOST_REMEMBERED = 4096
-LONGEST_TOKEN = 16_384
-_AT_ONCE = 16
-
-_T = TypeVar("_T")
+MOST_NAMESPACES = 1000
+"""So many namespaces are asked about for one request of somebody who may not see all; what is beyond is not shown."""
+_AT_ONCE = 8
 
 
-class SignInError(Exception):
-    """Nobody is known by this token; the message says what to do."""
+async def view(rights: Rights, user: User, named: Iterable[str], others: Callable[[], Iterable[str]]) -> Viewer:
+    """Find out what somebody may see: nodes, and the pods of which of the namespaces; those ``named`` come first.
 
-
-class RightsError(Exception):
-    """The API server could not be asked; the message says how it failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """Somebody whom the API server knows; ``key`` stands for name, groups and whatever else rights depend on."""
-
-    info: UserInfo
-    key: bytes
-
-    @property
-    def name(self) -> str:
-        """The name that the API server gives."""
-        return self.info.username
-
-
-@dataclass(slots=True)
-class _Memory(Generic[_T]):
-    """Answers for seconds, the oldest are forgotten first; equal questions at one time are asked once."""
-
-    clock: Callable[[], float]
-    _known: OrderedDict[bytes, tuple[float, asyncio.Future[_T]]] = field(default_factory=OrderedDict)
-
-    async def recall(self, key: bytes, ask: Callable[[], Awaitable[_T]]) -> _T:
-        known = self._known.get(key)
-        if known is None or known[0] <= self.clock():
-            task: asyncio.Future[_T] = asyncio.ensure_future(ask())
-            self._known[key] = (self.clock() + REMEMBERED_S, task)
-            self._known.move_to_end(key)
-            while len(self._known) > MOST_REMEMBERED:
-                self._known.popitem(last=False)
-        else:
-            task = known[1]
-        try:
-            # Whoever asked first may go away; the answer is for all who wait for it.
-            return await asyncio.shield(task)
-        except (ApiError, SignInError):
-            self._known.pop(key, None)
-            raise
-
-
-class Rights:
-    """Asks the API server about people."""
-
-    def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client = client
-        self._users: _Memory[User] = _Memory(clock)
-        self._answers: _Memory[bool] = _Memory(clock)
-        self._turns = asyncio.Semaphore(_AT_ONCE)
-
-    async def recognise(self, token: str) -> User:
-        """Find out whose token this is.
-
-        Raises SignInError when it is nobody's, RightsError when the API server cannot be asked.
-        """
-        if not token or len(token) > LONGEST_TOKEN:
-            raise SignInError("no bearer token: sign in with a token that the API server knows (kubectl create token)")
-        digest = hashlib.sha256(token.encode()).digest()
-        try:
-            return await self._users.recall(digest, lambda: self._review(token))
-        except ApiError as error:
-            raise RightsError(f"the API server cannot be asked whose token this is: {error}") from error
-
-    async def view(self, user: User, namespaces: Callable[[], Iterable[str]]) -> Viewer:
-        """Find out what somebody may see: nodes, and the pods of which of the namespaces.
-
-        Raises RightsError when the API server cannot be asked.
-        """
-        nodes, all_pods = await asyncio.gather(self.may(user, "list", "nodes"), self.may(user, "list", "pods"))
-        if all_pods:
-            return Viewer(nodes=nodes)
-        names = sorted(set(namespaces()))
-        allowed = await asyncio.gather(*(self.may(user, "list", "pods", name) for name in names))
-        seen = frozenset(name for name, is_allowed in zip(names, allowed, strict=True) if is_allowed)
-        return Viewer(nodes=nodes, all_pods=False, namespaces=seen)
-
-    async def may(self, user: User, verb: str, resource: str, namespace: str = "") -> bool:
-        """Find out whether somebody may do something with a kind of object, everywhere or in a namespace.
-
-        Raises RightsError when the API server cannot be asked.
-        """
-        key = hashlib.sha256(user.key + msgspec.json.encode((verb, resource, namespace))).digest()
-        try:
-            return await self._answers.recall(key, lambda: self._ask(user, verb, resource, namespace))
-        except ApiError as error:
-            raise RightsError(f"the API server cannot be asked for rights: {error}") from error
-
-    async def _review(self, token: str) -> User:
-        async with self._turns:
-            answer = await self._client.create(TOKEN_REVIEWS, {"spec": {"token": token}})
-        if not answer.status.authenticated:
-            raise SignInError("the API server does not know this token, or it has expired: get a new one")
-        info = answer.status.user
-        return User(info, hashlib.sha256(msgspec.json.encode(info)).digest())
-
-    async def _ask(self, user: User, verb: str, resource: str, namespace: str) -> bool:
-        attributes = {"verb": verb, "resource": resource} | ({"namespace": namespace} if namespace else {})
-        info = user.info
-        spec = {
-            "user": info.username,
-            "uid": info.uid,
-            "groups": info.groups or [],
-            "extra": info.extra or {},
-            "resourceAttributes": attributes,
-        }
-        async with self._turns:
-            answer = await self._client.create(ACCESS_REVIEWS, {"spec": spec})
-        return answer.status.allowed
+    Raises RightsError when the API server cannot be asked.
+    """
+    nodes, all_pods = await asyncio.gather(rights.may(user, "list", "nodes"), rights.may(user, "list", "pods"))
+    if all_pods:
+        return Viewer(nodes=nodes)
+    names = [*dict.fromkeys((*sorted(named), *sorted(others())))][:MOST_NAMESPACES]
+    seen: set[str] = set()
+    for begin in range(0, len(names), _AT_ONCE):
+        some = names[begin : begin + _AT_ONCE]
+        allowed = await asyncio.gather(*(rights.may(user, "list", "pods", name) for name in some))
+        seen |= {name for name, is_allowed in zip(some, allowed, strict=True) if is_allowed}
+    return Viewer(nodes=nodes, all_pods=False, namespaces=frozenset(seen))

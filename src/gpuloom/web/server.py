@@ -7,14 +7,15 @@ from typing import Self
 import structlog
 
 from gpuloom.kube import KubeClient
-from gpuloom.scheduler.certificates.presented import Presented
 from gpuloom.scheduler.parts import Parts
-from gpuloom.scheduler.server import ServerError, listen, split_address
+from gpuloom.serving.addresses import ServerError, split_address
+from gpuloom.serving.listener import listen
+from gpuloom.serving.presented import Presented
+from gpuloom.serving.rights import Rights
 from gpuloom.web.api import Api
 from gpuloom.web.dashboard.routes import Dashboard
 from gpuloom.web.entrance import Entrance
 from gpuloom.web.pages import Pace
-from gpuloom.web.rights import Rights
 from gpuloom.web.sessions import Sessions
 from gpuloom.web.views.source import Source
 
@@ -63,7 +64,9 @@ class WebPart:
         async with AsyncExitStack() as stack:
             api = Api(self._source, self._rights, Entrance(Sessions(), is_tls=tls is not None), self._pace())
             dashboard = Dashboard(api)
-            self.url = await listen(stack, address, [*api.routes(), *dashboard.routes()], tls)
+            listening = await listen(stack, address, [*api.routes(), *dashboard.routes()], tls)
+            self._source.parts.doors.connections["web"] = listening.connections
+            self.url = listening.url
             stack.push_async_callback(dashboard.close)
             self._stack = stack.pop_all()
         _log.info("pages served", url=self.url)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from cryptography.fernet import Fernet
 
-from gpuloom.web.rights import SignInError
+from gpuloom.serving.rights import SignInError
 
 LONGEST_S = 12 * 3600.0
 IDLE_S = 3600.0

@@ -1,6 +1,7 @@
 """AdmissionReview, v1 and v1beta1, and the JSON Patch inside its reply (wire protocol 5.1)."""
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,19 @@ import msgspec
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.gojson import decode_json
+from gpuloom.wire.objects import Container, KubeStruct, Pod, PodSpec
 
 _VERSIONS = frozenset({"admission.k8s.io/v1", "admission.k8s.io/v1beta1"})
+_UID = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*"([0-9A-Za-z-]{1,64})"')
+_LONGEST_MESSAGE = 4096
+
+MOST_CONTAINERS = 1000
+MOST_MARKS = 2000
+MOST_VARIABLES = 20_000
+MOST_AMOUNTS = 5000
+"""Of one pod that is reviewed. Kubernetes limits none of these but by the size of an object (trust T-02)."""
+MOST_TRIMMED_BYTES = 512 * 1024
+"""Of what is read of a pod; Kubernetes takes annotations of 256 KiB."""
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -24,6 +36,29 @@ class _Review(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
     request: _Request | None = None
+
+
+class _VariableName(KubeStruct, frozen=True):
+    name: str = ""
+
+
+class _TrimmedContainer(Container, frozen=True):
+    env: list[_VariableName] | None = None
+
+    @property
+    def variables(self) -> frozenset[str] | None:
+        return None if self.env is None else frozenset(one.name for one in self.env)
+
+
+class _TrimmedSpec(PodSpec, frozen=True):
+    containers: list[_TrimmedContainer] | None = None
+    init_containers: list[_TrimmedContainer] | None = None
+
+
+class _TrimmedPod(Pod, frozen=True):
+    """A pod with what a review reads of it."""
+
+    spec: _TrimmedSpec = _TrimmedSpec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +101,54 @@ def decode_review(body: bytes) -> Review:
 def decode_pod(raw: bytes) -> FullPod:
     """Read the pod of a review.
 
-    Raises WireError with the decoder's text.
+    Raises WireError with the decoder's text, or naming what the pod has too many of.
     """
-    return decode_json(raw, FullPod)
+    pod = decode_json(raw, FullPod)
+    _check_size(pod)
+    return pod
+
+
+def trim_review(body: bytes) -> bytes:
+    """Write a review anew with only what is read of its pod.
+
+    Raises WireError when it is no review, or the pod is larger than is taken.
+    """
+    review = decode_review(body)
+    pod = decode_json(review.pod, _TrimmedPod)
+    _check_size(pod)
+    trimmed = msgspec.json.encode(pod)
+    if len(trimmed) > MOST_TRIMMED_BYTES:
+        raise _too_much(f"names, labels and annotations of {len(trimmed) // 1024} KiB", MOST_TRIMMED_BYTES // 1024)
+    request = {"uid": review.uid, "namespace": review.namespace, "object": msgspec.Raw(trimmed)}
+    return msgspec.json.encode({"kind": "AdmissionReview", "apiVersion": review.api_version, "request": request})
+
+
+def find_uid(beginning: bytes) -> tuple[str, str]:
+    """Return version and uid of a review of which only the beginning was read; empty where they are not in it."""
+    found = _UID.search(beginning)
+    version = "admission.k8s.io/v1beta1" if b'"admission.k8s.io/v1beta1"' in beginning else "admission.k8s.io/v1"
+    return (version, found[1].decode()) if found else ("", "")
+
+
+def _check_size(pod: Pod) -> None:
+    """Refuse a pod that takes long to look at.
+
+    Raises WireError that names what there is too much of.
+    """
+    containers = pod.all_containers
+    counts = (
+        ("containers", MOST_CONTAINERS, len(containers)),
+        ("annotations and labels", MOST_MARKS, len(pod.annotations) + len(pod.labels)),
+        ("environment variables", MOST_VARIABLES, sum(len(getattr(one, "env", None) or ()) for one in containers)),
+        ("limits and requests", MOST_AMOUNTS, sum(len(one.limits) + len(one.requests) for one in containers)),
+    )
+    for what, most, count in counts:
+        if count > most:
+            raise _too_much(f"{count} {what}", most)
+
+
+def _too_much(what: str, most: int) -> WireError:
+    return WireError(f"pod has {what}, at most {most} are taken by gpuloom's webhook: split the pod")
 
 
 def encode_review(api_version: str, uid: str, verdict: Verdict) -> bytes:
@@ -77,7 +157,7 @@ def encode_review(api_version: str, uid: str, verdict: Verdict) -> bytes:
     if verdict.reason:
         status["reason"] = verdict.reason
     if verdict.message:
-        status["message"] = verdict.message
+        status["message"] = verdict.message[:_LONGEST_MESSAGE]
     response: dict[str, Any] = {"uid": uid, "allowed": verdict.allowed, "status": status}
     if verdict.patch:
         response["patch"] = base64.b64encode(msgspec.json.encode(verdict.patch)).decode()

@@ -3,20 +3,15 @@
 import asyncio
 import dataclasses
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-import aiohttp
 import pytest
 import structlog.testing
-from aiohttp import web
 from local.scheduler.clock import DEADLINE_S
 from local.scheduler.site import DEFAULTS, Site
 
 from gpuloom.local.apiserver import CertificateAuthority
 from gpuloom.scheduler import SchedulerProcess, SchedulerSettings, ServerError
-from gpuloom.scheduler.connections import Guards, Handler
 
 
 def write_pair(directory: Path, authority: CertificateAuthority) -> SchedulerSettings:
@@ -134,74 +129,6 @@ async def test_a_pair_that_becomes_good_again_is_used(empty: Site, tmp_path: Pat
     write_pair(tmp_path, new)
     await empty.clock.advance(11)
     assert await is_trusted(empty, new)
-
-
-class Silent(asyncio.Protocol):
-    """A connection's protocol that notes its end."""
-
-    def __init__(self) -> None:
-        self.received = b""
-        self.ended = asyncio.Event()
-
-    def data_received(self, data: bytes) -> None:
-        self.received += data
-
-    def connection_lost(self, _error: Exception | None) -> None:
-        self.ended.set()
-
-
-async def test_a_client_that_never_ends_its_headers_is_cut() -> None:
-    guards, inner = Guards(0.02), Silent()
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: guards.protect(inner), "127.0.0.1", 0)
-    async with server, asyncio.timeout(DEADLINE_S):
-        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
-        writer.write(b"POST /filter HTTP/1.1\r\n")
-        await inner.ended.wait()
-        writer.close()
-    assert inner.received == b"POST /filter HTTP/1.1\r\n"
-    assert guards.by_transport == {}
-
-
-@asynccontextmanager
-async def serve_guarded(guards: Guards, handler: Handler) -> AsyncIterator[tuple[str, int]]:
-    app = web.Application(middlewares=[guards.watch])
-    app.add_routes([web.get("/", handler)])
-    runner = web.AppRunner(app)
-    await runner.setup()
-    connect = runner.server
-    assert connect is not None
-    server = await asyncio.get_running_loop().create_server(lambda: guards.protect(connect()), "127.0.0.1", 0)
-    async with server:
-        yield server.sockets[0].getsockname()
-        await runner.cleanup()
-
-
-async def test_a_request_whose_headers_came_in_time_may_take_longer() -> None:
-    async def take_long(_request: web.Request) -> web.Response:
-        await asyncio.sleep(0.1)
-        return web.Response(text="done")
-
-    async with (
-        serve_guarded(Guards(0.02), take_long) as (host, port),
-        aiohttp.ClientSession() as session,
-        session.get(f"http://{host}:{port}/") as reply,
-    ):
-        assert await reply.text() == "done"
-
-
-async def test_headers_that_never_end_are_cut_after_a_request_that_was_answered_as_well() -> None:
-    async def answer(_request: web.Request) -> web.Response:
-        return web.Response(text="done")
-
-    async with serve_guarded(Guards(0.05), answer) as address, asyncio.timeout(DEADLINE_S):
-        reader, writer = await asyncio.open_connection(*address)
-        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        await reader.readuntil(b"done")
-        writer.write(b"GET / HTTP/1.1\r\n")
-        with suppress(ConnectionResetError):
-            assert await reader.read() == b""
-        writer.close()
 
 
 async def test_a_body_may_come_after_its_headers(site: Site) -> None:

@@ -19,8 +19,8 @@ from gpuloom.local.manifests import pod_manifest
 from gpuloom.local.webhooks import describe_webhook
 from gpuloom.scheduler import SchedulerProcess, ServerError, SettingsError
 from gpuloom.scheduler.certificates.lifecycle import LIFETIME, Stock, plan
-from gpuloom.scheduler.certificates.presented import Pair
 from gpuloom.scheduler.certificates.secret import LABEL, read_stock, write_stock
+from gpuloom.serving.presented import Pair
 from gpuloom.wire.objects import Secret, WebhookConfiguration
 
 NAMESPACE, NAME, WEBHOOK = "kube-system", "gpuloom-tls", "gpuloom-webhook"

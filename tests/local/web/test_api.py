@@ -9,8 +9,8 @@ from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import NODES, PODS, Resource
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.scheduler.recording.lines import decode_line
-from gpuloom.scheduler.server import ServerError
-from gpuloom.web.rights import REMEMBERED_S
+from gpuloom.serving.addresses import ServerError
+from gpuloom.serving.rights import REMEMBERED_S
 from gpuloom.web.server import WebPart, WebSettings
 from gpuloom.wire.objects import KubeObject
 from gpuloom.wire.register import encode_register

@@ -87,8 +87,8 @@ async def test_a_right_that_is_taken_away_ends_the_view(
     scene: Pages, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streaming, "BEAT_S", 0.2)
-    for module in ("rights", "dashboard.streaming"):
-        monkeypatch.setattr(f"gpuloom.web.{module}.REMEMBERED_S", 0.0)
+    for module in ("serving.rights", "web.dashboard.streaming"):
+        monkeypatch.setattr(f"gpuloom.{module}.REMEMBERED_S", 0.0)
     rights = {"nodes", "pods"}
     somebody = scene.site.server.accounts.add("somebody", lambda _verb, what, _: what in rights)
     async with open_window(scene, browser) as window:

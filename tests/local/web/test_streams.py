@@ -134,7 +134,7 @@ async def test_a_stream_needs_the_rights_of_its_page(pages: Pages) -> None:
 
 async def test_a_stream_ends_when_its_token_does(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "RECOGNISED_S", 0.0)
-    monkeypatch.setattr("gpuloom.web.rights.REMEMBERED_S", 0.0)
+    monkeypatch.setattr("gpuloom.serving.rights.REMEMBERED_S", 0.0)
     somebody = pages.site.server.accounts.add("somebody", lambda *_: True)
     async with follow(pages, "/nodes/n1", who=somebody, state=await state_of(pages, "/nodes/n1")) as reply:
         pages.site.server.accounts.remove(somebody)

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from gpuloom.kube.authority import CertificateAuthority
 from gpuloom.scheduler.certificates.lifecycle import LIFETIME, RENEWAL, Stock, plan
-from gpuloom.scheduler.certificates.presented import Pair
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
+from gpuloom.serving.presented import Pair
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DUE = START + LIFETIME - RENEWAL + timedelta(minutes=1)

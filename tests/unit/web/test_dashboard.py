@@ -1,10 +1,9 @@
 import pytest
 from markupsafe import Markup
 
-from gpuloom.web.dashboard.pages.fits import Wish, WishError, write_manifest
+from gpuloom.serving.rights import SignInError
 from gpuloom.web.dashboard.regions import Listing, Page, find_changes
 from gpuloom.web.dashboard.tiles import describe, draw_tile
-from gpuloom.web.rights import SignInError
 from gpuloom.web.sessions import IDLE_S, LONGEST_S, MOST_SESSIONS, CrowdedError, Sessions
 from gpuloom.web.views.heat import Tile
 
@@ -70,13 +69,3 @@ def test_the_number_of_sessions_is_bounded() -> None:
         sessions.open("token", f"user-{number}")
     with pytest.raises(CrowdedError, match="try again later"):
         sessions.open("token", "one-more")
-
-
-def test_a_manifest_with_references_is_refused() -> None:
-    with pytest.raises(WishError, match="references"):
-        write_manifest(Wish(manifest="a: &x [1]\nb: *x\n"), ())
-
-
-def test_a_manifest_that_cannot_be_read_names_the_line() -> None:
-    with pytest.raises(WishError, match="manifest: line 3"):
-        write_manifest(Wish(manifest="a: 1\nb: [\n"), ())

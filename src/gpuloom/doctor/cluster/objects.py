@@ -6,7 +6,7 @@ import msgspec
 
 from gpuloom.kube import Resource
 from gpuloom.kube.resources import MUTATING_WEBHOOKS
-from gpuloom.web.reviews import SubjectAccessReview, UserInfo
+from gpuloom.serving.reviews import SubjectAccessReview, UserInfo
 from gpuloom.wire.objects import KubeObject, KubeStruct
 
 

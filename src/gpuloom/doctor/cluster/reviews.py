@@ -10,7 +10,7 @@ from gpuloom.doctor.cluster.installation import ExtenderFlags
 from gpuloom.doctor.cluster.objects import SELF_ACCESS_REVIEWS, SELF_REVIEWS, InstalledPod
 from gpuloom.doctor.cluster.rights import PLUGIN_RIGHTS, rights_of_scheduler
 from gpuloom.kube import ApiError, KubeClient, NotFoundError
-from gpuloom.web.reviews import ACCESS_REVIEWS
+from gpuloom.serving.reviews import ACCESS_REVIEWS
 
 _AT_ONCE = 8
 

@@ -81,8 +81,11 @@ class Accounts:
     def _review_access(self, spec: Json) -> bool:
         account = next((one for one in self._by_token.values() if one.name == spec.get("user")), None)
         asked: dict[str, Any] = spec.get("resourceAttributes") or {}
+        path: dict[str, Any] = spec.get("nonResourceAttributes") or {}
         if account is None:
             return False
+        if path:
+            return account.allows(path.get("verb", ""), path.get("path", ""), "")
         resource = "/".join(part for part in (asked.get("resource", ""), asked.get("subresource", "")) if part)
         return account.allows(asked.get("verb", ""), resource, asked.get("namespace", ""))
 

@@ -1,66 +1,86 @@
 """The listener for Prometheus. It answers from the last snapshot and reads no file and no driver itself."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.exposition import generate_latest
 
 from gpuloom.node.monitor.errors import ListenError
 from gpuloom.node.monitor.families import Family, Snapshot
+from gpuloom.serving.addresses import ServerError, split_address
+from gpuloom.serving.admittance import admit
+from gpuloom.serving.connections import Limits
+from gpuloom.serving.listener import listen
+from gpuloom.serving.rights import Rights
+from gpuloom.serving.scrapes import Scrapes
+from gpuloom.serving.selfsigned import present_own
 
 FLAG = "--metrics-bind-address"
 _ZONE = "vGPU"
 _CLOSING_S = 2.0
+_LIMITS = Limits(most=128, most_of_one=64)
+_OF_CARDS = frozenset({"hami_host_gpu_memory_used_bytes", "hami_host_gpu_utilization_ratio"})
+"""What ``gpuloom top`` asks for through the API server: of cards alone, it names no pod."""
 
 
 class Exporter:
-    """Serves ``/metrics`` and ``/healthz`` inside its ``async with`` block; ``url`` is known there.
+    """Serves ``/metrics``, ``/metrics/cards`` and ``/healthz`` inside its ``async with`` block; ``url`` is known there.
 
-    Entering raises ListenError when the address cannot be used.
+    With ``rights`` it does so by HTTPS, and ``/metrics`` is for those whose token may get it. Making and entering one
+    raise ListenError when the address cannot be used.
     """
 
-    def __init__(self, bind_address: str, families: Sequence[Family], take: Callable[[], Snapshot]) -> None:
+    def __init__(
+        self,
+        bind_address: str,
+        families: Sequence[Family],
+        take: Callable[[], Snapshot],
+        rights: Rights | None = None,
+    ) -> None:
         self.url = ""
-        self._host, self._port = _split(bind_address)
+        try:
+            self._address = split_address(FLAG, bind_address)
+        except ServerError as error:
+            raise ListenError(str(error)) from error
         self._families = families
         self._take = take
-        self._runner: web.AppRunner | None = None
+        self._rights = rights
+        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        app = web.Application()
-        app.add_routes([web.get("/metrics", self._answer_metrics), web.get("/healthz", self._answer_health)])
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSING_S)
-        await self._runner.setup()
-        try:
-            await web.TCPSite(self._runner, self._host or None, self._port).start()
-        except OSError as error:
-            await self._runner.cleanup()
-            raise ListenError(
-                f"cannot listen on {self._host}:{self._port}: {error.strerror or error}; choose another {FLAG}"
-            ) from error
-        port = self._runner.addresses[0][1]
-        self.url = f"http://{f'[{self._host}]' if ':' in self._host else self._host or '127.0.0.1'}:{port}"
+        scrape = Scrapes(lambda: self._write(self._families)).answer
+        of_cards = [family for family in self._families if family.name in _OF_CARDS]
+        routes = [
+            web.get("/metrics", admit(self._rights, "/metrics", scrape) if self._rights else scrape),
+            web.get("/metrics/cards", Scrapes(lambda: self._write(of_cards)).answer),
+            web.get("/healthz", _answer_health),
+        ]
+        tls = present_own().context if self._rights else None
+        async with AsyncExitStack() as stack:
+            try:
+                listening = await listen(stack, self._address, routes, tls, limits=_LIMITS, closing_s=_CLOSING_S)
+            except ServerError as error:
+                raise ListenError(str(error)) from error
+            self.url = listening.url
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._stack.aclose()
 
-    async def _answer_metrics(self, request: web.Request) -> web.Response:
-        del request
-        text = render(self._families, self._take())
-        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+    async def _write(self, families: Iterable[Family]) -> AsyncIterator[bytes]:
+        yield render(families, self._take())
 
-    async def _answer_health(self, request: web.Request) -> web.Response:
-        del request
-        return web.Response(text="ok")
+
+async def _answer_health(_request: web.Request) -> web.Response:
+    return web.Response(text="ok")
 
 
 def render(families: Iterable[Family], snapshot: Snapshot) -> bytes:
@@ -86,11 +106,3 @@ def _collect(family: Family, snapshot: Snapshot) -> Metric:
     for labels, value in family.samples(snapshot):
         metric.add_metric((*labels, _ZONE), value)
     return metric
-
-
-def _split(address: str) -> tuple[str, int]:
-    """Split ``host:port``; no host means all interfaces, port 0 a free one."""
-    host, separator, port = address.rpartition(":")
-    if not separator or not port.isdecimal() or int(port) > 65535:
-        raise ListenError(f"{FLAG} {address!r} is not host:port, for example :9394")
-    return host.strip("[]"), int(port)

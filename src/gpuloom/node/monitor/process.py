@@ -24,6 +24,7 @@ from gpuloom.node.monitor.metrics import HAMI_FAMILIES, OWN_FAMILIES
 from gpuloom.node.monitor.pods import NodePods
 from gpuloom.node.monitor.rounds import Round, Rounds
 from gpuloom.node.monitor.settings import MonitorSettings
+from gpuloom.serving.rights import Rights
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import MIG_ALLOCATIONS
 from gpuloom.wire.mig import decode_mig_allocations
@@ -59,7 +60,8 @@ class NodeMonitor:
         self._leftovers = Leftovers(settings.containers_dir, settings.resync_interval_s)
         self._auditor = Auditor(settings, client, self._pods, self._events, lambda: self._cards.reading)
         families = (*HAMI_FAMILIES, *OWN_FAMILIES, *(LEGACY_FAMILIES if settings.legacy_metrics else ()))
-        self._exporter = Exporter(settings.metrics_bind_address, families, self.take_snapshot)
+        rights = Rights(client) if settings.metrics_auth else None
+        self._exporter = Exporter(settings.metrics_bind_address, families, self.take_snapshot, rights)
         self._round = Round()
         self._round_duration_s = 0.0
         self._stack = AsyncExitStack()

@@ -15,6 +15,7 @@ class MonitorSettings:
     node_name: str
     hook_path: Path = Path("/usr/local/vgpu")
     metrics_bind_address: str = ":9394"
+    metrics_auth: bool = False
     legacy_metrics: bool = True
     resync_interval_s: float = 300.0
     period_s: float = 5.0

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import structlog
 
-from gpuloom.scheduler.certificates.presented import CertificateError, Pair, Presented
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.serving.presented import CertificateError, Pair, Presented
 
 PERIOD_S = 10.0
 

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from gpuloom.kube.authority import CertificateAuthority
-from gpuloom.scheduler.certificates.presented import Pair
+from gpuloom.serving.presented import Pair
 
 LIFETIME = timedelta(days=90)
 RENEWAL = timedelta(days=30)

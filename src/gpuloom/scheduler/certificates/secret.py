@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from gpuloom.scheduler.certificates.lifecycle import Stock
-from gpuloom.scheduler.certificates.presented import Pair
+from gpuloom.serving.presented import Pair
 from gpuloom.wire.objects import Secret
 
 LABEL = "gpuloom.io/self-managed"

@@ -24,10 +24,10 @@ from gpuloom.kube import (
 from gpuloom.kube.backoff import Backoff
 from gpuloom.kube.following import follow_object
 from gpuloom.scheduler.certificates.lifecycle import Stock, plan
-from gpuloom.scheduler.certificates.presented import CertificateError, Presented
 from gpuloom.scheduler.certificates.publication import Publication
 from gpuloom.scheduler.certificates.secret import LABEL, is_foreign, read_stock, write_stock
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.serving.presented import CertificateError, Presented
 from gpuloom.wire.objects import Secret
 
 PERIOD_S = 15.0

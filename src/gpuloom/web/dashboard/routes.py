@@ -3,12 +3,15 @@
 from collections.abc import Awaitable, Callable, Generator
 from functools import wraps
 from typing import Any
+from urllib.parse import parse_qsl
 
 import structlog
 from aiohttp import web
 from yarl import URL
 
-from gpuloom.web.api import Api, RefusedError
+from gpuloom.serving.bodies import TooLargeError, read_body
+from gpuloom.serving.rights import LONGEST_TOKEN, RightsError, SignInError, User
+from gpuloom.web.api import READ_TIMEOUT_S, Api, RefusedError
 from gpuloom.web.dashboard.asked import Asked, Maker, read_asked
 from gpuloom.web.dashboard.drawing import draw_document, draw_frame, prepare
 from gpuloom.web.dashboard.live import Live
@@ -23,7 +26,6 @@ from gpuloom.web.dashboard.sharing import Sharing
 from gpuloom.web.dashboard.static import answer_asset
 from gpuloom.web.dashboard.streaming import Streams
 from gpuloom.web.entrance import is_from_here
-from gpuloom.web.rights import LONGEST_TOKEN, RightsError, SignInError, User
 from gpuloom.web.sessions import CrowdedError
 from gpuloom.web.views.source import Viewer
 
@@ -55,6 +57,7 @@ _HEADERS = {
 }
 _LONGEST_SIGN_IN = 2 * LONGEST_TOKEN
 _LONGEST_FORM = 256 * 1024
+_MOST_FIELDS = 32
 
 _log = structlog.get_logger(__name__)
 
@@ -103,9 +106,12 @@ class Dashboard:
         return handle
 
     async def _fits(self, request: web.Request) -> web.StreamResponse:
-        if (request.content_length or 0) > _LONGEST_FORM:
-            raise RefusedError(413, "the form is too long: give the pod alone")
-        wish = read_wish(await request.post())
+        # Nobody's form is read but that of somebody who is known.
+        await self._api.recognise(request)
+        try:
+            wish = read_wish(await _read_form(request, _LONGEST_FORM))
+        except TooLargeError as error:
+            raise RefusedError(413, "the form is too long: give the pod alone") from error
         user, viewer = await self._api.viewer(request, frozenset({wish.namespace}))
         asked = read_asked(request, "/fits", viewer)
         return await self._show(await make_form(self._api, asked, wish), request, user, viewer)
@@ -135,9 +141,12 @@ class Dashboard:
         return _show_sign_in(request.query.get("next", "/"), "")
 
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
-        if not is_from_here(request) or (request.content_length or _LONGEST_SIGN_IN + 1) > _LONGEST_SIGN_IN:
+        try:
+            fields = await _read_form(request, _LONGEST_SIGN_IN) if is_from_here(request) else None
+        except TooLargeError:
+            fields = None
+        if fields is None:
             return _show_error(403, "a token is only taken from the form of this site")
-        fields = await request.post()
         token, after = str(fields.get("token", "")).strip(), _keep_local(str(fields.get("next", "/")))
         try:
             user = await self._api.rights.recognise(token)
@@ -157,6 +166,18 @@ class Dashboard:
         response = web.Response(status=303, headers={**_HEADERS, "Location": SIGN_IN})
         self._api.entrance.dismiss(request, response)
         return response
+
+
+async def _read_form(request: web.Request, most_bytes: int) -> dict[str, str]:
+    """Read what a browser sent.
+
+    Raises TooLargeError, RefusedError when it is no form.
+    """
+    body = await read_body(request, most_bytes, READ_TIMEOUT_S)
+    try:
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+    except ValueError as error:
+        raise RefusedError(400, "this is no form of these pages") from error
 
 
 def _keep_local(path: str) -> str:

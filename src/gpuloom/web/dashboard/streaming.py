@@ -8,10 +8,10 @@ from contextlib import suppress
 import msgspec
 from aiohttp import web
 
+from gpuloom.serving.rights import REMEMBERED_S, RightsError, SignInError, User
 from gpuloom.web.api import Api, RefusedError
 from gpuloom.web.dashboard.asked import Asked, read_asked
 from gpuloom.web.dashboard.live import Changes, CrowdedError, Live, Stream
-from gpuloom.web.rights import REMEMBERED_S, RightsError, SignInError, User
 
 RECOGNISED_S = 60.0
 """So often a token is looked at again while its owner looks on."""

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
-import yaml
 
+from gpuloom.serving.aside import CrowdedError, UnreadableError
+from gpuloom.serving.frames import Verb
 from gpuloom.vendors.profile import Profile, ResourceNames
 from gpuloom.web.api import Api, RefusedError, need_pods
 from gpuloom.web.dashboard.asked import Asked
@@ -15,7 +16,6 @@ from gpuloom.web.dashboard.pages.pods import draw_details
 from gpuloom.web.dashboard.regions import Page, Region
 from gpuloom.web.views.explaining import PodError, fit_pod
 from gpuloom.web.views.source import Source
-from gpuloom.wire.depth import DEEPEST
 
 LONGEST_MANIFEST = 32_768
 FIELDS = ("namespace", "vendor", "cards", "memory", "cores", "manifest")
@@ -62,7 +62,7 @@ def read_wish(fields: Mapping[str, Any]) -> Wish:
 
 async def _answer(api: Api, asked: Asked, wish: Wish) -> dict[str, Region]:
     try:
-        manifest = write_manifest(wish, _order_vendors(api.source))
+        manifest = await _write_manifest(api, wish)
         found = await api.pace.finish(fit_pod(api.source, asked.viewer, manifest, wish.namespace))
     except (PodError, WishError) as error:
         return {"answer": draw("fits", "refusal", str(error))}
@@ -80,13 +80,24 @@ def _order_vendors(source: Source) -> list[Profile]:
     return sorted(profiles, key=lambda profile: not state.cluster[profile.word].table.positions)
 
 
-def write_manifest(wish: Wish, vendors: Iterable[Profile]) -> bytes:
+async def _write_manifest(api: Api, wish: Wish) -> bytes:
     """Write the pod of a form as JSON: its manifest if there is one, else a container with the limits.
 
     Raises WishError.
     """
-    if wish.manifest.strip():
-        return msgspec.json.encode(_read_manifest(wish.manifest))
+    if not wish.manifest.strip():
+        return write_pod(wish, _order_vendors(api.source))
+    try:
+        return await api.source.parts.aside.read(Verb.MANIFEST, wish.manifest.encode())
+    except (UnreadableError, CrowdedError) as error:
+        raise WishError(f"manifest: {error}") from error
+
+
+def write_pod(wish: Wish, vendors: Iterable[Profile]) -> bytes:
+    """Write the pod of a form's fields as JSON: one container with the limits.
+
+    Raises WishError.
+    """
     names = _choose_vendor(wish.vendor, vendors)
     amounts = ((names.count, wish.cards, "cards"), (names.memory, wish.memory, "memory"), (names.cores, wish.cores, ""))
     limits = {}
@@ -105,24 +116,3 @@ def _choose_vendor(word: str, vendors: Iterable[Profile]) -> ResourceNames:
     if not named:
         raise WishError(f"kind of card: this scheduler places none of {word or 'any vendor'}")
     return named[0]
-
-
-def _read_manifest(text: str) -> Any:
-    """Read YAML or JSON; references and deep nesting are refused, because few of them can stand for very much."""
-    try:
-        depth = 0
-        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if isinstance(event, yaml.AliasEvent):
-                raise WishError("manifest: write out what its references (*name) stand for")
-            if depth > DEEPEST:
-                raise WishError(f"manifest: nested deeper than {DEEPEST} levels, give the pod without managedFields")
-        documents = [one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one is not None]
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark else ""
-        problem = getattr(error, "problem", None) or "cannot be read"
-        raise WishError(f"manifest: {where}{problem}") from error
-    if len(documents) != 1 or not isinstance(documents[0], dict):
-        raise WishError("manifest: give one pod")
-    return documents[0]

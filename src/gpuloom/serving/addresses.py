@@ -1,0 +1,46 @@
+"""Where to listen, as flags say it."""
+
+import ipaddress
+from dataclasses import dataclass
+
+
+class ServerError(Exception):
+    """A server cannot start; the message says what is wrong and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen, and the flag that says so. An empty host means all interfaces, port 0 a free one."""
+
+    flag: str
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine, or this pod, can connect."""
+        return self.host == "localhost" or is_loopback(self.host)
+
+    def url(self, port: int, *, is_tls: bool) -> str:
+        """Return where it is served, on the port that was found."""
+        host = f"[{self.host}]" if ":" in self.host else self.host or "127.0.0.1"
+        return f"{'https' if is_tls else 'http'}://{host}:{port}"
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether an IP address is of this machine, or this pod, alone."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def split_address(flag: str, text: str) -> Address:
+    """Split the ``host:port`` of a flag.
+
+    Raises ServerError when it is not of that form.
+    """
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isdecimal() or int(port) > 65535:
+        raise ServerError(f"{flag} {text!r} is not host:port, for example 127.0.0.1:8080")
+    return Address(flag, host.strip("[]"), int(port))

@@ -1,0 +1,41 @@
+"""Reading bodies: never more than a route takes, and never for longer than it waits."""
+
+import asyncio
+
+from aiohttp import web
+
+
+class TooLargeError(Exception):
+    """The body is larger than the route takes; ``beginning`` is what was read of it first."""
+
+    def __init__(self, beginning: bytes, most_bytes: int) -> None:
+        super().__init__("request body too large")
+        self.beginning = beginning
+        self.most_bytes = most_bytes
+
+
+async def read_body(request: web.Request, most_bytes: int, within_s: float) -> bytes:
+    """Read a body to its end.
+
+    Raises TooLargeError without reading the rest, HTTPRequestTimeout when it does not arrive in time.
+    """
+    # Most bodies come with their headers: they need no timer, which costs more than reading them.
+    if request.content.is_eof():
+        return await _read(request, most_bytes)
+    try:
+        async with asyncio.timeout(within_s):
+            return await _read(request, most_bytes)
+    except TimeoutError as error:
+        raise web.HTTPRequestTimeout(text="the request body did not arrive in time") from error
+
+
+async def _read(request: web.Request, most_bytes: int) -> bytes:
+    if (request.content_length or 0) > most_bytes:
+        raise TooLargeError(await request.content.readany(), most_bytes)
+    chunks, size = [], 0
+    while chunk := await request.content.readany():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > most_bytes:
+            raise TooLargeError(chunks[0], most_bytes)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)

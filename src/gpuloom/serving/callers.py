@@ -1,0 +1,86 @@
+"""Who calls, by certificate: authorities in a file, read again when it changes, and the names that count."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+from aiohttp import web
+
+from gpuloom.serving.connections import Connections, Handler
+from gpuloom.serving.presented import CertificateError, Presented
+
+PERIOD_S = 10.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Callers:
+    """Lets callers in that have a certificate of the authorities in a file; ``refused`` counts the others.
+
+    ``names`` are the common names that count, empty for all.
+    """
+
+    file: Path
+    names: Collection[str]
+    presented: Presented
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    refused: int = 0
+    _read_last: bytes = field(default=b"", repr=False)
+
+    def open(self) -> ssl.SSLContext:
+        """Read the file; returns the context for the listener.
+
+        Raises CertificateError.
+        """
+        self._read_last = self._read()
+        return self.presented.recognize(self._read_last)
+
+    async def run(self) -> None:
+        """Look for changes until cancelled; authorities that cannot be used are reported, the old ones stay."""
+        complaint = ""
+        while True:
+            await self.sleep(PERIOD_S)
+            try:
+                found = self._read()
+                if found != self._read_last:
+                    self.presented.recognize(found)
+                    self._read_last = found
+                complaint = ""
+            except CertificateError as error:
+                if str(error) != complaint:
+                    _log.error("new authorities of callers not used, the old ones stay", cause=str(error))
+                complaint = str(error)
+
+    def guard(self, handler: Handler) -> Handler:
+        """Answer only those who are known, before anything else of a request is read."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            if self._is_known(request):
+                return await handler(request)
+            self.refused += 1
+            raise web.HTTPForbidden(text="this is answered only to callers with a certificate of --webhook-client-ca")
+
+        return handle
+
+    def _is_known(self, request: web.Request) -> bool:
+        certificate = request.get_extra_info("peercert") or {}
+        subject = {key: value for parts in certificate.get("subject", ()) for key, value in parts}
+        return bool(certificate) and (not self.names or subject.get("commonName") in self.names)
+
+    def _read(self) -> bytes:
+        try:
+            return self.file.read_bytes()
+        except OSError as error:
+            raise CertificateError(f"cannot read --webhook-client-ca {self.file}: {error.strerror}") from error
+
+
+@dataclass(slots=True)
+class Doors:
+    """The listeners of a process by name, and who may call the webhook: what is told of them in metrics."""
+
+    connections: dict[str, Connections] = field(default_factory=dict)
+    callers: Callers | None = None

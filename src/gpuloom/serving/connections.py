@@ -1,0 +1,227 @@
+"""The connections of one listener: how many there may be, and how long headers may take.
+
+aiohttp limits neither: it knows idle connections only. Connections are counted from the moment they are accepted, so
+that those count too that never end their TLS handshake.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from aiohttp import web
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+LONGEST_HEADERS = 2**20
+"""Of a request whose headers have not ended; each of them is limited by aiohttp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a listener gives to those who connect.
+
+    most         connections at a time; beyond them the oldest that asks nothing goes, of whoever has most of them
+    most_of_one  connections from one address at a time
+    header_s     how long a TLS handshake may take, and after it the headers of a request (scheduler 0.2)
+    idle_s       how long a connection may wait for its next request
+    linger_s     how long what nobody reads is taken off the line after an answer, so that its sender reads the answer
+    """
+
+    most: int = 1024
+    most_of_one: int = 768
+    header_s: float = 15.0
+    idle_s: float = 300.0
+    linger_s: float = 1.0
+
+
+class Connections:
+    """All connections of one listener."""
+
+    def __init__(self, limits: Limits, tls: ssl.SSLContext | None = None) -> None:
+        self.limits = limits
+        self.refused = 0
+        """Connections that were not taken, or ended to take others."""
+        self._tls = tls
+        self.open: dict[Connection, None] = {}
+        self._by_transport: dict[asyncio.BaseTransport, Connection] = {}
+        self._by_peer: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self.open)
+
+    async def accept(self, listening: socket.socket, connect: Callable[[], Any]) -> None:
+        """Take connections until cancelled; ``connect`` makes the protocol of each."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(listening)
+            except OSError:
+                # The peer is gone already, or this process has no descriptor left: others may end theirs.
+                await asyncio.sleep(0.05)
+                continue
+            peer = address[0] if isinstance(address, tuple) else ""
+            if self._makes_room(peer):
+                self._take(accepted, Connection(self, connect(), peer))
+            else:
+                self.refused += 1
+                accepted.close()
+
+    def note(self, transport: asyncio.BaseTransport, connection: "Connection") -> None:
+        """Know a connection by its transport from now on."""
+        self._by_transport[transport] = connection
+
+    def forget(self, connection: "Connection") -> None:
+        """Count a connection no longer."""
+        if connection in self.open:
+            del self.open[connection]
+            self._by_peer[connection.peer] -= 1
+            if not self._by_peer[connection.peer]:
+                del self._by_peer[connection.peer]
+        if connection.transport is not None:
+            self._by_transport.pop(connection.transport, None)
+
+    @web.middleware
+    async def watch(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Serve a request; its headers have come."""
+        connection = self._by_transport.get(request.transport) if request.transport else None
+        if connection is None:
+            return await handler(request)
+        connection.begin_request()
+        try:
+            return await handler(request)
+        finally:
+            connection.end_request()
+
+    def _take(self, accepted: socket.socket, connection: "Connection") -> None:
+        loop = asyncio.get_running_loop()
+        self.open[connection] = None
+        self._by_peer[connection.peer] += 1
+        handshake = {"ssl_handshake_timeout": self.limits.header_s} if self._tls else {}
+        made = loop.connect_accepted_socket(lambda: connection, accepted, ssl=self._tls, **handshake)
+        connection.opening = asyncio.ensure_future(_open(made, connection, accepted))
+
+    def _makes_room(self, peer: str) -> bool:
+        if self._by_peer[peer] >= self.limits.most_of_one:
+            return self._end_idle(peer)
+        return len(self.open) < self.limits.most or self._end_idle(self._by_peer.most_common(1)[0][0])
+
+    def _end_idle(self, peer: str) -> bool:
+        """End the oldest connection of a peer that asks nothing; tells whether there was one."""
+        for one in self.open:
+            if one.peer == peer and not one.is_asking:
+                self.refused += 1
+                one.end()
+                return True
+        return False
+
+
+async def _open(made: Awaitable[Any], connection: "Connection", accepted: socket.socket) -> None:
+    try:
+        await made
+    except (OSError, ConnectionError, TimeoutError):
+        # A handshake that failed, or did not end in time: no business of anybody else's.
+        connection.connections.forget(connection)
+        accepted.close()
+    except asyncio.CancelledError:
+        connection.connections.forget(connection)
+        accepted.close()
+        raise
+
+
+class Connection(asyncio.Protocol):
+    """Stands before a connection's protocol and cuts the connection when headers take too long."""
+
+    def __init__(self, connections: Connections, inner: Any, peer: str) -> None:
+        self.connections = connections
+        self.peer = peer
+        self.opening: asyncio.Future[None] | None = None
+        self.transport: asyncio.Transport | None = None
+        self._inner = inner
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting_since_s: float | None = None
+        self._unread = 0
+        self._requests = 0
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a request's headers have come and its answer has not gone out."""
+        return self._requests > 0
+
+    def end(self) -> None:
+        """End it at once."""
+        self.connections.forget(self)
+        if self.transport is not None:
+            self.transport.abort()
+        elif self.opening is not None:
+            self.opening.cancel()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for the first request."""
+        # By duty, not by class: uvloop's transports inherit from nothing of asyncio's.
+        self.transport = cast(asyncio.Transport, transport)
+        self.connections.note(transport, self)
+        self._wait_for_headers()
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Begin to wait with the first byte of a later request."""
+        if not self._requests:
+            if self._waiting_since_s is None:
+                self._wait_for_headers()
+            self._unread += len(data)
+            if self._unread > LONGEST_HEADERS and self.transport is not None:
+                self.transport.abort()
+                return
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        """Pass on."""
+        end: bool | None = self._inner.eof_received()
+        return end
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Stop waiting."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.connections.forget(self)
+        self._inner.connection_lost(error)
+
+    def pause_writing(self) -> None:
+        """Pass on."""
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass on."""
+        self._inner.resume_writing()
+
+    def begin_request(self) -> None:
+        """Serve a request: its headers have come."""
+        self._waiting_since_s = None
+        self._unread = 0
+        self._requests += 1
+
+    def end_request(self) -> None:
+        """Note that a request was answered."""
+        self._requests -= 1
+
+    def _wait_for_headers(self) -> None:
+        self._waiting_since_s = self._loop.time()
+        # A timer for every request would cost as much as reading its headers: this one runs on when they have come.
+        if self._timer is None:
+            self._timer = self._loop.call_later(self.connections.limits.header_s, self._look)
+
+    def _look(self) -> None:
+        """Cut the connection if its headers are late, and look again when they would be."""
+        self._timer = None
+        if self._waiting_since_s is None:
+            return
+        left_s = self._waiting_since_s + self.connections.limits.header_s - self._loop.time()
+        if left_s > 0:
+            self._timer = self._loop.call_later(left_s, self._look)
+        elif self.transport is not None:
+            self.transport.abort()

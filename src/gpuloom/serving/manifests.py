@@ -1,0 +1,43 @@
+"""Reading a manifest that somebody typed. Done in a process aside: a short YAML text can take long."""
+
+from typing import Any
+
+import yaml
+
+from gpuloom.wire.depth import DEEPEST
+
+
+class ManifestError(ValueError):
+    """A manifest cannot be read; the message says where and why."""
+
+
+def read_manifest(text: str) -> dict[str, Any]:
+    """Read YAML or JSON; references and deep nesting are refused, because few of them can stand for very much.
+
+    Raises ManifestError.
+    """
+    try:
+        _check_events(text)
+        documents = [one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one is not None]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        problem = getattr(error, "problem", None) or "cannot be read"
+        raise ManifestError(f"{where}{problem}") from error
+    except ManifestError:
+        raise
+    except ValueError as error:
+        raise ManifestError("cannot be read: it holds a value that is none") from error
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise ManifestError("give one pod")
+    return documents[0]
+
+
+def _check_events(text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent):
+            raise ManifestError("write out what its references (*name) stand for")
+        if depth > DEEPEST:
+            raise ManifestError(f"nested deeper than {DEEPEST} levels, give the pod without managedFields")

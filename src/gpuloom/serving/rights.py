@@ -1,0 +1,140 @@
+"""Who asks, and what they may do: the API server decides, its answers are remembered for seconds (binding 6).
+
+Tokens are never kept: what is remembered is known by their digest. Every memory has an end.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import msgspec
+
+from gpuloom.kube import ApiError, KubeClient
+from gpuloom.serving.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS, UserInfo
+
+REMEMBERED_S = 10.0
+MOST_REMEMBERED = 4096
+LONGEST_TOKEN = 16_384
+_AT_ONCE = 16
+_MOST_WAITING = 256
+
+_T = TypeVar("_T")
+
+
+class SignInError(Exception):
+    """Nobody is known by this token; the message says what to do."""
+
+
+class RightsError(Exception):
+    """The API server could not be asked; the message says how it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Somebody whom the API server knows; ``key`` stands for name, groups and whatever else rights depend on."""
+
+    info: UserInfo
+    key: bytes
+
+    @property
+    def name(self) -> str:
+        """The name that the API server gives."""
+        return self.info.username
+
+
+@dataclass(slots=True)
+class _Memory(Generic[_T]):
+    """Answers for seconds, the oldest are forgotten first; equal questions at one time are asked once."""
+
+    clock: Callable[[], float]
+    _known: OrderedDict[bytes, tuple[float, asyncio.Future[_T]]] = field(default_factory=OrderedDict)
+
+    async def recall(self, key: bytes, ask: Callable[[], Awaitable[_T]]) -> _T:
+        known = self._known.get(key)
+        if known is None or known[0] <= self.clock():
+            task: asyncio.Future[_T] = asyncio.ensure_future(ask())
+            self._known[key] = (self.clock() + REMEMBERED_S, task)
+            self._known.move_to_end(key)
+            while len(self._known) > MOST_REMEMBERED:
+                self._known.popitem(last=False)
+        else:
+            task = known[1]
+        try:
+            # Whoever asked first may go away; the answer is for all who wait for it.
+            return await asyncio.shield(task)
+        except (ApiError, RightsError, SignInError):
+            self._known.pop(key, None)
+            raise
+
+
+class Rights:
+    """Asks the API server about people, so many questions at a time; beyond those that wait, nobody is let in."""
+
+    def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._users: _Memory[User] = _Memory(clock)
+        self._answers: _Memory[bool] = _Memory(clock)
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._waiting = 0
+
+    async def recognise(self, token: str) -> User:
+        """Find out whose token this is.
+
+        Raises SignInError when it is nobody's, RightsError when the API server cannot be asked.
+        """
+        if not token or len(token) > LONGEST_TOKEN:
+            raise SignInError("no bearer token: sign in with a token that the API server knows (kubectl create token)")
+        digest = hashlib.sha256(token.encode()).digest()
+        try:
+            return await self._users.recall(digest, lambda: self._review(token))
+        except ApiError as error:
+            raise RightsError(f"the API server cannot be asked whose token this is: {error}") from error
+
+    async def may(self, user: User, verb: str, resource: str, namespace: str = "") -> bool:
+        """Find out whether somebody may do something with a kind of object, everywhere or in a namespace.
+
+        Raises RightsError when the API server cannot be asked.
+        """
+        attributes = {"verb": verb, "resource": resource} | ({"namespace": namespace} if namespace else {})
+        return await self._recall(user, {"resourceAttributes": attributes})
+
+    async def may_get(self, user: User, path: str) -> bool:
+        """Find out whether somebody may get a path that is no object's, such as ``/metrics``.
+
+        Raises RightsError when the API server cannot be asked.
+        """
+        return await self._recall(user, {"nonResourceAttributes": {"path": path, "verb": "get"}})
+
+    async def _recall(self, user: User, question: Mapping[str, Mapping[str, str]]) -> bool:
+        key = hashlib.sha256(user.key + msgspec.json.encode(question)).digest()
+        try:
+            return await self._answers.recall(key, lambda: self._ask(user, question))
+        except ApiError as error:
+            raise RightsError(f"the API server cannot be asked for rights: {error}") from error
+
+    async def _review(self, token: str) -> User:
+        answer = await self._in_turn(lambda: self._client.create(TOKEN_REVIEWS, {"spec": {"token": token}}))
+        if not answer.status.authenticated:
+            raise SignInError("the API server does not know this token, or it has expired: get a new one")
+        info = answer.status.user
+        return User(info, hashlib.sha256(msgspec.json.encode(info)).digest())
+
+    async def _ask(self, user: User, question: Mapping[str, Mapping[str, str]]) -> bool:
+        info = user.info
+        who = {"user": info.username, "uid": info.uid, "groups": info.groups or [], "extra": info.extra or {}}
+        answer = await self._in_turn(lambda: self._client.create(ACCESS_REVIEWS, {"spec": {**who, **question}}))
+        return answer.status.allowed
+
+    async def _in_turn(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        if self._waiting >= _MOST_WAITING:
+            raise RightsError("too many people ask at once: try again in a moment")
+        self._waiting += 1
+        try:
+            async with self._turns:
+                return await ask()
+        finally:
+            self._waiting -= 1

@@ -1,0 +1,94 @@
+"""What the process aside makes of texts, and what becomes of it (trust T-02)."""
+
+import io
+
+import msgspec
+import pytest
+
+from gpuloom.serving.aside import Aside, CrowdedError, UnreadableError
+from gpuloom.serving.frames import HEAD, READ, REFUSED, Verb, pack, unpack_head
+from gpuloom.serving.manifests import ManifestError, read_manifest
+from gpuloom.serving.reader import serve
+
+
+def ask(verb: int, text: bytes) -> tuple[int, bytes]:
+    answers = io.BytesIO()
+    serve(io.BytesIO(pack(verb, text)), answers)
+    status, length = unpack_head(answers.getvalue()[: HEAD.size])
+    answer = answers.getvalue()[HEAD.size :]
+    assert len(answer) == length
+    return status, answer
+
+
+def test_a_manifest_with_references_is_refused() -> None:
+    with pytest.raises(ManifestError, match="references"):
+        read_manifest("a: &x [1]\nb: *x\n")
+
+
+def test_a_manifest_that_cannot_be_read_names_the_line() -> None:
+    with pytest.raises(ManifestError, match="line 3"):
+        read_manifest("a: 1\nb: [\n")
+
+
+@pytest.mark.parametrize("text", ["", "a: 1\n---\nb: 2\n", "[1]", "when: 2024-99-99", "[" * 5000])
+def test_what_is_no_manifest_is_refused_with_words(text: str) -> None:
+    with pytest.raises(ManifestError, match=r"\w"):
+        read_manifest(text)
+
+
+def test_yaml_becomes_json() -> None:
+    assert ask(Verb.MANIFEST, b"kind: Pod\nspec: {a: 1}\n") == (READ, b'{"kind":"Pod","spec":{"a":1}}')
+
+
+def test_what_json_cannot_say_is_refused() -> None:
+    status, words = ask(Verb.MANIFEST, b"? [a, b]\n: 1\n")
+    assert (status, b"no pod" in words or b"cannot be read" in words) == (REFUSED, True)
+
+
+def test_of_a_review_is_left_what_is_read_of_it() -> None:
+    pod = {
+        "metadata": {"name": "p", "managedFields": [1] * 50, "annotations": {}},
+        "spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": "long"}], "image": "i"}]},
+    }
+    review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {"uid": "1", "object": pod}}
+    status, left = ask(Verb.REVIEW, msgspec.json.encode(review))
+    assert status == READ
+    assert msgspec.json.decode(left)["request"]["object"] == {
+        "metadata": {"name": "p", "annotations": {}},
+        "spec": {"containers": [{"name": "c", "env": [{"name": "A"}]}]},
+    }
+
+
+def test_no_text_ends_the_process() -> None:
+    texts = [b"", b"\xff", b"[" * 3000, b"{" * 3000, b'"', b"9" * 100_000]
+    answers = io.BytesIO()
+    serve(io.BytesIO(b"".join(pack(verb, text) for verb in Verb for text in texts)), answers)
+    answers.seek(0)
+    for _ in range(len(texts) * len(Verb)):
+        status, length = unpack_head(answers.read(HEAD.size))
+        assert status == REFUSED
+        assert answers.read(length)
+
+
+async def test_a_text_that_takes_too_long_is_given_up_and_the_next_is_read() -> None:
+    aside = Aside(within_s=0.0)
+    with pytest.raises(UnreadableError, match="too much time"):
+        await aside.read(Verb.MANIFEST, b"a: 1")
+    aside = Aside(within_s=20.0)
+    assert await aside.read(Verb.MANIFEST, b"a: 1") == b'{"a":1}'
+    await aside.close()
+
+
+async def test_a_process_that_was_killed_is_started_anew() -> None:
+    aside = Aside(within_s=20.0)
+    assert await aside.read(Verb.MANIFEST, b"a: 1") == b'{"a":1}'
+    await aside.close()
+    assert await aside.read(Verb.MANIFEST, b"a: 1") == b'{"a":1}'
+    await aside.close()
+
+
+async def test_more_texts_than_may_wait_are_refused_and_counted() -> None:
+    aside = Aside(most_waiting=0)
+    with pytest.raises(CrowdedError):
+        await aside.read(Verb.MANIFEST, b"a: 1")
+    assert aside.refused == 1
