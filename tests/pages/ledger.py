@@ -131,6 +131,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "HOOK_PATH=/usr/local/vgpu NODE_NAME=n1 gpuloom monitor --metrics-bind-address=:9394",
     ),
     "tests/local/recording/test_commands.py": ("gpuloom scheduler --record FILE",),
+    "tests/real/chart/test_installation.py": ("gpuloom top --server https://localhost:9396",),
     "tests/real/chart/test_templates.py": (
         "gpuloom device-plugin --node-name=$NODE_NAME --config-file=/device-config.yaml",
         *list_blocks("docs/certificates.md#Self-managed")[0],

@@ -9,12 +9,13 @@ from gpuloom.scheduler.roles import ROLE_LABEL
 from gpuloom.vendors.catalog import load_shipped
 from gpuloom.vendors.mthreads import REQUESTED
 from gpuloom.vendors.profile import Profile
+from gpuloom.web.place import INSTALLATION_LABEL
 from gpuloom.wire import keys
 
 PAGE = (Path(__file__).parents[3] / "docs" / "annotations.md").read_text(encoding="utf-8")
 PREFIXES = {keys.OWNED_PREFIX, keys.SHARED_PREFIX}
 PROFILES = [(family, profile) for family in load_shipped() for profile in family.profiles]
-BESIDE = {ROLE_LABEL, "hami.io/webhook", "gpu", REQUESTED}
+BESIDE = {INSTALLATION_LABEL, ROLE_LABEL, "hami.io/webhook", "gpu", REQUESTED}
 """What stands elsewhere: in the scheduler's code, in hooks of vendors, in the chart."""
 
 
