@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-Outcome = Literal["fits", "does not fit", "reserved", "bound", "asks for no card", "cannot be read"]
+Outcome = Literal["fits", "does not fit", "reserved", "bound", "foreign", "asks for no card", "cannot be read"]
 Standing = Literal["satisfied", "in the way", "held"]
 """Of one of several vendors: some node would do, none would, or the pod has its cards."""
 PartName = Literal["slots", "cores", "memory"]
