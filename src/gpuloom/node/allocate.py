@@ -28,6 +28,7 @@ from gpuloom.node.mig.keeper import MigKeeper
 from gpuloom.node.nvml import Gpu
 from gpuloom.node.plan import AllocatePlan, Grant, Surroundings, plan_allocation, show_instances
 from gpuloom.node.preference import PreferenceRequest, prefer
+from gpuloom.node.replicas import SLICE_MARK, is_instance
 from gpuloom.node.response import Injection
 from gpuloom.node.settings import NodeSettings
 from gpuloom.node.writes import patch_pod_annotations, read_lock, release_lock, rewrite_pod_annotation
@@ -105,7 +106,7 @@ class Allocator:
         if not requests or not all(requests):
             raise AllocationError(_NOTHING_ASKED)
         async with self._turn:
-            pod = await self._wait_for_pod([len(ids) for ids in requests])
+            pod = await self._wait_for_pod(requests)
             try:
                 plan = await self._serve(pod, requests)
             except (NodeError, ApiError, WireError, OSError) as error:
@@ -145,17 +146,19 @@ class Allocator:
             entries = ()
         return prefer(requests, entries)
 
-    async def _wait_for_pod(self, counts: Sequence[int]) -> FullPod:
+    async def _wait_for_pod(self, requests: Sequence[Sequence[str]]) -> FullPod:
         """Find the pod that a call is for; while another may have asked, wait a moment for its kubelet to tell."""
+        counts = [len(ids) for ids in requests]
+        instances = [each for ids in requests for each in ids if is_instance(each) and SLICE_MARK not in each]
         for delay_s in _PATIENCE_S:
             try:
-                return await self._find_pod(counts)
+                return await self._find_pod(counts, instances)
             except UnclearError as error:
                 _log.info("allocation waits", node=self._settings.node_name, reason=str(error))
                 await self._sleep(delay_s)
-        return await self._find_pod(counts)
+        return await self._find_pod(counts, instances)
 
-    async def _find_pod(self, counts: Sequence[int]) -> FullPod:
+    async def _find_pod(self, counts: Sequence[int], instances: Sequence[str] = ()) -> FullPod:
         node_name = self._settings.node_name
         try:
             node = await self._client.get(NODES, node_name)
@@ -166,7 +169,7 @@ class Allocator:
                 FULL_PODS, field_selector=f"spec.nodeName={node_name}", must_read_all=book is None
             )
             self._served.intersection_update(pod.metadata.uid for pod in pods)
-            call = Call(counts, pods, book, self._served)
+            call = Call(counts, pods, book, self._served, instances)
             pod = await self._find_owner(lock, pods) if lock else choose_candidate(call, self._settings)
         except ApiError as error:
             raise AllocationError(f"cannot find the pod to allocate for on node {node_name}: {error}") from error
