@@ -10,6 +10,7 @@ from gpuloom.doctor.cluster.pods import (
     judge_pods,
     judge_runtime_class,
     judge_scheduler,
+    judge_unread,
 )
 from gpuloom.doctor.cluster.rights import judge_rights
 from gpuloom.doctor.cluster.webhook import judge_webhook, judge_webhook_answers, judge_webhook_ca
@@ -80,4 +81,10 @@ CLUSTER_CHECKS: tuple[Check[ClusterFacts], ...] = (
         judge_locks,
     ),
     Check("pods", "pods that ask for cards and name another scheduler", "all come to gpuloom", judge_pods),
+    Check(
+        "unread-pods",
+        "pods that hold cards in a way that cannot be read",
+        "what every pod holds can be read",
+        judge_unread,
+    ),
 )
