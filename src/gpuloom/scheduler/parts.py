@@ -15,6 +15,7 @@ from gpuloom.scheduler.cardmetrics import CardMetrics
 from gpuloom.scheduler.certificates.presented import Presented
 from gpuloom.scheduler.charge import Charge
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.closingevents import ClosingEvents
 from gpuloom.scheduler.connections import Handler
 from gpuloom.scheduler.exposition import answer_metrics
 from gpuloom.scheduler.filtering import Filterer
@@ -117,6 +118,7 @@ class Parts:
             self.handshakes.run(),
             self.nodepass.run(),
             self.upkeep.run(),
+            ClosingEvents(self.state, self.recorder, self.clocks).run(),
             self.labeller.run(),
             waker.run(),
             self.afterwards.run(),

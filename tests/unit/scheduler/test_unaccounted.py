@@ -14,7 +14,7 @@ from gpuloom.kube import Unreadable
 from gpuloom.scheduler.pods import PodBook
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.wire.objects import ObjectMeta, Pod, PodStatus
+from gpuloom.wire.objects import ObjectMeta, Pod
 
 NODE, ALLOCATED = "hami.io/vgpu-node", "hami.io/vgpu-devices-allocated"
 GOOD = "GPU-a,NVIDIA,3000,0:;"
