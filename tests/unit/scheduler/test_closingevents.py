@@ -25,7 +25,7 @@ class Scene:
     def __init__(self) -> None:
         self.state = SchedulerState(SchedulerSettings())
         self.state.in_charge_since = 0.0
-        self.state.cluster.register("n1", "NVIDIA", NodeCards((card(),)))
+        self.state.cluster.register("n1", "NVIDIA", NodeCards((card("GPU-a"),)))
         self.recorder = Recorder()
         recorder: Any = self.recorder
         self.events = ClosingEvents(self.state, recorder, Clocks())
@@ -85,5 +85,5 @@ def test_where_there_are_no_such_cards_nobody_is_told_before_they_are_registered
     scene.close("elsewhere", node="n2", NVIDIA=frozenset())
     scene.close("other-vendor", DCU=frozenset())
     before = scene.tell()
-    scene.state.cluster.register("n2", "NVIDIA", NodeCards((card(),)))
+    scene.state.cluster.register("n2", "NVIDIA", NodeCards((card("GPU-a"),)))
     assert (before, scene.tell()) == ([], ["Pod elsewhere", "Node n2"])
