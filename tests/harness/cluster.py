@@ -1,5 +1,6 @@
 """A whole real cluster of one node, and gpuloom's place in it."""
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -17,10 +18,10 @@ class Cluster:
     Attributes: `control_plane`, `node`. No pod is scheduled before `start_scheduler`.
     """
 
-    def __init__(self, directory: Path, *, node_name: str = "node-1"):
-        """Prepare a cluster that keeps its files below `directory`."""
+    def __init__(self, directory: Path, *, node_name: str = "node-1", feature_gates: Mapping[str, bool] | None = None):
+        """Prepare a cluster that keeps its files below `directory`; `feature_gates` are its kubelet's."""
         self.control_plane = ControlPlane(directory / "control-plane")
-        self.node = RealNode(self.control_plane, directory / "node", name=node_name)
+        self.node = RealNode(self.control_plane, directory / "node", name=node_name, feature_gates=feature_gates)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:

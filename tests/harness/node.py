@@ -58,10 +58,15 @@ class RealNode:
         *,
         name: str = "node-1",
         network: PodNetwork | None = None,
+        feature_gates: Mapping[str, bool] | None = None,
     ):
-        """Prepare a node. With `network`, which is below `directory` too, its kubelet is in the network of the pods."""
+        """Prepare a node. With `network`, which is below `directory` too, its kubelet is in the network of the pods.
+
+        `feature_gates` are the kubelet's.
+        """
         self.name = name
         self._network = network
+        self._feature_gates = dict(feature_gates or {})
         self.directory = directory
         self.cgroup = f"gpuloom-test-{uuid4().hex[:8]}"
         self._control_plane = control_plane
@@ -150,7 +155,8 @@ class RealNode:
         self.static_pods.mkdir()
         config = self.directory / "kubelet.config"
         address = NODE_ADDRESS if self._network else "127.0.0.1"
-        config.write_text(json.dumps(_kubelet_config(self.directory, address, port=port, cgroup=self.cgroup)))
+        settings = _kubelet_config(self.directory, address, port=port, cgroup=self.cgroup)
+        config.write_text(json.dumps({**settings, "featureGates": self._feature_gates}))
         kubelet = self._namespaces.popen(
             "kubelet",
             [

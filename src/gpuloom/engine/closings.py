@@ -19,13 +19,14 @@ EVERY_CARD: Mapping[str, frozenset[str]] = MappingProxyType({})
 class Closing(msgspec.Struct, frozen=True):
     """Why cards of a node take no new pods.
 
-    holder  who closes them, such as a pod's UID: nobody else's
-    name    the same for people, such as ``pod ml/train``
-    cards   ids by vendor's word; no ids: all of that vendor's cards; no vendor: all cards of the node
-    cause   why, in one clause for people
+    holder     who closes them: the pod's UID
+    namespace  and ``name``: the pod, for people
+    cards      ids by vendor's word; no ids: all of that vendor's cards; no vendor: all cards of the node
+    cause      why, in one clause for people
     """
 
     holder: str
+    namespace: str
     name: str
     node: str
     cause: str
@@ -42,9 +43,9 @@ class Closing(msgspec.Struct, frozen=True):
         return named if named and named <= known else known
 
     @property
-    def text(self) -> str:
-        """Who and why, for people."""
-        return f"{self.name}: {self.cause}"
+    def full_name(self) -> str:
+        """``namespace/name`` of the pod, as people write it."""
+        return f"{self.namespace}/{self.name}"
 
 
 class Closings:

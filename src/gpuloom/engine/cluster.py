@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from gpuloom.engine.closings import Closings
+from gpuloom.engine.closings import Closing, Closings
 from gpuloom.engine.division import divide
 from gpuloom.engine.ledger import ANY_VENDOR, CardKey, Ledger, Reservation
 from gpuloom.engine.quota import QuotaBook
@@ -110,9 +110,15 @@ class Cluster:
 
     def closed_on(self, node: str) -> AbstractSet[str]:
         """Return the cards of a node that somebody may hold whose share of them cannot be read."""
-        registered = self.table.registered(node)
-        known = frozenset(card.id for card in registered.cards) if registered else frozenset()
-        return self._closings.closed(node, self._profile.word, known)
+        return self._closings.closed(node, self._profile.word, self._known_on(node))
+
+    def closings_of(self, node: str, uuid: str) -> tuple[Closing, ...]:
+        """Return what closes one card."""
+        return self._closings.of_card(node, self._profile.word, uuid, self._known_on(node))
+
+    def _known_on(self, node: str) -> AbstractSet[str]:
+        registered = self.table.registered(node) if self._closings.on_node(node) else None
+        return frozenset(card.id for card in registered.cards) if registered else frozenset()
 
     def write_closed(self, node: str) -> None:
         """Bring a node's cards up to date with what closes them."""

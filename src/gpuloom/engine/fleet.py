@@ -153,6 +153,13 @@ class Fleet:
             self._write_closed({closing.node})
         return closing is not None
 
+    def closings_in_effect(self) -> Iterator[Closing]:
+        """Give the closings whose node has cards that they close; others wait for such cards to be registered."""
+        for closing in self.closings:
+            words = set(self.words_of(closing.node))
+            if words and (not closing.cards or not words.isdisjoint(closing.cards)):
+                yield closing
+
     def _write_closed(self, nodes: Iterable[str]) -> None:
         for node in nodes:
             for word in self.words_of(node):

@@ -33,10 +33,14 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What a pod holds by vendor, as far as it can be read, and of which vendors more than that."""
+    """What a pod holds by vendor, as far as it can be read, and of which vendors more than that.
+
+    counts  whether there is anything to count: nothing is where no list of the pod can be read
+    """
 
     shares: PodShares
     unread: Mapping[str, Unread] = field(default_factory=dict)
+    counts: bool = True
 
 
 def read_holdings(pod: Pod, catalog: Catalog) -> Holdings:
@@ -60,13 +64,14 @@ def read_holdings(pod: Pod, catalog: Catalog) -> Holdings:
         if _LEFTOVER.search(text):
             unread[profile.word] = _describe(key, "a device has no amounts", text)
         shares[profile.word] = found
+    counts = bool(shares) or not unread
     asked = [one for one in catalog.concerned(pod.all_containers) if one.write.allocated and may_hold(pod, one)]
     for profile in asked:
         if not any(shares.get(profile.word, ())):
             missing = Unread(f"its annotation {profile.write.allocated} names no card")
             unread.setdefault(profile.word, missing)
     words = {profile.word for profile in asked}
-    return Holdings(shares, {word: one for word, one in unread.items() if word in words})
+    return Holdings(shares, {word: one for word, one in unread.items() if word in words}, counts)
 
 
 def may_hold(pod: Pod, profile: Profile) -> bool:

@@ -8,21 +8,18 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import structlog
 
 from gpuloom.kube.client import KubeClient
-from gpuloom.kube.errors import ApiError, NotFoundError
-from gpuloom.kube.resources import FULL_PODS, NODES
+from gpuloom.kube.errors import ApiError
 from gpuloom.model.mig import MigRuntime
 from gpuloom.node.cdi import write_specs
-from gpuloom.node.claim import Call, check_call, check_owner, choose_candidate
 from gpuloom.node.clock import Sleep
-from gpuloom.node.errors import AllocationError, KubeletError, NodeError, UnclearError
+from gpuloom.node.errors import AllocationError, NodeError
+from gpuloom.node.finding import PodFinder
 from gpuloom.node.hostfiles import look_up, prepare_directories
 from gpuloom.node.knownpods import Book
-from gpuloom.node.kubeletbook import read_book_if_shown
 from gpuloom.node.mig.claims import InstanceKey, enter_runtimes
 from gpuloom.node.mig.keeper import MigKeeper
 from gpuloom.node.nvml import Gpu
@@ -30,15 +27,11 @@ from gpuloom.node.plan import AllocatePlan, Grant, Surroundings, plan_allocation
 from gpuloom.node.preference import PreferenceRequest, prefer
 from gpuloom.node.response import Injection
 from gpuloom.node.settings import NodeSettings
-from gpuloom.node.writes import patch_pod_annotations, read_lock, release_lock, rewrite_pod_annotation
+from gpuloom.node.writes import patch_pod_annotations, release_lock, rewrite_pod_annotation
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
-from gpuloom.wire.lock import NodeLock
 from gpuloom.wire.shares import decode_shares
-
-_PATIENCE_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0)
-"""How long a call waits, again and again, until it is clear whose it is; the kubelet does nothing else meanwhile."""
 
 _NOTHING_ASKED = "the kubelet asked for no device at all: an empty request cannot be served"
 _log = structlog.get_logger(__name__)
@@ -88,13 +81,11 @@ class Allocator:
         self._client = client
         self._read_gpus = read_gpus
         self._read_ids = read_ids
-        socket = settings.pod_resources_socket
-        self._read_book = read_book or partial(read_book_if_shown, socket, settings.resource_name)
+        self._finder = PodFinder(settings, client, read_book, sleep=sleep)
         self._mig = mig
         self._make_id = make_id
         self._sleep = sleep
         self._turn = asyncio.Lock()
-        self._served: set[str] = set()
 
     async def allocate(self, requests: Sequence[Sequence[str]]) -> Served:
         """Grant one container for each of `requests`, which are the device ids that the kubelet chose.
@@ -105,14 +96,14 @@ class Allocator:
         if not requests or not all(requests):
             raise AllocationError(_NOTHING_ASKED)
         async with self._turn:
-            pod = await self._wait_for_pod([len(ids) for ids in requests])
+            pod = await self._finder.wait(requests)
             try:
                 plan = await self._serve(pod, requests)
             except (NodeError, ApiError, WireError, OSError) as error:
                 await self._give_up(pod)
                 raise AllocationError(str(error)) from error
             if plan.is_complete:
-                self._served.add(pod.metadata.uid)
+                self._finder.note_served(pod)
                 await self._release(pod)
             _log.info(
                 "allocated",
@@ -138,62 +129,12 @@ class Allocator:
         Never fails: without a preference the kubelet chooses for itself.
         """
         try:
-            pod = await self._find_pod([request.size for request in requests])
+            pod = await self._finder.find([request.size for request in requests])
             entries = decode_shares(pod.annotations.get(keys.DEVICES_TO_ALLOCATE, ""))
         except (AllocationError, WireError) as error:
             _log.info("no preference", node=self._settings.node_name, reason=str(error))
             entries = ()
         return prefer(requests, entries)
-
-    async def _wait_for_pod(self, counts: Sequence[int]) -> FullPod:
-        """Find the pod that a call is for; while another may have asked, wait a moment for its kubelet to tell."""
-        for delay_s in _PATIENCE_S:
-            try:
-                return await self._find_pod(counts)
-            except UnclearError as error:
-                _log.info("allocation waits", node=self._settings.node_name, reason=str(error))
-                await self._sleep(delay_s)
-        return await self._find_pod(counts)
-
-    async def _find_pod(self, counts: Sequence[int]) -> FullPod:
-        node_name = self._settings.node_name
-        try:
-            node = await self._client.get(NODES, node_name)
-            lock = read_lock(node)
-            book = await self._see_book()
-            # Without the book, a pod that cannot be read could be the one that asks.
-            pods, _ = await self._client.list_all(
-                FULL_PODS, field_selector=f"spec.nodeName={node_name}", must_read_all=book is None
-            )
-            self._served.intersection_update(pod.metadata.uid for pod in pods)
-            call = Call(counts, pods, book, self._served)
-            pod = await self._find_owner(lock, pods) if lock else choose_candidate(call, self._settings)
-        except ApiError as error:
-            raise AllocationError(f"cannot find the pod to allocate for on node {node_name}: {error}") from error
-        except WireError as error:
-            raise AllocationError(f"node {node_name}, annotation {keys.NODE_LOCK}: {error}") from error
-        check_call(pod, call, self._settings)
-        return pod
-
-    async def _see_book(self) -> Book | None:
-        try:
-            return await self._read_book()
-        except KubeletError as error:
-            raise UnclearError(f"cannot tell which pod of node {self._settings.node_name} asks: {error}") from error
-
-    async def _find_owner(self, lock: NodeLock, pods: Sequence[FullPod]) -> FullPod:
-        node_name = self._settings.node_name
-        pod = next((pod for pod in pods if lock.is_held_by(pod.namespace, pod.name)), None)
-        if pod is not None:
-            check_owner(pod, self._settings)
-            return pod
-        try:
-            check_owner(await self._client.get(FULL_PODS, lock.name, namespace=lock.namespace), self._settings)
-        except NotFoundError as error:
-            raise AllocationError(
-                f"pod {lock.namespace}/{lock.name} holds the lock of node {node_name} but does not exist"
-            ) from error
-        raise UnclearError(f"pod {lock.namespace}/{lock.name} was bound to node {node_name} while its pods were listed")
 
     async def _serve(self, pod: FullPod, requests: Sequence[Sequence[str]]) -> AllocatePlan:
         if self._mig is None:

@@ -26,13 +26,15 @@ class Call:
     """An Allocate call for `counts` devices, a number per container, and what is known while it waits for its answer.
 
     ``pods`` are those bound to the node, as the API server has them, ``book`` is None where the kubelet's cannot be
-    seen, ``served`` are the UIDs of those that got all they asked for.
+    seen, ``served`` are the UIDs of those that got all they asked for. ``instances`` are ids that name what only one
+    container may have.
     """
 
     counts: Sequence[int]
     pods: Sequence[FullPod]
     book: Book | None = None
     served: Collection[str] = ()
+    instances: Collection[str] = ()
 
 
 def check_owner(pod: FullPod, settings: NodeSettings) -> None:
@@ -60,6 +62,11 @@ def check_call(pod: FullPod, call: Call, settings: NodeSettings) -> None:
         raise AllocationError(
             f"pod {pod.full_name} waits for its devices, but it is not the one that the kubelet of node "
             f"{settings.node_name} starts{_blame(others, settings)}"
+        )
+    if taken := _find_taken(pod, call):
+        raise AllocationError(
+            f"the kubelet of node {settings.node_name} gives pod {pod.full_name} what another pod has already "
+            f"({', '.join(taken)}): delete the pod, its next one gets others"
         )
     if others:
         raise UnclearError(
@@ -104,6 +111,13 @@ def _asks(pod: FullPod, counts: Iterable[int], resource: str) -> bool:
     """Whether containers of the pod ask for so many devices."""
     asked = {count_devices(container, resource) for container in pod.all_containers}
     return all(count in asked or None in asked for count in counts)
+
+
+def _find_taken(pod: FullPod, call: Call) -> list[str]:
+    """Find instances that another pod has: a kubelet that is asked for its book may forget which it is giving away."""
+    name = (pod.namespace, pod.name)
+    others = (known for known in call.book or () if (known.namespace, known.name) != name)
+    return sorted({each for known in others for ids in known.devices.values() for each in ids} & {*call.instances})
 
 
 def _lacks_devices(pod: FullPod, book: Book, resource: str) -> bool:

@@ -15,7 +15,6 @@ from gpuloom.wire.objects import Pod
 
 CAUSE = "it came past the scheduler and holds devices of this node"
 
-
 _log = structlog.get_logger(__name__)
 
 
@@ -30,17 +29,11 @@ class ForeignPods:
         vendors = find_vendors_held(pod, self._state.settings.catalog)
         if vendors:
             cards = {word: frozenset[str]() for word in vendors}
-            node = pod.spec.node_name
-            if self._state.cluster.close(Closing(pod.metadata.uid, f"pod {pod.full_name}", node, CAUSE, cards)):
+            meta, node = pod.metadata, pod.spec.node_name
+            if self._state.cluster.close(Closing(meta.uid, meta.namespace, meta.name, node, CAUSE, cards)):
                 _log.error("cards take no new pods until a pod is gone", node=node, pod=pod.full_name, cause=CAUSE)
         return bool(vendors)
 
     def count(self) -> dict[str, int]:
         """Count by node the foreign pods that hold devices where the node has cards of such a vendor."""
-        cluster = self._state.cluster
-        nodes = (
-            closing.node
-            for closing in cluster.closings
-            if closing.cause == CAUSE and any(word in closing.cards for word in cluster.words_of(closing.node))
-        )
-        return Counter(nodes)
+        return Counter(one.node for one in self._state.cluster.closings_in_effect() if one.cause == CAUSE)

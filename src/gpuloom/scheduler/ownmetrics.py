@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from gpuloom.engine.table import NOBODY
 from gpuloom.kube import EventRecorder
+from gpuloom.model.cards import BY_UNREADABLE
 from gpuloom.scheduler.foreignpods import ForeignPods
 from gpuloom.scheduler.labelling import Labeller
 from gpuloom.scheduler.locks import NodeLocks
@@ -50,6 +52,19 @@ class OwnMetrics:
             "Pods that hold cards: assumed since their Filter, or confirmed by the watch",
             ("standing",),
             self._reservations,
+        )
+        yield _one(
+            "gpuloom_unaccounted_pods",
+            "Pods that may hold cards in a way that cannot be read, and close them until they are gone",
+            lambda: sum(1 for _ in cluster.closings_in_effect()),
+        )
+        yield _one(
+            "gpuloom_unaccounted_cards",
+            "Cards that take no new pods because of such pods",
+            lambda: sum(
+                int(((table.cards.cordoned >= BY_UNREADABLE) & (table.cards.node != NOBODY)).sum())
+                for table in cluster.tables
+            ),
         )
         yield _one("gpuloom_binds_open", "Bindings sent and not settled", lambda: len(state.binding))
         yield _one("gpuloom_pods_refused", "Pods that wait for room", lambda: len(state.refused))
@@ -158,7 +173,7 @@ _OF_WATCHES: tuple[tuple[str, str, Callable[[Watched], float]], ...] = (
     ("gpuloom_watch_relists", "Lists after the first", lambda watched: watched.lists),
     ("gpuloom_watch_reconnects", "Watches after the first", lambda watched: watched.reconnects),
     ("gpuloom_watch_failures", "Lists and watches that failed and had to wait", lambda watched: watched.failures),
-    ("gpuloom_watch_bad_objects", "Objects skipped because they cannot be read", lambda watched: watched.bad_objects),
+    ("gpuloom_watch_bad_objects", "Objects that cannot be read", lambda watched: watched.bad_objects),
 )
 
 

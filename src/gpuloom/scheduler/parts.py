@@ -12,6 +12,7 @@ from gpuloom.scheduler.binding import Binder
 from gpuloom.scheduler.cardmetrics import CardMetrics
 from gpuloom.scheduler.charge import Charge
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.closingevents import ClosingEvents
 from gpuloom.scheduler.exposition import write_pages
 from gpuloom.scheduler.filtering import Filterer
 from gpuloom.scheduler.filterverb import FilterVerb
@@ -125,6 +126,7 @@ class Parts:
             self.handshakes.run(),
             self.nodepass.run(),
             self.upkeep.run(),
+            ClosingEvents(self.state, self.recorder, self.clocks).run(),
             self.labeller.run(),
             waker.run(),
             self.afterwards.run(),

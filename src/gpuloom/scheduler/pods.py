@@ -168,8 +168,8 @@ class PodBook:
         if not node:
             return None, {}
         holdings = self._read_holdings(pod, node)
-        if holdings is None or (holdings.unread and not holdings.shares):
-            return None, holdings.unread if holdings else {}
+        if not holdings.counts:
+            return None, holdings.unread
         shares = {vendor: without_end(containers) for vendor, containers in holdings.shares.items()}
         reservation = Reservation(
             uid=meta.uid,
@@ -186,7 +186,7 @@ class PodBook:
         )
         return reservation, holdings.unread
 
-    def _read_holdings(self, pod: Pod, node: str) -> Holdings | None:
+    def _read_holdings(self, pod: Pod, node: str) -> Holdings:
         """Read what a pod was given; as in HAMi nothing of it where anything of it cannot be read, if so set."""
         catalog = self._state.settings.catalog
         if self._closes:
@@ -202,7 +202,7 @@ class PodBook:
                     node=node,
                     cause=str(error),
                 )
-            return None
+            return Holdings({}, counts=False)
 
 
 def _init_is_over(pod: Pod) -> bool:

@@ -75,7 +75,7 @@ class Unaccounted:
             self._close(pod, f"it cannot be read: {found.why}", cards)
 
     def _close(self, pod: Pod, cause: str, cards: Mapping[str, frozenset[str]]) -> None:
-        closing = Closing(pod.metadata.uid, f"pod {pod.full_name}", pod.spec.node_name, cause, cards)
+        closing = Closing(pod.metadata.uid, pod.namespace, pod.name, pod.spec.node_name, cause, cards)
         if self._state.cluster.close(closing):
             _log.error("cards take no new pods until a pod is gone", node=closing.node, pod=pod.full_name, cause=cause)
 

@@ -1,11 +1,14 @@
 """What the watches show: who is counted, who is woken, what a restart remembers (binding 2.2 and 4)."""
 
+import dataclasses
+
 import structlog.testing
 from local.scheduler.clock import let_answers_arrive, poll
-from local.scheduler.site import ALLOCATED, LOCK, REGISTER, VGPU_NODE, Site, card, share_of
+from local.scheduler.site import ALLOCATED, DEFAULTS, LOCK, REGISTER, VGPU_NODE, Site, card, share_of
 
 from gpuloom.kube import NODES, PODS
 from gpuloom.scheduler.state import MOST_GONE
+from gpuloom.wire.objects import Pod
 
 WOKEN = "gpuloom.io/woken"
 
@@ -77,15 +80,43 @@ async def test_cards_given_by_another_scheduler_replace_what_was_reserved_here(s
     assert await site.free_mib("n1") == 5000
 
 
-async def test_an_unreadable_pod_annotation_is_reported_once_and_harms_no_other_pod(site: Site) -> None:
-    """D-33."""
+async def bind_unreadable(site: Site) -> Pod:
     bad = await site.submit("bad")
+    await site.bind_by_another(bad, "n1", {VGPU_NODE: "n1", ALLOCATED: "GPU,x"})
+    await site.wait_bound(bad)
+    return bad
+
+
+async def test_an_unreadable_pod_annotation_is_reported_once_and_harms_pods_of_its_node_alone(site: Site) -> None:
+    """D-33."""
+    await site.register("n2")
     with structlog.testing.capture_logs() as logs:
-        await site.bind_by_another(bad, "n1", {VGPU_NODE: "n1", ALLOCATED: "GPU,x"})
-        await site.change_pod("bad", {"metadata": {"labels": {"again": "1"}}})
-        await occupy(site)
-    assert [log["pod"] for log in logs if "cannot be read" in log["event"]] == ["default/bad"]
-    assert await site.free_mib("n1") == 1000
+        await bind_unreadable(site)
+        await site.wait_for_pod(await site.change_pod("bad", {"metadata": {"labels": {"again": "1"}}}))
+        assert await site.choose(await site.submit(), "n1", "n2") == "n2"
+    assert [log["pod"] for log in logs if "cards take no new pods" in log["event"]] == ["default/bad"]
+
+
+async def test_cards_that_an_unreadable_pod_may_hold_stay_closed_after_a_restart(site: Site) -> None:
+    """trust T-11."""
+    await bind_unreadable(site)
+    await site.restart()
+    reply = await site.filter(await site.submit())
+    assert reply["FailedNodes"] == {"n1": "1/1 CardUnaccounted"}
+
+
+async def test_a_refused_pod_is_woken_when_an_unreadable_pod_goes(site: Site) -> None:
+    """binding 4 pod gone; trust T-11."""
+    bad = await bind_unreadable(site)
+    assert await site.choose(await site.submit()) is None
+    await site.remove(bad)
+    await is_woken(site)
+
+
+async def test_cards_of_an_unreadable_pod_are_given_away_if_so_set(site: Site) -> None:
+    await site.restart(dataclasses.replace(DEFAULTS, unreadable="ignore"))
+    await bind_unreadable(site)
+    assert await site.free_mib("n1") == 10000
 
 
 async def test_an_unreadable_node_annotation_is_reported_once(site: Site) -> None:

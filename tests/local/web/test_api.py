@@ -88,9 +88,10 @@ async def test_a_foreign_pod_is_told_why_it_is_not_ours_and_what_to_do(pages: Pa
     status = {"status": {"phase": "Pending", "startTime": started}}
     await pages.site.wait_for_pod(await pages.site.change_pod("foreign", status, subresource="status"))
     seen = msgspec.convert(await pages.see(f"/explain/default/{pod.name}"), Explanation)
-    assert "came to node n1 past the scheduler" in seen.headline
+    assert (seen.outcome, "came to node n1 past the scheduler" in seen.headline) == ("foreign", True)
     assert ("all NVIDIA cards of the node are closed" in seen.headline) == closes
     assert "create it again without spec.nodeName" in seen.notes[0]
+    assert "came to node n1 past the scheduler" in await pages.read("/pods/default/foreign")
 
 
 async def test_an_unknown_pod_is_not_found(pages: Pages) -> None:

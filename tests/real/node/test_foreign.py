@@ -5,12 +5,29 @@ from contextlib import contextmanager
 
 import pytest
 
+from harness.cluster import Cluster
 from harness.objects import PODS, make_pod
 
-from .conftest import RESOURCE
+from .conftest import RESOURCE, Site
 from .test_scenarios import annotation, memory_limit, wait_until_running
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(240)]
+
+
+KUBELETS = {
+    "as it is": {},
+    # The gate restores what kubelets before 1.34 do.
+    "keeps refused pods in its book": {"KubeletPodResourcesListUseActivePods": False},
+}
+
+
+@pytest.fixture(scope="module", params=[*KUBELETS.values()], ids=[*KUBELETS])
+def site(request, real_node_tools, tmp_path_factory):
+    with (
+        Cluster(tmp_path_factory.mktemp("cluster"), feature_gates=request.param) as cluster,
+        Site(cluster, tmp_path_factory.mktemp("gpuloom")) as site,
+    ):
+        yield site
 
 
 @contextmanager

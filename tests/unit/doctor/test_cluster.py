@@ -5,6 +5,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 from unit.doctor.clusterfacts import (
     ACCOUNT,
@@ -31,6 +32,7 @@ from gpuloom.doctor.cluster.pods import (
     judge_pods,
     judge_runtime_class,
     judge_scheduler,
+    judge_unread,
 )
 from gpuloom.doctor.cluster.rights import judge_rights, rights_of_scheduler
 from gpuloom.doctor.cluster.webhook import judge_webhook, judge_webhook_answers, judge_webhook_ca
@@ -184,6 +186,27 @@ def test_a_pod_that_holds_devices_past_the_scheduler_is_told_once() -> None:
 )
 def test_a_pod_that_holds_no_card_of_ours_is_no_foreign_pod(facts: Any) -> None:
     assert judge(judge_foreign_pods, **{"pods": (foreign_pod(),), "nodes": (node(CARD),), **facts}) == []
+
+
+def holder(shares: str, **facts: Any) -> Any:
+    """A bound pod whose annotation says that it holds these shares."""
+    one = pod("holder", node_name="n1", **facts)
+    annotations = {"hami.io/vgpu-node": "n1", "hami.io/vgpu-devices-allocated": shares}
+    return msgspec.structs.replace(one, metadata=msgspec.structs.replace(one.metadata, annotations=annotations))
+
+
+def test_a_pod_that_holds_what_cannot_be_read_is_named_with_what_it_closes() -> None:
+    """trust T-11."""
+    (problem,) = judge(judge_unread, pods=(holder("GPU-a,NVIDIA,much,0:;"),))
+    assert (problem.object, problem.severity) == ("pod team/holder", ERROR)
+    assert problem.text.startswith("may hold GPU-a of node n1, which take no new pods: its annotation hami.io/vgpu")
+
+
+@pytest.mark.parametrize(
+    "harmless", [holder("GPU-a,NVIDIA,1,0:;"), holder("junk", phase="Failed"), holder("x", limits={})]
+)
+def test_a_pod_that_closes_nothing_is_not_named(harmless: Any) -> None:
+    assert judge(judge_unread, pods=(harmless,)) == []
 
 
 def test_an_account_is_told_everything_that_it_lacks_at_once() -> None:

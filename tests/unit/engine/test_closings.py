@@ -7,6 +7,12 @@ from builders import card, pod
 
 from gpuloom.engine.closings import EVERY_CARD, Closing
 from gpuloom.engine.demand import read_demands
+from gpuloom.engine.explanation.explain import explain, finish
+from gpuloom.engine.explanation.redaction import redact
+from gpuloom.engine.explanation.study import Depth
+from gpuloom.engine.explanation.study import Scene as ExplainedScene
+from gpuloom.engine.explanation.text import tell_explanation
+from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.fleet import Fleet
 from gpuloom.engine.options import Options
 from gpuloom.engine.rules import select_rules
@@ -29,7 +35,7 @@ class Scene:
         self.fleet.register("n1", "NVIDIA", cards)
 
     def close(self, *, holder: str = "uid-1", cards: Mapping[str, frozenset[str]] = EVERY_CARD) -> bool:
-        return self.fleet.close(Closing(holder, f"pod ml/{holder}", "n1", "cannot be read", cards))
+        return self.fleet.close(Closing(holder, "ml", holder, "n1", "cannot be read", cards))
 
     def decide(self, gpus: int = 1) -> Ruling:
         demands = read_demands(pod(gpu=gpus, gpumem=100), CATALOG, Options())
@@ -126,6 +132,35 @@ def test_a_verdict_that_was_remembered_knows_of_a_later_closing(scene: Scene) ->
 def test_a_pod_of_several_cards_gets_none_of_the_closed_ones(scene: Scene) -> None:
     scene.close(cards={"NVIDIA": frozenset({"GPU-a"})})
     assert scene.why(gpus=2) == "1/2 AllocatedCardsInsufficientRequest, 1/2 CardUnaccounted"
+
+
+def explain_pod(scene: Scene) -> Explanation:
+    demand = read_demands(pod(gpu=1, gpumem=100), CATALOG, Options())["NVIDIA"]
+    return finish(explain(ExplainedScene(scene.judge.deciders["NVIDIA"], ("n1",)), demand, Depth()))
+
+
+def test_an_explanation_names_who_closes_a_card_and_why(scene: Scene) -> None:
+    scene.close(holder="train", cards={"NVIDIA": frozenset({"GPU-a"})})
+    closed, other = explain_pod(scene).nodes[0].cards
+    assert (closed.reason, [one.text for one in closed.closed_by]) == ("CardUnaccounted", ["ml/train: cannot be read"])
+    assert other.closed_by == ()
+
+
+def test_an_explanation_as_text_names_who_closes_a_card(scene: Scene) -> None:
+    scene.close(holder="train")
+    lines = list(tell_explanation(explain_pod(scene)))
+    assert sum(line.endswith("CardUnaccounted; closed by pod ml/train: cannot be read") for line in lines) == 2
+
+
+def test_who_may_not_see_the_pod_is_told_neither_its_name_nor_why(scene: Scene) -> None:
+    scene.close(holder="train")
+    cards = redact(explain_pod(scene), lambda namespace: namespace != "ml").nodes[0].cards
+    assert {one.text for card in cards for one in card.closed_by} == {"a pod of another namespace"}
+
+
+def test_an_explanation_says_that_it_would_help_if_the_card_were_not_closed(scene: Scene) -> None:
+    scene.close()
+    assert [one.change for one in explain_pod(scene).remedies] == ["unaccounted"]
 
 
 @pytest.mark.parametrize("profile", default_profiles(load_shipped()), ids=lambda profile: profile.word)

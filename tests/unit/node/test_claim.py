@@ -204,3 +204,10 @@ def test_a_number_that_the_pod_does_not_wait_for_is_refused_where_the_kubelet_do
 def test_a_number_that_the_pod_does_not_wait_for_is_its_own_mistake_where_the_kubelet_tells(settings, ours):
     """device plugin 10.6 C: the plan refuses it and the pod has failed."""
     check_call(ours, Call([2], [ours], [known("ours", {"c": []})]), settings)
+
+
+def test_an_instance_that_another_pod_has_is_given_to_nobody_else(settings, ours):
+    """A kubelet may give an id twice when it is asked for its book while it gives it away."""
+    book = [known("ours", {"c": []}), known("other", {"c": ["MIG-1"]})]
+    with pytest.raises(AllocationError, match=r"gives pod ns/ours what another pod has already \(MIG-1\)"):
+        check_call(ours, Call([1], [ours], book, instances=["MIG-1"]), settings)

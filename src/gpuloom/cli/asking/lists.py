@@ -129,6 +129,7 @@ def _is_like(card: CardView, state: _STATES) -> bool:
 def _tell_card(card: CardView) -> list[str]:
     state = [] if card.healthy else ["unhealthy"]
     state += ["cordoned"] if card.cordoned else []
+    state += ["closed"] if card.closed else []
     mode = f", mode {card.mode}" if card.mode else ""
     told = f": {', '.join(state)}" if state else ""
     amounts = {"memory (MiB)": card.memory, "cores": card.cores, "shares": card.shares}
@@ -136,6 +137,7 @@ def _tell_card(card: CardView) -> list[str]:
         f"card {card.uuid} ({card.model}{mode}, index {card.index} of {card.node}){told}",
         f"  {', '.join(f'{name} {format_share(amount)}' for name, amount in amounts.items())}",
     ]
+    lines += [f"  closed by pod {one.text}" for one in card.closed_by]
     return [*lines, *(f"  {_tell_holder(holder)}" for holder in card.holders)]
 
 

@@ -46,21 +46,24 @@ def _age(since: int) -> str:
 
 def _state(card: CardView) -> str:
     states = [] if card.healthy else ["unhealthy"]
-    return ",".join([*states, *(["cordoned"] if card.cordoned else [])]) or "ok"
+    states += ["cordoned"] if card.cordoned else []
+    states += ["closed"] if card.closed else []
+    return ",".join(states) or "ok"
 
 
 def _state_tone(card: CardView) -> Tone:
-    return "bad" if not card.healthy else "warn" if card.cordoned else ""
+    return "bad" if not card.healthy else "warn" if card.cordoned or card.closed else ""
 
 
 def _node_tone(node: NodeView) -> Tone:
-    return "warn" if node.problem or node.cordoned else "bad" if node.unhealthy else ""
+    return "warn" if node.problem or node.cordoned or node.closed else "bad" if node.unhealthy else ""
 
 
 def _node_state(node: NodeView) -> str:
     parts = [node.problem] if node.problem else []
     parts += [f"{node.unhealthy} unhealthy"] if node.unhealthy else []
     parts += [f"{node.cordoned} cordoned"] if node.cordoned else []
+    parts += [f"{node.closed} closed"] if node.closed else []
     return ", ".join(parts) or "ok"
 
 

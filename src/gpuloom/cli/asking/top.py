@@ -84,6 +84,7 @@ def _show_overview(overview: Overview, form: OutputFlags) -> None:
 def _tell(overview: Overview) -> list[str]:
     broken = [f"{overview.unhealthy:,} unhealthy"] if overview.unhealthy else []
     broken += [f"{overview.cordoned:,} cordoned"] if overview.cordoned else []
+    broken += [f"{overview.closed:,} closed"] if overview.closed else []
     states = ", ".join([f"{overview.idle:,} idle", *broken])
     pods = f"pods: {overview.pods_bound:,} with cards, {overview.pods_reserved:,} being bound"
     return [

@@ -11,6 +11,7 @@ from gpuloom.doctor.cluster.pods import (
     judge_pods,
     judge_runtime_class,
     judge_scheduler,
+    judge_unread,
 )
 from gpuloom.doctor.cluster.rights import judge_rights
 from gpuloom.doctor.cluster.webhook import judge_webhook, judge_webhook_answers, judge_webhook_ca
@@ -86,5 +87,11 @@ CLUSTER_CHECKS: tuple[Check[ClusterFacts], ...] = (
         "pods that came past the scheduler and hold devices of nodes with cards",
         "nobody holds cards that were not given",
         judge_foreign_pods,
+    ),
+    Check(
+        "unread-pods",
+        "pods that hold cards in a way that cannot be read",
+        "what every pod holds can be read",
+        judge_unread,
     ),
 )

@@ -7,7 +7,9 @@ from gpuloom.doctor.cluster.facts import ClusterFacts
 from gpuloom.doctor.cluster.objects import InstalledContainer, InstalledPod
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.engine.foreign import find_vendors_held
+from gpuloom.engine.holdings import read_holdings
 from gpuloom.vendors.catalog import Catalog
+from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import Pod
 
 _MOST_NAMED = 3
@@ -120,6 +122,24 @@ def judge_foreign_pods(facts: ClusterFacts) -> Iterator[Problem]:
                 Fault.POD,
                 "delete it, and create it again without spec.nodeName, another scheduler or the label "
                 "hami.io/webhook=ignore; if a device plugin of another maker served it, see check other-plugins",
+            )
+
+
+def judge_unread(facts: ClusterFacts) -> Iterator[Problem]:
+    """Say which pods hold cards in a way that cannot be read: the scheduler closes what they may hold."""
+    for pod in look(facts.pods):
+        node = pod.spec.node_name
+        if not node or pod.is_over or pod.annotations.get(VGPU_NODE) != node:
+            continue
+        for word, unread in read_holdings(pod, facts.catalog).unread.items():
+            cards = ", ".join(sorted(unread.cards)) or f"all cards of {word}"
+            yield Problem(
+                f"pod {pod.full_name}",
+                f"may hold {cards} of node {node}, which take no new pods: {unread.cause}",
+                Fault.POD,
+                f"kubectl delete pod -n {pod.namespace} {pod.name}, so that its owner creates it anew; then look who "
+                "wrote that annotation",
+                Severity.ERROR,
             )
 
 

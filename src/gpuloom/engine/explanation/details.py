@@ -1,17 +1,19 @@
 """One node in detail: every card with its verdict and the numbers behind it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
 
+from gpuloom.engine.closings import Closing
+from gpuloom.engine.cluster import Cluster
 from gpuloom.engine.decider import Decider
 from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import PHASES_IN_ORDER_OF_PLACING, ContainerDemand, Demand
 from gpuloom.engine.explanation.imagining import ImaginedNode, imagine
 from gpuloom.engine.explanation.numbers import Facts, tell_numbers
 from gpuloom.engine.explanation.picture import Picture, take_picture
-from gpuloom.engine.explanation.values import Amount, CardVerdict, NodeVerdict, PartName, ScorePart
+from gpuloom.engine.explanation.values import Amount, CardVerdict, Closer, NodeVerdict, PartName, PodName, ScorePart
 from gpuloom.engine.ledger import Reservation, Standing, card_id
 from gpuloom.engine.scores import part_cards, score_cards
 from gpuloom.engine.table import NOBODY, CardTable
@@ -56,6 +58,22 @@ def mark_held(verdict: NodeVerdict, own: Reservation, word: str) -> NodeVerdict:
     held = {card_id(share.uuid) for share, _ in own.each_share_of(word)}
     cards = tuple(msgspec.structs.replace(card, chosen=card.uuid in held) for card in verdict.cards)
     return msgspec.structs.replace(verdict, cards=cards)
+
+
+def mark_closed(verdict: NodeVerdict, cluster: Cluster) -> NodeVerdict:
+    """Say of each card who closes it because what they hold of it cannot be read."""
+    if not cluster.closed_on(verdict.name):
+        return verdict
+    cards = tuple(
+        msgspec.structs.replace(card, closed_by=tell_closers(cluster.closings_of(verdict.name, card.uuid)))
+        for card in verdict.cards
+    )
+    return msgspec.structs.replace(verdict, cards=cards)
+
+
+def tell_closers(closings: Iterable[Closing]) -> tuple[Closer, ...]:
+    """Say who closes a card, and why."""
+    return tuple(Closer(pod=PodName(namespace=one.namespace, name=one.name), cause=one.cause) for one in closings)
 
 
 def find_obstacle(decider: Decider, name: str, demand: Demand, headroom: Headroom, own: str) -> Picture | None:

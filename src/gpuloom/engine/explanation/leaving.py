@@ -11,12 +11,15 @@ from gpuloom.engine.explanation.imagining import ImaginedNode
 from gpuloom.engine.explanation.question import UNBOUNDED, Question, Steps
 from gpuloom.engine.explanation.values import PodName, Remedy
 from gpuloom.engine.ledger import Reservation
+from gpuloom.engine.rules import UNACCOUNTED
 from gpuloom.engine.usage import sum_for_quota
 from gpuloom.model.want import Headroom
 
 MOST_NODES_TRIED = 8
 MOST_PODS = 64
 _MOST_SETS = 3
+_LASTING = frozenset({"health", "cordon", UNACCOUNTED, "kind", "uuid"})
+"""Checks that a card fails whoever leaves it."""
 
 
 def find_leaving(question: Question) -> Steps:
@@ -47,7 +50,7 @@ def find_leaving(question: Question) -> Steps:
 def _nearest_nodes(question: Question) -> list[str]:
     """Return nodes with enough cards that are only in use, those with the least to clear first."""
     picture, cards = question.picture, question.picture.cards
-    lasting = sum(check.bit for check in picture.checks if check.name in {"health", "cordon", "kind", "uuid"})
+    lasting = sum(check.bit for check in picture.checks if check.name in _LASTING)
     usable = (picture.bits >= 0) & ((picture.bits & lasting) == 0)
     usable &= picture.want.memory_mib <= cards.total_memory_mib
     enough = picture.count(usable) >= question.cards

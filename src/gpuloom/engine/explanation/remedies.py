@@ -17,6 +17,7 @@ from gpuloom.engine.explanation.leaving import find_leaving
 from gpuloom.engine.explanation.picture import Check, Picture
 from gpuloom.engine.explanation.question import UNBOUNDED, Question, Steps
 from gpuloom.engine.explanation.values import Remedy
+from gpuloom.engine.rules import UNACCOUNTED
 from gpuloom.model.cards import Ints
 from gpuloom.model.want import Headroom
 
@@ -137,6 +138,10 @@ def _open(question: Question, check: Check) -> Steps:
     return _set(question, check, "cordoned", 0, "were opened again (gpuloom uncordon)")
 
 
+def _account(question: Question, check: Check) -> Steps:
+    return _set(question, check, "cordoned", 0, "were not closed by a pod of which nobody can read what it holds")
+
+
 def _set(question: Question, check: Check, column: str, value: int, words: str) -> Steps:
     picture = question.picture
     rows = _only_blocked(question, check)
@@ -184,6 +189,7 @@ _CHANGES: dict[str, Callable[[Question, Check], Steps]] = {
     "slots": _more_shares,
     "memory": _more_memory,
     "cores": _more_cores,
+    UNACCOUNTED: _account,
 }
 
 

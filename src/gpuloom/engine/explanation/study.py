@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from gpuloom.engine.decider import Decider
 from gpuloom.engine.decision import Decision
 from gpuloom.engine.demand import Demand
-from gpuloom.engine.explanation.details import detail_node, find_obstacle, in_order_of_placing, mark_held
+from gpuloom.engine.explanation.details import detail_node, find_obstacle, in_order_of_placing, mark_closed, mark_held
 from gpuloom.engine.explanation.imagining import ImaginedNode, imagine
 from gpuloom.engine.explanation.picture import Picture, freeze, take_picture
 from gpuloom.engine.explanation.question import Question
@@ -175,6 +175,7 @@ class Study:
             picture = find_obstacle(self.scene.decider, name, self.demand, self.headroom, self.demand.uid) or picture
         why = (causes[name],) if name in causes else ()
         verdict = detail_node(picture, name, self.demand, self.decision, why)
+        verdict = mark_closed(verdict, self.scene.decider.cluster)
         if self.own is None or name != self.home:
             return verdict
         return mark_held(verdict, self.own, self.scene.decider.profile.word)

@@ -130,4 +130,5 @@ def _tell_card(card: CardVerdict) -> str:
         return f"{mark} {card.uuid} {card.model} ({used}): fits, score {card.score:.2f} = {parts}"
     why = f" ({card.why})" if card.why else ""
     also = f"; also {', '.join(card.also[:_MOST_ALSO])}" if card.also else ""
-    return f"{mark} {card.uuid} {card.model} ({used}): {card.reason}{why}{also}"
+    closed = f"; closed by pod {'; and by pod '.join(one.text for one in card.closed_by)}" if card.closed_by else ""
+    return f"{mark} {card.uuid} {card.model} ({used}): {card.reason}{why}{also}{closed}"

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-Outcome = Literal["fits", "does not fit", "reserved", "bound", "asks for no card", "cannot be read"]
+Outcome = Literal["fits", "does not fit", "reserved", "bound", "foreign", "asks for no card", "cannot be read"]
 Standing = Literal["satisfied", "in the way", "held"]
 """Of one of several vendors: some node would do, none would, or the pod has its cards."""
 PartName = Literal["slots", "cores", "memory"]
@@ -77,6 +77,18 @@ class Amount(Value, frozen=True, kw_only=True):
         return self.total - self.used
 
 
+class Closer(Value, frozen=True, kw_only=True):
+    """A pod that closes a card because what it holds of it cannot be read, and why; no why where it may not be seen."""
+
+    pod: PodName
+    cause: str = ""
+
+    @property
+    def text(self) -> str:
+        """Who and why, in one line."""
+        return f"{self.pod.full_name}: {self.cause}" if self.cause else self.pod.full_name
+
+
 class CardVerdict(Value, frozen=True, kw_only=True):
     """One card asked for one container: the first rule that rejects it with the numbers behind, or that it fits.
 
@@ -95,6 +107,7 @@ class CardVerdict(Value, frozen=True, kw_only=True):
     reason: str = ""
     why: str = ""
     also: tuple[str, ...] = ()
+    closed_by: tuple[Closer, ...] = ()
     chosen: bool = False
     score: float = 0.0
     score_parts: tuple[ScorePart, ...] = ()

@@ -4,9 +4,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from gpuloom.engine.explanation.values import Amount
+from gpuloom.engine.explanation.details import tell_closers
+from gpuloom.engine.explanation.redaction import redact_closer
+from gpuloom.engine.explanation.values import Amount, Closer
 from gpuloom.engine.ledger import Reservation, card_id
 from gpuloom.engine.table import NOBODY, CardTable
+from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE
 from gpuloom.scheduler.absence import tell_bar
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import container_names, standing_of
@@ -42,9 +45,18 @@ def detail_node(source: Source, viewer: Viewer, name: str) -> NodeDetail:
     """Return a node, each card with its holders."""
     held = list(source.holders(name))
     cards = tuple(
-        msgspec.structs.replace(card, holders=tuple(_hold(source, viewer, card, held))) for card in _cards(source, name)
+        msgspec.structs.replace(
+            card, holders=tuple(_hold(source, viewer, card, held)), closed_by=_find_closers(source, viewer, card)
+        )
+        for card in _cards(source, name)
     )
     return NodeDetail(node=view_node(source, viewer, name), cards=cards)
+
+
+def _find_closers(source: Source, viewer: Viewer, card: CardView) -> tuple[Closer, ...]:
+    """Return who closes a card because what they hold of it cannot be read."""
+    closings = source.state.cluster[card.vendor].closings_of(card.node, card.uuid)
+    return tuple(redact_closer(one, viewer.sees) for one in tell_closers(closings))
 
 
 def view_node(source: Source, viewer: Viewer, name: str) -> NodeView:
@@ -60,6 +72,7 @@ def view_node(source: Source, viewer: Viewer, name: str) -> NodeView:
         cards=len(cards),
         unhealthy=sum(not card.healthy for card in cards),
         cordoned=sum(card.cordoned for card in cards),
+        closed=sum(card.closed for card in cards),
         models=tuple(dict.fromkeys(card.model for card in cards)),
         shares=_sum(card.shares for card in cards),
         memory=_sum(card.memory for card in cards),
@@ -143,7 +156,8 @@ def _cards_of(table: CardTable, name: str, word: str) -> Iterator[CardView]:
             mode=card.mode,
             numa=card.numa,
             healthy=bool(healthy),
-            cordoned=bool(cordoned),
+            cordoned=bool(cordoned & BY_ADMINISTRATOR),
+            closed=cordoned >= BY_UNREADABLE,
             shares=Amount(used=slots, total=card.count),
             memory=Amount(used=memory_mib, total=card.memory_mib),
             cores=Amount(used=cores, total=card.cores),

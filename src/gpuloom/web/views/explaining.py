@@ -52,7 +52,7 @@ def explain_pod(
             outcome="asks for no card",
             headline="asks for no card: every node may take it",
         )
-    if is_foreign(pod):
+    if is_foreign(pod) and source.state.cluster.ledger.find(pod.metadata.uid) is None:
         return _explain_foreign(source, viewer, pod)
     try:
         demands = source.state.read_demands(pod)
@@ -75,7 +75,7 @@ def _explain_foreign(source: Source, viewer: Viewer, pod: Pod) -> Explanation:
     )
     return Explanation(
         pod=viewer.name(pod.namespace, pod.name),
-        outcome="bound",
+        outcome="foreign",
         headline=f"came to node {node} past the scheduler: nobody gave it cards there{closed}",
         notes=(remedy,),
     )

@@ -9,7 +9,7 @@ from gpuloom.engine.explanation.values import Amount
 from gpuloom.engine.ledger import Ledger, Standing
 from gpuloom.engine.table import NOBODY, CardTable
 from gpuloom.engine.usage import Usage
-from gpuloom.model.cards import Cards
+from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE, Cards
 from gpuloom.vendors.profile import Profile
 from gpuloom.web.views.pods import find_pending
 from gpuloom.web.views.source import Source, Viewer
@@ -34,7 +34,8 @@ def view_overview(source: Source) -> Generator[None, None, Overview]:
         nodes_with_cards=len(list(state.cluster.nodes)),
         cards=sum(len(one) for one in cards),
         unhealthy=sum(int((one.healthy == 0).sum()) for one in cards),
-        cordoned=sum(int((one.cordoned != 0).sum()) for one in cards),
+        cordoned=sum(int((one.cordoned & BY_ADMINISTRATOR != 0).sum()) for one in cards),
+        closed=sum(int((one.cordoned >= BY_UNREADABLE).sum()) for one in cards),
         idle=sum(int((one.used_slots == 0).sum()) for one in cards),
         **_sums(cards),
         pods_bound=bound,

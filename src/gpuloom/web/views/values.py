@@ -5,6 +5,7 @@ from typing import Literal
 from gpuloom.engine.explanation.values import (
     Amount,
     Ask,
+    Closer,
     Explanation,
     Given,
     PodName,
@@ -31,7 +32,10 @@ class Holder(Value, frozen=True, kw_only=True):
 
 
 class CardView(Value, frozen=True, kw_only=True):
-    """One card and what is given away of it; ``holders`` only where they were asked for."""
+    """One card and what is given away of it; ``holders`` and ``closed_by`` only where they were asked for.
+
+    ``closed`` where somebody may hold the card whose share of it cannot be read.
+    """
 
     node: str
     uuid: str
@@ -42,10 +46,12 @@ class CardView(Value, frozen=True, kw_only=True):
     numa: int = 0
     healthy: bool = True
     cordoned: bool = False
+    closed: bool = False
     shares: Amount
     memory: Amount
     cores: Amount
     holders: tuple[Holder, ...] = ()
+    closed_by: tuple[Closer, ...] = ()
 
 
 class LockView(Value, frozen=True, kw_only=True):
@@ -62,6 +68,7 @@ class NodeView(Value, frozen=True, kw_only=True):
     cards: int = 0
     unhealthy: int = 0
     cordoned: int = 0
+    closed: int = 0
     models: tuple[str, ...] = ()
     shares: Amount
     memory: Amount
@@ -143,6 +150,7 @@ class Overview(Value, frozen=True, kw_only=True):
     cards: int
     unhealthy: int
     cordoned: int
+    closed: int = 0
     idle: int
     shares: Amount
     memory: Amount

@@ -1,0 +1,113 @@
+"""Finds the pod that an Allocate call is for: asks the API server and the kubelet, and waits while it is not clear.
+
+What follows from what they say is decided in :mod:`gpuloom.node.claim`.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import structlog
+
+from gpuloom.kube.client import KubeClient
+from gpuloom.kube.errors import ApiError, NotFoundError
+from gpuloom.kube.resources import FULL_PODS, NODES
+from gpuloom.node.claim import Call, check_call, check_owner, choose_candidate
+from gpuloom.node.clock import Sleep
+from gpuloom.node.errors import AllocationError, KubeletError, UnclearError
+from gpuloom.node.knownpods import Book
+from gpuloom.node.kubeletbook import read_book_if_shown
+from gpuloom.node.replicas import SLICE_MARK, is_instance
+from gpuloom.node.settings import NodeSettings
+from gpuloom.node.writes import read_lock
+from gpuloom.wire import keys
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.fullpods import FullPod
+from gpuloom.wire.lock import NodeLock
+
+_PATIENCE_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0)
+"""How long a call waits, again and again, until it is clear whose it is; the kubelet does nothing else meanwhile."""
+
+_log = structlog.get_logger(__name__)
+
+
+class PodFinder:
+    """Finds pods of one node. ``read_book`` tells what the kubelet knows; without it the kubelet's socket is asked."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        client: KubeClient,
+        read_book: Callable[[], Awaitable[Book | None]] | None,
+        *,
+        sleep: Sleep,
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._read_book = read_book or partial(
+            read_book_if_shown, settings.pod_resources_socket, settings.resource_name
+        )
+        self._sleep = sleep
+        self._served: set[str] = set()
+
+    def note_served(self, pod: FullPod) -> None:
+        """Note that a pod got all it asked for: no later call can be its own."""
+        self._served.add(pod.metadata.uid)
+
+    async def wait(self, requests: Sequence[Sequence[str]]) -> FullPod:
+        """Find the pod of a call for these ids; while it may be another's, wait a moment for its kubelet to tell.
+
+        Raises AllocationError; nothing was changed then.
+        """
+        counts = [len(ids) for ids in requests]
+        instances = [each for ids in requests for each in ids if is_instance(each) and SLICE_MARK not in each]
+        for delay_s in _PATIENCE_S:
+            try:
+                return await self.find(counts, instances)
+            except UnclearError as error:
+                _log.info("allocation waits", node=self._settings.node_name, reason=str(error))
+                await self._sleep(delay_s)
+        return await self.find(counts, instances)
+
+    async def find(self, counts: Sequence[int], instances: Sequence[str] = ()) -> FullPod:
+        """Find the pod of a call for so many devices, a number per container.
+
+        Raises AllocationError, UnclearError when a moment may tell.
+        """
+        node_name = self._settings.node_name
+        try:
+            node = await self._client.get(NODES, node_name)
+            lock = read_lock(node)
+            book = await self._see_book()
+            # Without the book, a pod that cannot be read could be the one that asks.
+            pods, _ = await self._client.list_all(
+                FULL_PODS, field_selector=f"spec.nodeName={node_name}", must_read_all=book is None
+            )
+            self._served.intersection_update(pod.metadata.uid for pod in pods)
+            call = Call(counts, pods, book, self._served, instances)
+            pod = await self._find_owner(lock, pods) if lock else choose_candidate(call, self._settings)
+        except ApiError as error:
+            raise AllocationError(f"cannot find the pod to allocate for on node {node_name}: {error}") from error
+        except WireError as error:
+            raise AllocationError(f"node {node_name}, annotation {keys.NODE_LOCK}: {error}") from error
+        check_call(pod, call, self._settings)
+        return pod
+
+    async def _see_book(self) -> Book | None:
+        try:
+            return await self._read_book()
+        except KubeletError as error:
+            raise UnclearError(f"cannot tell which pod of node {self._settings.node_name} asks: {error}") from error
+
+    async def _find_owner(self, lock: NodeLock, pods: Sequence[FullPod]) -> FullPod:
+        node_name = self._settings.node_name
+        pod = next((pod for pod in pods if lock.is_held_by(pod.namespace, pod.name)), None)
+        if pod is not None:
+            check_owner(pod, self._settings)
+            return pod
+        try:
+            check_owner(await self._client.get(FULL_PODS, lock.name, namespace=lock.namespace), self._settings)
+        except NotFoundError as error:
+            raise AllocationError(
+                f"pod {lock.namespace}/{lock.name} holds the lock of node {node_name} but does not exist"
+            ) from error
+        raise UnclearError(f"pod {lock.namespace}/{lock.name} was bound to node {node_name} while its pods were listed")
