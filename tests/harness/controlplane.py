@@ -99,9 +99,14 @@ class ControlPlane:
 
     def create_service_account(self, namespace: str, name: str) -> str:
         """Create a service account in an existing namespace; return a token for it."""
-        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-        self.api.create(accounts, {"metadata": {"name": name}})
-        issued = self.api.create(f"{accounts}/{name}/token", {"spec": {"expirationSeconds": 3600}})
+        self.api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
+        return self.issue_token(namespace, name)
+
+    def issue_token(self, namespace: str, name: str, *, pod: str = "") -> str:
+        """Return a token of a service account, as the kubelet asks for one for this pod of it, or for no pod."""
+        bound = {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": pod}} if pod else {}
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        issued = self.api.create(path, {"spec": {"expirationSeconds": 3600, **bound}})
         return str(issued["status"]["token"])
 
     def restart_apiserver(self) -> None:

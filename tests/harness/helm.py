@@ -47,6 +47,12 @@ class Helm:
         """Install the chart and wait until everything is ready; return the notes. Raise HelmError."""
         return self._change("install", values, timeout_s, "--create-namespace")
 
+    def place(self, values: Mapping[str, Any]) -> str:
+        """Install or upgrade the chart's objects where no node runs its pods; return the notes. Raise HelmError."""
+        return self._run(
+            ["upgrade", "--install", RELEASE, CHART, f"--namespace={NAMESPACE}", "--create-namespace"], values
+        )
+
     def upgrade(self, values: Mapping[str, Any], *, timeout_s: int = 300) -> str:
         """Upgrade the release and wait until everything is ready. Raise HelmError."""
         return self._change("upgrade", values, timeout_s)

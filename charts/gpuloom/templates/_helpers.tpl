@@ -25,6 +25,10 @@
 {{- end -}}
 {{- define "gpuloom.authority" -}}{{ include "gpuloom.scheduler" . }}-authority{{- end -}}
 
+{{/* kube-scheduler, which is in the scheduler's pod, has an account of its own, and its token in a Secret. */}}
+{{- define "gpuloom.kubeScheduler" -}}{{ include "gpuloom.fullname" . }}-kube-scheduler{{- end -}}
+{{- define "gpuloom.kubeSchedulerToken" -}}{{ include "gpuloom.kubeScheduler" . }}-token{{- end -}}
+
 {{/* What finds the pods of one component: called with a list of root and component. The schedulers' component has the
 name by which they find each other, which is HAMi's. */}}
 {{- define "gpuloom.selector" -}}
@@ -54,6 +58,35 @@ labels:
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{/* Where a process finds the token of its account, and the volume with the token that the kubelet renews and that ends
+with the pod. Only containers that talk to the API server mount it: nothing is mounted of itself. */}}
+{{- define "gpuloom.accountPath" -}}/var/run/secrets/kubernetes.io/serviceaccount{{- end -}}
+
+{{- define "gpuloom.accountVolume" -}}
+- name: account
+  projected:
+    sources:
+      - serviceAccountToken:
+          path: token
+          expirationSeconds: 3607
+      - configMap:
+          name: kube-root-ca.crt
+          items:
+            - key: ca.crt
+              path: ca.crt
+      - downwardAPI:
+          items:
+            - path: namespace
+              fieldRef:
+                fieldPath: metadata.namespace
+{{- end -}}
+
+{{- define "gpuloom.accountMount" -}}
+- name: account
+  mountPath: {{ include "gpuloom.accountPath" . }}
+  readOnly: true
 {{- end -}}
 
 {{/* An image of gpuloom: called with a list of root and image value. */}}

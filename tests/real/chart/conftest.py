@@ -1,5 +1,6 @@
 """gpuloom's images, built once, and real clusters that have them."""
 
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,12 +10,13 @@ import yaml
 from pages.reader import Reader
 from pages.reading import ROOT
 from real.chart.objects import KUBE_SCHEDULER
+from real.chart.policed import Policed, police
 
 from harness import binaries, builder
 from harness.api import Api
 from harness.availability import require
 from harness.closedcluster import ClosedCluster
-from harness.helm import NAMESPACE, kube_version
+from harness.helm import NAMESPACE, Helm, kube_version
 from harness.images import write_busybox_image, write_kube_scheduler_image
 from harness.objects import make_pod
 
@@ -88,3 +90,16 @@ def show_kube_scheduler(api: Api) -> None:
     pod["metadata"]["labels"] = {"component": "kube-scheduler"}
     pod["spec"]["containers"][0]["image"] = KUBE_SCHEDULER
     api.create("/api/v1/namespaces/kube-system/pods", pod)
+
+
+@pytest.fixture(scope="session")
+def policed(control_plane_binaries: None, helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Policed]:
+    """Return a control plane with the chart and its webhook, shared by the tests of policies."""
+    with police(tmp_path_factory.mktemp("policed")) as running:
+        yield running
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """Return a name for a pod of one test."""
+    return re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[-50:].strip("-")

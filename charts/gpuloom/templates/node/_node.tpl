@@ -15,6 +15,12 @@
 {{- if or .Values.devicePlugin.divideCards (ne .Values.devicePlugin.migStrategy "none") }}true{{ end -}}
 {{- end -}}
 
+{{/* What every container of a pod on a node is kept from, a privileged one excepted. */}}
+{{- define "gpuloom.podSecurity" -}}
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
 {{- define "gpuloom.nodeSecurity" -}}
 {{- $root := index . 0 -}}
 {{- if include "gpuloom.usesMig" $root -}}
