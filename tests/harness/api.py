@@ -39,6 +39,10 @@ class Api:
         """Apply a JSON merge patch."""
         return self._call("PATCH", path, body, content_type="application/merge-patch+json")
 
+    def patch_strategic(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Apply a strategic merge patch, in which lists are merged by name."""
+        return self._call("PATCH", path, body, content_type="application/strategic-merge-patch+json")
+
     def delete(self, path: str) -> Any:
         """Delete the object at `path`, at once."""
         return self._call("DELETE", path, {"gracePeriodSeconds": 0})

@@ -96,6 +96,7 @@ def check_profile(file: Path) -> ExitCode:
             "checks, in order": ", ".join(profile.fit.checks),
             "hooks": ", ".join(f"{name} ({field})" for field, name in list_hooks(profile).items()) or "none",
             "decisions write": ", ".join([*sorted(profile.owned_keys), *numbered]),
+            "written on nodes": ", ".join(sorted(profile.node_writes)) or "nothing",
         }
         sys.stdout.writelines(f"  {key}: {value}\n" for key, value in told.items())
     return ExitCode.YES

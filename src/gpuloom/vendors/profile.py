@@ -324,6 +324,12 @@ class Profile(_Part, frozen=True):
         return tuple(key for key in keys if key)
 
     @property
+    def node_writes(self) -> frozenset[str]:
+        """The node annotations that a scheduler writes: lock, handshake, and the register of cards that are gone."""
+        register = self.cards.register if self.health.clean_register else ""
+        return frozenset(key for key in (self.lock.key, self.health.handshake, register) if key)
+
+    @property
     def owned_keys(self) -> frozenset[str]:
         """The pod annotations that only a scheduler may write."""
         write = self.write

@@ -20,7 +20,7 @@ from harness.controlplane import ControlPlane, find_free_ports
 from harness.credentials import User
 from harness.gpuloom import start_scheduler
 from harness.helm import NAMESPACE, Helm
-from harness.objects import create_ready_node
+from harness.objects import PODS, create_ready_node
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SCHEDULER = f"system:serviceaccount:{NAMESPACE}:gpuloom-scheduler"
@@ -50,6 +50,7 @@ class Policed:
     kubelet: Api = field(init=False)
     friend: Api = field(init=False)
     helm: Helm = field(init=False)
+    values: dict[str, Any] = field(default_factory=lambda: with_values(VALUES, REGISTRY))
 
     def __post_init__(self) -> None:
         for name, user in (("tenant", TENANT), ("kubelet", KUBELET), ("friend", FRIEND)):
@@ -66,10 +67,14 @@ class Policed:
         authority = trustme.CA()
         url = start_scheduler(stack, self.plane, self.directory, authority)
         place = {"enabled": True, "host": "127.0.0.1", "port": urlsplit(url).port}
-        values = with_values({"scheduler": {"admissionWebhook": {"customURL": place}}}, with_values(VALUES, REGISTRY))
-        self.helm.place(values)
+        self.values.update(with_values({"scheduler": {"admissionWebhook": {"customURL": place}}}, self.values))
+        self.helm.place(self.values)
         self.send_reviews_to(f"{url}/webhook", authority.cert_pem.bytes())
         return self
+
+    def change(self, values: dict[str, Any]) -> None:
+        """Upgrade to the values of the installation with these over them."""
+        self.helm.place(with_values(values, self.values))
 
     def send_reviews_to(self, url: str, ca_pem: bytes) -> None:
         """Let the webhook as the chart wrote it be asked at a URL under a certificate of this authority."""
@@ -138,3 +143,20 @@ def wait_until_denied(call: Callable[[], Any], what: str, *, timeout_s: float = 
 def ask(pod: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
     """Return the pod with other fields in its spec."""
     return {**pod, "spec": {**pod["spec"], **spec}}
+
+
+def with_env(pod: dict[str, Any], *variables: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return the pod whose container has these variables."""
+    (container,) = pod["spec"]["containers"]
+    return ask(pod, containers=[{**container, "env": list(variables), **fields}])
+
+
+def variable(name: str, value: str) -> dict[str, Any]:
+    """Return a variable of a container."""
+    return {"name": name, "value": value}
+
+
+def change_environment(policed: Policed, environment: dict[str, Any], probe: dict[str, Any]) -> None:
+    """Switch the policy, and wait until it denies the probe."""
+    policed.change({"devices": {"nvidia": {"gpuCorePolicy": "force"}}, "policies": {"environment": environment}})
+    wait_until_denied(lambda: policed.tenant.create(f"{PODS}?dryRun=All", probe), "the policy")

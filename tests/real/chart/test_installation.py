@@ -45,10 +45,12 @@ ROLES = {
         f"{RBAC}/clusterroles/gpuloom-scheduler",
         f"{RBAC}/namespaces/{NAMESPACE}/roles/gpuloom-scheduler",
     ],
+    "gpuloom-kube-scheduler": [f"{RBAC}/namespaces/{NAMESPACE}/roles/gpuloom-kube-scheduler"],
     "gpuloom-device-plugin": [f"{RBAC}/clusterroles/gpuloom-device-plugin"],
     "gpuloom-monitor": [f"{RBAC}/clusterroles/gpuloom-monitor"],
 }
 RARE: dict[str, dict[Right, str]] = {
+    "gpuloom-kube-scheduler": {},
     "gpuloom-scheduler": {
         ("", "pods", "get"): "the outcome of a write is unknown, or a lock's owner is suspected",
         ("", "nodes", "get"): "a lock changed while it was written",
@@ -158,6 +160,8 @@ def check_rights(cluster: ClosedCluster) -> None:
             time.sleep(1)
         requests = list_requests(cluster, account)
         assert [one for one in requests if one.status == 403] == [], account
+        programs = {"kube-scheduler" if "kube-scheduler" in one.program else "gpuloom" for one in requests}
+        assert programs == {"kube-scheduler" if account == "gpuloom-kube-scheduler" else "gpuloom"}, account
         asked = {one.right for one in requests if one.program.startswith("gpuloom/")}
         assert asked <= granted, f"{account} lives on rights that are not gpuloom's"
 

@@ -182,16 +182,24 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-@pytest.mark.parametrize("gated", [False, True], ids=["free", "gated"])
+@pytest.mark.parametrize("gates", [[], [{"name": "corp.example/gate"}]], ids=["free", "gated"])
 def test_kubernetes_itself_lets_no_pod_ask_or_change_its_way_later(
-    policed: Policed, name: str, change: tuple[str, dict[str, Any]], gated: bool
+    policed: Policed, name: str, change: tuple[str, dict[str, Any]], gates: list[Any]
 ) -> None:
     """So the policy looks at new pods alone."""
     subresource, body = change
-    gates = {"schedulingGates": [{"name": "corp.example/gate"}]} if gated else {}
-    policed.tenant.create(PODS, ask(make_pod(name), **gates))
+    policed.tenant.create(PODS, ask(make_pod(name), schedulingGates=gates))
     with pytest.raises(ApiCallError) as caught:
         policed.tenant.merge(f"{PODS}/{name}{subresource}", body)
+    assert caught.value.status == 422, caught.value
+
+
+def test_kubernetes_itself_takes_no_request_for_a_card_without_the_limit(policed: Policed, name: str) -> None:
+    """So the policy looks at limits alone."""
+    pod = label(make_pod(name, node="n1"))
+    pod["spec"]["containers"][0]["resources"] = {"requests": GPU}
+    with pytest.raises(ApiCallError) as caught:
+        policed.tenant.create(PODS, pod)
     assert caught.value.status == 422, caught.value
 
 

@@ -17,6 +17,7 @@ from real.chart.objects import (
 
 from gpuloom.cli.commands import build_app
 from gpuloom.cli.ownvendors import read_own_file
+from gpuloom.kube.credentials import SERVICE_ACCOUNT_DIR
 from gpuloom.node.settings import InjectionSettings
 from gpuloom.scheduler.roles import ROLE_LABEL
 from gpuloom.vendors.catalog import load_shipped, make_catalog
@@ -134,6 +135,48 @@ def test_containers_cannot_gain_rights_or_write_to_their_image(objects: list[Any
             assert security["capabilities"]["drop"] == ["ALL"]
 
 
+def test_no_pod_calls_the_kernel_freely(objects: list[Any]) -> None:
+    for spec in list_pod_specs(objects):
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+TOKENS = {
+    "kube-scheduler": "gpuloom-kube-scheduler-token",
+    "extender": "gpuloom-scheduler",
+    "device-plugin": "gpuloom-device-plugin",
+    "monitor": "gpuloom-monitor",
+}
+"""Whose token each container has: a Secret, or the account of the pod."""
+
+
+def test_each_container_has_the_token_of_its_own_account_and_no_other(objects: list[Any]) -> None:
+    found = {}
+    for spec in list_pod_specs(objects):
+        assert spec["automountServiceAccountToken"] is False
+        volumes = {one["name"]: one for one in spec["volumes"]}
+        for container in (*spec.get("initContainers", []), *spec["containers"]):
+            for mount in container["volumeMounts"]:
+                if mount["mountPath"] == str(SERVICE_ACCOUNT_DIR):
+                    volume = volumes[mount["name"]]
+                    is_secret = "secret" in volume
+                    found[container["name"]] = (
+                        volume["secret"]["secretName"] if is_secret else spec["serviceAccountName"]
+                    )
+    assert found.items() <= TOKENS.items()
+    assert {"kube-scheduler", "extender"} <= found.keys()
+    assert [one for one in objects if one["kind"] == "ServiceAccount" and one["automountServiceAccountToken"]] == []
+
+
+def test_gpuloom_and_kube_scheduler_share_no_right_by_a_binding(objects: list[Any]) -> None:
+    roles: dict[str, set[str]] = {}
+    for one in objects:
+        if one["kind"] in {"RoleBinding", "ClusterRoleBinding"}:
+            (subject,) = one["subjects"]
+            roles.setdefault(subject["name"], set()).add(one["roleRef"]["name"])
+    assert roles["gpuloom-scheduler"] == {"gpuloom-scheduler"}
+    assert {"system:kube-scheduler", "system:volume-scheduler"} < roles["gpuloom-kube-scheduler"]
+
+
 def test_nothing_uses_the_network_of_its_node(objects: list[Any]) -> None:
     assert [spec for spec in list_pod_specs(objects) if spec.get("hostNetwork")] == []
 
@@ -215,9 +258,10 @@ def test_two_replicas_follow_the_lease_of_kube_scheduler(helm: Helm) -> None:
     arguments = find_container(objects, "extender")["args"]
     assert f"--leader-elect-resource-name={lease['resourceName']}" in arguments
     assert f"--leader-elect-resource-namespace={lease['resourceNamespace']}" in arguments
-    rules = find(objects, "Role", "-scheduler")["rules"]
-    (named,) = (one for one in rules if one["resources"] == ["leases"] and "resourceNames" in one)
-    assert named["resourceNames"] == [lease["resourceName"]]
+    for account, verbs in (("gpuloom-scheduler", ["list", "watch"]), ("gpuloom-kube-scheduler", ["get", "update"])):
+        rules = find(objects, "Role", account)["rules"]
+        (named,) = (one for one in rules if one["resources"] == ["leases"] and "resourceNames" in one)
+        assert (named["resourceNames"], named["verbs"]) == ([lease["resourceName"]], verbs)
     assert find(objects, "Deployment")["spec"]["replicas"] == 2
     assert find(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == 1
 
@@ -232,12 +276,13 @@ def test_without_a_lease_there_is_one_replica_and_no_budget_that_would_keep_its_
 
 def test_without_a_lease_nobody_has_rights_on_leases(helm: Helm) -> None:
     objects = helm.template(with_values(ONE_REPLICA))
-    assert "leases" not in {name for rule in find(objects, "Role", "-scheduler")["rules"] for name in rule["resources"]}
+    rules = [rule for one in objects if one["kind"] == "Role" for rule in one["rules"]]
+    assert "leases" not in {name for rule in rules for name in rule["resources"]}
 
 
 def test_a_role_that_is_left_without_rights_has_an_empty_list_of_rules(helm: Helm) -> None:
     objects = helm.template(with_values(CERT_MANAGER, with_values(ONE_REPLICA)))
-    assert find(objects, "Role", "-scheduler")["rules"] == []
+    assert find(objects, "Role", "gpuloom-scheduler")["rules"] == []
 
 
 @pytest.mark.parametrize(
@@ -284,7 +329,7 @@ def test_the_webhook_leaves_alone_what_it_is_told_to(helm: Helm) -> None:
 def test_the_scheduler_makes_a_certificate_for_its_service_and_tells_the_webhook(helm: Helm) -> None:
     objects = helm.template(with_values({}))
     arguments = find_container(objects, "extender")["args"]
-    service, secret = find(objects, "Service", "-scheduler"), find(objects, "Secret")
+    service, secret = find(objects, "Service", "-scheduler"), find(objects, "Secret", "-tls")
     webhook = find(objects, "MutatingWebhookConfiguration")
     host = f"{service['metadata']['name']}.{NAMESPACE}.svc"
     assert f"--tls-hosts={host},{host}.cluster.local" in arguments
@@ -344,8 +389,9 @@ def test_values_of_hami_keep_their_meaning(helm: Helm) -> None:
 def test_a_list_that_is_taken_away_with_null_is_empty(helm: Helm) -> None:
     none: dict[str, Any] = {
         "global": {"imagePullSecrets": None},
-        "vendors": {"managedResources": None, "ownedAnnotations": None},
+        "vendors": {"managedResources": None, "ownedAnnotations": None, "nodeAnnotations": None},
         "scheduler": {"admissionPolicy": {"accounts": None}, "extender": {"image": {"pullSecrets": None}}},
+        "policies": {"requests": {"schedulers": None, "namespaces": None}, "environment": {"names": None}},
     }
     assert helm.template(with_values(none)) == helm.template(with_values({}))
 
@@ -396,7 +442,7 @@ def test_prometheus_finds_every_service_with_metrics(helm: Helm) -> None:
 def test_those_who_write_on_pods_may_by_the_policy_and_whoever_is_named(helm: Helm) -> None:
     own = {"scheduler": {"admissionPolicy": {"accounts": ["system:serviceaccount:vendor:plugin"]}}}
     objects = helm.template(with_values(own))
-    policy = find(objects, "ValidatingAdmissionPolicy")["spec"]
+    policy = find(objects, "ValidatingAdmissionPolicy", "-owned-keys")["spec"]
     lists = {one["name"]: one["expression"] for one in policy["variables"]}
     writers = {f"system:serviceaccount:{NAMESPACE}:{name}" for name in list_accounts_that_patch_pods(objects)}
     assert set(json.loads(lists["accounts"])) == writers | {"system:serviceaccount:vendor:plugin"}
@@ -409,7 +455,7 @@ def test_the_policy_protects_what_vendors_of_ones_own_write_beside_what_the_ship
     (profile,) = read_own_file(ACME, str(ACME)).profiles
     own = {"ownedAnnotations": [*sorted(profile.owned_keys), shipped[0]]}
     objects = helm.template(with_values({"vendors": {"profiles": {ACME.name: ACME.read_text()}, **own}}))
-    policy = find(objects, "ValidatingAdmissionPolicy")["spec"]
+    policy = find(objects, "ValidatingAdmissionPolicy", "-owned-keys")["spec"]
     (found,) = (one["expression"] for one in policy["variables"] if one["name"] == "ownedAnnotations")
     assert json.loads(found) == [*shipped, *sorted(profile.owned_keys)]
     assert "acme.example/allocated" in found
@@ -417,9 +463,9 @@ def test_the_policy_protects_what_vendors_of_ones_own_write_beside_what_the_ship
 
 def test_the_policy_refuses_and_depends_on_nothing_that_may_be_missing(helm: Helm) -> None:
     objects = helm.template(with_values({}))
-    assert "paramKind" not in find(objects, "ValidatingAdmissionPolicy")["spec"]
-    binding = find(objects, "ValidatingAdmissionPolicyBinding")["spec"]
-    policy = find(objects, "ValidatingAdmissionPolicy")["metadata"]["name"]
+    assert "paramKind" not in find(objects, "ValidatingAdmissionPolicy", "-owned-keys")["spec"]
+    binding = find(objects, "ValidatingAdmissionPolicyBinding", "-owned-keys")["spec"]
+    policy = find(objects, "ValidatingAdmissionPolicy", "-owned-keys")["metadata"]["name"]
     assert binding == {"policyName": policy, "validationActions": ["Deny"]}
 
 
@@ -435,6 +481,66 @@ def list_accounts_that_patch_pods(objects: list[Any]) -> set[str]:
 
 
 @pytest.mark.parametrize(("version", "present"), [("v1.29.4", set()), ("v1.30.0", POLICY_KINDS)])
-def test_the_policy_is_there_where_the_cluster_knows_policies(helm: Helm, version: str, present: set[str]) -> None:
-    objects = helm.template(with_values({}), version=version)
+def test_the_policies_are_there_where_the_cluster_knows_policies(helm: Helm, version: str, present: set[str]) -> None:
+    objects = helm.template(with_values({"policies": {"environment": {"enabled": True}}}), version=version)
     assert POLICY_KINDS & {one["kind"] for one in objects} == present
+
+
+POLICIES = {
+    "owned-keys": {"scheduler": {"admissionPolicy": {"enabled": False}}},
+    "requests": {"policies": {"requests": {"enabled": False}}},
+    "accounts": {"policies": {"accounts": {"enabled": False}}},
+}
+
+
+def list_policies(objects: list[Any]) -> dict[str, Any]:
+    """Return the policies by name; each has a binding that denies, and needs nothing that may be missing."""
+    policies = {one["metadata"]["name"]: one["spec"] for one in objects if one["kind"] == "ValidatingAdmissionPolicy"}
+    bindings = [one for one in objects if one["kind"] == "ValidatingAdmissionPolicyBinding"]
+    denied = {one["spec"]["policyName"]: one["spec"]["validationActions"] for one in bindings}
+    assert denied == {name: ["Deny"] for name in policies}
+    assert [one for one in policies.values() if "paramKind" in one or one["failurePolicy"] != "Fail"] == []
+    return policies
+
+
+def read_variables(policy: Any) -> dict[str, Any]:
+    """Return what the chart wrote into the first variables of a policy."""
+    variables = {one["name"]: one["expression"] for one in policy["variables"]}
+    return {name: json.loads(text) for name, text in variables.items() if text[0] in '[{"tf'}
+
+
+def test_every_policy_but_the_one_about_variables_is_on_and_has_a_switch(helm: Helm) -> None:
+    names = set(list_policies(helm.template(with_values({}))))
+    assert names == {f"gpuloom-{name}" for name in POLICIES}
+    for name, values in POLICIES.items():
+        assert set(list_policies(helm.template(with_values(values)))) == names - {f"gpuloom-{name}"}
+
+
+def test_the_policy_about_requests_knows_every_resource_and_every_exception(helm: Helm) -> None:
+    chosen = {"schedulers": ["volcano"], "namespaces": ["infra"]}
+    values = {"schedulerName": "corp-scheduler", "policies": {"requests": chosen}}
+    objects = helm.template(with_values(values, with_values(EVERYBODY)))
+    told = read_variables(list_policies(objects)["gpuloom-requests"])
+    assert sorted(told["resources"]) == sorted(list_managed(objects))
+    assert {key: told[key] for key in chosen} == chosen
+    assert told["ours"] == "corp-scheduler"
+
+
+def test_the_policy_about_accounts_knows_those_that_patch_and_what_vendors_of_ones_own_write(helm: Helm) -> None:
+    own = {"vendors": {"ownedAnnotations": ["acme.example/allocated"], "nodeAnnotations": ["acme.example/lock"]}}
+    objects = helm.template(with_values(own))
+    told = read_variables(list_policies(objects)["gpuloom-accounts"])
+    users = {f"system:serviceaccount:{NAMESPACE}:{name}" for name in list_accounts_that_patch_pods(objects)}
+    assert {told["scheduler"], told["plugin"]} == users
+    assert told["ownedAnnotations"] == [*read_keys("owned-annotations.txt"), "acme.example/allocated"]
+    assert told["nodeAnnotations"] == [*read_keys("node-annotations.txt"), "acme.example/lock"]
+
+
+def test_the_policy_about_variables_knows_what_the_webhook_writes_and_the_releases_own_pods(helm: Helm) -> None:
+    chosen = {"enabled": True, "names": ["CORP_DEVICES"], "preload": ["/opt/a.so"], "namespaces": ["quiet"]}
+    values = {"policies": {"environment": chosen}, "devices": {"nvidia": {"gpuCorePolicy": "force"}}}
+    told = read_variables(list_policies(helm.template(with_values(values)))["gpuloom-environment"])
+    assert set(told["names"]) == {*read_keys("environment.txt"), "CORP_DEVICES"}
+    assert (told["priority"], told["corePolicy"]) == ("nvidia.com/priority", "force")
+    assert (told["preload"], told["namespaces"]) == (["/opt/a.so"], [NAMESPACE, "quiet"])
+    assert (told["everyPod"], told["denyEnvFrom"]) == (False, False)
