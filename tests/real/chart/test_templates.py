@@ -135,6 +135,18 @@ def test_containers_cannot_gain_rights_or_write_to_their_image(objects: list[Any
             assert security["capabilities"]["drop"] == ["ALL"]
 
 
+def test_on_nodes_only_the_metrics_can_be_reached(helm: Helm) -> None:
+    objects = helm.template(with_values({}))
+    ports = {"-device-plugin": [], "-monitor": [{"ports": [{"port": "metrics"}]}]}
+    for name, ingress in ports.items():
+        policy = find(objects, "NetworkPolicy", name)["spec"]
+        assert (policy["ingress"], policy["policyTypes"]) == (ingress, ["Ingress"])
+        labels = find(objects, "DaemonSet", name)["spec"]["template"]["metadata"]["labels"]
+        assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    assert [port["name"] for port in find_container(objects, "monitor")["ports"]] == ["metrics"]
+    assert "ports" not in find_container(objects, "device-plugin")
+
+
 def test_no_pod_calls_the_kernel_freely(objects: list[Any]) -> None:
     for spec in list_pod_specs(objects):
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
