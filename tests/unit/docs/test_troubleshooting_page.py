@@ -24,6 +24,10 @@ MESSAGES = [
     "pod has node assigned",
     "is privileged",
     "only the scheduler and device plugins may set ",
+    "but spec.nodeName is ",
+    "has the label hami.io/webhook: ignore",
+    "but spec.schedulerName is ",
+    "has envFrom, whose variables ",
 ]
 
 
