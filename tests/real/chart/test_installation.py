@@ -124,11 +124,16 @@ def check_use(cluster: ClosedCluster) -> None:
     assert [card["use"]["memoryMib"] for card in json.loads(told.stdout)["items"]] == [0, 0]
 
 
-def check_policy(api: Api) -> None:
-    """Nobody but gpuloom writes on a pod which cards it has, not even an administrator."""
+def check_policies(cluster: ClosedCluster) -> None:
+    """Nobody but gpuloom writes on a pod which cards it has, or sends pods past it, not even an administrator."""
+    api = cluster.control_plane.api
     forged = {"metadata": {"annotations": {"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,1,1:;"}}}
     with pytest.raises(ApiCallError, match="only the scheduler and device plugins may set"):
         api.merge(f"{PODS}/big", forged)
+    foreign = make_pod("foreign", node=cluster.node.name, limits={"nvidia.com/gpu": "1"})
+    foreign["metadata"]["labels"] = {"hami.io/webhook": "ignore"}
+    with pytest.raises(ApiCallError, match=r"asks for nvidia.com/gpu, but spec.nodeName is"):
+        api.create(PODS, foreign)
 
 
 def check_upgrade(cluster: ClosedCluster, helm: Helm) -> None:
@@ -195,7 +200,7 @@ def test_chart_is_installed_serves_is_upgraded_and_goes(
     check_use(closed_cluster)
     check_bait(closed_cluster, tmp_path)
     check_port_forward(closed_cluster, tmp_path)
-    check_policy(control_plane.api)
+    check_policies(closed_cluster)
     check_upgrade(closed_cluster, installer)
     check_rights(closed_cluster)
     check_uninstall(closed_cluster, installer)

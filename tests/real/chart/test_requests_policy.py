@@ -175,7 +175,6 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "scheduler": ("", {"spec": {"schedulerName": "other"}}),
     "node": ("", {"spec": {"nodeName": "n1"}}),
     "limits": ("", {"spec": {"containers": [{"name": "main", "resources": {"limits": GPU}}]}}),
-    "resize": ("/resize", {"spec": {"containers": [{"name": "main", "resources": {"limits": GPU, "requests": GPU}}]}}),
     "ephemeral": (
         "/ephemeralcontainers",
         {"spec": {"ephemeralContainers": [{"name": "e", "image": "x", "resources": {"limits": GPU}}]}},
@@ -188,7 +187,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
 def test_kubernetes_itself_lets_no_pod_ask_or_change_its_way_later(
     policed: Policed, name: str, change: tuple[str, dict[str, Any]], gates: list[Any]
 ) -> None:
-    """So the policy looks at new pods alone: most changes are refused, a resize to cards is not heard."""
+    """So the policy looks at new pods, and at the one change that Kubernetes does not refuse: a resize."""
     subresource, body = change
     policed.tenant.create(PODS, ask(make_pod(name), schedulingGates=gates))
     with suppress(ApiCallError):
@@ -199,6 +198,30 @@ def test_kubernetes_itself_lets_no_pod_ask_or_change_its_way_later(
         None,
         False,
     )
+
+
+def resize(**resources: str) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "main", "resources": {"limits": resources, "requests": resources}}]}}
+
+
+@pytest.mark.parametrize("node", ["n1", ""], ids=["bound", "waiting"])
+def test_a_pod_that_asked_for_no_card_is_not_resized_to_one(policed: Policed, name: str, node: str) -> None:
+    """The kubelet asks for devices again when it starts a container whose limits name some that it has not."""
+    policed.tenant.create(PODS, make_pod(name, node=node))
+    with is_denied("container main asks for another amount of nvidia.com/gpu than before", "create another one"):
+        policed.tenant.patch_strategic(f"{PODS}/{name}/resize", resize(**GPU))
+    assert "nvidia.com" not in json.dumps(policed.tenant.get(f"{PODS}/{name}")["spec"])
+
+
+def test_a_pod_with_cards_is_resized_but_not_its_cards(policed: Policed, name: str) -> None:
+    sizes = {"cpu": "1", "memory": "1Gi", **GPU}
+    policed.tenant.create(PODS, make_pod(name, limits=sizes))
+    path = f"{PODS}/{name}/resize"
+    with pytest.raises(ApiCallError, match="only cpu and memory resources are mutable"):
+        policed.tenant.patch_strategic(path, resize(**{**sizes, "nvidia.com/gpu": "2"}))
+    policed.tenant.patch_strategic(path, resize(**{**sizes, "cpu": "2"}))
+    limits = policed.tenant.get(f"{PODS}/{name}")["spec"]["containers"][0]["resources"]["limits"]
+    assert (limits["cpu"], limits["nvidia.com/gpu"]) == ("2", "1")
 
 
 def test_kubernetes_itself_takes_no_request_for_a_card_without_the_limit(policed: Policed, name: str) -> None:
