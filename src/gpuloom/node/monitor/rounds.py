@@ -102,11 +102,11 @@ class Rounds:
         self._report(paths, found.errors, errors)
         self._figures.keep(paths)
         return Round(
-            tuple(self._describe(one) for one in found.seen),
+            tuple(self._describe(one) for one in found.seen if one.allotment.limits),
             found.waiting,
             len(found.errors),
             sum(not one.file.region.is_settled for one in found.seen),
-            self._strangers.count(directories, paths, pods),
+            self._strangers.count(directories, {each.path for each, allotment in known if allotment.limits}, pods),
         )
 
     def _report(self, paths: Collection[str], of_reading: Mapping[str, str], of_writing: Mapping[str, str]) -> None:
