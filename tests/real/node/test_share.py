@@ -93,7 +93,7 @@ def test_a_real_container_has_the_limits_of_its_share(container_log: str, line: 
 def test_a_real_container_sees_the_limiters_files(container_log: str) -> None:
     library, lock_dir, preloads = container_log.splitlines()[-3:]
     assert library.endswith("/usr/local/vgpu/libvgpu.so")
-    assert lock_dir.startswith("drwxrwxrwt")
+    assert lock_dir.startswith("drwxrwxrwx")
     assert preloads == "1"
 
 
