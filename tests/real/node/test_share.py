@@ -188,5 +188,5 @@ def test_a_container_that_writes_another_priority_and_cards_into_its_region_bloc
     with urllib.request.urlopen(url) as answer:
         lines = answer.read().decode().splitlines()
     told = [line for line in lines if line.startswith("hami_vgpu_memory_limit_bytes") and 'pod="liar"' in line]
-    assert [line.rpartition(" ")[2] for line in told] == [str(float(20000 * 2**20))]
+    assert [float(line.rpartition(" ")[2]) for line in told] == [20000 * 2**20]
     assert "GPU-of-somebody-else" not in "".join(lines)
