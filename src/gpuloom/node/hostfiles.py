@@ -81,7 +81,7 @@ def prepare_directories(cache_dirs: Iterable[str], settings: NodeSettings) -> No
     for cache_dir in cache_dirs:
         _make_afresh(settings.on_this_side(cache_dir), _OPEN_TO_ALL)
         if not settings.node_wide_locks:
-            _make_afresh(settings.on_this_side(find_lock_dir(cache_dir, settings)), _OPEN_FOR_OWN_FILES)
+            _make_afresh(settings.on_this_side(find_lock_dir(cache_dir, settings)), _OPEN_TO_ALL)
     if settings.node_wide_locks:
         make_lock_directory(settings)
 

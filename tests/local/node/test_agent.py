@@ -91,7 +91,7 @@ async def test_the_directories_of_the_limiter_are_open_to_the_container(site):
     await site.wait_for_phase("p", "Running")
     own = f"usr/local/vgpu/containers/{pod.metadata.uid}_c"
     modes = [stat.S_IMODE((site.settings.host_root / path).stat().st_mode) for path in (own, f"{own}.locks")]
-    assert modes == [0o777, 0o1777]
+    assert modes == [0o777, 0o777]
 
 
 async def test_other_users_of_the_host_do_not_come_to_containers_directories(settings, site):

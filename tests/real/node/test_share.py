@@ -1,14 +1,16 @@
 """The device plugin with a real kubelet, and what a real container sees of its share."""
 
 import sys
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
 from gpuloom.node.simulated import SimulatedMachine, load_machine
-from harness.controlplane import ControlPlane
+from harness.controlplane import ControlPlane, find_free_ports
 from harness.node import RealNode
 from harness.objects import PODS, make_pod
+from harness.processes import ChildProcess
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.real_node]
 
@@ -49,7 +51,12 @@ def node(
 def start_pod(control_plane: ControlPlane, name: str, share: str, *, command: str = LOOK_AROUND, user: int = 0) -> None:
     """Lock the node for a pod that the kubelet starts at once, as if the scheduler had just bound it."""
     control_plane.api.merge(NODE_PATH, {"metadata": {"annotations": {LOCK: f"2026-01-01T00:00:00Z,default,{name}"}}})
-    annotations = {"hami.io/vgpu-node": NODE, "hami.io/bind-phase": "allocating", DEVICES: share}
+    annotations = {
+        "hami.io/vgpu-node": NODE,
+        "hami.io/bind-phase": "allocating",
+        DEVICES: share,
+        "hami.io/vgpu-devices-allocated": share,
+    }
     pod = make_pod(
         name,
         ["sh", "-c", command],
@@ -86,7 +93,7 @@ def test_a_real_container_has_the_limits_of_its_share(container_log: str, line: 
 def test_a_real_container_sees_the_limiters_files(container_log: str) -> None:
     library, lock_dir, preloads = container_log.splitlines()[-3:]
     assert library.endswith("/usr/local/vgpu/libvgpu.so")
-    assert lock_dir.startswith("drwxrwxrwt")
+    assert lock_dir.startswith("drwxrwxrwx")
     assert preloads == "1"
 
 
@@ -131,3 +138,55 @@ def test_other_users_of_the_node_do_not_come_to_containers_directories(node: Rea
     """trust T-12."""
     look = "setpriv --reuid=1000 --regid=1000 --clear-groups ls /usr/local/vgpu/containers || echo closed"
     assert node.run(["sh", "-c", look]).strip() == "closed"
+
+
+PUT = """put() { printf "$2" | dd of=$REGION bs=1 seek=$1 conv=notrunc 2>/dev/null; }
+REGION=$CUDA_DEVICE_MEMORY_SHARED_CACHE; truncate -s 2008953 $REGION
+put 0 '\\116\\367\\057\\001\\001\\000\\000\\000\\002'; put 56 '\\002'; put 64 {card}; put 160 GPU-of-somebody-else
+put 2008908 '\\000'
+echo made; while true; do put 2008904 '\\002'; sleep 0.2; done"""
+"""A region of version 1.2 of two cards and priority 0, whose container says that it runs kernels all the time."""
+
+QUIET = PUT.replace("while true; do put 2008904", "put 2008904").replace("sleep 0.2; done", "sleep 3600")
+"""The same of a container that ran one kernel."""
+
+
+@pytest.fixture
+def monitor(node: RealNode, control_plane: ControlPlane) -> Iterator[tuple[ChildProcess, str]]:
+    """The node's monitor, and where it serves metrics."""
+    (port,) = find_free_ports(1)
+    flags = [f"--node-name={NODE}", "--cards=two-t4", f"--kubeconfig={control_plane.kubeconfig}"]
+    address = f"127.0.0.1:{port}"
+    command = [sys.executable, "-m", "gpuloom.cli", "monitor", *flags, f"--metrics-bind-address={address}"]
+    with node.popen("monitor", command) as running:
+        yield running, f"http://{address}/metrics"
+
+
+def read_recent(node: RealNode, control_plane: ControlPlane, name: str) -> int:
+    """The count of recent kernels in a container's region."""
+    uid = control_plane.api.get(f"{PODS}/{name}")["metadata"]["uid"]
+    command = f"od -A n -t d4 -j 2008904 -N 4 /usr/local/vgpu/containers/{uid}_main/*.cache"
+    return int(node.run(["sh", "-c", command]))
+
+
+def test_a_container_that_writes_another_priority_and_cards_into_its_region_blocks_nobody(
+    node: RealNode, control_plane: ControlPlane, monitor: tuple[ChildProcess, str]
+) -> None:
+    """trust T-06 and T-07: both have the default priority, and a share of the same card."""
+    for name, user, command in (("liar", 1000, PUT), ("honest", 2000, QUIET)):
+        start_pod(control_plane, name, SHARE, command=command.replace("{card}", CARD), user=user)
+        node.container_log(name, holding="made\n")
+    seen = []
+
+    def is_judged() -> bool:
+        seen.append(read_recent(node, control_plane, "honest"))
+        return seen[-1] in {0, -1}
+
+    running, url = monitor
+    running.wait_until(is_judged, what="judging the honest container twice")
+    assert -1 not in seen
+    with urllib.request.urlopen(url) as answer:
+        lines = answer.read().decode().splitlines()
+    told = [line for line in lines if line.startswith("hami_vgpu_memory_limit_bytes") and 'pod="liar"' in line]
+    assert [float(line.rpartition(" ")[2]) for line in told] == [20000 * 2**20]
+    assert "GPU-of-somebody-else" not in "".join(lines)

@@ -2,8 +2,10 @@
 
 import fcntl
 import os
+import shutil
 import stat
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -155,3 +157,31 @@ def test_a_link_in_the_place_of_a_lock_goes_and_its_target_stays(shared, monkeyp
     age(folder, monkeypatch)
     hostfiles.remove_stale_lock(shared)
     assert ((folder / "lock").is_symlink(), (tmp_path / "precious").exists()) == (False, True)
+
+
+PUT_IN_ORDER = """
+import sys, time
+from pathlib import Path
+from gpuloom.node.hostfiles import make_lock_directory, prepare_directories, remove_stale_lock
+from gpuloom.node.settings import NodeSettings
+
+settings = NodeSettings("n1", host_root=Path(sys.argv[1]), node_wide_locks=True)
+make_lock_directory(settings)
+prepare_directories(["/usr/local/vgpu/containers/u1_c"], settings)
+later_s = time.time() + 61
+time.time = lambda: later_s
+remove_stale_lock(settings)
+"""
+
+
+@as_other_users
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="dropping capabilities needs setpriv (util-linux)")
+def test_all_of_it_needs_no_capability(shared, tmp_path):
+    """The chart gives the plugin none."""
+    folder = start(shared, "u1")
+    folder.chmod(0o777)
+    (folder / "lock").touch(mode=0o700)
+    os.chown(folder / "lock", 1000, 1000)
+    command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", PUT_IN_ORDER, str(tmp_path)]
+    subprocess.run(command, check=True)
+    assert (stat.S_IMODE(folder.stat().st_mode), (folder / "lock").exists()) == (0o1777, False)

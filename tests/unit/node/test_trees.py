@@ -53,6 +53,14 @@ def test_folders_in_folders_go_however_deep_they_are(deep):
     assert not deep.exists()
 
 
+def test_thousands_of_files_go_on_every_level(tree):
+    for folder in (tree, tree / "a", tree / "a/b/c"):
+        for number in range(2500):
+            (folder / f"file{number}").touch()
+    remove_tree(tree)
+    assert not tree.exists()
+
+
 def test_links_are_deleted_and_not_followed(tree, tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious/file").touch()

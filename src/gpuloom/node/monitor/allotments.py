@@ -27,7 +27,10 @@ ContainerKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Allotment:
-    """What one container has: ``limits`` is how many bytes of which card, by UUID, in the order of its list."""
+    """What one container has: ``limits`` is how many bytes of which card, by UUID, in the order of its list.
+
+    Without cards it blocks nobody and waits for nobody.
+    """
 
     namespace: str
     pod: str
@@ -44,7 +47,7 @@ class Allotments:
         self._read: dict[str, tuple[Pod, Mapping[ContainerKey, Allotment]]] = {}
 
     def read(self, pods: Mapping[str, Pod]) -> Mapping[ContainerKey, Allotment]:
-        """Give what containers have that share cards; those of a pod that ended or cannot be read have nothing."""
+        """Give what each container has, none of those of pods that have ended."""
         known, self._read = self._read, {}
         allotments: dict[ContainerKey, Allotment] = {}
         for uid, pod in pods.items():
@@ -56,13 +59,17 @@ class Allotments:
 
 
 def allot(uid: str, pod: Pod, priority_resource: str) -> Mapping[ContainerKey, Allotment]:
-    """Read what a pod's containers have; one without cards that are shared is left out."""
+    """Read what a pod's containers have; no cards if its annotation cannot be read, and nothing once it has ended."""
+    shares = {container.name: shares for container, shares in list_shares(pod)}
     return {
         (uid, container.name): Allotment(
-            pod.namespace, pod.name, container.name, read_priority(container, priority_resource), limits
+            pod.namespace,
+            pod.name,
+            container.name,
+            read_priority(container, priority_resource),
+            _read_limits(shares.get(container.name, ())),
         )
-        for container, shares in list_shares(pod)
-        if (limits := _read_limits(shares))
+        for container in (() if pod.is_over else pod.all_containers)
     }
 
 

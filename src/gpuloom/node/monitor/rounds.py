@@ -5,7 +5,7 @@ a container has is known from its pod; its region says what it uses of that, and
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +19,10 @@ from gpuloom.node.monitor.regionfile import RegionFile, Signals, read_region_fil
 from gpuloom.node.monitor.strangers import Strangers
 from gpuloom.node.monitor.turnover import Turnover
 from gpuloom.wire.objects import Pod
+
+_MOST_FIGURES = 1000
+_MOST_ERRORS = 20
+_RESTLESS = "is in error and well again too often to be told each time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,8 @@ class Rounds:
         self._regions = Complaints("region of a container")
         self._writes = Complaints("region that is written")
         self._strangers = Strangers()
-        self._turnover = Turnover()
+        self._figures = Turnover(_MOST_FIGURES)
+        self._errors = Turnover(_MOST_ERRORS)
 
     async def make(self, pods: Mapping[str, Pod], *, with_feedback: bool) -> Round:
         """Look at every container of `pods`, which are the node's by UID. Without feedback nothing is written."""
@@ -89,20 +94,31 @@ class Rounds:
         directories = self._list(errors)
         allotments = self._allotments.read(pods)
         known = [(each, allotments[each.key]) for each in directories if each.key in allotments]
+        paths = {directory.path for directory, _ in known}
         found = await _read_all(known)
         if with_feedback:
             errors |= _tell(found.seen)
         self.failures += len(errors)
-        self._writes.replace(errors)
-        self._regions.replace(found.errors)
-        self._turnover.keep({directory.path for directory, _ in known})
+        self._report(paths, found.errors, errors)
+        self._figures.keep(paths)
         return Round(
-            tuple(self._describe(one) for one in found.seen),
+            tuple(self._describe(one) for one in found.seen if one.allotment.limits),
             found.waiting,
             len(found.errors),
             sum(not one.file.region.is_settled for one in found.seen),
-            self._strangers.count(directories, {directory.path for directory, _ in known}, pods),
+            self._strangers.count(directories, {each.path for each, allotment in known if allotment.limits}, pods),
         )
+
+    def _report(self, paths: Collection[str], of_reading: Mapping[str, str], of_writing: Mapping[str, str]) -> None:
+        """Log what is wrong now; of a container that makes it be wrong in ever new ways, that alone."""
+        self._errors.keep(paths)
+        restless = {
+            path: _RESTLESS
+            for path in paths
+            if not self._errors.take(path, of_reading.get(path) or of_writing.get(path))
+        }
+        self._regions.replace({**of_reading, **restless})
+        self._writes.replace({path: text for path, text in of_writing.items() if path not in restless})
 
     def _list(self, errors: dict[str, str]) -> tuple[ContainerDirectory, ...]:
         try:
@@ -115,7 +131,7 @@ class Rounds:
         allotment = one.allotment
         devices = tuple(_attribute(one.file.region, allotment))
         figures = tuple((each.context_bytes, each.module_bytes, each.data_bytes, each.offset_bytes) for each in devices)
-        is_steady = self._turnover.take(one.directory.path, figures)
+        is_steady = self._figures.take(one.directory.path, figures)
         last_kernel_s = one.file.region.last_kernel_s
         return ContainerUse(
             allotment.namespace, allotment.pod, allotment.container, devices, last_kernel_s, is_steady=is_steady

@@ -24,6 +24,7 @@ def test_each_container_has_the_shares_of_its_own_place_init_containers_first():
     found = Allotments(PRIORITY).read({"u1": pod})
     assert {key: dict(one.limits) for key, one in found.items()} == {
         ("u1", "i"): {"GPU-a": 2**20},
+        ("u1", "a"): {},
         ("u1", "b"): {"GPU-b": 2 * 2**20},
     }
 

@@ -248,3 +248,13 @@ async def test_a_directory_for_locks_is_no_container(rounds, root):
     (root / "dishonest_c.locks").mkdir()
     found = await make(rounds)
     assert (found.waiting, found.unknown) == (0, 0)
+
+
+async def test_a_region_that_is_always_wrong_in_another_way_does_not_fill_the_log(rounds, root, capsys):
+    """trust T-06: each round it has another length, or none."""
+    path = put(root, "dishonest", "c", Content())
+    for number in range(100):
+        path.write_bytes(bytes(number % 3 and number % 11))
+        await make(rounds)
+    lines = [line for line in "".join(capsys.readouterr()).splitlines() if "dishonest_c" in line]
+    assert 0 < len(lines) <= 50

@@ -1,5 +1,6 @@
 """Rounds over directories that tests make."""
 
+import asyncio
 import os
 
 import pytest
@@ -147,3 +148,31 @@ async def test_a_container_without_a_region_for_a_while_does_not_hold_others_blo
     low = put(root, "u1", "c", Content(priority=1, recent=-1))
     await make(rounds)
     assert read_word(low, AT.recent) == 0
+
+
+@pytest.mark.parametrize("allocated", ["", "GPU-a,NVIDIA,x:;"])
+async def test_a_container_of_which_it_is_not_known_any_more_what_it_has_does_not_wait_for_ever(
+    rounds, root, allocated
+):
+    path = put(root, "u1", "c", Content(recent=-1))
+    found = await rounds.make({"u1": make_pod("u1", allocated=allocated)}, with_feedback=True)
+    assert (read_word(path, AT.recent), found.unknown) == (0, 1)
+
+
+async def test_others_have_their_turn_after_each_region(rounds, root):
+    """A scrape must not wait for all regions: one that is written to all the time takes long to read."""
+    pods = {f"u{number}": make_pod(f"u{number}") for number in range(5)}
+    for uid in pods:
+        put(root, uid, "c", Content())
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    await rounds.make(pods, with_feedback=True)
+    counting.cancel()
+    assert turns >= 5
