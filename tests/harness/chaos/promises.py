@@ -16,7 +16,7 @@ from harness.chaos.shapes import Rooms, read_shape
 LOOK_S = 0.5
 WAIT_LIMIT_S = 5.0
 """So long a pod may wait, or be bound and not served, while nothing is in its way."""
-LOCK_LIMIT_S = 90.0
+LOCK_LIMIT_S = 120.0
 """So long a node may be locked by one pod: an abandoned lock is taken over after 35 s, and a leader may be lost
 meanwhile."""
 ALLOCATED = "hami.io/vgpu-devices-allocated"
