@@ -11,7 +11,7 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.lock import decode_lock
 from harness.accounts import LOCK, Accounts, ToldPod, read_shares
 from harness.chaos.calm import Calm
-from harness.chaos.shapes import Rooms, read_shape
+from harness.chaos.shapes import Rooms, Shape, read_shape
 
 LOOK_S = 0.5
 WAIT_LIMIT_S = 5.0
@@ -112,10 +112,12 @@ class Promises:
 
     def _look_at_waiting(self, now_s: float, calm_s: float | None) -> None:
         began_s = now_s
+        room_since_s: dict[Shape, float | None] = {}
         for pod in self._accounts.waiting:
-            uid = pod.metadata.uid
-            room_s = self._rooms.since_s(read_shape(pod))
-            if room_s is None:
+            uid, shape = pod.metadata.uid, read_shape(pod)
+            if shape not in room_since_s:
+                room_since_s[shape] = self._rooms.since_s(shape)
+            if (room_s := room_since_s[shape]) is None:
                 continue
             since_s = max(self._came_s.get(uid, now_s), room_s)
             began_s = min(began_s, since_s)
@@ -124,7 +126,7 @@ class Promises:
                 continue
             self._note("wait with room, calm", now_s - max(since_s, calm_s))
             if now_s - max(since_s, calm_s) > WAIT_LIMIT_S:
-                self._complain("waits although there is room", uid, f"{read_shape(pod)}")
+                self._complain("waits although there is room", uid, f"{shape}")
         since_s = max(began_s, self._bound_s)
         self._note("without a decision, disturbed or not", now_s - since_s)
         if calm_s is not None:
