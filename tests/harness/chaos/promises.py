@@ -49,6 +49,11 @@ class Promises:
         """What was not as promised, each once."""
         return [*(f"over-allocated: {one}" for one in self._accounts.violations), *self._complaints.values()]
 
+    @property
+    def unserved(self) -> list[str]:
+        """The names of pods that are bound and were not served until now."""
+        return [self._accounts.pods[uid].name for uid in self._handed_s if uid in self._accounts.pods]
+
     def see_pod(self, before: ToldPod | None, after: ToldPod | None) -> None:
         """Take a change of a pod."""
         now_s = self._clock()
@@ -104,7 +109,7 @@ class Promises:
         for uid, handed_s in self._handed_s.items():
             self._note("handed over and not served", now_s - handed_s)
             if calm_s is not None and now_s - max(handed_s, calm_s) > WAIT_LIMIT_S:
-                self._complain("lost grant", uid, "is bound and was not served")
+                self._complain("served late", uid, f"was bound {now_s - handed_s:.0f} s ago and is not served")
         for (node, lock), since_s in self._lock_since_s.items():
             self._note("one lock", now_s - since_s)
             if now_s - since_s > LOCK_LIMIT_S:
