@@ -14,7 +14,7 @@ from harness import clocks
 from harness.accounts import Accounts
 from harness.chaos.calm import Calm
 from harness.chaos.faults import Faults
-from harness.chaos.footprint import Footprint, find_growth
+from harness.chaos.footprint import Footprint, Machine, find_growth
 from harness.chaos.load import Load
 from harness.chaos.plan import Outcome, Plan
 from harness.chaos.plugins import Plugins
@@ -54,6 +54,7 @@ class _Run:
         self._rooms = Rooms(BY_NAME[plan.shapes])
         self.promises = Promises(accounts, self.calm, self._rooms, clock)
         self._load = Load(fleet.client, plan, card_mib=CARD_MIB, draw=random.Random(draw.random()))
+        self._machine = Machine()
         self._footprint = Footprint(self._find_processes)
         self._draw = random.Random(draw.random())
         self._faults: Faults
@@ -122,6 +123,7 @@ class _Run:
         with_room = [pod.name for pod in waiting if self._rooms.since_s(read_shape(pod)) is not None]
         return [
             *(f"lock left: {node} {value}" for node, value in self._accounts.locks.items()),
+            *(f"lost grant: {name} is bound and was not served" for name in self.promises.unserved),
             *(f"waits without a reason: {pod.name}" for pod in waiting if not pod.reason),
             *(f"waits although there is room: {name}" for name in with_room),
             *(f"usage differs: {one}" for one in await self._find_differences()),
@@ -153,6 +155,7 @@ class _Run:
         figures = {
             "seconds": took_s,
             "seconds calm": self.calm.calm_s,
+            "machine idle, %": 100 * self._machine.idle_share(),
             "seconds to settle": settled_s,
             "pods a second": load.created / took_s,
             "pods bound at the end": float(len(self._accounts.holders)),

@@ -56,6 +56,23 @@ class Footprint:
             await asyncio.sleep(EVERY_S)
 
 
+class Machine:
+    """How much of all processors' time was idle since this was made: without any, everything is late for that alone."""
+
+    def __init__(self) -> None:
+        self._before = _read_ticks()
+
+    def idle_share(self) -> float:
+        """Return it, between 0 and 1."""
+        spent = [now - then for now, then in zip(_read_ticks(), self._before, strict=True)]
+        return sum(spent[3:5]) / max(sum(spent), 1)
+
+
+def _read_ticks() -> list[int]:
+    """Return the time of all processors: user, nice, system, idle, waiting for disks and so on."""
+    return [int(ticks) for ticks in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+
+
 @dataclass(frozen=True, slots=True)
 class Growth:
     """The medians of one measure of one process in the second and in the last quarter of the time."""

@@ -4,8 +4,9 @@ import asyncio
 import math
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gpuloom.kube import PODS, ApiError, ConflictError, InvalidError, KubeClient, NotFoundError
@@ -88,7 +89,7 @@ class Load:
                     self.missed += round((now_s - due_s) * self._plan.rate)
                     due_s = now_s
                 due_s += self._draw.expovariate(self._plan.rate)
-                await self._call(self._come())
+                await self._call(self._come)
                 await self._let_go(clock() - began_s)
         finally:
             for call in self._calls:
@@ -107,12 +108,14 @@ class Load:
             self._leaving.add(uid)
             leaving_mib += _mib(self._living[uid])
             self.removed += 1
-            await self._call(self._remove(uid, self._living[uid].name, ends=self._draw.random() < ENDED_SHARE))
+            ends = self._draw.random() < ENDED_SHARE
+            await self._call(partial(self._remove, uid, self._living[uid].name, ends=ends))
 
-    async def _call(self, call: Any) -> None:
+    async def _call(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin a call; wait before it while too many are under way."""
         if len(self._calls) >= CALLS_AT_ONCE:
             await asyncio.wait(self._calls, return_when=asyncio.FIRST_COMPLETED)
-        task = asyncio.create_task(call)
+        task = asyncio.create_task(call())
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
 

@@ -28,8 +28,8 @@ class Plan:
     nodes: int = 500
     cards: int = 2
     rate: float = 20.0
-    fill: float = 0.9
-    swing: float = 0.2
+    fill: float = 0.85
+    swing: float = 0.15
     shapes: str = "all"
     replicas: int = 2
     faults: dict[str, int] = field(
@@ -57,7 +57,7 @@ class Plan:
 
 
 STORM = Plan(
-    duration_s=75.0,
+    duration_s=120.0,
     nodes=6,
     cards=4,
     rate=6.0,

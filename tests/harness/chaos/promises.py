@@ -11,12 +11,12 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.lock import decode_lock
 from harness.accounts import LOCK, Accounts, ToldPod, read_shares
 from harness.chaos.calm import Calm
-from harness.chaos.shapes import Rooms, read_shape
+from harness.chaos.shapes import Rooms, Shape, read_shape
 
 LOOK_S = 0.5
 WAIT_LIMIT_S = 5.0
 """So long a pod may wait, or be bound and not served, while nothing is in its way."""
-LOCK_LIMIT_S = 90.0
+LOCK_LIMIT_S = 120.0
 """So long a node may be locked by one pod: an abandoned lock is taken over after 35 s, and a leader may be lost
 meanwhile."""
 ALLOCATED = "hami.io/vgpu-devices-allocated"
@@ -48,6 +48,11 @@ class Promises:
     def complaints(self) -> list[str]:
         """What was not as promised, each once."""
         return [*(f"over-allocated: {one}" for one in self._accounts.violations), *self._complaints.values()]
+
+    @property
+    def unserved(self) -> list[str]:
+        """The names of pods that are bound and were not served until now."""
+        return [self._accounts.pods[uid].name for uid in self._handed_s if uid in self._accounts.pods]
 
     def see_pod(self, before: ToldPod | None, after: ToldPod | None) -> None:
         """Take a change of a pod."""
@@ -104,7 +109,7 @@ class Promises:
         for uid, handed_s in self._handed_s.items():
             self._note("handed over and not served", now_s - handed_s)
             if calm_s is not None and now_s - max(handed_s, calm_s) > WAIT_LIMIT_S:
-                self._complain("lost grant", uid, "is bound and was not served")
+                self._complain("served late", uid, f"was bound {now_s - handed_s:.0f} s ago and is not served")
         for (node, lock), since_s in self._lock_since_s.items():
             self._note("one lock", now_s - since_s)
             if now_s - since_s > LOCK_LIMIT_S:
@@ -112,10 +117,12 @@ class Promises:
 
     def _look_at_waiting(self, now_s: float, calm_s: float | None) -> None:
         began_s = now_s
+        room_since_s: dict[Shape, float | None] = {}
         for pod in self._accounts.waiting:
-            uid = pod.metadata.uid
-            room_s = self._rooms.since_s(read_shape(pod))
-            if room_s is None:
+            uid, shape = pod.metadata.uid, read_shape(pod)
+            if shape not in room_since_s:
+                room_since_s[shape] = self._rooms.since_s(shape)
+            if (room_s := room_since_s[shape]) is None:
                 continue
             since_s = max(self._came_s.get(uid, now_s), room_s)
             began_s = min(began_s, since_s)
@@ -124,7 +131,7 @@ class Promises:
                 continue
             self._note("wait with room, calm", now_s - max(since_s, calm_s))
             if now_s - max(since_s, calm_s) > WAIT_LIMIT_S:
-                self._complain("waits although there is room", uid, f"{read_shape(pod)}")
+                self._complain("waits although there is room", uid, f"{shape}")
         since_s = max(began_s, self._bound_s)
         self._note("without a decision, disturbed or not", now_s - since_s)
         if calm_s is not None:

@@ -31,10 +31,13 @@ async def test_a_card_that_one_pod_has_whole_and_another_shares_is_over_allocate
     assert "by ['p', 'q']" in complaint
 
 
-async def test_a_pod_that_is_bound_and_not_served_is_a_lost_grant(scene) -> None:
+async def test_a_pod_that_is_bound_and_not_served_is_late_after_a_while_and_lost_in_the_end(scene) -> None:
     await scene.add_pod("p", bound=SHARE)
     assert scene.pass_time(WAIT_LIMIT_S) == []
-    assert scene.pass_time(1) == ["lost grant: p is bound and was not served"]
+    assert scene.pass_time(1) == ["served late: p was bound 6 s ago and is not served"]
+    assert scene.promises.unserved == ["p"]
+    await scene.annotate("p", bind_phase="success")
+    assert scene.promises.unserved == []
 
 
 async def test_a_pod_that_is_bound_without_cards_is_a_lost_grant(scene) -> None:
