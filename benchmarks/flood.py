@@ -36,7 +36,7 @@ def make_bodies() -> list[bytes]:
     """Return reviews that take long to read, and one that is too large to be read."""
     pods = [
         b'{"spec":{"containers":[%s]}}' % b",".join([b"{}"] * 20_000),
-        b'{"spec":{"containers":[%s]}}' % b",".join([SHARE] * (LARGEST // len(SHARE) - 100)),
+        b'{"spec":{"containers":[%s]}}' % b",".join([SHARE] * (LARGEST // (len(SHARE) + 1) - 10)),
         b'{"spec":{"containers":[{"env":[%s]}]}}' % b",".join([b"{}"] * 1_000_000),
         b'{"metadata":{"annotations":{%s}}}' % b",".join(b'"gpuloom.io/%d":""' % one for one in range(120_000)),
         b'{"x":[%s],"spec":{"containers":[{}]}}' % b",".join([b"[]"] * 1_000_000),
