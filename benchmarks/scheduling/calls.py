@@ -60,7 +60,7 @@ def run_calls(sizes: tuple[int, ...], *, with_oracle: bool) -> None:
         objects = make_cluster(Scale(nodes, nodes * CARDS_PER_NODE))
         oracle_ms = _time_oracle(objects) if with_oracle else None
         for events_per_s in EVENT_RATES:
-            with _run_scheduler(nodes, events_per_s) as running:
+            with run_scheduler(nodes, events_per_s) as running:
                 series = Series(running, objects.node_names, events_per_s, oracle_ms)
                 _run_cases(series)
                 series.time_scrape()
@@ -70,11 +70,12 @@ def run_calls(sizes: tuple[int, ...], *, with_oracle: bool) -> None:
 
 @dataclass(frozen=True)
 class Running:
-    """A scheduler process, a connection to it, and who looks at how it does."""
+    """A scheduler process, a connection to it, and who looks at how it does; the file of whom to trust."""
 
     connection: "Connection"
     watcher: Watcher
     pid: int
+    authority: str
 
 
 @dataclass(frozen=True)
@@ -245,7 +246,7 @@ class Connection:
 
 
 @contextmanager
-def _run_scheduler(nodes: int, events_per_s: int) -> Iterator[Running]:
+def run_scheduler(nodes: int, events_per_s: int) -> Iterator[Running]:
     """Run a scheduler process over a generated cluster."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}"}
     with tempfile.TemporaryDirectory() as folder:
@@ -255,6 +256,8 @@ def _run_scheduler(nodes: int, events_per_s: int) -> Iterator[Running]:
         issued = authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.ECDSA)
         files = {"cert": Path(folder, "cert.pem"), "key": Path(folder, "key.pem")}
         files["cert"].write_bytes(b"".join(part.bytes() for part in issued.cert_chain_pems))
+        files["ca"] = Path(folder, "ca.pem")
+        authority.cert_pem.write_to_path(str(files["ca"]))
         issued.private_key_pem.write_to_path(str(files["key"]))
         sizes = [str(number) for number in (nodes, nodes * CARDS_PER_NODE, events_per_s)]
         module = [sys.executable, "-m", "benchmarks.scheduling.apiserver", *sizes, str(kubeconfig)]
@@ -270,7 +273,7 @@ def _run_scheduler(nodes: int, events_per_s: int) -> Iterator[Running]:
                 # The first call waits until the lists are complete.
                 connection.time_calls(FITS, [], 1)
                 with connection:
-                    yield Running(connection, Watcher(url, metrics, trusted), scheduler.pid)
+                    yield Running(connection, Watcher(url, metrics, trusted), scheduler.pid, str(files["ca"]))
 
 
 @contextmanager

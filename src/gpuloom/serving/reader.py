@@ -15,7 +15,7 @@ from gpuloom.serving.manifests import ManifestError, read_manifest
 from gpuloom.wire.admission import trim_review
 from gpuloom.wire.errors import WireError
 
-_MOST_MEMORY_BYTES = 2**30
+_MOST_MEMORY_BYTES = 512 * 2**20
 _NICENESS = 5
 """kube-scheduler's calls go first where processors are few."""
 

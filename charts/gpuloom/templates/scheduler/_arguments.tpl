@@ -12,7 +12,16 @@ capabilities:
 - --http_bind=:9443
 - --extender-bind=127.0.0.1:9398
 - --metrics-bind-address={{ $scheduler.metricsBindAddress }}
+- --metrics-auth={{ .Values.metricsAuth }}
 - --legacy-metrics={{ .Values.legacyMetrics }}
+{{- with $scheduler.admissionWebhook.clientCA }}
+{{- if .configMap }}
+- --webhook-client-ca=/webhook-client-ca/{{ .key }}
+{{- with .names }}
+- --webhook-client-names={{ join "," . }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- if $scheduler.certManager.enabled }}
 - --cert_file=/tls/tls.crt
 - --key_file=/tls/tls.key

@@ -1,0 +1,131 @@
+"""Filter beside a flood of reviews: 20 a second, each of the largest size that is read, or larger.
+
+``PYTHONPATH=tests python -m benchmarks.flood [NODES]`` prints the times of Filter without and with the flood, the longest answer of
+``/healthz`` meanwhile, and what became of the reviews. The flood comes from a process of its own.
+"""
+
+import asyncio
+import json
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.client import HTTPSConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from benchmarks.figures import print_case, summarize
+from benchmarks.scheduling.calls import CALLS, Running, run_scheduler
+from benchmarks.scheduling.generator import CARDS_PER_NODE, Scale, make_cluster
+from benchmarks.scheduling.waiting import FITS
+
+ROOT = Path(__file__).parents[1]
+PER_S = 20
+LARGEST = 3 * 2**20
+SHARE = b'{"name":"c","resources":{"limits":{"nvidia.com/gpu":"1","nvidia.com/gpumem":"3000"}}}'
+
+
+def make_bodies() -> list[bytes]:
+    """Return reviews that take long to read, and one that is too large to be read."""
+    pods = [
+        b'{"spec":{"containers":[%s]}}' % b",".join([b"{}"] * 20_000),
+        b'{"spec":{"containers":[%s]}}' % b",".join([SHARE] * (LARGEST // (len(SHARE) + 1) - 10)),
+        b'{"spec":{"containers":[{"env":[%s]}]}}' % b",".join([b"{}"] * 1_000_000),
+        b'{"metadata":{"annotations":{%s}}}' % b",".join(b'"gpuloom.io/%d":""' % one for one in range(120_000)),
+        b'{"x":[%s],"spec":{"containers":[{}]}}' % b",".join([b"[]"] * 1_000_000),
+        b'{"x":"%s"}' % (b"a" * 2 * LARGEST),
+    ]
+    head = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","object":'
+    return [head + pod + b"}}" for pod in pods]
+
+
+async def send(url: str, authority: str) -> None:
+    """Send reviews until standard input ends; print what was answered."""
+    bodies, answers = make_bodies(), Counter[str]()
+    trusted = ssl.create_default_context(cafile=authority)
+    ended = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    headers = {"Content-Type": "application/json"}
+
+    async def post(session: aiohttp.ClientSession, body: bytes) -> None:
+        try:
+            async with session.post(f"{url}/webhook", data=body, headers=headers, ssl=trusted) as reply:
+                verdict = json.loads(await reply.read())["response"]
+                answers["allowed" if verdict["allowed"] else str(verdict["status"]["code"])] += 1
+        except (aiohttp.ClientError, ValueError) as error:
+            answers[type(error).__name__] += 1
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        sent = []
+        while not ended.done():
+            sent.append(asyncio.create_task(post(session, bodies[len(sent) % len(bodies)])))
+            await asyncio.sleep(1 / PER_S)
+        await asyncio.gather(*sent)
+    print(json.dumps({"sent": len(sent), **answers}), flush=True)
+
+
+@contextmanager
+def flood(running: Running, found: dict[str, object]) -> Iterator[None]:
+    """Send reviews beside the block."""
+    command = [sys.executable, "-m", "benchmarks.flood", "--send", running.watcher.url, running.authority]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sender:
+        assert sender.stdin is not None
+        assert sender.stdout is not None
+        time.sleep(3)
+        yield
+        sender.stdin.close()
+        found.update(json.loads(sender.stdout.readline()))
+
+
+@contextmanager
+def watch_health(running: Running) -> Iterator[list[float]]:
+    """Ask ``/healthz`` again and again beside the block; the times are there after it."""
+    times_s, ended = [], threading.Event()
+    where = urlsplit(running.watcher.url)
+
+    def look() -> None:
+        while not ended.is_set():
+            connection = HTTPSConnection(str(where.hostname), where.port, context=running.watcher.tls)
+            connection.connect()
+            began_s = time.perf_counter()
+            connection.request("GET", "/healthz")
+            connection.getresponse().read()
+            times_s.append(time.perf_counter() - began_s)
+            connection.close()
+            time.sleep(0.05)
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        yield times_s
+        ended.set()
+    looking.result()
+
+
+def measure(nodes: int) -> None:
+    """Print the cases."""
+    names = make_cluster(Scale(nodes, nodes * CARDS_PER_NODE)).node_names
+    with run_scheduler(nodes, 0) as running:
+        for is_flooded in (False, True, False, True):
+            found: dict[str, object] = {}
+            if is_flooded:
+                with flood(running, found), watch_health(running) as health_s:
+                    times = running.connection.time_calls(FITS, names, CALLS)
+            else:
+                with watch_health(running) as health_s:
+                    times = running.connection.time_calls(FITS, names, CALLS)
+            case = "/filter beside a flood of reviews" if is_flooded else "/filter"
+            longest_ms = max(health_s) * 1e3
+            print_case(case, nodes=nodes, **summarize(times.whole_s), healthz_longest_ms=longest_ms, **found)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--send"]:
+        asyncio.run(send(*sys.argv[2:]))
+    else:
+        measure(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
