@@ -26,7 +26,7 @@ _HEAD = """\
 # Licences
 
 gpuloom is under [Apache-2.0](https://www.apache.org/licenses/LICENSE-2.0). Its images hold these packages beside it, each with
-the text of its licence in its `*.dist-info` folder below `/opt/gpuloom`. The table is made of what the packages say themselves
+the text of its licence in its `*.dist-info` folder below `/opt/gpuloom` (nvidia-ml-py at the head of its source). The table is made of what the packages say themselves
 (`tools/supply/licences.py`), and a test holds it; versions and hashes are in `requirements.lock`, and in the bill of materials that
 `make sbom` writes. A licence in the last column's *no* is to be looked at by a person before the images are handed on.
 

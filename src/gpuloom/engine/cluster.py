@@ -1,7 +1,9 @@
 """The cluster as the engine sees it: registered cards, the ledger over them, and the table made of both."""
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
+from gpuloom.engine.closings import Closings
 from gpuloom.engine.division import divide
 from gpuloom.engine.ledger import ANY_VENDOR, CardKey, Ledger, Reservation
 from gpuloom.engine.quota import QuotaBook
@@ -15,12 +17,19 @@ class Cluster:
     """One vendor's registered cards, reservations and quotas, kept together so that the table is always right.
 
     profile: the vendor, which says how cards without published profiles can be divided, and who may share a card
-    ledger, quotas: those of all vendors, where this is one of several (:mod:`gpuloom.engine.fleet`)
+    ledger, quotas, closings: those of all vendors, where this is one of several (:mod:`gpuloom.engine.fleet`)
     """
 
-    def __init__(self, profile: Profile, ledger: Ledger | None = None, quotas: QuotaBook | None = None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        ledger: Ledger | None = None,
+        quotas: QuotaBook | None = None,
+        closings: Closings | None = None,
+    ) -> None:
         self.table = CardTable(cap_cores=profile.score.cap_cores)
         self.quotas = quotas or QuotaBook()
+        self._closings = Closings() if closings is None else closings
         self._ledger = Ledger(words_of_bits([profile])) if ledger is None else ledger
         self._profile = profile
         # Nodes that have, or whose pods claim, parts of cards: only there does it matter which parts are in use.
@@ -51,6 +60,8 @@ class Cluster:
                 self.note_parts(held)
             if node in self._divided or node in self._pending or self._ledger.has_any(node):
                 self.write(node, self._ledger.cards_in_use(node, self._profile.word))
+            if self._closings.on_node(node):
+                self.write_closed(node)
         else:
             self.table.remove(node)
         return True
@@ -96,6 +107,17 @@ class Cluster:
             return False
         self._refresh(self._ledger.forget(uid))
         return True
+
+    def closed_on(self, node: str) -> AbstractSet[str]:
+        """Return the cards of a node that somebody may hold whose share of them cannot be read."""
+        registered = self.table.registered(node)
+        known = frozenset(card.id for card in registered.cards) if registered else frozenset()
+        return self._closings.closed(node, self._profile.word, known)
+
+    def write_closed(self, node: str) -> None:
+        """Bring a node's cards up to date with what closes them."""
+        if self.table.registered(node) is not None:
+            self.table.write_closed(node, self.closed_on(node))
 
     def _refresh(self, touched: Iterable[CardKey]) -> None:
         for (node, word), uuids in group_by_place(touched).items():

@@ -10,6 +10,7 @@ from gpuloom.engine.rules import (
     not_exclusive,
     too_few_cores,
     too_little_memory,
+    unaccounted,
     unhealthy,
 )
 from gpuloom.engine.table import CardTable
@@ -17,7 +18,7 @@ from gpuloom.engine.usage import Usage
 from gpuloom.model.cards import UNDIVIDED
 from gpuloom.model.want import UNBOUNDED, ScoreNeed, Want
 
-_RULES = (unhealthy, cordoned, too_little_memory)
+_RULES = (unhealthy, cordoned, unaccounted, too_little_memory)
 _RULES_OF_CORES = (too_few_cores, not_exclusive, cores_used_up)
 """For cards whose cores are per cent; bits of a mask are free or not."""
 

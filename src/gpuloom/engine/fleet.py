@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, KeysView
 
 import numpy as np
 
+from gpuloom.engine.closings import Closing, Closings
 from gpuloom.engine.cluster import Cluster, group_by_place, words_of_bits
 from gpuloom.engine.ledger import ANY_VENDOR, CardKey, Ledger, Reservation
 from gpuloom.engine.quota import QuotaBook
@@ -19,7 +20,10 @@ class Fleet:
         self.catalog = catalog
         self.ledger = Ledger(words_of_bits(catalog))
         self.quotas = QuotaBook()
-        self._clusters = {profile.word: Cluster(profile, self.ledger, self.quotas) for profile in catalog}
+        self.closings = Closings()
+        self._clusters = {
+            profile.word: Cluster(profile, self.ledger, self.quotas, self.closings) for profile in catalog
+        }
         self._words_of: dict[str, set[str]] = {}
         self._peers: dict[str, list[CardTable]] = {}
         for table in self.tables:
@@ -129,6 +133,30 @@ class Fleet:
             return False
         self._refresh(self.ledger.forget(uid))
         return True
+
+    def close(self, closing: Closing) -> bool:
+        """Let cards take no new pods until :meth:`reopen` is called with the same holder; tell whether that is new.
+
+        The node and its cards need not be known yet. What the holder closed before is superseded.
+        """
+        before = self.closings.find(closing.holder)
+        if before == closing:
+            return False
+        self.closings.put(closing)
+        self._write_closed({closing.node, before.node if before else closing.node})
+        return True
+
+    def reopen(self, holder: str) -> bool:
+        """End what a holder closes; tell whether there was anything. Safe to call twice."""
+        closing = self.closings.take(holder)
+        if closing is not None:
+            self._write_closed({closing.node})
+        return closing is not None
+
+    def _write_closed(self, nodes: Iterable[str]) -> None:
+        for node in nodes:
+            for word in self.words_of(node):
+                self._clusters[word].write_closed(node)
 
     def postpone(self) -> None:
         """Bring the tables up to date only when :meth:`catch_up` is called: until then nobody may decide.

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuloom.model.cards import BY_GEOMETRY, BY_PROFILES, Cards, Flags
+from gpuloom.model.cards import BY_ADMINISTRATOR, BY_GEOMETRY, BY_PROFILES, BY_UNREADABLE, Cards, Flags
 from gpuloom.model.reasons import Reason
 from gpuloom.model.want import UNBOUNDED, Special, Want
 
@@ -62,7 +62,12 @@ def unhealthy(cards: Cards, _want: Want) -> Flags:
 
 def cordoned(cards: Cards, _want: Want) -> Flags:
     """Reject a card that the administrator has taken out of service."""
-    return cards.cordoned != 0
+    return (cards.cordoned & BY_ADMINISTRATOR) != 0
+
+
+def unaccounted(cards: Cards, _want: Want) -> Flags:
+    """Reject a card that somebody may hold whose share of it cannot be read."""
+    return cards.cordoned >= BY_UNREADABLE
 
 
 def other_kind(cards: Cards, want: Want) -> Flags:
@@ -224,6 +229,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 )
 """The checks that a profile may name."""
 
+UNACCOUNTED = "unaccounted"
+_ALWAYS: Mapping[str, Rule] = MappingProxyType(
+    {UNACCOUNTED: Rule(Reason.CARD_UNACCOUNTED, unaccounted, basis=Basis.CARD)}
+)
+"""Asked after a profile's own, whatever it names: no profile opens what is closed, and the words before are HAMi's."""
+
 
 PlacedRule = tuple[int, Rule]
 """A rule and its position in the order, from 1."""
@@ -233,6 +244,7 @@ PlacedRule = tuple[int, Rule]
 class RuleOrder:
     """The rules of a profile in the order in which they are asked; positions count from 1, 0 means absent.
 
+    names     of all rules
     placed    all rules
     lasting   those whose answers usage does not change, ``passing`` all others
     common    those of the passing rules that the card alone decides, ``asking`` the others
@@ -240,6 +252,7 @@ class RuleOrder:
     quota_at  where the namespace's quota has its turn
     """
 
+    names: tuple[str, ...]
     placed: tuple[PlacedRule, ...]
     lasting: tuple[PlacedRule, ...]
     passing: tuple[PlacedRule, ...]
@@ -255,16 +268,18 @@ class RuleOrder:
 
 
 def select_rules(checks: Sequence[str]) -> RuleOrder:
-    """Return the rules of a profile.
+    """Return the rules of a profile, and those that are always asked.
 
     Raises ValueError for a name that is no rule.
     """
     unknown = [name for name in checks if name not in RULES]
     if unknown:
         raise ValueError(f"unknown checks {', '.join(unknown)}: known are {', '.join(RULES)}")
-    placed = tuple((position, RULES[name]) for position, name in enumerate(checks, 1))
-    positions = {name: position for position, name in enumerate(checks, 1)}
+    rules = {name: RULES[name] for name in checks} | dict(_ALWAYS)
+    placed = tuple(enumerate(rules.values(), 1))
+    positions = {name: position for position, name in enumerate(rules, 1)}
     return RuleOrder(
+        names=tuple(rules),
         placed=placed,
         lasting=_choose(placed, Basis.FACTS),
         passing=_choose(placed, Basis.CARD, Basis.USAGE),

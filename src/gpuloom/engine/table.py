@@ -6,6 +6,7 @@ belong to no node from then on. So every change costs as much as one node has ca
 
 import copy
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from operator import add
 from typing import TypeVar
 from weakref import WeakSet
@@ -23,7 +24,16 @@ from gpuloom.engine.snapshots import Snapshot
 from gpuloom.engine.tenants import NO_TENANTS, Tenants, sum_groups
 from gpuloom.engine.usage import Usage
 from gpuloom.model.card import Card
-from gpuloom.model.cards import BY_GEOMETRY, BY_PROFILES, UNDIVIDED, Cards, Flags, Ints
+from gpuloom.model.cards import (
+    BY_ADMINISTRATOR,
+    BY_GEOMETRY,
+    BY_PROFILES,
+    BY_UNREADABLE,
+    UNDIVIDED,
+    Cards,
+    Flags,
+    Ints,
+)
 from gpuloom.model.nodecards import Facts, NodeCards
 
 NOBODY = 0
@@ -237,6 +247,15 @@ class CardTable:
                 self.cards.free_instance_mib[row] = partition.largest_free_mib
         self.journal.note(self._places[node])
 
+    def write_closed(self, node: str, closed: AbstractSet[str]) -> None:
+        """Set which of a node's cards somebody may hold whose share of them cannot be read."""
+        position, registered = self._places[node], self._registered[node]
+        self._prepare_change(position)
+        for row, card in enumerate(registered.cards, int(self.starts[position])):
+            by_administrator = BY_ADMINISTRATOR if card.id in registered.cordoned else 0
+            self.cards.cordoned[row] = by_administrator + (BY_UNREADABLE if card.id in closed else 0)
+        self.journal.note(position)
+
     def _find_row(self, position: int, uuid: str) -> int | None:
         """Look through a node's few rows, which takes less memory than an index; of equal ids the last one counts."""
         rows = self.rows_of(position)
@@ -255,7 +274,7 @@ class CardTable:
             self.partitions.pop(row, None)
             self._write_card(row, card)
             if card.id in registered.cordoned:
-                self.cards.cordoned[row] = 1
+                self.cards.cordoned[row] = BY_ADMINISTRATOR
 
     def _write_card(self, row: int, card: Card) -> None:
         cards = self.cards

@@ -31,6 +31,7 @@ from gpuloom.kube.reflector import (
     Reflector,
     ReflectorEvent,
     ReflectorTiming,
+    Unreadable,
 )
 from gpuloom.kube.resources import (
     EVENTS,
@@ -81,6 +82,7 @@ __all__ = [
     "TooManyRequestsError",
     "UnauthorizedError",
     "UnreachableError",
+    "Unreadable",
     "UnreadableError",
     "load_default",
     "load_in_cluster",

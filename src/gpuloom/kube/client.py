@@ -19,13 +19,13 @@ from gpuloom.kube.pace import Pace, RateLimit
 from gpuloom.kube.resources import PODS, Resource, T
 from gpuloom.kube.stream import WatchLine, read_lines
 from gpuloom.kube.transport import Request, Transport
+from gpuloom.wire.depth import BAD_JSON, decode, decode_by
 
 WRITE_DEADLINE_S = 4.0
 """Whoever must know soon what came of a write gives it no longer; after that its outcome is unknown (binding 2.1)."""
 
 _LIST_RESTARTS = 3
 _RETRY_FLOOR_S = 0.1
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError)
 _Item = TypeVar("_Item")
 _log = structlog.get_logger(__name__)
 
@@ -332,15 +332,15 @@ def _collection_request(verb: str, resource: Resource[Any], selection: Selection
 
 def _decode(resource: Resource[T], body: bytes, request: Request) -> T:
     try:
-        return msgspec.json.decode(body, type=resource.type)
-    except _BAD_JSON as error:
+        return decode(body, resource.type)
+    except BAD_JSON as error:
         raise UnreadableError(request.verb, request.target, 0, f"the answer cannot be read: {error}") from error
 
 
 def _decode_page(resource: Resource[T], body: bytes, request: Request) -> Page[T]:
     try:
-        listed = msgspec.json.decode(body, type=_List[resource.type])  # type: ignore[name-defined]
-    except _BAD_JSON:
+        listed = decode(body, _List[resource.type])  # type: ignore[name-defined]
+    except BAD_JSON:
         return _decode_what_can_be_read(resource, body, request)
     return Page(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_token)
 
@@ -348,14 +348,14 @@ def _decode_page(resource: Resource[T], body: bytes, request: Request) -> Page[T
 def _decode_what_can_be_read(resource: Resource[T], body: bytes, request: Request) -> Page[T]:
     """Decode a page object by object: one that cannot be read must not take the others with it."""
     try:
-        listed = msgspec.json.decode(body, type=_List[msgspec.Raw])
-    except _BAD_JSON as error:
+        listed = decode(body, _List[msgspec.Raw])
+    except BAD_JSON as error:
         raise UnreadableError(request.verb, request.target, 0, f"the list cannot be read: {error}") from error
     decoder = msgspec.json.Decoder(resource.type)
     items, unreadable = [], []
     for raw in listed.items or []:
         try:
-            items.append(decoder.decode(raw))
-        except _BAD_JSON as error:
+            items.append(decode_by(decoder, raw))
+        except BAD_JSON as error:
             unreadable.append((raw, str(error)))
     return Page(items, listed.metadata.resource_version, listed.metadata.continue_token, tuple(unreadable))

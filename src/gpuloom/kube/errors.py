@@ -6,6 +6,8 @@ write that may have happened must be read back before anything is concluded from
 
 import msgspec
 
+from gpuloom.wire.depth import BAD_JSON, decode
+
 
 class CredentialsError(Exception):
     """No usable credentials; the message is one line that says which file or command, and what to do."""
@@ -129,8 +131,8 @@ def error_of_reply(verb: str, target: str, status: int, body: bytes, retry_after
     ``retry_after`` is the header of that name (seconds; a date is not understood and ignored).
     """
     try:
-        reply = msgspec.json.decode(body, type=Status)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        reply = decode(body, Status)
+    except BAD_JSON:
         text = " ".join(body[:_PLAIN_TEXT_BYTES].decode(errors="replace").split())
         reply = Status(message=text)
     return error_of_status(verb, target, reply, status=status, retry_after=retry_after)

@@ -13,6 +13,7 @@ import msgspec
 
 from gpuloom.kube.errors import CredentialsError
 from gpuloom.kube.tokens import Proof
+from gpuloom.wire.depth import BAD_JSON, decode
 
 VERSIONS = frozenset({"client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"})
 _STDERR_BYTES = 300
@@ -108,8 +109,8 @@ class ExecPlugin:
 
     def _read(self, output: bytes) -> ExecStatus:
         try:
-            answer = msgspec.json.decode(output, type=ExecCredential)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            answer = decode(output, ExecCredential)
+        except BAD_JSON as error:
             raise self._error(f"printed no ExecCredential: {error}") from error
         if answer.status is None or not (answer.status.token or answer.status.client_certificate_data):
             raise self._error("printed an ExecCredential with neither a token nor a client certificate")

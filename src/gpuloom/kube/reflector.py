@@ -21,12 +21,13 @@ from gpuloom.kube.client import KubeClient, Selection
 from gpuloom.kube.errors import ApiError, ExpiredError, Status, error_of_status
 from gpuloom.kube.resources import Resource, T
 from gpuloom.kube.stream import WatchLine
+from gpuloom.wire.depth import BAD_JSON, decode, decode_by
+from gpuloom.wire.objects import KubeStruct, ObjectMeta
 
 _GOOD_STREAM_S = 60.0
 _USEFUL_STREAM_S = 1.0
 _OBJECTS_PER_TURN = 50
 _CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError)
 _log = structlog.get_logger(__name__)
 
 
@@ -58,7 +59,20 @@ class Deleted(msgspec.Struct, Generic[T], frozen=True, gc=False):
     object: T
 
 
-ReflectorEvent = InitialListBegins | InitialObject[T] | InitialListComplete | Applied[T] | Deleted[T]
+class Unreadable(msgspec.Struct, frozen=True, gc=False):
+    """An object is there, in a list or changed, and cannot be read: what was known of it must not count as gone.
+
+    metadata  as far as it can be read, a name at least
+    raw       all of it as JSON, for whoever reads less
+    why       what is wrong with it
+    """
+
+    metadata: ObjectMeta
+    raw: msgspec.Raw
+    why: str
+
+
+ReflectorEvent = InitialListBegins | InitialObject[T] | InitialListComplete | Applied[T] | Deleted[T] | Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +88,22 @@ class ReflectorTiming:
     uniform: Callable[[float, float], float] = random.uniform
 
 
-class _PartialMeta(msgspec.Struct, rename="camel"):
+class _Identity(KubeStruct, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
 
 
-class _PartialObject(msgspec.Struct):
-    metadata: _PartialMeta = msgspec.field(default_factory=_PartialMeta)
+class _Identified(KubeStruct, frozen=True):
+    metadata: _Identity = _Identity()
 
 
 class Reflector(Generic[T]):
     """Follows the objects of one kind; :meth:`events` is read by one consumer.
 
     Public counters: ``changes`` (that watches told of), ``relists`` and ``reconnects`` (lists and watches after the
-    first), ``failures`` (tries that made it wait), ``bad_objects`` (skipped because unreadable). ``last_event_s`` is
+    first), ``failures`` (tries that made it wait), ``bad_objects`` (that cannot be read). ``last_event_s`` is
     the monotonic time of the last sign of life, ``None`` before any. ``synced`` turns true when the consumer has taken
     the first complete list, and stays so.
     """
@@ -155,7 +169,8 @@ class Reflector(Generic[T]):
             )
             self._note_life()
             for raw, why in page.unreadable:
-                self._skip(raw, why)
+                if unreadable := self._tell_unreadable(raw, why):
+                    yield unreadable
             for number, listed in enumerate(page.items, start=1):
                 yield InitialObject(listed)
                 if number % _OBJECTS_PER_TURN == 0:
@@ -196,47 +211,46 @@ class Reflector(Generic[T]):
                 self._may_hurry = True
 
     def _understand(self, line: WatchLine) -> ReflectorEvent[T] | None:
-        """Turn a line into an event and move the version; ``None`` for bookmarks and what cannot be read."""
+        """Turn a line into an event and move the version; ``None`` for bookmarks and what names no object."""
         if line.type == "ERROR":
             raise self._stream_error(line)
-        if line.type in _CHANGES:
-            found = self._read(line.object)
-        elif line.type == "BOOKMARK":
-            found = None
-        else:
-            self._skip(line.object, f"unknown event type {line.type!r}")
-            found = None
-        if line.type == "DELETED":
-            # A deletion must not get lost with an unreadable object: its name is enough.
-            found = found or self._read_metadata(line.object)
-        version = found.metadata.resource_version if found else _partial(line.object).metadata.resource_version
-        self._version = version or self._version
-        if found is None:
+        event = self._read_change(line)
+        known = event.object if isinstance(event, Applied | Deleted) else _identify(line.object)
+        self._version = known.metadata.resource_version or self._version
+        return event
+
+    def _read_change(self, line: WatchLine) -> Applied[T] | Deleted[T] | Unreadable | None:
+        if line.type == "BOOKMARK":
             return None
+        if line.type not in _CHANGES:
+            self._tell_unreadable(line.object, f"unknown event type {line.type!r}")
+            return None
+        try:
+            found = decode_by(self._decoder, line.object)
+        except BAD_JSON as error:
+            unreadable = self._tell_unreadable(line.object, str(error))
+            if unreadable is None or line.type != "DELETED":
+                return unreadable
+            # A deletion must not get lost with an unreadable object: its name is enough.
+            found = self._decoder.decode(msgspec.json.encode(_identify(line.object)))
         return Deleted(found) if line.type == "DELETED" else Applied(found)
 
-    def _read(self, raw: msgspec.Raw) -> T | None:
-        try:
-            return self._decoder.decode(raw)
-        except _BAD_JSON as error:
-            self._skip(raw, str(error))
-            return None
-
-    def _read_metadata(self, raw: msgspec.Raw) -> T | None:
-        partial = _partial(raw)
-        return self._decoder.decode(msgspec.json.encode(partial)) if partial.metadata.name else None
-
-    def _skip(self, raw: msgspec.Raw, why: str) -> None:
+    def _tell_unreadable(self, raw: msgspec.Raw, why: str) -> Unreadable | None:
+        """Count and log an object that cannot be read, and return what to tell; nothing where it has no name."""
         self.bad_objects += 1
-        meta = _partial(raw).metadata
-        target = self._resource.describe(namespace=meta.namespace, name=meta.name)
-        _log.warning("unreadable object skipped", target=target, error=why)
+        found = _identify(raw).metadata
+        target = self._resource.describe(namespace=found.namespace, name=found.name)
+        _log.warning("object cannot be read", target=target, error=why)
+        if not found.name:
+            return None
+        known = ObjectMeta(found.name, found.namespace, found.uid, found.resource_version)
+        return Unreadable(known, msgspec.Raw(bytes(raw)), why)
 
     def _stream_error(self, line: WatchLine) -> ApiError:
         target = self._resource.describe(namespace=self._selection.namespace)
         try:
-            status = msgspec.json.decode(line.object, type=Status)
-        except _BAD_JSON as error:
+            status = decode(line.object, Status)
+        except BAD_JSON as error:
             status = Status(message=f"an error in the stream that cannot be read: {error}")
         return error_of_status("watch", target, status, status=status.code or 0)
 
@@ -258,8 +272,9 @@ class Reflector(Generic[T]):
         self.last_event_s = self._timing.monotonic_s()
 
 
-def _partial(raw: msgspec.Raw) -> _PartialObject:
+def _identify(raw: msgspec.Raw) -> _Identified:
+    """Read who an object is, nobody where even that cannot be read."""
     try:
-        return msgspec.json.decode(raw, type=_PartialObject)
-    except _BAD_JSON:
-        return _PartialObject()
+        return decode(raw, _Identified)
+    except BAD_JSON:
+        return _Identified()

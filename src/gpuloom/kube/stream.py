@@ -7,6 +7,7 @@ import msgspec
 
 from gpuloom.kube.errors import UnreachableError
 from gpuloom.kube.transport import Request
+from gpuloom.wire.depth import BAD_JSON, decode_by
 
 _LINE_LIMIT_BYTES = 32 * 2**20
 
@@ -43,6 +44,6 @@ async def read_lines(content: aiohttp.StreamReader, request: Request) -> AsyncGe
 
 def _decode(decoder: "msgspec.json.Decoder[WatchLine]", line: bytes) -> WatchLine:
     try:
-        return decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return decode_by(decoder, line)
+    except BAD_JSON:
         return WatchLine(object=msgspec.Raw(line))

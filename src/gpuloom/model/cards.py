@@ -14,6 +14,10 @@ BY_GEOMETRY = 1
 BY_PROFILES = 2
 """How a card is divided in hardware, if it is."""
 
+BY_ADMINISTRATOR = 1
+BY_UNREADABLE = 2
+"""Who closed a card to new pods: the administrator, or a holder whose share of it cannot be read."""
+
 
 class Cards(msgspec.Struct, frozen=True, gc=False, eq=False):
     """Many cards, as columns of equal length; or one card, with a plain number in place of each column.
@@ -24,7 +28,8 @@ class Cards(msgspec.Struct, frozen=True, gc=False, eq=False):
     ``node`` and ``kind`` are positions in the table's lists; a kind is a model and a mode. ``cores`` are per cent of
     one card. ``division`` says whether the card is divided in hardware and ``free_instance_mib`` how large the largest
     instance is that is still to be had (-1 for none). ``used...``, ``free_instance_mib`` and ``healthy`` follow from
-    what pods hold, everything else is what the node registered or its administrator said. Flags are 0 and 1.
+    what pods hold, everything else is what the node registered or its administrator said. Flags are 0 and 1;
+    ``cordoned`` adds up BY_ADMINISTRATOR and BY_UNREADABLE.
 
     ``group`` numbers the cards that are well linked, 0 for none, and ``group_used`` counts containers on any of them.
     ``online`` and ``offline`` count pods of these classes. ``policy`` numbers how cores are shared out, 0 for unset;

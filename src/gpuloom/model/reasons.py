@@ -5,11 +5,12 @@ from enum import Enum
 
 
 class Reason(Enum):
-    """One cause of a refusal; the value is HAMi's word for it (scheduler 4.9, 6.3)."""
+    """One cause of a refusal; the value is HAMi's word for it where HAMi has one (scheduler 4.9, 6.3)."""
 
     CARD_NOT_HEALTH = "CardNotHealth"
     CARD_UNHEALTHY = "CardUnhealthy"
     CARD_CORDONED = "CardCordoned"
+    CARD_UNACCOUNTED = "CardUnaccounted"
     CARD_TYPE_MISMATCH = "CardTypeMismatch"
     CARD_APP_CLASS_MISMATCH = "CardAppClassMismatch"
     CARD_QOS_POLICY_MISMATCH = "CardQosPolicyMismatch"
@@ -46,6 +47,7 @@ MEANINGS: Mapping[Reason, str] = {
     Reason.CARD_QOS_POLICY_MISMATCH: "the card's cores are shared out by another policy",
     Reason.MODE_NOT_FIT: "the node cannot give its cards away in the way that the pod wants",
     Reason.CARD_CORDONED: "the administrator has closed the card to new pods",
+    Reason.CARD_UNACCOUNTED: "somebody may hold the card, and how much of it cannot be read",
     Reason.CARD_TYPE_MISMATCH: "the pod's annotations exclude this model or mode",
     Reason.NUMA_NOT_FIT: "one NUMA node alone does not have enough fitting cards",
     Reason.CARD_UUID_MISMATCH: "the pod's annotations exclude this very card",

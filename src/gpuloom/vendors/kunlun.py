@@ -85,7 +85,7 @@ def _are_linked(pair: frozenset[int]) -> bool:
 def refuse_wings(hands: Hands, at: int, _chosen: Chosen, profile: Profile) -> Refusal:
     """Say why a node cannot serve: annotations and quotas are counted, being alone counts once, else the wings."""
     found = hands.count(at)
-    told = (Reason.CARD_UUID_MISMATCH, Reason.RESOURCE_QUOTA_NOT_FIT)
+    told = (Reason.CARD_UUID_MISMATCH, Reason.RESOURCE_QUOTA_NOT_FIT, Reason.CARD_UNACCOUNTED)
     counts = {reason: found[reason] for reason in told if reason in found}
     checks = profile.fit.checks
     if "mutex" in checks and (hands.codes[at][hands.there[at]] == checks.index("mutex") + 1).any():

@@ -8,13 +8,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gpuloom.wire.depth import BAD_JSON, decode
 from gpuloom.wire.errors import WireError
 
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=msgspec.Struct)
-
-BAD_JSON = (ValueError, RecursionError)
-"""Not only msgspec's errors: broken UTF-8 and integers of a thousand digits are plain ValueErrors."""
 
 # Go escapes these inside strings; outside of strings none of them can occur.
 _ESCAPES = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "<>&\u2028\u2029")
@@ -23,10 +21,10 @@ _ESCAPES = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "<>
 def decode_json(text: bytes | str | msgspec.Raw, type_: type[_T]) -> _T:
     """Read JSON text as a value of one type; keys must be spelled as the type spells them.
 
-    Raises WireError with the decoder's text.
+    What nobody reads may be nested as deep as it likes. Raises WireError with the decoder's text.
     """
     try:
-        return msgspec.json.decode(text, type=type_)
+        return decode(text, type_)
     except BAD_JSON as error:
         raise WireError(str(error)) from error
 

@@ -12,8 +12,9 @@ import msgspec
 
 from gpuloom.model.card import Card
 from gpuloom.model.mig import MigProfile, Placement
+from gpuloom.wire.depth import BAD_JSON
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.gojson import BAD_JSON, decode_fields, decode_json, decode_list_of, encode_json
+from gpuloom.wire.gojson import decode_fields, decode_json, decode_list_of, encode_json
 from gpuloom.wire.keys import NODE_REGISTER
 from gpuloom.wire.words import Int32, Natural32, decode_bool, decode_int32, encode_bool, join_fields
 

@@ -37,6 +37,7 @@ from gpuloom.kube import (
     KubeClient,
     Reflector,
     ReflectorTiming,
+    Unreadable,
 )
 from gpuloom.wire.objects import Pod
 
@@ -114,6 +115,8 @@ def short(event: object) -> str:
             return f"+{found.name}"
         case Deleted(found):
             return f"-{found.name}"
+        case Unreadable(metadata):
+            return f"?{metadata.name}"
     raise AssertionError(event)
 
 
@@ -286,24 +289,33 @@ async def test_a_watch_that_is_never_accepted_is_given_up() -> None:
         assert await s.take(3) == ["begin", "complete", "+a"]
 
 
-async def test_an_unreadable_object_in_a_list_is_skipped_and_counted() -> None:
+async def test_an_unreadable_object_in_a_list_is_told_and_counted() -> None:
+    """trust T-11: it is there, and must not count as gone."""
     async with Setting(pod_list(bad_pod("bad"), pod("good"))) as s:
-        assert await s.take(3) == ["begin", "=good", "complete"]
+        assert await s.take(4) == ["begin", "?bad", "=good", "complete"]
     assert s.reflector.bad_objects == 1
+
+
+async def test_an_unreadable_change_is_told_and_counted() -> None:
+    """trust T-11; kube reflector 7."""
+    async with Setting(
+        pod_list(), stream(change("MODIFIED", bad_pod("bad", 101)), change("ADDED", pod("b", 102)))
+    ) as s:
+        assert await s.take(4) == ["begin", "complete", "?bad", "+b"]
+    assert (s.reflector.bad_objects, s.requests) == (1, ["list", "watch 100"])
 
 
 @pytest.mark.parametrize(
     "bad",
     [
-        change("ADDED", bad_pod("bad", 101)),
         change("SURPRISE", pod("bad", 101)),
         change("ADDED", 5),
         b"{]\n",
         b'{"type":"ADDED","object":{"metadata":{"name":"\xff"}}}\n',
     ],
-    ids=["wrong field", "unknown type", "no object", "no JSON", "no UTF-8"],
+    ids=["unknown type", "no object", "no JSON", "no UTF-8"],
 )
-async def test_an_unreadable_event_is_skipped_and_counted(bad: object) -> None:
+async def test_an_event_that_names_no_object_is_skipped_and_counted(bad: object) -> None:
     """kube reflector 7."""
     async with Setting(pod_list(), stream(bad, change("ADDED", pod("good", 102)))) as s:
         assert await s.take(3) == ["begin", "complete", "+good"]
@@ -313,8 +325,40 @@ async def test_an_unreadable_event_is_skipped_and_counted(bad: object) -> None:
 async def test_an_unreadable_object_is_reported_by_name() -> None:
     async with Setting(pod_list(bad_pod("bad"))) as s:
         with capture_logs() as logs:
-            await s.take(2)
-    assert [(log["event"], log["target"]) for log in logs] == [("unreadable object skipped", "Pod ns/bad")]
+            await s.take(3)
+    assert [(log["event"], log["target"]) for log in logs] == [("object cannot be read", "Pod ns/bad")]
+
+
+def deep_pod(name: str, version: int, levels: int) -> bytes:
+    """A pod as anybody may create it: what its managers own is nested as deep as they like."""
+    fields = b'{"f:x":' * levels + b"{}" + b"}" * levels
+    whole = json.dumps(pod(name, version) | {"spec": {"nodeName": "n1"}}).encode()
+    return whole.replace(b'"metadata": {', b'"metadata": {"managedFields":[{"fieldsV1":' + fields + b"}],", 1)
+
+
+@pytest.mark.parametrize("levels", [1_100, 9_000, 100_000])
+async def test_a_pod_that_is_nested_deep_is_kept_like_any_other(levels: int) -> None:
+    """trust T-05: in a list among others, as a change and as a deletion."""
+    listing = b'{"metadata":{"resourceVersion":"100"},"items":[%s,%s]}' % (
+        json.dumps(pod("a")).encode(),
+        deep_pod("deep", 99, levels),
+    )
+    changed = b'{"type":"MODIFIED","object":%s}\n' % deep_pod("deep", 101, levels)
+    deleted = b'{"type":"DELETED","object":%s}\n' % deep_pod("deep", 102, levels)
+    async with Setting(raw_reply(listing), stream(changed, deleted)) as s:
+        assert await s.take(6) == ["begin", "=a", "=deep", "complete", "+deep", "-deep"]
+    assert s.reflector.bad_objects == 0
+
+
+async def test_what_is_read_of_a_deep_pod_is_what_stands_in_it() -> None:
+    async with Setting(pod_list(), stream(b'{"type":"ADDED","object":%s}\n' % deep_pod("deep", 101, 9_000))) as s:
+        found = []
+        async with aclosing(s.reflector.events()) as events:
+            async for event in events:
+                if isinstance(event, Applied):
+                    found.append(event.object.spec.node_name)
+                    break
+    assert found == ["n1"]
 
 
 async def test_an_unreadable_event_moves_the_version() -> None:

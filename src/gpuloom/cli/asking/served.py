@@ -22,6 +22,7 @@ from gpuloom.web.views.values import (
     PodView,
     QuotaView,
 )
+from gpuloom.wire.depth import BAD_JSON, decode
 
 NOT_FOUND = 404
 SEE_PODS = "see gpuloom pending -A and gpuloom pods -A"
@@ -144,8 +145,8 @@ def _write_depth(depth: DepthFlags) -> dict[str, str | Sequence[str]]:
 
 def _decode(body: bytes, type_: type[_T]) -> _T:
     try:
-        return msgspec.json.decode(body, type=type_)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return decode(body, type_)
+    except BAD_JSON as error:
         raise CommandError(
             f"the scheduler's answer cannot be read, it may be of another version: {error}; "
             "use a gpuloom of the scheduler's version"

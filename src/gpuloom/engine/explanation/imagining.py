@@ -52,6 +52,8 @@ def imagine(decider: Decider, node: str, headroom: Headroom, *, without: Contain
     """Copy a node with what is on it, except the pods with these UIDs."""
     cluster = Cluster(decider.profile)
     cluster.register(node, decider.cluster.table.registered(node) or NodeCards(()))
+    if closed := decider.cluster.closed_on(node):
+        cluster.table.write_closed(node, closed)
     for reservation in decider.cluster.ledger.on_node(node):
         if reservation.uid not in without:
             cluster.assume(reservation)

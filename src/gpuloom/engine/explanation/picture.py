@@ -19,7 +19,7 @@ from gpuloom.model.want import Headroom, Want
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A rule under its name in the profile, and the bit that stands for it."""
+    """A rule under its name, and the bit that stands for it."""
 
     name: str
     rule: Rule
@@ -61,10 +61,10 @@ class Picture:
 
 
 def list_checks(decider: Decider) -> tuple[Check, ...]:
-    """Return the profile's checks in their order."""
-    placed = dict(decider.rules.placed)
+    """Return the checks in their order: the profile's, then those that are always asked."""
+    rules = decider.rules
     return tuple(
-        Check(name, placed[position], 1 << position) for position, name in enumerate(decider.profile.fit.checks, 1)
+        Check(name, rule, 1 << position) for name, (position, rule) in zip(rules.names, rules.placed, strict=True)
     )
 
 

@@ -9,6 +9,7 @@ import aiohttp
 import msgspec
 
 from gpuloom.local.queue.pods import WholePod
+from gpuloom.wire.depth import BAD_JSON, decode
 from gpuloom.wire.extender import BindResult, FilterResult
 
 _TIMEOUT_S = 30.0
@@ -72,10 +73,10 @@ class Extender:
                     raise ExtenderError(
                         f"extender {url} answered HTTP {response.status}: {answer[:200].decode(errors='replace')}"
                     )
-            return msgspec.json.decode(answer, type=type_)
+            return decode(answer, type_)
         except TimeoutError as error:
             raise ExtenderError(f"extender {url} did not answer within {_TIMEOUT_S:.0f} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise ExtenderError(f"extender {url} cannot be reached: {error}") from error
-        except msgspec.MsgspecError as error:
+        except BAD_JSON as error:
             raise ExtenderError(f"extender {url} answered something unreadable: {error}") from error

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gpuloom.scheduler.recording.errors import LineError
+from gpuloom.wire.depth import BAD_JSON, decode_by
 from gpuloom.wire.objects import KubeObject, Lease, Node, Pod, ResourceQuota
 
 
@@ -178,9 +179,8 @@ _OBJECT_DECODERS = {kind: msgspec.json.Decoder(type_) for kind, type_ in _KINDS.
 
 def _decode(text: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[_T]) -> _T:
     try:
-        return decoder.decode(text)
+        return decode_by(decoder, text)
     except msgspec.ValidationError as error:
         raise LineError(str(error)) from error
-    except (ValueError, RecursionError) as error:
-        # Not only msgspec's errors: broken UTF-8 and integers of a thousand digits are plain ValueErrors.
+    except BAD_JSON as error:
         raise LineError(f"not JSON: {error}") from error

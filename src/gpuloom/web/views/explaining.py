@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from itertools import chain
+from typing import Any
 
 import msgspec
 
@@ -17,6 +18,7 @@ from gpuloom.scheduler.podpatch import apply_patch
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import Fits, NodeRoom
 from gpuloom.wire.admission import Review
+from gpuloom.wire.depth import BAD_JSON, decode
 from gpuloom.wire.objects import Pod
 
 Explaining = Generator[None, None, Explanation]
@@ -110,17 +112,30 @@ def _is_barred(source: Source, name: str) -> bool:
 def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[Pod, str]:
     """Return the pod as the webhook leaves it, or what the webhook has against it."""
     try:
-        raw = msgspec.json.decode(manifest)
-        msgspec.convert(raw, Pod)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raw = _read_manifest(manifest, namespace)
+        # What the decoder went down into may still be too deep for this.
+        encoded = msgspec.json.encode(raw)
+    except PodError:
+        raise
+    except BAD_JSON as error:
         raise PodError(f"this is no pod: {error}") from error
-    if raw.get("kind", "Pod") != "Pod":
-        raise PodError(f"this is a {raw['kind']}, not a Pod: give the pod of its template")
-    raw["metadata"] = {**(raw.get("metadata") or {}), "namespace": namespace, "uid": _IMAGINED_UID}
-    raw["metadata"].setdefault("name", raw["metadata"].get("generateName") or "pod")
-    review = Review("admission.k8s.io/v1", "", namespace, msgspec.json.encode(raw))
+    review = Review("admission.k8s.io/v1", "", namespace, encoded)
     verdict = review_pod(review, source.state.settings, source.state.headroom)
     if not verdict.allowed:
         return Pod(), verdict.message
     apply_patch(raw, verdict.patch)
     return msgspec.convert(raw, Pod), ""
+
+
+def _read_manifest(manifest: bytes, namespace: str) -> dict[str, Any]:
+    """Return a pod as the API server would show it to the webhook.
+
+    Raises PodError for another kind, one of BAD_JSON for what is no object.
+    """
+    raw = decode(manifest, dict[str, Any])
+    msgspec.convert(raw, Pod)
+    if raw.get("kind", "Pod") != "Pod":
+        raise PodError(f"this is a {raw['kind']}, not a Pod: give the pod of its template")
+    raw["metadata"] = {**(raw.get("metadata") or {}), "namespace": namespace, "uid": _IMAGINED_UID}
+    raw["metadata"].setdefault("name", raw["metadata"].get("generateName") or "pod")
+    return raw

@@ -15,6 +15,7 @@ from gpuloom.web.dashboard.pages.pods import draw_details
 from gpuloom.web.dashboard.regions import Page, Region
 from gpuloom.web.views.explaining import PodError, fit_pod
 from gpuloom.web.views.source import Source
+from gpuloom.wire.depth import DEEPEST
 
 LONGEST_MANIFEST = 32_768
 FIELDS = ("namespace", "vendor", "cards", "memory", "cores", "manifest")
@@ -107,10 +108,15 @@ def _choose_vendor(word: str, vendors: Iterable[Profile]) -> ResourceNames:
 
 
 def _read_manifest(text: str) -> Any:
-    """Read YAML or JSON; references are refused, because few of them can stand for very much."""
+    """Read YAML or JSON; references and deep nesting are refused, because few of them can stand for very much."""
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.CSafeLoader)):
-            raise WishError("manifest: write out what its references (*name) stand for")
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if isinstance(event, yaml.AliasEvent):
+                raise WishError("manifest: write out what its references (*name) stand for")
+            if depth > DEEPEST:
+                raise WishError(f"manifest: nested deeper than {DEEPEST} levels, give the pod without managedFields")
         documents = [one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one is not None]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
