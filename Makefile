@@ -6,10 +6,10 @@ BIN := .venv/bin
 READY := .venv/ready
 UPGRADE ?= --upgrade
 
-.PHONY: demo test unit ci check docs chaos controlplane lock clean help fuzz audit sbom
+.PHONY: demo test unit ci check docs chaos controlplane lock clean help fuzz audit sbom unit-all
 
 help: ## say what there is
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 # The environment is as the lock file says; it is made anew when that changes. All of it is compiled: a machine that
 # keeps Python from writing bytecode would compile 600 modules at every start, for half a second.
@@ -29,6 +29,9 @@ demo: $(READY) ## start a cluster with simulated GPUs and show who gets what, un
 
 unit: $(READY) ## the fast tests (under a minute)
 	$(BIN)/pytest tests/unit tests/oracle -m "not long" $(ARGS)
+
+unit-all: $(READY) ## the fast tests on each supported Python that this machine has
+	$(BIN)/python tools/pythons.py $(ARGS)
 
 test: $(READY) ## all tests this machine has the tools for
 	$(BIN)/pytest -m "not long" $(ARGS)

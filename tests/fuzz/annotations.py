@@ -69,7 +69,9 @@ def _give_amounts() -> list[bytes]:
 
 
 TARGETS = (
-    Target("shares", _ask(decode_shares, take_next, has_shares), "text", lambda: [*_SHARES, *give_annotations("devices")]),
+    Target(
+        "shares", _ask(decode_shares, take_next, has_shares), "text", lambda: [*_SHARES, *give_annotations("devices")]
+    ),
     Target("mig", _ask(decode_mig_allocations, decode_mig_instance), "json", lambda: _MIG),
     Target("register", _ask(decode_register), "json", lambda: give_annotations("register")),
     Target("pairscores", _ask(decode_pair_scores), "json", lambda: [*_PAIRS, *give_annotations("score")]),

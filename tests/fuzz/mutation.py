@@ -11,7 +11,7 @@ from fuzz.target import Form
 
 LONGEST_BYTES = 65_536
 _MOST_COPIES = 3_000
-_SEPARATORS = ",:;-_./[]{}\" \n\t0123456789"
+_SEPARATORS = ',:;-_./[]{}" \n\t0123456789'
 
 _Place = tuple[Any, Any]
 """A list or map, and where in it."""
@@ -119,7 +119,9 @@ def _change_text(data: bytes, chance: Random, others: Sequence[bytes]) -> bytes:
         lambda: text[:at] + chance.choice(TEXTS) + text[end:],
         lambda: text[:at] + chance.choice(TEXTS) + text[at:],
         lambda: text[:at] + chance.choice(_SEPARATORS) * chance.choice((1, 2, 50, 5_000)) + text[end:],
-        lambda: text[:at] + part * min(chance.choice((2, 10, 2_000)), LONGEST_BYTES // max(len(part), 1) + 1) + text[end:],
+        lambda: (
+            text[:at] + part * min(chance.choice((2, 10, 2_000)), LONGEST_BYTES // max(len(part), 1) + 1) + text[end:]
+        ),
         lambda: text[:at] + text[end:],
         lambda: text[:at] + chr(chance.choice((0, 10, 0x661, 0x85, 0xFFFD, 0x1F600))) + text[at:],
         lambda: text[:at] + chance.choice(others or (b"",)).decode("utf-8", "replace") + text[end:],
@@ -144,7 +146,9 @@ def _change_yaml(data: bytes, chance: Random, others: Sequence[bytes]) -> bytes:
             count = min(chance.choice((2, 100, _MOST_COPIES)), LONGEST_BYTES // max(len(lines[at]), 1) + 1)
             lines[at:at] = [lines[at]] * count
         case 5:
-            lines[at] = chance.choice((b" ", b"\t", b"- ", b"")) + lines[at].lstrip() + chance.choice((b"", b" #", b":"))
+            lines[at] = (
+                chance.choice((b" ", b"\t", b"- ", b"")) + lines[at].lstrip() + chance.choice((b"", b" #", b":"))
+            )
         case 6:
             lines[at] = indent + chance.choice(TEXTS).encode("utf-8", "replace") + b": " + tail
         case _:

@@ -96,7 +96,7 @@ def _lay_out(layout: Layout, content: bytes) -> Iterator[tuple[int, bytes]]:
 def _find_file() -> Path:
     """Return a file in memory for as long as this process lives."""
     place = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    return Path(_keep(tempfile.NamedTemporaryFile(dir=place, prefix="gpuloom-fuzz-")).name)  # noqa: SIM115
+    return Path(_keep(tempfile.NamedTemporaryFile(dir=place, prefix="gpuloom-fuzz-")).name)
 
 
 _kept: list[object] = []

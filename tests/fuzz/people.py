@@ -95,7 +95,9 @@ def _give_device_configs() -> Iterator[bytes]:
 
 
 def _give_node_configs() -> Iterator[bytes]:
-    yield dump({"nodeconfig": [{"name": "a", "devicesplitcount": 5, "filterdevices": {"uuid": ["GPU-1"], "index": [0]}}]})
+    yield dump(
+        {"nodeconfig": [{"name": "a", "devicesplitcount": 5, "filterdevices": {"uuid": ["GPU-1"], "index": [0]}}]}
+    )
     yield dump({"nodeconfig": [{"name": "b"}, {"name": "a", "devicememoryscaling": 1.5, "operatingmode": "mig"}]})
 
 

@@ -1,6 +1,7 @@
 """Asks which packages of the locks have known vulnerabilities.
 
-Usage: python tools/supply/audit.py PIP_AUDIT LOCK... Ends with 0 when each package was asked about and none has one,
+Usage: python tools/supply/audit.py PIP_AUDIT LOCK...
+Ends with 0 when each package was asked about and none has one,
 with 1 when some have, and with 3 when nobody could be asked about some of them: pip-audit calls that a success.
 """
 
@@ -17,7 +18,7 @@ _TIMEOUT_S = 600
 
 @dataclass
 class Answer:
-    """What is known: packages asked about, those that nobody could be asked about, vulnerabilities, and why not more."""
+    """What is known: packages asked about, those that nobody knew anything of, vulnerabilities, and why not more."""
 
     asked: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)

@@ -11,7 +11,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/licences.md"
-PERMISSIVE = frozenset({"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "MIT", "MIT-0", "PSF-2.0", "Zlib"})
+PERMISSIVE = frozenset(
+    {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "MIT", "MIT-0", "PSF-2.0", "Zlib"}
+)
 # What packages say that do not use SPDX's names yet. "BSD" alone does not say which of them: all are permissive.
 _SPOKEN = {
     "3-Clause BSD License": "BSD-3-Clause",
@@ -25,13 +27,14 @@ UNKNOWN = "not told"
 _HEAD = """\
 # Licences
 
-gpuloom is under [Apache-2.0](https://www.apache.org/licenses/LICENSE-2.0). Its images hold these packages beside it, each with
-the text of its licence in its `*.dist-info` folder below `/opt/gpuloom` (nvidia-ml-py at the head of its source). The table is made of what the packages say themselves
-(`tools/supply/licences.py`), and a test holds it; versions and hashes are in `requirements.lock`, and in the bill of materials that
-`make sbom` writes. A licence in the last column's *no* is to be looked at by a person before the images are handed on.
+gpuloom is under [Apache-2.0](https://www.apache.org/licenses/LICENSE-2.0). Its images hold these packages beside it,
+each with the text of its licence in its `*.dist-info` folder below `/opt/gpuloom` (nvidia-ml-py at the head of its
+source). The table is made of what the packages say themselves (`tools/supply/licences.py`), and a test holds it;
+versions and hashes are in `requirements.lock`, and in the bill of materials that `make sbom` writes. Where the last
+column says *no*, a person has to look before the images are handed on.
 
-Not in the table, because they are not gpuloom's to list: what the base image holds, Python included, and HAMi-core's library
-(Apache-2.0), which whoever builds the node image puts in.
+Not in the table, because they are not gpuloom's to list: what the base image holds, Python included, and HAMi-core's
+library (Apache-2.0), which whoever builds the node image puts in.
 
 | Package | Licence | Permissive |
 |---|---|---|

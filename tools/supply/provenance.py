@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-INPUTS = ("images/Dockerfile", "images/runtime_requirements.py", "locks/build.lock", "pyproject.toml", "requirements.lock")
+INPUTS = (
+    "images/Dockerfile",
+    "images/runtime_requirements.py",
+    "locks/build.lock",
+    "pyproject.toml",
+    "requirements.lock",
+)
 """What decides about the images beside the sources; the commit has the hash of all of these too."""
 
 BUILD_TYPE = "urn:gpuloom:images:1"

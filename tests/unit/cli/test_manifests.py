@@ -20,7 +20,17 @@ def read(tmp_path: Path, text: str) -> str:
 
 @pytest.mark.parametrize(
     "value",
-    ["!!int x", "!!bool x", "!!timestamp x", "2026-02-31", '"\\U00110000"', "9" * 5000, "[" * 5000, "{null: 1}", "&a [*a]"],
+    [
+        "!!int x",
+        "!!bool x",
+        "!!timestamp x",
+        "2026-02-31",
+        '"\\U00110000"',
+        "9" * 5000,
+        "[" * 5000,
+        "{null: 1}",
+        "&a [*a]",
+    ],
     ids=lambda value: value[:20],
 )
 def test_a_value_that_yaml_cannot_make_is_told(tmp_path: Path, value: str) -> None:

@@ -61,4 +61,6 @@ def test_the_lock_of_the_build_has_what_the_project_says_it_is_built_with() -> N
 @pytest.mark.parametrize("name", ["build", "uv"])
 def test_what_is_installed_beside_the_project_has_its_versions(name: str) -> None:
     common, other = read_versions(ROOT / "requirements.lock"), read_versions(ROOT / "locks" / f"{name}.lock")
-    assert {name: other[name] for name in other.keys() & common} == {name: common[name] for name in other.keys() & common}
+    assert {name: other[name] for name in other.keys() & common} == {
+        name: common[name] for name in other.keys() & common
+    }
