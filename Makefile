@@ -6,10 +6,10 @@ BIN := .venv/bin
 READY := .venv/ready
 UPGRADE ?= --upgrade
 
-.PHONY: demo test unit ci check docs chaos soak controlplane lock clean help fuzz
+.PHONY: demo test unit ci check docs chaos soak controlplane lock clean help fuzz audit sbom unit-all
 
 help: ## say what there is
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 # The environment is as the lock file says; it is made anew when that changes. All of it is compiled: a machine that
 # keeps Python from writing bytecode would compile 600 modules at every start, for half a second.
@@ -29,6 +29,9 @@ demo: $(READY) ## start a cluster with simulated GPUs and show who gets what, un
 
 unit: $(READY) ## the fast tests (under a minute)
 	$(BIN)/pytest tests/unit tests/oracle -m "not long" $(ARGS)
+
+unit-all: $(READY) ## the fast tests on each supported Python that this machine has
+	$(BIN)/python tools/pythons.py $(ARGS)
 
 test: $(READY) ## all tests this machine has the tools for
 	$(BIN)/pytest -m "not long" $(ARGS)
@@ -64,6 +67,30 @@ ci: $(READY) check controlplane ## everything, nothing skipped; CI=true makes a 
 	$(BIN)/pytest $(ARGS)
 	$(BIN)/gpuloom demo --once
 	$(BIN)/gpuloom bench --nodes 1000 5000
+
+.venv/audit/ready: locks/audit.lock $(READY)
+	@$(BIN)/uv venv --quiet --clear .venv/audit
+	@$(BIN)/uv pip sync --quiet --require-hashes --python .venv/audit/bin/python locks/audit.lock || \
+		{ echo "audit: its tools cannot be installed: this machine reaches no index of packages" >&2; exit 3; }
+	@touch $@
+
+audit: .venv/audit/ready ## ask about known vulnerabilities of all that the locks name, where the network can be asked
+	@$(BIN)/python tools/supply/audit.py .venv/audit/bin/pip-audit requirements.lock locks/*.lock
+
+MADE := build/supply
+
+# The environment is that of the images.
+sbom: .venv/audit/ready ## what the images are made of (CycloneDX) and how that came about (SLSA), in build/supply
+	@rm -rf $(MADE) && mkdir -p $(MADE)
+	@$(BIN)/python -m hatchling build -t wheel -d $(MADE) > /dev/null 2>&1
+	@$(BIN)/python images/runtime_requirements.py requirements.lock > $(MADE)/runtime.lock
+	@$(BIN)/uv venv --quiet $(MADE)/environment
+	@$(BIN)/uv pip install --quiet --require-hashes --only-binary :all: --python $(MADE)/environment -r $(MADE)/runtime.lock
+	@$(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --python $(MADE)/environment $(MADE)/*.whl
+	@.venv/audit/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+		--output-file $(MADE)/sbom.cdx.json $(MADE)/environment/bin/python
+	@rm -r $(MADE)/environment
+	$(BIN)/python tools/supply/provenance.py $(MADE)/*.whl $(MADE)/sbom.cdx.json $(ARGS) > $(MADE)/provenance.json
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11
 

@@ -16,14 +16,24 @@ class CostlyError(Exception):
     """An input took more time or memory than its size allows."""
 
 
-def check(target: Target, data: bytes, clock: Callable[[], float] = time.process_time) -> None:
+def read_peak() -> int:
+    """Return the most memory that this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def check(
+    target: Target,
+    data: bytes,
+    clock: Callable[[], float] = time.process_time,
+    read_peak: Callable[[], int] = read_peak,
+) -> None:
     """Have a target read an input.
 
     Raises what the target did not declare, CostlyError for an input that costs too much.
     """
-    peak = _read_peak()
+    peak = read_peak()
     took_s = _measure(target, data, clock)
-    grown = _read_peak() - peak
+    grown = read_peak() - peak
     if grown > _CALM_BYTES + _BYTES_PER_BYTE * len(data):
         raise CostlyError(f"{target.name}: {len(data)} bytes took {grown // 2**20} MiB of memory")
     allowed_s = _CALM_S + len(data) * target.us_per_byte / 1e6
@@ -38,8 +48,3 @@ def _measure(target: Target, data: bytes, clock: Callable[[], float]) -> float:
     began_s = clock()
     target.read(data)
     return clock() - began_s
-
-
-def _read_peak() -> int:
-    """Return the most memory that this process ever had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

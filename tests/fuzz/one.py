@@ -1,4 +1,7 @@
-"""Fuzzes one target with atheris until its time is over. Usage: python -m fuzz.one TARGET FINDINGS [flags and corpora of libFuzzer]."""
+"""Fuzzes one target with atheris until its time is over.
+
+Usage: python -m fuzz.one TARGET FINDINGS [flags and corpora of libFuzzer].
+"""
 
 import logging
 import sys
@@ -20,7 +23,7 @@ def main(name: str, findings: str, flags: list[str]) -> None:
     from fuzz.mutation import LONGEST_BYTES, mutate
 
     # Lines are written as in a process, and thrown away.
-    quiet = structlog.PrintLoggerFactory(Path("/dev/null").open("w", encoding="utf-8"))
+    quiet = structlog.PrintLoggerFactory(Path("/dev/null").open("w", encoding="utf-8"))  # noqa: SIM115 - to the end
     structlog.configure(processors=[structlog.processors.JSONRenderer()], logger_factory=quiet)
     logging.disable()
     target = next(one for one in TARGETS if one.name == name)
@@ -30,7 +33,7 @@ def main(name: str, findings: str, flags: list[str]) -> None:
     def read(data: bytes) -> None:
         try:
             check(target, data)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - each is a finding
             found.note(data, error)
 
     def change(data: bytes, most: int, seed: int) -> bytes:

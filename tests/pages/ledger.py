@@ -170,6 +170,13 @@ NAMED = {
 
 NOT_RUN = {
     "docker buildx imagetools inspect NAME:TAG": "asks a registry, and tests reach none",
+    "make audit": "asks the network; tests/unit/supply/test_audit.py gives what it runs each answer that there is",
+    "make fuzz": "takes ten minutes; tests/fuzz/test_corpus.py runs what was found, and fuzzes with a fixed chance",
+    "make lock UPGRADE=": "asks the network, and changes the file that all tests run on",
+    "make sbom": "asks the network; tests/unit/supply runs its parts",
+    'make sbom ARGS="--base BASE_IMAGE --image REGISTRY/gpuloom/scheduler@sha256:…"': "as make sbom",
+    "make unit-all": "runs all of these tests again, on other Pythons",
+    ".venv/bin/python tools/supply/licences.py": "tests/unit/supply/test_licences.py compares what it writes",
     "make lock": "asks the network for the newest versions, and changes the file that all tests run on",
 }
 """What no test runs, and why."""

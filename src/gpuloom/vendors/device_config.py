@@ -68,7 +68,7 @@ def _check_known(keys: Mapping[str, str], section: Mapping[str, Any], where: str
     """Refuse a section none of whose keys is known: nothing that was written there would count."""
     if not any(key in keys for key in section):
         return
-    for key in section:
+    for key in filter(lambda key: isinstance(key, str), section):
         if key not in keys and key.casefold() in {known.casefold() for known in keys}:
             raise ProfileError(f"{where}: unknown key {key}; {suggest(key, keys)}")
 

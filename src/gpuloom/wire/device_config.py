@@ -13,11 +13,15 @@ import msgspec
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.words import Int32, Natural32
 
+_MOST_BITS = 64
 _PROFILE = re.compile(r"\d+g\..+", re.ASCII)
 _Natural64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-# What PyYAML raises beside its own errors: "!!int x" is a ValueError, "!!bool x" a KeyError, "!!timestamp x" an
-# AttributeError, a list that holds itself a RecursionError.
-_YAML_FAILURES = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError)
+YAML_FAILURES = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError)
+"""What PyYAML raises beside its own errors.
+
+``!!int x`` is a ValueError, ``!!bool x`` a KeyError, ``!!timestamp x`` an AttributeError, a list that holds itself a
+RecursionError.
+"""
 
 
 class MigEntry(msgspec.Struct, frozen=True):
@@ -77,7 +81,7 @@ def decode_sections(source: bytes | Mapping[str, Any]) -> dict[str, Any]:
     try:
         sections = msgspec.yaml.decode(source) if isinstance(source, bytes) else source
         sections = _drop_nulls(sections)
-    except _YAML_FAILURES as error:
+    except YAML_FAILURES as error:
         raise WireError(str(error)) from error
     if _is_empty(sections):
         raise WireError("all configurations are empty")
@@ -99,7 +103,7 @@ def decode_device_config(source: bytes | Mapping[str, Any]) -> NvidiaConfig:
 def _decode_nvidia(sections: Mapping[str, Any]) -> NvidiaConfig:
     try:
         config = msgspec.convert(_select_nvidia(sections), NvidiaConfig)
-    except _YAML_FAILURES as error:
+    except YAML_FAILURES as error:
         raise WireError(str(error)) from error
     _check_scaling("deviceMemoryScaling", config.device_memory_scaling)
     _check_scaling("deviceCoreScaling", config.device_core_scaling)
@@ -133,6 +137,8 @@ def _drop_nulls(value: Any) -> Any:
         return {key: _drop_nulls(part) for key, part in value.items() if part is not None}
     if isinstance(value, list):
         return [_drop_nulls(part) for part in value]  # positions of geometries are part of the wire
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise ValueError(f"a number has more than {_MOST_BITS} bits")
     return value
 
 

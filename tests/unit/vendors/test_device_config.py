@@ -43,3 +43,14 @@ def test_a_configuration_leaves_the_checks_alone():
 def test_a_broken_configuration_is_an_error_that_names_the_file():
     with pytest.raises(ProfileError, match=r"^device-config\.yaml: all configurations are empty$"):
         apply_device_config(load_shipped(), b"nvidia: {}", "device-config.yaml")
+
+
+@pytest.mark.parametrize("key", [1, True, 1.5])
+def test_a_key_that_is_no_text_is_passed_over(key):
+    sections = {**PARSED, "amd": {"resourceCountName": "amd.com/gpu", key: 7}}
+    assert len(apply_device_config(load_shipped(), sections, "device-config.yaml")) == 2
+
+
+def test_a_number_of_thousands_of_digits_is_an_error_that_names_the_file():
+    with pytest.raises(ProfileError, match=r"^device-config\.yaml: a number has more than 64 bits$"):
+        apply_device_config(load_shipped(), b"nvidia: {runtimeClassName: 0x" + b"f" * 6000 + b"}", "device-config.yaml")

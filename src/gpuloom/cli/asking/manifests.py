@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from gpuloom.cli.outcomes import CommandError, ExitCode
-from gpuloom.wire.depth import BAD_JSON
+from gpuloom.wire.device_config import YAML_FAILURES
 
 MOST_BYTES = 4 * 2**20
 _MAKERS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "ReplicationController"})
@@ -33,13 +33,14 @@ def read_manifests(filename: str) -> list[Wanted]:
     """
     text = _read(filename)
     try:
-        documents = [document for document in yaml.safe_load_all(text) if document is not None]
-    except (yaml.YAMLError, RecursionError) as error:
-        raise CommandError(f"{filename}: {_place(error)}; correct it", ExitCode.USAGE) from error
-    items = [item for document in documents for item in _unfold(document)]
-    wanted = [one for item in items if (one := _read_item(filename, item)) is not None]
-    if not wanted:
+        # The loader in C: Python's takes seconds for a few kilobytes of brackets.
+        documents = [one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one is not None]
+        items = [item for document in documents for item in _unfold(document)]
+        wanted = [one for item in items if (one := _read_item(filename, item)) is not None]
         kinds = ", ".join(str(item.get("kind", "?")) for item in items if isinstance(item, dict)) or "nothing"
+    except (yaml.YAMLError, *YAML_FAILURES) as error:
+        raise CommandError(f"{filename}: {_place(error)}; correct it", ExitCode.USAGE) from error
+    if not wanted:
         raise CommandError(f"{filename} makes no pod (it holds {kinds}): give a Pod or what makes one", ExitCode.USAGE)
     return wanted
 
@@ -59,7 +60,7 @@ def _read(filename: str) -> bytes:
     return text
 
 
-def _place(error: yaml.YAMLError | RecursionError) -> str:
+def _place(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     text = " ".join(str(problem).split())
@@ -95,7 +96,7 @@ def _read_item(filename: str, item: Any) -> Wanted | None:
     namespace = str(metadata.get("namespace") or "")
     try:
         encoded = msgspec.json.encode(manifest)
-    except (TypeError, *BAD_JSON) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise CommandError(f"{filename}: {kind}/{name} cannot be written as JSON: {error}", ExitCode.USAGE) from error
     return Wanted(f"{kind}/{name}", namespace, encoded, replicas)
 
