@@ -1,7 +1,7 @@
 """Filter beside a flood of reviews: 20 a second, each of the largest size that is read, or larger.
 
-``PYTHONPATH=tests python -m benchmarks.flood [NODES]`` prints the times of Filter without and with the flood, the longest answer of
-``/healthz`` meanwhile, and what became of the reviews. The flood comes from a process of its own.
+``PYTHONPATH=tests python -m benchmarks.flood [NODES]`` prints the times of Filter without and with the flood, the
+longest answer of ``/healthz`` meanwhile, and what became of the reviews. The flood comes from a process of its own.
 """
 
 import asyncio

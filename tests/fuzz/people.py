@@ -1,6 +1,7 @@
 """What people and their programs hand in: manifests for `fits`, and the files of administrators."""
 
 import contextlib
+import io
 import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
@@ -15,10 +16,11 @@ from fuzz.target import Target
 
 from gpuloom.cli.asking.manifests import read_manifests
 from gpuloom.cli.outcomes import CommandError
+from gpuloom.serving.frames import HEAD, READ, Verb, pack, unpack_head
+from gpuloom.serving.reader import serve
 from gpuloom.vendors.catalog import load_shipped
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.vendors.profile import ProfileError
-from gpuloom.web.dashboard.pages.fits import Wish, WishError, write_manifest
 from gpuloom.web.views.explaining import PodError, fit_pod
 from gpuloom.web.views.source import EVERYTHING, Source
 from gpuloom.wire.errors import WireError
@@ -37,11 +39,11 @@ def _read_fits_api(data: bytes) -> None:
 
 def _read_fits_form(data: bytes) -> None:
     """Ask as the form of the pages is asked, with a manifest in YAML."""
-    source = Source(Stage().parts)
-    with contextlib.suppress(WishError, PodError):
-        wish = Wish(manifest=data.decode("utf-8", "replace"))
-        for _ in fit_pod(source, EVERYTHING, write_manifest(wish, source.state.settings.catalog), "team"):
-            pass
+    answers = io.BytesIO()
+    serve(io.BytesIO(pack(Verb.MANIFEST, data)), answers)
+    status, _ = unpack_head(answers.getvalue()[: HEAD.size])
+    if status == READ:
+        _read_fits_api(answers.getvalue()[HEAD.size :])
 
 
 def _read_manifest_file(data: bytes) -> None:

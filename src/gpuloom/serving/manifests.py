@@ -5,6 +5,7 @@ from typing import Any
 import yaml
 
 from gpuloom.wire.depth import DEEPEST
+from gpuloom.wire.device_config import YAML_FAILURES
 
 
 class ManifestError(ValueError):
@@ -26,7 +27,7 @@ def read_manifest(text: str) -> dict[str, Any]:
         raise ManifestError(f"{where}{problem}") from error
     except ManifestError:
         raise
-    except ValueError as error:
+    except YAML_FAILURES as error:
         raise ManifestError("cannot be read: it holds a value that is none") from error
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise ManifestError("give one pod")

@@ -13,13 +13,13 @@ from gpuloom.scheduler.durations import parse_seconds
 from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.vendors.catalog import Catalog, load_default_profiles, load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
+from gpuloom.wire.device_config import YAML_FAILURES
 
 _DEFAULT = SchedulerFlags()
 _KUBE_SCHEDULER = "kube-scheduler"
 _KIND = "KubeSchedulerConfiguration"
 _MINOR = re.compile(r":v?1\.(\d+)", re.ASCII)
 _FLAG = re.compile(r"--?([\w-]+)(?:=(.*))?", re.ASCII | re.DOTALL)
-_YAML_FAILURES = (msgspec.MsgspecError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def read_kube_scheduler(pod: InstalledPod, config_maps: Mapping[str, ConfigMap])
                 place = f"ConfigMap {pod.namespace}/{name}, {key}"
                 try:
                     configuration = msgspec.yaml.decode(text, type=SchedulerConfiguration)
-                except _YAML_FAILURES as error:
+                except YAML_FAILURES as error:
                     return KubeScheduler(minor, place, error=str(error))
                 return KubeScheduler(minor, place, configuration)
     return KubeScheduler(minor, f"pod {pod.full_name}", error=f"no ConfigMap of the pod holds the file {file!r}")
