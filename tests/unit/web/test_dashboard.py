@@ -80,3 +80,10 @@ def test_a_manifest_with_references_is_refused() -> None:
 def test_a_manifest_that_cannot_be_read_names_the_line() -> None:
     with pytest.raises(WishError, match="manifest: line 3"):
         write_manifest(Wish(manifest="a: 1\nb: [\n"), ())
+
+
+@pytest.mark.parametrize("manifest", ["a: " + "[" * 20_000, "- " * 20_000, "a: " + "[" * 70 + "]" * 70])
+def test_a_manifest_that_is_nested_deep_is_refused_before_it_costs_anything(manifest: str) -> None:
+    """trust T-05; libyaml needs the square of the depth: 8 s for 20,000 levels."""
+    with pytest.raises(WishError, match="nested deeper than 64 levels"):
+        write_manifest(Wish(manifest=manifest), ())
