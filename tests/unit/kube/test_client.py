@@ -343,3 +343,38 @@ async def test_missing_credentials_fail_the_call_without_a_request(tmp_path: Pat
         with pytest.raises(UnauthorizedError, match="get Node n: cannot read the token file") as caught:
             await client.get(NODES, "n")
     assert (server.seen, caught.value.outcome_unknown) == ([], False)
+
+
+DEEP = b'{"metadata":{"name":"p","managedFields":[{"fieldsV1":%s}],"namespace":"ns"}}' % (
+    b'{"a":' * 9_000 + b"1" + b"}" * 9_000
+)
+
+
+async def test_a_deep_answer_to_a_write_is_a_success() -> None:
+    """trust T-05."""
+    async with ScriptedServer(raw_reply(DEEP), raw_reply(DEEP, 201)) as server, server.client() as client:
+        patched = await client.patch(PODS, "p", {"metadata": {"labels": {"a": "b"}}}, namespace="ns")
+        created = await client.create(PODS, {"metadata": {"name": "p"}}, namespace="ns")
+    assert (patched.full_name, created.full_name) == ("ns/p", "ns/p")
+
+
+async def test_one_deep_object_among_others_is_listed_like_them() -> None:
+    """trust T-05."""
+    items = b'{"metadata":{"resourceVersion":"3"},"items":[{"metadata":{"name":"a"}},%s]}' % DEEP
+    async with ScriptedServer(raw_reply(items)) as server, server.client() as client:
+        found, _ = await client.list_all(PODS, must_read_all=True)
+    assert [one.name for one in found] == ["a", "p"]
+
+
+async def test_an_error_with_a_deep_body_keeps_its_message() -> None:
+    body = b'{"kind":"Status","details":{"causes":%s},"message":"no room","code":403}' % (b"[" * 9_000 + b"]" * 9_000)
+    async with ScriptedServer(raw_reply(body, 403)) as server, server.client() as client:
+        with pytest.raises(ForbiddenError, match="no room"):
+            await client.get(PODS, "p", namespace="ns")
+
+
+async def test_who_takes_what_is_missing_for_gone_is_told_of_an_unreadable_object() -> None:
+    """trust T-11."""
+    async with ScriptedServer(pod_list(bad_pod("bad"), pod("good"))) as server, server.client() as client:
+        with pytest.raises(UnreadableError, match="an object cannot be read"):
+            await client.list_all(PODS, must_read_all=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from unit.kube.scripted import ScriptedServer, change, pod, pod_list, stream
+from unit.kube.scripted import Answer, ScriptedServer, bad_pod, change, pod, pod_list, stream
 
 from gpuloom.scheduler import pages
 from gpuloom.scheduler.watching import Watches
@@ -57,3 +57,56 @@ async def test_others_run_between_two_changes_of_a_crowd(monkeypatch: pytest.Mon
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     assert len(set(book.seen)) == CROWD
+
+
+class Noting:
+    """Takes everything and notes by what name it was told of pods, nodes and quotas."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.wanted = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        def note(*told: Any) -> Any:
+            self.told += [f"{name} {one.metadata.name}" for one in told if hasattr(one, "metadata")] or [name]
+            if "apply last" in self.told:
+                self.wanted.set()
+            return told[0] if name == "stand_in" else None
+
+        return note
+
+
+def answering(plural: str, listed: Answer, *changes: object) -> Answer:
+    """One kind has objects that cannot be read, the others have none."""
+
+    async def give(request: web.Request) -> web.StreamResponse:
+        mine = request.path.endswith(plural)
+        if request.query.get("watch") == "true":
+            return await stream(*(changes if mine else ()), hold=True)(request)
+        return await (listed if mine else pod_list())(request)
+
+    return give
+
+
+@pytest.mark.parametrize(
+    ("plural", "told"),
+    [
+        ("/pods", ["begin_list", "take_unreadable bad", "end_list", "take_unreadable worse", "apply last"]),
+        ("/resourcequotas", ["stand_in bad", "take_unreadable worse", "apply last"]),
+    ],
+)
+async def test_what_cannot_be_read_is_told_in_lists_and_as_a_change(plural: str, told: list[str]) -> None:
+    """trust T-11."""
+    books: dict[str, Any] = {"/pods": Noting(), "/resourcequotas": Noting()}
+    wrong: dict[str, Any] = {"spec": 5}
+    listed = pod_list(bad_pod("bad") | wrong)
+    lines = change("MODIFIED", bad_pod("worse", 101) | wrong), change("ADDED", pod("last", 102))
+    other: Any = Noting()
+    server = ScriptedServer(otherwise=answering(plural, listed, *lines))
+    async with server, server.client() as client, asyncio.timeout(10):
+        watches = Watches(client, books["/pods"], other, books["/resourcequotas"], other, note_listed=lambda: None)
+        task = asyncio.create_task(watches.run())
+        await books[plural].wanted.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert [one for one in books[plural].told if one != "replace"] == told

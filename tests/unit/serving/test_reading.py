@@ -36,6 +36,18 @@ def test_what_is_no_manifest_is_refused_with_words(text: str) -> None:
         read_manifest(text)
 
 
+@pytest.mark.parametrize("text", ["a: " + "[" * 20_000, "- " * 20_000, "a: " + "[" * 70 + "]" * 70])
+def test_a_manifest_that_is_nested_deep_is_refused_before_it_costs_anything(text: str) -> None:
+    """trust T-05; libyaml needs the square of the depth: 8 s for 20,000 levels."""
+    with pytest.raises(ManifestError, match="nested deeper than 64 levels"):
+        read_manifest(text)
+
+
+@pytest.mark.parametrize("text", ["a: !!bool x", "a: !!timestamp x", 'a: "\\U00110000"', "{null: 1}", "a: 2026-02-31"])
+def test_values_that_yaml_promises_and_are_none_are_refused(text: str) -> None:
+    assert ask(Verb.MANIFEST, text.encode())[0] == REFUSED
+
+
 def test_yaml_becomes_json() -> None:
     assert ask(Verb.MANIFEST, b"kind: Pod\nspec: {a: 1}\n") == (READ, b'{"kind":"Pod","spec":{"a":1}}')
 

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuloom.wire.admission import decode_pod, decode_review
 from gpuloom.wire.depth import BAD_JSON, DEEPEST, cut_deep, decode, decode_by
+from gpuloom.wire.extender import decode_filter_args
+from gpuloom.wire.register import decode_register
 
 LEVELS = [DEEPEST, DEEPEST + 1, 900, 1100, 9_000, 100_000, 1_000_000]
 
@@ -122,3 +125,24 @@ def test_the_pass_cuts_exactly_what_is_too_deep(value: Any, levels: int, indente
         whole = [whole, "["]
     text = json.dumps(whole, indent=1 if indented else None, ensure_ascii=False)
     assert json.loads(cut_deep(text)) == cut(whole, DEEPEST)
+
+
+DEEP = nested(9_000).encode()
+DEEP_POD = b'{"metadata":{"name":"p","managedFields":[{"fieldsV1":%s}]},"spec":{"nodeName":"n1"}}' % DEEP
+
+
+def test_a_review_of_a_deep_pod_is_read() -> None:
+    body = b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","object":%s}}' % DEEP_POD
+    assert decode_pod(decode_review(body).pod).spec.node_name == "n1"
+
+
+def test_a_call_of_the_extender_with_a_deep_pod_is_read() -> None:
+    found = decode_filter_args(b'{"Pod":%s,"Nodes":null,"NodeNames":["n1"]}' % DEEP_POD)
+    assert found.pod is not None
+    assert (found.pod.spec.node_name, found.nodenames and list(found.nodenames.all())) == ("n1", ["n1"])
+
+
+def test_a_register_annotation_with_a_deep_field_keeps_its_cards() -> None:
+    text = b'[{"id":"GPU-a","count":1,"custominfo":{"x":%s}}]' % DEEP
+    (card,) = decode_register(text.decode())
+    assert card.id == "GPU-a"

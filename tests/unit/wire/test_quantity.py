@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.quantity import decode_strict_integer, round_quantity
+from gpuloom.wire.quantity import decode_strict_integer, floor_quantity, round_quantity
 
 NO_QUANTITIES = [
     "",
@@ -141,3 +141,17 @@ def test_both_readings_agree_where_the_strict_one_knows(number, suffix):
 def test_a_fraction_is_never_lost(number, suffix):
     scale = {"n": -9, "u": -6, "m": -3}[suffix]
     assert round_quantity(f"{number}{suffix}") == int(Decimal(number).scaleb(scale).to_integral_value(ROUND_UP))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1500m", 1), ("999m", 0), ("-1m", -1), ("1.5Ki", 1536), ("2", 2), ("1.0", 1), ("100Ti", 100 << 40), ("0", 0)],
+)
+def test_the_whole_number_below_is_never_above_the_value(text, value):
+    assert floor_quantity(text) == value
+
+
+@pytest.mark.parametrize("text", NO_QUANTITIES)
+def test_what_is_no_quantity_has_no_whole_number_below(text):
+    with pytest.raises(WireError, match="not a quantity"):
+        floor_quantity(text)

@@ -12,6 +12,7 @@ import msgspec
 from gpuloom.local.apiserver.kinds import KIND_AT, NAMESPACES, Kind
 from gpuloom.local.apiserver.objects import Json
 from gpuloom.local.apiserver.statuses import bad_request, unknown_resource, unreadable, unsupported_media_type
+from gpuloom.wire.depth import DEEPEST, cut_deep
 
 BODY_LIMIT_BYTES = 3 * 1024 * 1024
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -115,6 +116,7 @@ def decode_any(body: bytes, content_type: str, expectation: str) -> Any:
     """Decode a body of JSON or YAML into any value; raises ApiStatusError (400, 415)."""
     try:
         if content_type in ("", "application/octet-stream") or content_type.endswith("json"):
+            _check_depth(body)
             return DECODER.decode(body)
         if content_type.endswith("yaml"):
             return msgspec.yaml.decode(body)
@@ -133,6 +135,12 @@ def decode_any(body: bytes, content_type: str, expectation: str) -> Any:
         "the body of the request was in an unknown format - accepted media types include: "
         "application/json, application/yaml"
     )
+
+
+def _check_depth(body: bytes) -> None:
+    """Refuse what is nested so deep that nothing here could go through it (400); kube-apiserver takes 10,000 levels."""
+    if body.count(b"{") + body.count(b"[") > DEEPEST and cut_deep(body) != body:
+        raise bad_request(f"json parse error: exceeded max depth: the local cluster takes {DEEPEST} levels")
 
 
 def check_kind(value: Json, kind: str, api_version: str) -> None:
