@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -55,6 +56,7 @@ class Site:
         self.client = client
         self.disk = disk
         self.clock_s = 0.0
+        self.accounts: Any = None
         self.machine = SimulatedMachine(NODE, load_machine("two-t4"))
         self.source = SimulatedCardUse(self.machine)
         self.settings = MonitorSettings(
@@ -139,6 +141,7 @@ async def site(tmp_path):
             server.write_kubeconfig(tmp_path / "kubeconfig")
             async with KubeClient(load_kubeconfig(tmp_path / "kubeconfig")) as client:
                 site = Site(client, Path(disk))
+                site.accounts = server.accounts
                 (site.disk / "vgpu/containers").mkdir(parents=True)
                 yield site
 
@@ -379,3 +382,42 @@ async def test_an_address_in_use_names_the_flag(site):
 def test_an_address_that_is_none_names_the_flag(site, address):
     with pytest.raises(ListenError, match="--metrics-bind-address"):
         NodeMonitor(replace(site.settings, metrics_bind_address=address), site.client, site.source)
+
+
+async def ask(site, path, token=""):
+    """Return status and text of the monitor's answer, whoever signed its certificate."""
+    site.settings = replace(site.settings, metrics_auth=True)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with (
+        site.monitor() as monitor,
+        aiohttp.ClientSession() as session,
+        session.get(f"{monitor.url}{path}", headers=headers, ssl=False) as reply,
+    ):
+        return reply.status, await reply.text()
+
+
+async def test_metrics_are_for_those_whose_token_may_get_them(site):
+    """T-10."""
+    reader = site.accounts.add("reader", lambda verb, what, _: (verb, what) == ("get", "/metrics"))
+    tenant = site.accounts.add("tenant", lambda _verb, what, _: what == "pods")
+    found = [(await ask(site, "/metrics", token))[0] for token in ("", "wrong", tenant, reader)]
+    assert found == [401, 401, 403, 200]
+
+
+async def test_what_is_said_of_cards_alone_is_for_everybody_and_names_no_pod(site):
+    status, text = await ask(site, "/metrics/cards")
+    assert status == 200
+    names = {line.partition("{")[0] for line in text.splitlines() if not line.startswith("#")}
+    assert names <= {"hami_host_gpu_memory_used_bytes", "hami_host_gpu_utilization_ratio"}
+
+
+async def test_idle_connections_make_room_for_who_asks(site):
+    """T-09."""
+    async with site.monitor() as monitor:
+        host, port = monitor.url.rpartition("//")[2].split(":")
+        idle = [await asyncio.open_connection(host, int(port)) for _ in range(80)]
+        assert "hami" in await scrape(monitor)
+        async with asyncio.timeout(DEADLINE_S):
+            assert await idle[0][0].read() == b""
+        for _, writer in idle:
+            writer.close()
