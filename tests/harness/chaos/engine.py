@@ -29,6 +29,7 @@ CARD_MIB = 10_000
 SETTLE_S = 120.0
 """So long after the last fault everything may take to be right: an abandoned lock is taken over after 35 s."""
 TELL_S = 10.0
+TOLD_AT_ONCE = 5
 NAMES = ("replica-a", "replica-b")
 
 
@@ -178,9 +179,14 @@ class _Run:
 
     async def _tell(self, tell: Callable[[str], object], began_s: float) -> None:
         clock = asyncio.get_running_loop().time
+        told: set[str] = set()
         while True:
             await asyncio.sleep(TELL_S)
             promises, load = self.promises, self._load
+            new = [complaint for complaint in promises.complaints if complaint not in told]
+            told.update(new)
+            for complaint in new[:TOLD_AT_ONCE]:
+                tell(f"{clock() - began_s:6.0f} s: {complaint}")
             tell(
                 f"{clock() - began_s:6.0f} s: created {load.created}, bound {promises.counts['pods bound']}, "
                 f"served {promises.counts['Allocates served']}, waiting {len(self._accounts.waiting)}, "
