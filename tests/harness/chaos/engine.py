@@ -79,7 +79,7 @@ class _Run:
             plugins = await stack.enter_async_context(
                 Plugins(fleet.control_plane.kubeconfig, directory / "plugins", plan, run.promises.hear)
             )
-            run._faults = Faults(fleet, accounts, replicas, plugins, run.calm, plan, run._draw)
+            run._faults = Faults(fleet, accounts, replicas, plugins, run.calm, run._rooms, plan, run._draw)
             stack.push_async_callback(run._faults.close)
             yield run
 
@@ -90,7 +90,12 @@ class _Run:
         until_s = began_s + self._plan.duration_s
         watching = [
             asyncio.create_task(one)
-            for one in (self.promises.watch(), self._footprint.watch(), self._tell(tell, began_s))
+            for one in (
+                self.promises.watch(),
+                self._footprint.watch(),
+                self._faults.restart_what_ends(),
+                self._tell(tell, began_s),
+            )
         ]
         working = [asyncio.create_task(one) for one in (self._load.run(), self._do_damage(until_s))]
         stopping = asyncio.create_task(stop.wait())
