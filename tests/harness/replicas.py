@@ -75,9 +75,10 @@ class Replica:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop_kube_scheduler()
-        if self.gpuloom is not None:
-            await asyncio.to_thread(self.gpuloom.stop)
-            self._tidy_up()
+        gpuloom, self.gpuloom = self.gpuloom, None
+        if gpuloom is not None:
+            await asyncio.to_thread(gpuloom.stop)
+            self._tidy_up(gpuloom)
 
     async def start(self) -> None:
         """Start both containers of the pod, each when it does not run, and wait until gpuloom is ready."""
@@ -102,9 +103,10 @@ class Replica:
 
     async def kill_gpuloom(self) -> None:
         """End gpuloom's scheduler as a crash does."""
-        if self.gpuloom is not None:
-            await asyncio.to_thread(self.gpuloom.kill)
-            self._tidy_up()
+        gpuloom, self.gpuloom = self.gpuloom, None
+        if gpuloom is not None:
+            await asyncio.to_thread(gpuloom.kill)
+            self._tidy_up(gpuloom)
 
     async def start_kube_scheduler(self) -> None:
         """Start kube-scheduler when it does not run."""
@@ -117,20 +119,35 @@ class Replica:
 
     async def stop_kube_scheduler(self) -> None:
         """End kube-scheduler politely: it gives the lease back."""
-        if self._kube_scheduler is not None:
-            await asyncio.to_thread(self._kube_scheduler.stop)
-            self._kube_scheduler = None
+        process, self._kube_scheduler = self._kube_scheduler, None
+        if process is not None:
+            await asyncio.to_thread(process.stop)
 
     async def kill_kube_scheduler(self) -> None:
         """End kube-scheduler as a crash does: the lease has to run out."""
-        if self._kube_scheduler is not None:
-            await asyncio.to_thread(self._kube_scheduler.kill)
-            self._kube_scheduler = None
+        process, self._kube_scheduler = self._kube_scheduler, None
+        if process is not None:
+            await asyncio.to_thread(process.kill)
 
-    def _tidy_up(self) -> None:
-        if self.gpuloom is not None and self.clock is not None:
-            tidy_up(self.gpuloom.pid)
-        self.gpuloom = None
+    async def restart_what_ended(self) -> str:
+        """Start what ended by itself, as a kubelet does; return what that was, empty for nothing.
+
+        kube-scheduler ends whenever it cannot renew its lease.
+        """
+        ended = []
+        if self.gpuloom is not None and self.gpuloom.exit_status is not None:
+            ended.append("gpuloom")
+            await self.kill_gpuloom()
+            await self.start_gpuloom()
+        if self._kube_scheduler is not None and self._kube_scheduler.exit_status is not None:
+            ended.append("kube-scheduler")
+            await self.kill_kube_scheduler()
+            await self.start_kube_scheduler()
+        return " and ".join(ended)
+
+    def _tidy_up(self, gpuloom: ChildProcess) -> None:
+        if self.clock is not None:
+            tidy_up(gpuloom.pid)
 
     def _gpuloom_command(self) -> list[str | Path]:
         election = [

@@ -29,6 +29,7 @@ CARD_MIB = 10_000
 SETTLE_S = 120.0
 """So long after the last fault everything may take to be right: an abandoned lock is taken over after 35 s."""
 TELL_S = 10.0
+TOLD_AT_ONCE = 5
 NAMES = ("replica-a", "replica-b")
 
 
@@ -78,7 +79,7 @@ class _Run:
             plugins = await stack.enter_async_context(
                 Plugins(fleet.control_plane.kubeconfig, directory / "plugins", plan, run.promises.hear)
             )
-            run._faults = Faults(fleet, accounts, replicas, plugins, run.calm, plan, run._draw)
+            run._faults = Faults(fleet, accounts, replicas, plugins, run.calm, run._rooms, plan, run._draw)
             stack.push_async_callback(run._faults.close)
             yield run
 
@@ -89,7 +90,12 @@ class _Run:
         until_s = began_s + self._plan.duration_s
         watching = [
             asyncio.create_task(one)
-            for one in (self.promises.watch(), self._footprint.watch(), self._tell(tell, began_s))
+            for one in (
+                self.promises.watch(),
+                self._footprint.watch(),
+                self._faults.restart_what_ends(),
+                self._tell(tell, began_s),
+            )
         ]
         working = [asyncio.create_task(one) for one in (self._load.run(), self._do_damage(until_s))]
         stopping = asyncio.create_task(stop.wait())
@@ -178,9 +184,14 @@ class _Run:
 
     async def _tell(self, tell: Callable[[str], object], began_s: float) -> None:
         clock = asyncio.get_running_loop().time
+        told: set[str] = set()
         while True:
             await asyncio.sleep(TELL_S)
             promises, load = self.promises, self._load
+            new = [complaint for complaint in promises.complaints if complaint not in told]
+            told.update(new)
+            for complaint in new[:TOLD_AT_ONCE]:
+                tell(f"{clock() - began_s:6.0f} s: {complaint}")
             tell(
                 f"{clock() - began_s:6.0f} s: created {load.created}, bound {promises.counts['pods bound']}, "
                 f"served {promises.counts['Allocates served']}, waiting {len(self._accounts.waiting)}, "

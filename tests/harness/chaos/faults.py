@@ -12,15 +12,17 @@ from harness.api import ApiCallError
 from harness.chaos.calm import Calm
 from harness.chaos.plan import Plan
 from harness.chaos.plugins import Plugins
+from harness.chaos.shapes import Rooms, read_shape
 from harness.faultyproxy import Faults as ProxyFaults
 from harness.fleet import Fleet
 from harness.replicas import Replica, find_holder
 
-RECOVERY_LIMIT_S = 60.0
+RECOVERY_LIMIT_S = 90.0
 STEP_LIMIT_S = 2.0
 AWAY_S = 2.0
 LAST_WRITES_S = 1.0
 POLL_S = 0.2
+RESTART_S = 1.0
 REFUSING = {"refused_share": 0.2}
 LOSING = {"lost_share": 0.02}
 LAGGING = {"watch_lag_s": 0.3}
@@ -36,6 +38,7 @@ class Faults:
         replicas: Sequence[Replica],
         plugins: Plugins,
         calm: Calm,
+        rooms: Rooms,
         plan: Plan,
         draw: random.Random,
     ):
@@ -47,6 +50,7 @@ class Faults:
         self._replicas = replicas
         self._plugins = plugins
         self._calm = calm
+        self._rooms = rooms
         self._plan = plan
         self._draw = draw
         self._deck: list[str] = []
@@ -80,6 +84,16 @@ class Faults:
         proxy.faults = ProxyFaults()
         if self._recovering:
             await asyncio.wait(self._recovering)
+
+    async def restart_what_ends(self) -> None:
+        """Start again what ends by itself, as kubelets do, until cancelled. gpuloom never does that."""
+        while True:
+            await asyncio.sleep(RESTART_S)
+            for replica in self._replicas:
+                if ended := await replica.restart_what_ended():
+                    self.counts[f"{ended} ended by itself"] += 1
+                if "gpuloom" in ended:
+                    self.complaints.append(f"gpuloom of {replica.name} ended by itself")
 
     async def close(self) -> None:
         """End what still waits for a recovery."""
@@ -168,8 +182,12 @@ class Faults:
             try:
                 async with asyncio.timeout(RECOVERY_LIMIT_S):
                     await self._wait_until_bound()
+                    await self._wait_until_served()
             except TimeoutError:
-                self.complaints.append(f"no recovery: nothing bound {RECOVERY_LIMIT_S:.0f} s after {what}")
+                left = len(self._find_waiting())
+                self.complaints.append(
+                    f"no recovery: {left} pods wait although there is room {RECOVERY_LIMIT_S:.0f} s after {what}"
+                )
 
     async def _wait_until_bound(self) -> None:
         while await self._find_leader() is None:  # noqa: ASYNC110 - the lease is another program's
@@ -178,6 +196,18 @@ class Faults:
         await asyncio.sleep(LAST_WRITES_S)
         led_s = asyncio.get_running_loop().time()
         await self._accounts.wait_for(lambda: self._accounts.last_bound_s >= led_s, timeout_s=RECOVERY_LIMIT_S)
+
+    async def _wait_until_served(self) -> None:
+        """Wait until those that have come to wait meanwhile have a node, or no room."""
+        backlog = self._find_waiting()
+        while backlog:
+            await asyncio.sleep(POLL_S)
+            backlog &= self._find_waiting()
+
+    def _find_waiting(self) -> set[str]:
+        """Return the pods that wait although there is room, by UID."""
+        waiting = self._accounts.waiting
+        return {pod.metadata.uid for pod in waiting if self._rooms.since_s(read_shape(pod)) is not None}
 
     async def _find_leader(self) -> Replica | None:
         """Return the replica that holds the lease; the only one always leads. None when that cannot be said."""

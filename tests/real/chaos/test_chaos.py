@@ -30,7 +30,7 @@ async def test_two_minutes_of_the_soak_keep_every_promise(control_plane_binaries
     print(describe(outcome))
     assert outcome.complaints == []
     assert outcome.figures["seconds calm"] > 0
-    assert _find_faults(outcome.counts) == set(TWO_MINUTES.faults)
+    assert set(TWO_MINUTES.faults) <= _find_faults(outcome.counts)
     assert outcome.figures["latest clock in a lock, s"] - outcome.figures["earliest clock in a lock, s"] > 1
 
 
