@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from fuzz.seeds import dump, read_lines
 from fuzz.target import Target
@@ -13,7 +14,7 @@ from gpuloom.kube.client import KubeClient, Selection
 from gpuloom.kube.credentials import Credentials
 from gpuloom.kube.errors import ApiError
 from gpuloom.kube.reflector import Applied, Deleted, Reflector, ReflectorTiming
-from gpuloom.kube.resources import NODES, PODS
+from gpuloom.kube.resources import NODES, PODS, Resource
 from gpuloom.kube.transport import Request
 
 _PIECE_BYTES = 1000
@@ -68,7 +69,8 @@ def _make_client(listed: bytes, watched: bytes = b"") -> KubeClient:
 
 async def _list(data: bytes) -> None:
     client = _make_client(data)
-    for resource in (PODS, NODES):
+    resources: tuple[Resource[Any], ...] = (PODS, NODES)
+    for resource in resources:
         try:
             page = await client.list_page(resource, Selection(), limit=500)
         except ApiError as error:
