@@ -59,7 +59,8 @@ def simulate(cluster: Cluster, pod: Pod, nodes: Iterable[Node], settings: Settin
         weights = read_weights(pod.annotations)
     except WeightsError as error:
         return Answer(error=f"calcScore failed {error} for pod {pod.name}")
-    fits = fit_candidates(candidates, cluster, pod, requests, weights, settings)
+    idle = replace(cluster, closed={})
+    fits = fit_candidates(candidates, idle, pod, requests, weights, settings)
     answer = _decide(fits, failed, len(candidates) + len(failed), pod, settings)
     return replace(answer, events=())
 

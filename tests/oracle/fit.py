@@ -198,6 +198,12 @@ def check_mig(device: DeviceUsage, walk: Walk) -> str | None:
     return None if profiles.has_room(device, need, collected) else "CardMigTopologyInfeasible"
 
 
+def check_unaccounted(device: DeviceUsage, walk: Walk) -> str | None:
+    """No row of HAMi's (trust T-11)."""
+    closed = walk.question.cluster.closed.get(walk.question.node.node.name, frozenset())
+    return "CardUnaccounted" if device.card.id in closed else None
+
+
 CHECKS: Final[tuple[Callable[[DeviceUsage, Walk], str | None], ...]] = (
     check_health,
     check_cordon,
@@ -213,6 +219,7 @@ CHECKS: Final[tuple[Callable[[DeviceUsage, Walk], str | None], ...]] = (
     check_exclusive,
     check_full,
     check_mig,
+    check_unaccounted,
 )
 
 

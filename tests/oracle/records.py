@@ -112,11 +112,15 @@ class CountedPod:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """All that a decision is made from: cached nodes by name, counted pods by UID, quotas by namespace and name."""
+    """All that a decision is made from: cached nodes by name, counted pods by UID, quotas by namespace and name.
+
+    ``closed`` are cards by node that somebody may hold in a way that cannot be read.
+    """
 
     nodes: Mapping[str, RegisteredNode]
     pods: Mapping[str, CountedPod] = field(default_factory=dict)
     quotas: Mapping[tuple[str, str], ResourceQuota] = field(default_factory=dict)
+    closed: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def without(self, uid: str) -> "Cluster":
         """Return this cluster as if one pod were not counted."""

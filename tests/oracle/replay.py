@@ -15,6 +15,7 @@ from oracle.nodeloop import NodeLoop
 from oracle.podcache import PodCache
 from oracle.records import Cluster
 from oracle.settings import Settings, read_settings
+from oracle.unaccounted import find_closed
 from oracle.webhook import review_pod
 
 Line = Mapping[str, Any]
@@ -48,7 +49,8 @@ class Replay:
     @property
     def cluster(self) -> Cluster:
         """What decisions are made from now."""
-        return Cluster(self.nodes.cached, self.pods.pods, self.quotas)
+        closed = find_closed(self._shown.values(), self.nodes.cached, self.settings)
+        return Cluster(self.nodes.cached, self.pods.pods, self.quotas, closed)
 
     def _start_over(self, settings: Settings) -> None:
         self.settings = settings
@@ -56,6 +58,7 @@ class Replay:
         self.pods = PodCache(settings)
         self.quotas: dict[tuple[str, str], ResourceQuota] = {}
         self._known_pods: set[str] = set()
+        self._shown: dict[str, Pod] = {}
 
     def _take_settings(self, line: Line) -> None:
         self._start_over(read_settings(line.get("flags") or {}, line.get("deviceConfig")))
@@ -77,9 +80,11 @@ class Replay:
         pod = msgspec.convert(raw, Pod)
         if kind == "DELETED":
             self._known_pods.discard(pod.metadata.uid)
+            self._shown.pop(pod.metadata.uid, None)
             self.pods.delete(pod)
         else:
             self._known_pods.add(pod.metadata.uid)
+            self._shown[pod.metadata.uid] = pod
             self.pods.observe(pod, added=kind == "ADDED")
 
     def _take_quota(self, kind: str, raw: Line) -> None:

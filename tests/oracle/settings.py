@@ -72,6 +72,7 @@ class Settings:
     strict_quantities: bool = True
     filter_write: str = "bind"
     trust_annotations: bool = False
+    unreadable: str = "close"
     strip_owned_keys: bool = True
     handshake_probe: str = "registered"
     handshake_cleanup: str = "remove"

@@ -45,6 +45,8 @@ def some_running_pod(chooser: Chooser, name: str, nodes: Sequence[SomeNode]) -> 
     node = chooser.choose(nodes)
     spec = _some_containers(chooser)
     groups = [*spec.get("initContainers", ()), *spec["containers"]]
+    if happens(chooser, 60):
+        groups[-1]["resources"] = {"limits": {"nvidia.com/gpu": chooser.choose(("1", 2, "0"))}}
     entries: list[list[tuple[SomeCard, JsonObject | None, str]]] = [
         [_some_share(chooser, chooser.choose(node.cards)) for _ in range(chooser.choose((1, 1, 0, 2)))]
         if node.cards
