@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -113,12 +113,13 @@ def measure(nodes: int) -> None:
     with run_scheduler(nodes, 0) as running:
         for is_flooded in (False, True, False, True):
             found: dict[str, object] = {}
-            if is_flooded:
-                with flood(running, found), watch_health(running) as health_s:
-                    times = running.connection.time_calls(FITS, names, CALLS)
-            else:
-                with watch_health(running) as health_s:
-                    times = running.connection.time_calls(FITS, names, CALLS)
+            with ExitStack() as stack:
+                if is_flooded:
+                    stack.enter_context(flood(running, found))
+                seen = stack.enter_context(running.watcher.watch())
+                health_s = stack.enter_context(watch_health(running))
+                times = running.connection.time_calls(FITS, names, CALLS)
+            found |= {"stall_ms": seen.stall_ms, "computing_ms": seen.computing_ms}
             case = "/filter beside a flood of reviews" if is_flooded else "/filter"
             longest_ms = max(health_s) * 1e3
             print_case(case, nodes=nodes, **summarize(times.whole_s), healthz_longest_ms=longest_ms, **found)

@@ -23,8 +23,9 @@ from gpuloom.serving.selfsigned import present_own
 
 Certificates = FileCertificates | SelfManagedCertificates
 
-_OF_KUBE_SCHEDULER = Limits(most=8192, most_of_one=8192)
-"""Each Bind that waits for the lock of a node has a connection, and all come from one address."""
+_OF_KUBE_SCHEDULER = Limits(most=8192, most_of_one=8192, unread=256 * 1024)
+"""Each Bind that waits for the lock of a node has a connection, and all come from one address. Bodies are large, and
+taken at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,13 +29,15 @@ class Limits:
     header_s     how long a TLS handshake may take, and after it the headers of a request (scheduler 0.2)
     idle_s       how long a connection may wait for its next request
     linger_s     how long what nobody reads is taken off the line after an answer, so that its sender reads the answer
+    unread       bytes of a body that nobody takes yet, twice; its sender waits with the rest
     """
 
     most: int = 1024
     most_of_one: int = 768
     header_s: float = 15.0
     idle_s: float = 300.0
-    linger_s: float = 1.0
+    linger_s: float = 5.0
+    unread: int = 32 * 1024
 
 
 class Connections:
@@ -94,7 +96,7 @@ class Connections:
         try:
             return await handler(request)
         finally:
-            connection.end_request()
+            connection.end_request(has_more=not request.content.is_eof())
 
     def _take(self, accepted: socket.socket, connection: "Connection") -> None:
         loop = asyncio.get_running_loop()
@@ -146,6 +148,7 @@ class Connection(asyncio.Protocol):
         self._waiting_since_s: float | None = None
         self._unread = 0
         self._requests = 0
+        self._has_more = False
 
     @property
     def is_asking(self) -> bool:
@@ -173,7 +176,7 @@ class Connection(asyncio.Protocol):
         if not self._requests:
             if self._waiting_since_s is None:
                 self._wait_for_headers()
-            self._unread += len(data)
+            self._unread += 0 if self._has_more else len(data)
             if self._unread > LONGEST_HEADERS and self.transport is not None:
                 self.transport.abort()
                 return
@@ -205,9 +208,10 @@ class Connection(asyncio.Protocol):
         self._unread = 0
         self._requests += 1
 
-    def end_request(self) -> None:
-        """Note that a request was answered."""
+    def end_request(self, *, has_more: bool) -> None:
+        """Note that a request was answered; ``has_more``: of its body more is to come, which nobody reads."""
         self._requests -= 1
+        self._has_more = has_more
 
     def _wait_for_headers(self) -> None:
         self._waiting_since_s = self._loop.time()

@@ -54,6 +54,7 @@ async def listen(
         keepalive_timeout=limits.idle_s,
         lingering_time=limits.linger_s,
         auto_decompress=False,
+        read_bufsize=limits.unread,
         access_log=None,
         handler_cancellation=True,
         shutdown_timeout=closing_s,

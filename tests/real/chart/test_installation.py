@@ -67,6 +67,8 @@ RARE: dict[str, dict[Right, str]] = {
         ("", "events", "patch"): "that happened again",
     },
     "gpuloom-monitor": {
+        ("authentication.k8s.io", "tokenreviews", "create"): "somebody reads its metrics",
+        ("authorization.k8s.io", "subjectaccessreviews", "create"): "somebody reads its metrics",
         ("", "events", "create"): "the audit found something",
         ("", "events", "patch"): "it found that again",
     },

@@ -1,6 +1,7 @@
 """What the chart makes of values: it agrees with itself, and with what gpuloom's commands accept."""
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,8 @@ def test_every_volume_is_mounted_and_every_mount_has_a_volume(objects: list[Any]
 def test_roles_name_what_they_allow(objects: list[Any]) -> None:
     for one in objects:
         for rule in one.get("rules", []) if one["kind"] in {"Role", "ClusterRole"} else []:
-            assert not {"*"} & {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+            what = (rule["nonResourceURLs"],) if "nonResourceURLs" in rule else (rule["apiGroups"], rule["resources"])
+            assert "*" not in "".join(chain(rule["verbs"], *what))
 
 
 def test_kube_scheduler_leaves_to_the_extender_what_the_device_configuration_names(objects: list[Any]) -> None:
@@ -567,7 +569,7 @@ def list_accounts_that_patch_pods(objects: list[Any]) -> set[str]:
         one["metadata"]["name"]
         for one in objects
         if one["kind"] == "ClusterRole"
-        and any("pods" in rule["resources"] and "patch" in rule["verbs"] for rule in one["rules"])
+        and any("pods" in rule.get("resources", []) and "patch" in rule["verbs"] for rule in one["rules"])
     }
     bindings = (one for one in objects if one["kind"] == "ClusterRoleBinding" and one["roleRef"]["name"] in roles)
     return {subject["name"] for one in bindings for subject in one["subjects"]}

@@ -185,6 +185,15 @@ async def test_a_body_that_drips_is_given_up(head: bytes) -> None:
         assert await reader.readline() == b"HTTP/1.1 408 Request Timeout\r\n"
 
 
+async def test_who_sent_too_much_reads_the_answer() -> None:
+    async with serve(Limits()) as listening, connect(listening) as (reader, writer):
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (8 * 2**20))
+        for _ in range(128):
+            writer.write(b"x" * 2**16)
+            await writer.drain()
+        assert await reader.readline() == b"HTTP/1.1 413 Request Entity Too Large\r\n"
+
+
 async def test_who_sends_on_after_the_answer_is_cut() -> None:
     async with serve(Limits(linger_s=0.1)) as listening, connect(listening) as (reader, writer):
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\nx")
