@@ -1,8 +1,9 @@
 """Kubelets of many nodes, played, before the project's own Allocate, in a process of their own.
 
 ``python -m harness.kubelets KUBECONFIG DIRECTORY CARDS ALLOCATE_S`` asks for the devices of every bound pod, one pod of
-a node after the other, as a kubelet does: it does not say for which pod. A pod whose Allocate fails is failed for good,
-as a kubelet fails it. It prints a line of JSON for every answer. Pods that were served before its start are let be.
+a node after the other, as a kubelet does: it does not say for which pod. A pod that was served runs then, one whose
+Allocate fails is failed for good, as its status says. It prints a line of JSON for every answer. Pods that were served
+before its start are let be.
 """
 
 import asyncio
@@ -11,8 +12,9 @@ import logging
 import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ from harness.accounts import sleep_briefly
 
 PHASE = "hami.io/bind-phase"
 RETRY_S = 0.5
-REFUSED = {"status": {"phase": "Failed", "reason": "UnexpectedAdmissionError"}}
+REFUSED = {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
 
 
 class Kubelets:
@@ -71,8 +73,8 @@ class Kubelets:
 
     def _take(self, pod: Pod) -> None:
         node, uid = pod.spec.node_name, pod.metadata.uid
-        is_new = bool(node) and uid not in self._seen and pod.annotations.get(PHASE) == "allocating"
-        if not is_new or pod.is_over or pod.is_terminating:
+        is_new = bool(node) and uid not in self._seen and pod.status.phase in {"", "Pending"}
+        if not is_new or pod.is_terminating or pod.annotations.get(PHASE) not in {"allocating", "success"}:
             return
         self._seen.add(uid)
         self._waiting[node].put_nowait(pod)
@@ -80,13 +82,17 @@ class Kubelets:
             self._workers[node] = asyncio.create_task(self._work(node))
 
     async def _work(self, node: str) -> None:
-        settings = NodeSettings(node_name=node, host_root=self._host_root)
+        settings = NodeSettings(node_name=node, host_root=self._host_root, plugins_dir=self._host_root / "plugins")
         gpus = [_make_gpu(node, number) for number in range(self._cards)]
         allocator = Allocator(settings, self._client, read_gpus=lambda: gpus)
         while True:
             pod = await self._waiting[node].get()
-            await asyncio.sleep(self._allocate_s)
-            await self._admit(pod, node, allocator)
+            if pod.annotations.get(PHASE) == "allocating":
+                await asyncio.sleep(self._allocate_s)
+                await self._admit(pod, node, allocator)
+            else:
+                # Served, and then the kubelet that is to say so was killed.
+                await self._report(pod, _run())
 
     async def _admit(self, pod: Pod, node: str, allocator: Allocator) -> None:
         count = int(str(pod.containers[0].limits["nvidia.com/gpu"]))
@@ -94,33 +100,38 @@ class Kubelets:
         try:
             served = await allocator.allocate([ids])
         except AllocationError as error:
-            is_gone = await self._fail(pod)
+            is_gone = not await self._report(pod, REFUSED)
             self._tell(answer="refused", asked=pod.metadata.uid, node=node, is_gone=is_gone, message=str(error))
         else:
             self._tell_served(pod, node, served)
+            await self._report(pod, _run())
 
     def _tell_served(self, pod: Pod, node: str, served: Served) -> None:
         cards = [share.uuid for grant in served.grants for share in grant.shares]
         for grant in served.grants:
             if grant.cache_dir:
-                shutil.rmtree((self._host_root / grant.cache_dir.lstrip("/")).parent, ignore_errors=True)
+                shutil.rmtree(self._host_root / grant.cache_dir.lstrip("/"), ignore_errors=True)
         self._tell(answer="served", asked=pod.metadata.uid, uid=served.pod.metadata.uid, node=node, cards=cards)
 
-    async def _fail(self, pod: Pod) -> bool:
-        """Mark a pod as failed; say whether it was gone or going by then."""
+    async def _report(self, pod: Pod, status: Mapping[str, Any]) -> bool:
+        """Write a pod's status, as soon as the API server is there; say whether the pod was still there and alive."""
+        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
         while True:
             try:
                 found = await self._client.get(PODS, pod.name, namespace=pod.namespace)
                 if found.metadata.uid != pod.metadata.uid or found.is_over or found.is_terminating:
-                    return True
-                body = {"metadata": {"uid": pod.metadata.uid}, **REFUSED}
+                    return False
                 await self._client.patch(PODS, pod.name, body, namespace=pod.namespace, subresource="status")
             except NotFoundError:
-                return True
+                return False
             except ApiError:
                 await asyncio.sleep(RETRY_S)
             else:
-                return False
+                return True
+
+
+def _run() -> Mapping[str, Any]:
+    return {"phase": "Running", "startTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
 def _make_gpu(node: str, number: int) -> Gpu:

@@ -31,7 +31,6 @@ async def test_two_minutes_of_the_soak_keep_every_promise(control_plane_binaries
     assert outcome.complaints == []
     assert outcome.figures["seconds calm"] > 0
     assert set(TWO_MINUTES.faults) <= _find_faults(outcome.counts)
-    assert outcome.figures["latest clock in a lock, s"] - outcome.figures["earliest clock in a lock, s"] > 1
 
 
 async def test_a_stop_ends_it_with_what_was_found_until_then(control_plane_binaries: None, tmp_path: Path) -> None:
