@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 TESTS = ("tests/unit", "tests/oracle", "-m", "not long")
 _UV = ROOT / ".venv/bin/uv"
-_LOCKS = ("requirements.lock", "locks/build.lock")
+_LOCKS = ("requirements.lock", "locks/uv.lock", "locks/build.lock")
 
 
 def find_interpreter(version: str) -> Path | None:
