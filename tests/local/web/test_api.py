@@ -236,3 +236,10 @@ async def test_a_node_that_is_closed_to_pods_does_not_fit_and_says_so(pages: Pag
     seen = await pages.see("/explain/default/small")
     assert seen["outcome"] == "does not fit"
     assert seen["nodes"][0]["causes"] == ["the node is closed to new pods (kubectl cordon)"]
+
+
+async def test_a_pod_that_is_asked_about_is_no_larger_than_takes_milliseconds_to_read(pages: Pages) -> None:
+    """T-02."""
+    manifest = pod_manifest("x", memory_mib=3000) | {"more": "x" * 70_000}
+    status, seen = await pages.post("/fits", manifest)
+    assert (status, seen["reason"]) == (413, "RequestEntityTooLarge")

@@ -1,0 +1,56 @@
+"""Questions to the API server about people: how many there may be (trust T-16)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gpuloom.serving.reviews import UserInfo
+from gpuloom.serving.rights import Rights, RightsError, User
+from gpuloom.web.rights import MOST_NAMESPACES, view
+
+
+class Asked:
+    """Stands for the rights of somebody who may see the pods of one namespace."""
+
+    def __init__(self, seen: str) -> None:
+        self.seen = seen
+        self.names: list[str] = []
+
+    async def may(self, _user: User, _verb: str, _resource: str, namespace: str = "") -> bool:
+        self.names.append(namespace)
+        return namespace == self.seen
+
+
+class Slow:
+    """A client whose API server does not answer."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def create(self, *_: Any, **__: Any) -> Any:
+        self.asked += 1
+        await asyncio.Event().wait()
+
+
+async def test_so_many_namespaces_are_asked_about_and_those_named_come_first() -> None:
+    asked: Any = Asked("zoo")
+    found = await view(asked, User(UserInfo("somebody"), b""), ["zoo"], lambda: [f"n{at}" for at in range(5000)])
+    assert len([name for name in asked.names if name]) == MOST_NAMESPACES
+    assert found.sees("zoo")
+
+
+async def test_questions_beyond_those_that_wait_are_refused() -> None:
+    client: Any = Slow()
+    rights = Rights(client)
+    tasks = [asyncio.create_task(rights.recognise(f"token-{at}")) for at in range(300)]
+    done, waiting = await asyncio.wait(tasks, timeout=0.5)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert (len(done), client.asked) == (300 - 256, 16)
+    for task in done:
+        with pytest.raises(RightsError, match="at once"):
+            task.result()
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
