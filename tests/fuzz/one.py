@@ -1,6 +1,7 @@
 """Fuzzes one target with atheris until its time is over.
 
-Usage: python -m fuzz.one TARGET FINDINGS [flags and corpora of libFuzzer].
+Usage: python -m fuzz.one TARGET FINDINGS AGAIN [flags and corpora of libFuzzer]. AGAIN is a program that starts the
+same with other flags: libFuzzer calls it to merge corpora.
 """
 
 import logging
@@ -11,7 +12,7 @@ from random import Random
 _INSTRUMENTED = ["gpuloom", "yaml"]
 
 
-def main(name: str, findings: str, flags: list[str]) -> None:
+def main(name: str, findings: str, again: str, flags: list[str]) -> None:
     """Fuzz; the process ends in it."""
     import atheris
     import structlog
@@ -42,9 +43,9 @@ def main(name: str, findings: str, flags: list[str]) -> None:
             return bytes(atheris.Mutate(data, most))
         return mutate(target.form, data, chance, seeds)[:most]
 
-    atheris.Setup([sys.argv[0], f"-max_len={LONGEST_BYTES}", *flags], read, custom_mutator=change)
+    atheris.Setup([again, f"-max_len={LONGEST_BYTES}", *flags], read, custom_mutator=change)
     atheris.Fuzz()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3:])
+    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])

@@ -4,6 +4,7 @@ import argparse
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -56,10 +57,19 @@ def fuzz(target: Target, seconds: int, *, keep: bool) -> Report:
 
 
 def _start(target: Target, flags: list[str], place: Path) -> str:
-    command = [sys.executable, "-m", "fuzz.one", target.name, str(place / "findings"), *flags]
+    again = place / "again"
+    start = [sys.executable, "-m", "fuzz.one", target.name, str(place / "findings"), str(again)]
+    again.write_text(f'#!/bin/sh\nexec {shlex.join(start)} "$@"\n')
+    again.chmod(0o755)
     paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        command, cwd=place, env=os.environ | paths, capture_output=True, text=True, errors="replace", check=False
+        [*start, *flags],
+        cwd=place,
+        env=os.environ | paths,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     (place / "log.txt").write_text(done.stdout + done.stderr, encoding="utf-8")
     return done.stdout + done.stderr
