@@ -80,12 +80,14 @@ class ReflectorTiming:
     """Clock, patience and chance of a reflector; tests bring their own.
 
     ``silence_s``: a watch that delivers nothing for so long is dead (bookmarks come about once a minute).
+    ``ceiling_s``: no pause after failures is longer.
     """
 
     silence_s: float = 90.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     monotonic_s: Callable[[], float] = time.monotonic
     uniform: Callable[[float, float], float] = random.uniform
+    ceiling_s: float = 30.0
 
 
 class _Identity(KubeStruct, frozen=True):
@@ -131,7 +133,7 @@ class Reflector(Generic[T]):
         self._selection = Selection(namespace, label_selector, field_selector)
         self._page_size = page_size
         self._timing = timing or ReflectorTiming()
-        self._backoff = Backoff(uniform=self._timing.uniform)
+        self._backoff = Backoff(ceiling_s=self._timing.ceiling_s, uniform=self._timing.uniform)
         self._decoder = msgspec.json.Decoder(resource.type)
         self._version = ""
         self._lists = 0

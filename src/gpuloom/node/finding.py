@@ -86,7 +86,9 @@ class PodFinder:
             call = Call(counts, pods, book, self._served, instances)
             pod = await self._find_owner(lock, pods) if lock else choose_candidate(call, self._settings)
         except ApiError as error:
-            raise AllocationError(f"cannot find the pod to allocate for on node {node_name}: {error}") from error
+            # A refusal is for good: the kubelet fails the pod. So an API server that is away is given a moment.
+            refusal = UnclearError if error.outcome_unknown else AllocationError
+            raise refusal(f"cannot find the pod to allocate for on node {node_name}: {error}") from error
         except WireError as error:
             raise AllocationError(f"node {node_name}, annotation {keys.NODE_LOCK}: {error}") from error
         check_call(pod, call, self._settings)

@@ -40,6 +40,8 @@ It writes for its kube-scheduler only, which ends when it gives up the lease, an
 """
 SILENCE_S = 8.0
 """A leader renews its lease every two seconds, and is no longer certain to be one after ten."""
+LOOK_AGAIN_S = 2.0
+"""As often as a leader renews its lease, a lease that could not be watched is looked for: meanwhile nobody decides."""
 STOPPING = "scheduler shutting down"
 
 _log = structlog.get_logger(__name__)
@@ -168,7 +170,7 @@ class Charge:
             LEASES,
             namespace=self._settings.leader_elect_resource_namespace,
             field_selector=f"metadata.name={name}",
-            timing=ReflectorTiming(silence_s=SILENCE_S),
+            timing=ReflectorTiming(silence_s=SILENCE_S, ceiling_s=LOOK_AGAIN_S),
         )
         listed: Lease | None = None
         async with aclosing(reflector.events()) as events:

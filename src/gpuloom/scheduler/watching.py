@@ -17,6 +17,7 @@ from gpuloom.kube import (
     InitialObject,
     KubeClient,
     Reflector,
+    ReflectorTiming,
     Resource,
     Unreadable,
 )
@@ -29,6 +30,8 @@ from gpuloom.scheduler.pods import PodBook
 from gpuloom.scheduler.quotas import QuotaWatch
 from gpuloom.wire.objects import KubeObject, Node, Pod, ResourceQuota
 
+LONGEST_PAUSE_S = 5.0
+"""What happened while the API server was away is known so soon after it is back; few watch."""
 _O = TypeVar("_O", bound=KubeObject)
 _Taken_contra = TypeVar("_Taken_contra", bound=KubeObject, contravariant=True)
 
@@ -193,7 +196,7 @@ class Watches:
         return _WholeList(take)
 
     async def _follow(self, resource: Resource[_O], listing: "_Listing[_O]", taker: "_Taker[_O]") -> None:
-        reflector = Reflector(self._client, resource)
+        reflector = Reflector(self._client, resource, timing=ReflectorTiming(ceiling_s=LONGEST_PAUSE_S))
         known = self._watched.get(resource.plural)
         self._watched[resource.plural] = known.begin_anew(reflector) if known else Watched(reflector)
         page = Page()

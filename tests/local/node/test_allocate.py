@@ -197,7 +197,7 @@ async def test_calls_at_the_same_time_are_served_one_after_another(scene):
 async def test_an_api_server_that_does_not_answer_changes_nothing(scene, local_server):
     await scene.lock(OWN_LOCK)
     await scene.add_pod()
-    local_server.faults.add(Fault("GET", "/nodes/n1", status=500))
+    local_server.faults.add(Fault("GET", "/nodes/n1", status=500, times=7))
     with pytest.raises(AllocationError, match="cannot find the pod to allocate for on node n1"):
         await scene.allocator.allocate([ID])
     assert (await scene.phase(), await scene.present_lock()) == ("allocating", OWN_LOCK)
@@ -221,3 +221,13 @@ async def test_an_allocation_costs_five_calls_of_the_api_server(scene, monkeypat
         count(verb)
     await scene.allocator.allocate([ID])
     assert calls == ["get nodes", "list_all pods", "patch pods", "get nodes", "patch nodes"]
+
+
+@pytest.mark.parametrize("path", ["/nodes/n1", "/pods"])
+async def test_a_read_that_breaks_off_is_tried_again(scene, local_server, path):
+    """A refusal would be for good: the kubelet fails the pod."""
+    await scene.lock(OWN_LOCK)
+    await scene.add_pod()
+    local_server.faults.add(Fault("GET", path, cut=True, times=3))
+    await scene.allocator.allocate([ID])
+    assert await scene.phase() == "success"

@@ -63,7 +63,8 @@ class Setting:
 
     def reflect(self, **options: Any) -> Reflector[Pod]:
         silence_s = options.pop("silence_s", 30.0)
-        timing = ReflectorTiming(silence_s, self.time.sleep, self.time.monotonic_s, self.draw)
+        ceiling_s = options.pop("ceiling_s", 30.0)
+        timing = ReflectorTiming(silence_s, self.time.sleep, self.time.monotonic_s, self.draw, ceiling_s)
         return Reflector(self.client, PODS, timing=timing, **options)
 
     def draw(self, low: float, high: float) -> float:
@@ -235,6 +236,13 @@ async def test_pauses_are_drawn_from_a_range_that_doubles_up_to_30_s() -> None:
     async with Setting(*[failure(500)] * 7, pod_list()) as s:
         await s.take(9)
     assert s.draws == [(0.8, 1.6), (0.8, 3.2), (0.8, 6.4), (0.8, 12.8), (0.8, 25.6), (0.8, 30.0), (0.8, 30.0)]
+
+
+async def test_pauses_are_no_longer_than_the_consumer_allows() -> None:
+    async with Setting(*[failure(500)] * 4, pod_list()) as s:
+        s.reflector = s.reflect(ceiling_s=2.0)
+        await s.take(6)
+    assert s.draws == [(0.8, 1.6), (0.8, 2.0), (0.8, 2.0), (0.8, 2.0)]
 
 
 def lasting(s_time: FakeTime, seconds: float, *lines: object) -> Answer:
