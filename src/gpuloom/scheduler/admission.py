@@ -24,7 +24,7 @@ from gpuloom.wire.quantity import decode_strict_integer
 from gpuloom.wire.words import INT32_MAX, INT32_MIN
 
 DEFAULT_SCHEDULER = "default-scheduler"
-MOST_ASKING = 200
+MOST_ASKING = 100
 """Containers of one pod that ask for devices: each of them costs the event loop time (trust T-02)."""
 
 IGNORED_LABEL = ("hami.io/webhook", "ignore")
