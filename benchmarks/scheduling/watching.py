@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
 from urllib.parse import urlsplit
 
+from gpuloom.serving.scrapes import FRESH_S
+
 LOOK_S = 0.25
 _CHANGES = re.compile(r'^gpuloom_watch_changes_total\{resource="pods"\} (\S+)$', re.MULTILINE)
 
@@ -67,7 +69,8 @@ class Watcher:
         connection.close()
 
     def _count_changes(self) -> float:
-        """Read metrics as far as the count, which stands before those of very many cards."""
+        """Read the count in metrics that are made now: for a second everybody gets the same ones."""
+        time.sleep(FRESH_S + LOOK_S)
         connection = HTTPConnection(self.metrics)
         connection.request("GET", "/metrics")
         reply, text = connection.getresponse(), ""

@@ -1,7 +1,6 @@
 """Answering scrapes: written once for all who ask within a second (trust T-10)."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
@@ -13,15 +12,11 @@ Pages = list[bytes]
 
 
 class Scrapes:
-    """One text, made when somebody asks and the last one is not of this second."""
+    """One text, made when somebody asks, and forgotten a second after: of a large cluster it is very long."""
 
-    def __init__(self, write: Callable[[], AsyncIterator[bytes]], clock: Callable[[], float] = time.monotonic) -> None:
-        self.written = 0
-        """How often the text was made."""
+    def __init__(self, write: Callable[[], AsyncIterator[bytes]]) -> None:
         self._write = write
-        self._clock = clock
-        self._making: asyncio.Future[Pages] | None = None
-        self._stale_s = 0.0
+        self._making: asyncio.Task[Pages] | None = None
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer one scrape."""
@@ -35,15 +30,16 @@ class Scrapes:
         return response
 
     async def _pages(self) -> Pages:
-        making = self._making
-        if making is None or (making.done() and (self._clock() >= self._stale_s or making.cancelled())):
-            making = self._making = asyncio.ensure_future(self._make())
+        if self._making is None:
+            self._making = asyncio.create_task(self._make())
         # Whoever asked first may go away; the text is for all who wait for it.
-        return await asyncio.shield(making)
+        return await asyncio.shield(self._making)
 
     async def _make(self) -> Pages:
-        self.written += 1
         try:
             return [page async for page in self._write()]
         finally:
-            self._stale_s = self._clock() + FRESH_S
+            asyncio.get_running_loop().call_later(FRESH_S, self._forget)
+
+    def _forget(self) -> None:
+        self._making = None

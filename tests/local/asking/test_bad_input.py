@@ -90,7 +90,7 @@ async def test_a_missing_file_is_named(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("kind: Pod\nspec:\n  containers:\n  - name: c\n   image: x\n", ("-: line 5", "correct it")),
-        ("kind: Pod\nspec: {containers: [", ("-: line 2",)),
+        ("kind: Pod\nspec: {containers: [", ("-: line 3",)),
         ("just words", ("-: 'just words' is no manifest",)),
         ("kind: Service\n", ("makes no pod", "Service")),
         ("", ("makes no pod",)),
