@@ -96,9 +96,8 @@ def _lay_out(layout: Layout, content: bytes) -> Iterator[tuple[int, bytes]]:
 
 @lru_cache(1)
 def _find_file() -> Path:
-    """Return a file in memory for as long as this process lives."""
-    place = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    return Path(_keep(tempfile.NamedTemporaryFile(dir=place, prefix="gpuloom-fuzz-")).name)
+    """Return a file that is there for as long as this process lives."""
+    return Path(_keep(tempfile.NamedTemporaryFile(prefix="gpuloom-fuzz-")).name)
 
 
 _kept: list[object] = []

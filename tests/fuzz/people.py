@@ -65,7 +65,7 @@ def _read_node_config(data: bytes) -> None:
 
 @lru_cache(1)
 def _make_directory() -> "tempfile.TemporaryDirectory[str]":
-    return tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
+    return tempfile.TemporaryDirectory()
 
 
 def _find_file() -> Path:

@@ -61,7 +61,10 @@ def _start(target: Target, flags: list[str], place: Path) -> str:
     start = [sys.executable, "-m", "fuzz.one", target.name, str(place / "findings"), str(again)]
     again.write_text(f'#!/bin/sh\nexec {shlex.join(start)} "$@"\n')
     again.chmod(0o755)
-    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    # libFuzzer ends its process without cleaning up.
+    shutil.rmtree(place / "temporary", ignore_errors=True)
+    (place / "temporary").mkdir()
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(place / "temporary")}
     done = subprocess.run(
         [*start, *flags],
         cwd=place,
