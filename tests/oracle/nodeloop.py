@@ -82,6 +82,8 @@ class NodeLoop:
             is_ours = "Requesting" in handshake or handshake.startswith("Deleted_")
             return {HANDSHAKE: None} if is_ours else NO_PATCH
         if self._stays_down(memory):
+            # Perhaps another scheduler has found the plugin dead before we did: its cards are no more to be had.
+            memory.cards, memory.down, memory.last_register = None, True, register or ""
             return NO_PATCH
         memory.down = False
         health, patch = self._check_health(memory, now)

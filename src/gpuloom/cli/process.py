@@ -1,6 +1,7 @@
 """How a long-running command runs: one uvloop, stopped by SIGINT, SIGTERM or SIGQUIT; failures become exit codes."""
 
 import asyncio
+import resource
 import signal
 from collections.abc import Coroutine
 from typing import Any
@@ -15,6 +16,8 @@ from gpuloom.kube.errors import ApiError, CredentialsError
 from gpuloom.kube.resources import NODES
 
 _CONNECT_TIMEOUT_S = 10.0
+_DESCRIPTORS = 65_536
+"""More than all connections that listeners take, and those to the API server."""
 
 
 def run_until_signal(work: Coroutine[Any, Any, None], *, failures: tuple[type[Exception], ...] = ()) -> None:
@@ -23,6 +26,7 @@ def run_until_signal(work: Coroutine[Any, Any, None], *, failures: tuple[type[Ex
     Raises CommandError for what a person can do something about: no way to the cluster, files and ports, and the
     exceptions named in ``failures``.
     """
+    _raise_descriptor_limit()
     try:
         uvloop.run(_stop_on_signals(work))
     except Exception as error:
@@ -50,6 +54,14 @@ async def check_cluster(client: KubeClient) -> None:
     Raises ApiError.
     """
     await client.list_page(NODES, Selection(), limit=1)
+
+
+def _raise_descriptor_limit() -> None:
+    """Take as many descriptors as the machine allows: by default, many containers have 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _stop_on_signals(work: Coroutine[Any, Any, None]) -> None:

@@ -3,6 +3,7 @@
 What follows from what they say is decided in :mod:`gpuloom.node.claim`.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -26,6 +27,9 @@ from gpuloom.wire.lock import NodeLock
 
 _PATIENCE_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0)
 """How long a call waits, again and again, until it is clear whose it is; the kubelet does nothing else meanwhile."""
+
+_DEADLINE_S = 10.0
+"""For all of it, also where an API server does not answer."""
 
 _log = structlog.get_logger(__name__)
 
@@ -58,6 +62,15 @@ class PodFinder:
 
         Raises AllocationError; nothing was changed then.
         """
+        try:
+            async with asyncio.timeout(_DEADLINE_S):
+                return await self._wait(requests)
+        except TimeoutError as error:
+            raise AllocationError(
+                f"cannot find the pod to allocate for on node {self._settings.node_name} in {_DEADLINE_S:g} s"
+            ) from error
+
+    async def _wait(self, requests: Sequence[Sequence[str]]) -> FullPod:
         counts = [len(ids) for ids in requests]
         instances = [each for ids in requests for each in ids if is_instance(each) and SLICE_MARK not in each]
         for delay_s in _PATIENCE_S:

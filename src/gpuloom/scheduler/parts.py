@@ -72,6 +72,7 @@ class Parts:
     cards: CardMetrics
     latencies: Latencies
     aside: Aside
+    manifests: Aside
     reviewing: Reviewing
     rights: Rights
     doors: Doors
@@ -204,8 +205,10 @@ def assemble(
         cards=CardMetrics(state, quotas),
         latencies=latencies,
         aside=aside,
+        # Apart, so that nobody who fills in forms keeps reviews waiting.
+        manifests=Aside(most_waiting=4),
         reviewing=Reviewing(listener.around_review(review) if listener else review, aside),
-        rights=Rights(client),
+        rights=Rights(client.with_own_budget()),
         doors=Doors(),
         listener=listener,
     )

@@ -75,6 +75,7 @@ class SchedulerProcess:
             stack.push_async_callback(self._stop_tasks)
             stack.push_async_callback(parts.binder.close)
             stack.push_async_callback(parts.aside.close)
+            stack.push_async_callback(parts.manifests.close)
             callers = parts.doors.callers = _find_callers(self.settings, presented, self._clocks)
             self.urls = await serve(
                 stack, self.settings, parts.routes(), parts.scraper(presented), presented, parts.doors, parts.rights

@@ -65,14 +65,14 @@ class Unaccounted:
         node = _read_node(found) or (known.spec.node_name if known else "")
         if not node:
             return
-        pod = Pod(metadata=found.metadata, spec=PodSpec(node_name=node))
-        if _is_over(found):
+        cards = None if _is_over(found) else self._read_asked(found)
+        if cards is None:
+            self._state.reopen(uid)
             return
-        cards = self._read_asked(found)
-        if cards is not None:
-            self._state.pods[uid] = pod
-            self._state.refused.pop(uid, None)
-            self._close(pod, f"it cannot be read: {found.why}", cards)
+        pod = Pod(metadata=found.metadata, spec=PodSpec(node_name=node))
+        self._state.pods[uid] = pod
+        self._state.refused.pop(uid, None)
+        self._close(pod, f"it cannot be read: {found.why}", cards)
 
     def _close(self, pod: Pod, cause: str, cards: Mapping[str, frozenset[str]]) -> None:
         closing = Closing(pod.metadata.uid, pod.namespace, pod.name, pod.spec.node_name, cause, cards)

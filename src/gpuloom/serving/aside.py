@@ -33,6 +33,7 @@ class Aside:
         self._waiting = 0
         self._turn = asyncio.Lock()
         self._process: Process | None = None
+        self._is_closed = False
 
     async def read(self, verb: Verb, text: bytes) -> bytes:
         """Return what is left of a text.
@@ -44,34 +45,49 @@ class Aside:
             raise CrowdedError("too many large bodies at once: try again in a moment")
         self._waiting += 1
         try:
-            # Whoever asked may go away: the process must not be left in the middle of a text.
-            return await asyncio.shield(asyncio.ensure_future(self._read(verb, text)))
-        finally:
+            # Whoever goes away while waiting leaves the line, with the text.
+            await self._turn.acquire()
+        except BaseException:
             self._waiting -= 1
+            raise
+        # Whoever goes away now is not noticed: the process must not be left in the middle of a text.
+        reading = asyncio.create_task(self._read_in_turn(verb, text))
+        reading.add_done_callback(_note_end)
+        return await asyncio.shield(reading)
 
     async def close(self) -> None:
-        """End the process."""
-        async with self._turn:
-            await self._end()
+        """End the process, also in the middle of a text; nothing is read any more."""
+        self._is_closed = True
+        await self._end()
+
+    async def _read_in_turn(self, verb: Verb, text: bytes) -> bytes:
+        try:
+            return await self._read(verb, text)
+        finally:
+            self._waiting -= 1
+            self._turn.release()
 
     async def _read(self, verb: Verb, text: bytes) -> bytes:
-        async with self._turn:
-            try:
-                process = self._process or await self._start()
-                async with asyncio.timeout(self._within_s):
-                    status, answer = await _exchange(process, verb, text)
-            except (TimeoutError, EOFError, OSError) as error:
-                await self._end()
-                raise UnreadableError("cannot be read: it takes too much time or memory") from error
+        try:
+            process = self._process or await self._start()
+            async with asyncio.timeout(self._within_s):
+                status, answer = await _exchange(process, verb, text)
+        except (TimeoutError, EOFError, OSError) as error:
+            await self._end()
+            raise UnreadableError("cannot be read: it takes too much time or memory") from error
         if status == REFUSED:
             raise UnreadableError(answer.decode(errors="replace"))
         return answer
 
     async def _start(self) -> Process:
+        if self._is_closed:
+            raise EOFError("closed")
         # A group of its own: whoever interrupts this process by the keyboard does not mean that one.
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", _MODULE, stdin=PIPE, stdout=PIPE, start_new_session=True
         )
+        if self._is_closed:
+            raise EOFError("closed while it started")
         async with asyncio.timeout(_START_S):
             await _exchange(self._process, Verb.MANIFEST, b"{}")
         return self._process
@@ -85,6 +101,12 @@ class Aside:
         if process.stdin is not None:
             process.stdin.close()
         await process.wait()
+
+
+def _note_end(reading: "asyncio.Task[bytes]") -> None:
+    """Take note of a failure that nobody waits for any more."""
+    if not reading.cancelled():
+        reading.exception()
 
 
 async def _exchange(process: Process, verb: Verb, text: bytes) -> tuple[int, bytes]:

@@ -67,6 +67,10 @@ class Callers:
         return handle
 
     def _is_known(self, request: web.Request) -> bool:
+        connection = request.get_extra_info("ssl_object")
+        # A resumed session shows a certificate that authorities of before have vouched for.
+        if connection is None or connection.session_reused:
+            return False
         certificate = request.get_extra_info("peercert") or {}
         subject = {key: value for parts in certificate.get("subject", ()) for key, value in parts}
         return bool(certificate) and (not self.names or subject.get("commonName") in self.names)

@@ -92,7 +92,7 @@ class Connections:
         connection = self._by_transport.get(request.transport) if request.transport else None
         if connection is None:
             return await handler(request)
-        connection.begin_request()
+        connection.begin_request(request)
         try:
             return await handler(request)
         finally:
@@ -112,7 +112,7 @@ class Connections:
         return len(self.open) < self.limits.most or self._end_idle(self._by_peer.most_common(1)[0][0])
 
     def _end_idle(self, peer: str) -> bool:
-        """End the oldest connection of a peer that asks nothing; tells whether there was one."""
+        """End the oldest connection of a peer that has no whole request under way; tells whether there was one."""
         for one in self.open:
             if one.peer == peer and not one.is_asking:
                 self.refused += 1
@@ -149,11 +149,12 @@ class Connection(asyncio.Protocol):
         self._unread = 0
         self._requests = 0
         self._has_more = False
+        self._request: web.Request | None = None
 
     @property
     def is_asking(self) -> bool:
-        """Whether a request's headers have come and its answer has not gone out."""
-        return self._requests > 0
+        """Whether a request has come, with all of its body, and its answer has not gone out."""
+        return self._request is not None and self._request.content.is_eof()
 
     def end(self) -> None:
         """End it at once."""
@@ -202,8 +203,9 @@ class Connection(asyncio.Protocol):
         """Pass on."""
         self._inner.resume_writing()
 
-    def begin_request(self) -> None:
+    def begin_request(self, request: web.Request) -> None:
         """Serve a request: its headers have come."""
+        self._request = request
         self._waiting_since_s = None
         self._unread = 0
         self._requests += 1
@@ -211,6 +213,7 @@ class Connection(asyncio.Protocol):
     def end_request(self, *, has_more: bool) -> None:
         """Note that a request was answered; ``has_more``: of its body more is to come, which nobody reads."""
         self._requests -= 1
+        self._request = None
         self._has_more = has_more
 
     def _wait_for_headers(self) -> None:

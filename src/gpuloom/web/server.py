@@ -45,7 +45,7 @@ class WebPart:
         self.url = ""
         self._settings = settings
         self._source = Source(parts)
-        self._rights = Rights(client)
+        self._rights = Rights(client.with_own_budget())
         self._presented = presented
         self._stack = AsyncExitStack()
 

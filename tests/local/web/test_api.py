@@ -6,7 +6,7 @@ from local.web.pages import Pages
 
 from gpuloom.engine.explanation.text import tell_vendor
 from gpuloom.engine.explanation.values import Explanation
-from gpuloom.kube import NODES, PODS, Resource
+from gpuloom.kube import NODES, PODS, KubeClient, Resource
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.scheduler.recording.lines import decode_line
 from gpuloom.serving.addresses import ServerError
@@ -169,15 +169,15 @@ async def test_the_proxys_header_signs_in_as_well(pages: Pages) -> None:
         assert reply.status == 200
 
 
-async def test_the_api_server_is_asked_once_for_many_requests(pages: Pages) -> None:
+async def test_the_api_server_is_asked_once_for_many_requests(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    create = pages.site.client.create
+    create = KubeClient.create
 
-    async def count(resource, body, **kind):
+    async def count(client, resource, body, **kind):
         asked.append(resource.kind)
-        return await create(resource, body, **kind)
+        return await create(client, resource, body, **kind)
 
-    pages.site.client.create = count  # type: ignore[method-assign]
+    monkeypatch.setattr(KubeClient, "create", count)
     for _ in range(5):
         await pages.see("/overview")
     assert sorted(asked) == ["SubjectAccessReview", "SubjectAccessReview", "TokenReview"]

@@ -58,11 +58,7 @@ RARE: dict[str, dict[Right, str]] = {
         ("", "nodes", "get"): "a lock changed while it was written",
     },
     "gpuloom-device-plugin": {
-        (
-            "",
-            "pods",
-            "list",
-        ): "there is no lock on the node: HAMi's scheduler binds without, and MIG looks for its pods",
+        ("", "pods", "get"): "a lock's pod is bound while pods are listed, or a card is divided (MIG)",
         ("", "events", "create"): "a pod got another one's share",
         ("", "events", "patch"): "that happened again",
     },

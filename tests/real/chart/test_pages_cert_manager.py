@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-VALUES = {"global": {"imageRegistry": "localhost"}, "devicePlugin": {"enabled": False}}
+VALUES = {"global": {"imageRegistry": "localhost"}, "devicePlugin": {"enabled": False}, "metricsAuth": False}
 SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/gpuloom-scheduler-cert-manager-tls"
 CERTIFICATE = f"/apis/cert-manager.io/v1/namespaces/{NAMESPACE}/certificates/gpuloom-scheduler-cert-manager-tls"
 SCHEDULERS = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/component=hami-scheduler"

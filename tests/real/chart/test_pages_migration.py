@@ -34,6 +34,7 @@ pytestmark = [
 VALUES_OF_HAMI = {
     "global": {"imageRegistry": "localhost"},
     "devicePlugin": {"deviceSplitCount": 4, "simulatedCards": TWO_SMALL_CARDS},
+    "metricsAuth": False,  # no value of HAMi's: so that the metrics can be read through the API server
 }
 WAYS_OF_HAMI = ["--filter-write=inline", "--trust-annotations", "--lock-wait=group-only", "--no-strip-owned-keys"]
 SHARES = 8
@@ -50,6 +51,8 @@ def write_stand_in(chart: Path) -> None:
     values["scheduler"]["extender"]["extraArgs"] = WAYS_OF_HAMI
     values["scheduler"]["admissionPolicy"]["enabled"] = False
     values["scheduler"]["dashboard"]["enabled"] = False
+    for policy in values["policies"].values():
+        policy["enabled"] = False
     (chart / "values.yaml").write_text(yaml.safe_dump(values))
 
 

@@ -9,7 +9,7 @@ from real.chart.policed import MIRROR, Policed, ask, is_denied, wait_until_denie
 
 from harness.api import ApiCallError
 from harness.installation import SCHEDULER_NAME
-from harness.objects import PODS, make_pod
+from harness.objects import PODS, create_ready_node, make_pod
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.chart, pytest.mark.timeout(240)]
 
@@ -160,6 +160,9 @@ def template(name: str, **spec: Any) -> dict[str, Any]:
 )
 def test_controllers_create_their_pods_as_ever(policed: Policed, name: str, kind: str, spec: Any) -> None:
     group, version, resource = kind.split("/")
+    if resource == "daemonsets":
+        # Its controller makes pods for nodes that have been heard of a moment ago.
+        create_ready_node(policed.admin, "new")
     path = f"/apis/{group}/{version}/namespaces/default/{resource}"
     policy = "Never" if spec is None else "Always"
     body = {} if spec is None else {**spec, "selector": {"matchLabels": {"app": name}}}

@@ -28,11 +28,12 @@ def test_strictly_pods_without_shares_do_not_show_themselves_cards(policed: Poli
     policed.tenant.create(PODS, with_env(make_pod(name), *harmless))
 
 
-def test_strictly_pods_with_shares_name_their_variables(policed: Policed, name: str) -> None:
+def test_strictly_pods_name_their_variables(policed: Policed, name: str) -> None:
     source = [{"configMapRef": {"name": "a"}}]
     with is_denied("container main has envFrom", "one by one in env"):
         policed.tenant.create(PODS, with_env(make_pod(name, limits=GPU), envFrom=source))
-    policed.tenant.create(PODS, with_env(make_pod(name), envFrom=source))
+    with is_denied("container main has envFrom", "one by one in env"):
+        policed.tenant.create(PODS, with_env(make_pod(name), envFrom=source))
 
 
 def test_strictly_gpulooms_own_pods_show_themselves_cards(policed: Policed) -> None:

@@ -144,6 +144,16 @@ async def test_a_request_under_way_is_not_ended_to_make_room() -> None:
         assert (await asked).status == 200
 
 
+async def test_bodies_that_do_not_come_make_room_for_who_asks() -> None:
+    async with serve(Limits(most=4, most_of_one=4)) as listening, AsyncExitStack() as stack:
+        for _ in range(6):
+            _, writer = await stack.enter_async_context(connect(listening))
+            writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx")
+            await writer.drain()
+        async with aiohttp.ClientSession() as session, session.get(listening.url) as reply:
+            assert await reply.text() == "done"
+
+
 async def test_a_body_within_the_limit_is_read() -> None:
     async with (
         serve(Limits()) as listening,

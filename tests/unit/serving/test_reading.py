@@ -1,5 +1,6 @@
 """What the process aside makes of texts, and what becomes of it (trust T-02)."""
 
+import asyncio
 import io
 
 import msgspec
@@ -91,12 +92,12 @@ async def test_a_text_that_takes_too_long_is_given_up_and_the_next_is_read() -> 
     await aside.close()
 
 
-async def test_a_process_that_was_killed_is_started_anew() -> None:
+async def test_a_reader_that_was_closed_reads_nothing_more() -> None:
     aside = Aside(within_s=20.0)
     assert await aside.read(Verb.MANIFEST, b"a: 1") == b'{"a":1}'
     await aside.close()
-    assert await aside.read(Verb.MANIFEST, b"a: 1") == b'{"a":1}'
-    await aside.close()
+    with pytest.raises(UnreadableError):
+        await aside.read(Verb.MANIFEST, b"a: 1")
 
 
 async def test_more_texts_than_may_wait_are_refused_and_counted() -> None:
@@ -104,3 +105,34 @@ async def test_more_texts_than_may_wait_are_refused_and_counted() -> None:
     with pytest.raises(CrowdedError):
         await aside.read(Verb.MANIFEST, b"a: 1")
     assert aside.refused == 1
+
+
+async def test_whoever_hangs_up_while_waiting_leaves_nothing_behind() -> None:
+    """trust T-02: bodies of callers who are gone must not pile up."""
+    aside = Aside(within_s=20.0, most_waiting=3)
+    try:
+        await aside.read(Verb.MANIFEST, b"{}")
+        first = asyncio.ensure_future(aside.read(Verb.MANIFEST, b"a: [" + b"1," * 200_000 + b"1]"))
+        await asyncio.sleep(0)
+        for _ in range(20):
+            gone = [asyncio.ensure_future(aside.read(Verb.MANIFEST, b"{}")) for _ in range(2)]
+            await asyncio.sleep(0)
+            for one in gone:
+                one.cancel()
+            await asyncio.wait(gone)
+        last = asyncio.ensure_future(aside.read(Verb.MANIFEST, b"{}"))
+        done, _ = await asyncio.wait({first, last}, return_when=asyncio.ALL_COMPLETED)
+        assert (aside.refused, len(done), last.result()) == (0, 2, b"{}")
+    finally:
+        await aside.close()
+
+
+async def test_a_reader_ends_at_once_however_many_wait() -> None:
+    aside = Aside(within_s=20.0)
+    await aside.read(Verb.MANIFEST, b"{}")
+    waiting = [asyncio.ensure_future(aside.read(Verb.MANIFEST, b"a: [" + b"1," * 300_000 + b"1]")) for _ in range(10)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await aside.close()
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(one) for one in results} == {UnreadableError}

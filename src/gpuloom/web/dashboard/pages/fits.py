@@ -88,7 +88,7 @@ async def _write_manifest(api: Api, wish: Wish) -> bytes:
     if not wish.manifest.strip():
         return write_pod(wish, _order_vendors(api.source))
     try:
-        return await api.source.parts.aside.read(Verb.MANIFEST, wish.manifest.encode())
+        return await api.source.parts.manifests.read(Verb.MANIFEST, wish.manifest.encode())
     except (UnreadableError, CrowdedError) as error:
         raise WishError(f"manifest: {error}") from error
 
