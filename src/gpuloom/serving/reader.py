@@ -1,6 +1,6 @@
 """The process that reads large or hostile texts (``python -m gpuloom.serving.reader``), one after the other.
 
-It knows nothing and reaches nothing but its two pipes: the worst that a text can do is to end it.
+It is given nothing but its two pipes: the worst that a text can do is to end it.
 """
 
 import os
