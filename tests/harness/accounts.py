@@ -183,6 +183,7 @@ class Accounts:
         return {uuid: (held.get((node, uuid), Held()), there) for uuid, there in room.items()}
 
     def _holders_on(self, node: str) -> list[ToldPod]:
+        """Return the pods that hold something of a node."""
         return [pod for pod in self._on_node[node].values() if not pod.is_over]
 
     def _check(self, node: str) -> None:
@@ -253,6 +254,11 @@ class Accounts:
         uids = {found.metadata.uid for found in listed}
         for gone in [found for found in known.values() if found.metadata.uid not in uids]:
             drop(gone)
+        if resource is TOLD_PODS:
+            # All of the list is so at one moment: a pod that has ended holds nothing beside one that came for it.
+            for found in listed:
+                if node := found.spec.node_name:
+                    self._on_node[node][found.metadata.uid] = found
         for found in listed:
             apply(found)
         self._listed.add(resource.kind)
