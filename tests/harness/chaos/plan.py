@@ -81,7 +81,7 @@ TWO_MINUTES = Plan(
     pause_s=2.0,
     rest_s=65.0,
 )
-"""What CI runs: each fault once. After an API server that was away it takes up to 45 s until somebody leads for certain."""
+"""What CI runs: each fault once. After an API server that was away it takes up to 45 s until somebody leads."""
 
 
 @dataclass(slots=True)
