@@ -1,7 +1,8 @@
 """Filter beside a flood of reviews: 20 a second, each of the largest size that is read, or larger.
 
 ``PYTHONPATH=tests python -m benchmarks.flood [NODES]`` prints the times of Filter without and with the flood, the
-longest answer of ``/healthz`` meanwhile, and what became of the reviews. The flood comes from a process of its own.
+longest answer of ``/healthz`` meanwhile, what became of the reviews, and how often the scheduler lost the lead: it
+follows a lease that is renewed every two seconds. The flood comes from a process of its own.
 """
 
 import asyncio
@@ -29,6 +30,8 @@ from benchmarks.scheduling.waiting import FITS
 ROOT = Path(__file__).parents[1]
 PER_S = 20
 LARGEST = 3 * 2**20
+LEADS, LOST = "leading, and waiting", "not in charge"
+"""What the scheduler logs when it begins to lead, and when it no longer does."""
 SHARE = b'{"name":"c","resources":{"limits":{"nvidia.com/gpu":"1","nvidia.com/gpumem":"3000"}}}'
 
 
@@ -110,7 +113,7 @@ def watch_health(running: Running) -> Iterator[list[float]]:
 def measure(nodes: int) -> None:
     """Print the cases."""
     names = make_cluster(Scale(nodes, nodes * CARDS_PER_NODE)).node_names
-    with run_scheduler(nodes, 0) as running:
+    with run_scheduler(nodes, 0, elects=True) as running:
         for is_flooded in (False, True, False, True):
             found: dict[str, object] = {}
             with ExitStack() as stack:
@@ -120,6 +123,8 @@ def measure(nodes: int) -> None:
                 health_s = stack.enter_context(watch_health(running))
                 times = running.connection.time_calls(FITS, names, CALLS)
             found |= {"stall_ms": seen.stall_ms, "computing_ms": seen.computing_ms}
+            # Once at the start, before it has seen the lease.
+            found |= {"leads": running.log.read_text().count(LEADS), "lost_lead": running.log.read_text().count(LOST)}
             case = "/filter beside a flood of reviews" if is_flooded else "/filter"
             longest_ms = max(health_s) * 1e3
             print_case(case, nodes=nodes, **summarize(times.whole_s), healthz_longest_ms=longest_ms, **found)

@@ -62,6 +62,8 @@ def main() -> None:
     plan, given = read_plan()
     if obstacles := [text for describe_obstacle in OBSTACLES if (text := describe_obstacle())]:
         sys.exit(f"cannot run: {'; '.join(obstacles)}")
+    if given.json:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     folder = Path(tempfile.mkdtemp(prefix="gpuloom-soak-"))
     print(f"plan: {json.dumps(dataclasses.asdict(plan))}\nlogs: {folder}", flush=True)

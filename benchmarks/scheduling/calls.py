@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 from urllib.parse import urlsplit
 
 import msgspec
 import trustme
 
 from benchmarks.figures import cpu_seconds, memory_mib, print_case, summarize
+from benchmarks.scheduling.apiserver import LEASE_NAME, LEASE_NAMESPACE
 from benchmarks.scheduling.generator import CARDS_PER_NODE, ClusterObjects, Json, Scale, make_cluster, make_pod
 from benchmarks.scheduling.subjects import Oracle
 from benchmarks.scheduling.waiting import (
@@ -70,12 +71,13 @@ def run_calls(sizes: tuple[int, ...], *, with_oracle: bool) -> None:
 
 @dataclass(frozen=True)
 class Running:
-    """A scheduler process, a connection to it, and who looks at how it does; the file of whom to trust."""
+    """A scheduler process, a connection to it, and who looks at how it does; the file of whom to trust, and its log."""
 
     connection: "Connection"
     watcher: Watcher
     pid: int
     authority: str
+    log: Path
 
 
 @dataclass(frozen=True)
@@ -246,8 +248,8 @@ class Connection:
 
 
 @contextmanager
-def run_scheduler(nodes: int, events_per_s: int) -> Iterator[Running]:
-    """Run a scheduler process over a generated cluster."""
+def run_scheduler(nodes: int, events_per_s: int, *, elects: bool = False) -> Iterator[Running]:
+    """Run a scheduler process over a generated cluster; ``elects`` lets it follow a lease, which it holds."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}"}
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig, authority = Path(folder, "kubeconfig"), trustme.CA()
@@ -261,26 +263,32 @@ def run_scheduler(nodes: int, events_per_s: int) -> Iterator[Running]:
         issued.private_key_pem.write_to_path(str(files["key"]))
         sizes = [str(number) for number in (nodes, nodes * CARDS_PER_NODE, events_per_s)]
         module = [sys.executable, "-m", "benchmarks.scheduling.apiserver", *sizes, str(kubeconfig)]
-        with _run(module, environment) as server:
+        election = []
+        if elects:
+            module.append(f"{socket.gethostname()}_benchmark")
+            lease = {"name": LEASE_NAME, "namespace": LEASE_NAMESPACE}
+            election = ["--leader-elect", *(f"--leader-elect-resource-{key}={value}" for key, value in lease.items())]
+        with _run(module, environment) as server, Path(folder, "log").open("wb") as log:
             _read_line(server)
             metrics = f"127.0.0.1:{find_free_ports(1)[0]}"
             flags = ["--http_bind=127.0.0.1:0", f"--metrics-bind-address={metrics}", f"--kubeconfig={kubeconfig}"]
             tls = [f"--cert_file={files['cert']}", f"--key_file={files['key']}"]
             command = [str(Path(sys.executable).with_name("gpuloom")), "scheduler", "--profiling", *flags, *tls]
-            with _run(command, environment) as scheduler:
+            with _run([*command, *election], environment, log) as scheduler:
                 url = _read_line(scheduler)
                 connection = Connection(url, trusted)
                 # The first call waits until the lists are complete.
                 connection.time_calls(FITS, [], 1)
                 with connection:
-                    yield Running(connection, Watcher(url, metrics, trusted), scheduler.pid, str(files["ca"]))
+                    watcher = Watcher(url, metrics, trusted)
+                    yield Running(connection, watcher, scheduler.pid, str(files["ca"]), Path(log.name))
 
 
 @contextmanager
-def _run(command: list[str], environment: dict[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, cwd=ROOT
-    ) as process:
+def _run(
+    command: list[str], environment: dict[str, str], log: BinaryIO | int = subprocess.DEVNULL
+) -> Iterator["subprocess.Popen[bytes]"]:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment, cwd=ROOT) as process:
         try:
             yield process
         finally:
