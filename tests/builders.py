@@ -5,14 +5,14 @@ from typing import Any
 
 import msgspec
 
-from gpuloom.engine.cluster import Cluster
-from gpuloom.engine.decider import Decider
-from gpuloom.engine.decision import Decision
-from gpuloom.engine.demand import read_demand, read_phases
-from gpuloom.engine.ledger import Reservation, Standing
-from gpuloom.engine.options import Options
-from gpuloom.engine.rules import select_rules
-from gpuloom.engine.table import NodeCards
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.filtering.rules import select_rules
+from gpuloom.engine.request.demand import read_demand, read_phases
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.state.vendor_state import VendorState
 from gpuloom.model.card import Card
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.share import ContainerShares, Share
@@ -60,8 +60,10 @@ class Engine:
     """A cluster and its decider: decides, reserves, and lets a test put usage on cards."""
 
     def __init__(self, nodes: Mapping[str, Sequence[Card]], **options: Any) -> None:
-        self.cluster = Cluster(NVIDIA)
-        self.decider = Decider(self.cluster, NVIDIA, Options(**options), select_rules(NVIDIA.fit.checks))
+        self.cluster = VendorState(NVIDIA)
+        self.vendor_scheduler = VendorScheduler(
+            self.cluster, NVIDIA, Options(**options), select_rules(NVIDIA.fit.checks)
+        )
         self.options = Options(**options)
         for node, cards in nodes.items():
             self.cluster.register(node, NodeCards(tuple(cards)))
@@ -90,7 +92,7 @@ class Engine:
                 node=node,
                 shares={"NVIDIA": tuple(shares)},
                 phases=phases,
-                standing=Standing.ASSUMED,
+                status=ReservationStatus.ASSUMED,
                 since=0.0,
                 instances=instances,
             )
@@ -98,16 +100,16 @@ class Engine:
 
     def decide(self, asked: Pod, *names: str, explain: bool = False) -> Decision:
         demand = read_demand(asked, NVIDIA, self.options)
-        nodes = names or tuple(self.decider.cluster.table.positions)
-        return self.decider.decide(demand, self.decider.look_up(nodes), explain=explain)
+        nodes = names or tuple(self.vendor_scheduler.state.table.positions)
+        return self.vendor_scheduler.decide(demand, self.vendor_scheduler.look_up(nodes), explain=explain)
 
     def decide_among(self, asked: Pod, *, most_tries: int) -> Decision:
-        names = msgspec.json.encode(list(self.decider.cluster.table.positions))
+        names = msgspec.json.encode(list(self.vendor_scheduler.state.table.positions))
         demand = read_demand(asked, NVIDIA, self.options)
-        return self.decider.decide_among(demand, NodeNames(names), most_tries=most_tries)
+        return self.vendor_scheduler.decide_among(demand, NodeNames(names), most_tries=most_tries)
 
-    def has_room(self, asked: Pod) -> bool:
-        return self.decider.has_room(read_demand(asked, NVIDIA, self.options))
+    def has_capacity(self, asked: Pod) -> bool:
+        return self.vendor_scheduler.has_capacity(read_demand(asked, NVIDIA, self.options))
 
     def place(self, asked: Pod, *names: str) -> Decision:
         """Decide and reserve."""

@@ -11,7 +11,7 @@ import msgspec
 from benchmarks.figures import print_case, summarize
 from benchmarks.scheduling.generator import CARDS_PER_NODE, ClusterObjects, Json, Scale, make_cluster, make_pod
 from benchmarks.scheduling.subjects import Oracle, Subject, make_subject
-from gpuloom.engine.demand import Demand
+from gpuloom.engine.request.demand import Demand
 from gpuloom.wire.objects import Pod
 
 REPEATED = 3000
@@ -62,7 +62,7 @@ def _repeat(
     times: int = REPEATED,
     between: PodMaker | None = None,
 ) -> dict[str, object]:
-    candidates = subject.decider.look_up(subject.names)
+    candidates = subject.vendor_scheduler.look_up(subject.names)
     held: deque[Demand] = deque()
     numbers = _numbers()
     subject.decide(warm := subject.read_demand(maker(next(numbers))), candidates)
@@ -99,7 +99,7 @@ def _compare(oracle: Oracle, pod: Json, figures: dict[str, object]) -> dict[str,
 
 def _ask_anew(subject: Subject, *, containers: int) -> dict[str, object]:
     """Decide for shapes that nobody has asked for before."""
-    candidates = subject.decider.look_up(subject.names)
+    candidates = subject.vendor_scheduler.look_up(subject.names)
     times_s = []
     for number, memory_mib in zip(_numbers(), range(501, 501 + NEW_SHAPES), strict=False):
         memory = memory_mib + containers * NEW_SHAPES

@@ -9,8 +9,8 @@ import msgspec
 
 from benchmarks.scheduling.generator import NAMESPACES, Json
 from benchmarks.scheduling.subjects import make_parts
-from gpuloom.engine.demand import Phase
-from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.local.vendornode import VendorMachine, describe_machine
 from gpuloom.model.card import Card
 from gpuloom.model.share import Share
@@ -121,7 +121,9 @@ def _fill(parts: Parts, names: list[str], random: Random) -> Iterator[Reservatio
                     share = _share(card, word, random)
                     shares = {word: ((share,),)}
                     namespace = f"team-{random.randrange(NAMESPACES)}"
-                    yield Reservation("", namespace, "", name, shares, (Phase.REGULAR,), Standing.CONFIRMED, 0.0)
+                    yield Reservation(
+                        "", namespace, "", name, shares, (Phase.REGULAR,), ReservationStatus.CONFIRMED, 0.0
+                    )
 
 
 def _share(card: Card, word: str, random: Random) -> Share:

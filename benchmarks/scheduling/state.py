@@ -3,13 +3,13 @@
 from sys import intern
 
 from benchmarks.scheduling.generator import CARDS_PER_NODE, SLOTS
-from gpuloom.engine.cluster import Cluster
-from gpuloom.engine.decider import Decider
-from gpuloom.engine.demand import Phase, read_demand
-from gpuloom.engine.ledger import Reservation, Standing
-from gpuloom.engine.options import Options
-from gpuloom.engine.rules import select_rules
-from gpuloom.engine.table import NodeCards
+from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.filtering.rules import select_rules
+from gpuloom.engine.request.demand import Phase, read_demand
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.state.vendor_state import VendorState
 from gpuloom.model.card import Card
 from gpuloom.model.share import Share
 from gpuloom.vendors.catalog import load_default_profiles
@@ -19,19 +19,19 @@ CARD_MIB = 81920
 SHAPES = 16
 
 
-def fill_state(nodes: int, pods: int) -> Decider:
+def fill_state(nodes: int, pods: int) -> VendorScheduler:
     """Make a cluster with so many nodes and pods with a share each, and let it decide about some shapes."""
     profile = next(one for one in load_default_profiles() if one.word == "NVIDIA")
-    cluster = Cluster(profile)
+    cluster = VendorState(profile)
     for number in range(nodes):
         cluster.register(_node(number), NodeCards(tuple(_make_card(number, place) for place in range(CARDS_PER_NODE))))
     for number in range(pods):
         cluster.assume(_make_reservation(number, nodes))
-    decider = Decider(cluster, profile, Options(), select_rules(profile.fit.checks))
+    vendor_scheduler = VendorScheduler(cluster, profile, Options(), select_rules(profile.fit.checks))
     names = [_node(number) for number in range(nodes)]
     for shape in range(SHAPES):
-        decider.decide(read_demand(_make_pod(shape), profile, Options()), decider.look_up(names))
-    return decider
+        vendor_scheduler.decide(read_demand(_make_pod(shape), profile, Options()), vendor_scheduler.look_up(names))
+    return vendor_scheduler
 
 
 def _node(number: int) -> str:
@@ -66,7 +66,7 @@ def _make_reservation(number: int, nodes: int) -> Reservation:
         node=_node(node),
         shares={"NVIDIA": ((Share(intern(_card_id(node, place)), "NVIDIA", 4096, 5),),)},
         phases=(Phase.REGULAR,),
-        standing=Standing.CONFIRMED,
+        status=ReservationStatus.CONFIRMED,
         since=0.0,
     )
 

@@ -11,10 +11,10 @@ from oracle.registration import read_cards
 from oracle.settings import Settings
 
 from benchmarks.scheduling.generator import ClusterObjects, Json
-from gpuloom.engine.candidates import Candidates
-from gpuloom.engine.decider import Decider
-from gpuloom.engine.demand import Demand
-from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.filtering.candidates import Candidates
+from gpuloom.engine.request.demand import Demand
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.scheduler.parts import Parts, assemble
 from gpuloom.scheduler.recording.backstage import ReplayClient, ReplayRecorder
 from gpuloom.scheduler.recording.standing import StandingClock
@@ -60,9 +60,9 @@ class Subject:
         self.names = objects.node_names
 
     @property
-    def decider(self) -> Decider:
+    def vendor_scheduler(self) -> VendorScheduler:
         """What decides."""
-        return self.parts.state.judge.deciders["NVIDIA"]
+        return self.parts.state.pod_scheduler.by_vendor["NVIDIA"]
 
     def read_demand(self, pod: Json) -> Demand:
         """Read what a pod asks for."""
@@ -70,7 +70,7 @@ class Subject:
 
     def decide(self, demand: Demand, candidates: Candidates) -> str | None:
         """Decide and reserve: the measured part of a call. Returns the node."""
-        decision = self.decider.decide(demand, candidates)
+        decision = self.vendor_scheduler.decide(demand, candidates)
         if decision.node is not None:
             self.parts.state.cluster.assume(
                 Reservation(
@@ -78,9 +78,9 @@ class Subject:
                     namespace=demand.namespace,
                     name=demand.name,
                     node=decision.node,
-                    shares={self.decider.profile.word: decision.shares},
+                    shares={self.vendor_scheduler.profile.word: decision.shares},
                     phases=demand.phases,
-                    standing=Standing.ASSUMED,
+                    status=ReservationStatus.ASSUMED,
                     since=0.0,
                 )
             )
@@ -93,7 +93,7 @@ class Subject:
     @property
     def refits(self) -> int:
         """How many times a node was looked at, over all remembered shapes."""
-        return sum(verdicts.refits for verdicts in self.decider.memory.all())
+        return sum(verdicts.refits for verdicts in self.vendor_scheduler.filter_cache.all())
 
 
 class Oracle:

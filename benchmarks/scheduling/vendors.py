@@ -20,13 +20,13 @@ import msgspec
 from benchmarks.figures import print_case, summarize
 from benchmarks.scheduling.mixture import CATALOG, PARTNER, Mixture, make_mixture, make_pod
 from gpuloom.cli.outcomes import CommandError
-from gpuloom.engine.candidates import Candidates
-from gpuloom.engine.decision import Decision, UnsettledError
-from gpuloom.engine.demand import Demands
-from gpuloom.engine.family import make_family
-from gpuloom.engine.ledger import Reservation, Standing
-from gpuloom.engine.options import Options
-from gpuloom.engine.ruling import Ruling
+from gpuloom.engine.decision.decision import Decision, UnsettledError
+from gpuloom.engine.decision.pod_scheduler import PodDecision
+from gpuloom.engine.filtering.candidates import Candidates
+from gpuloom.engine.filtering.compiled_profile import compile_profile
+from gpuloom.engine.request.demand import Demands
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.share import PodShares
 from gpuloom.scheduler.filterverb import MOST_TRIES
 from gpuloom.scheduler.pages import PAGE_S
@@ -60,7 +60,7 @@ class Kind:
     @property
     def is_hooked(self) -> bool:
         """Whether any of its families has hooks."""
-        return any(make_family(profile, Options()).is_hooked for profile in self.asked)
+        return any(compile_profile(profile, Options()).is_hooked for profile in self.asked)
 
     @property
     def is_simple(self) -> bool:
@@ -86,7 +86,7 @@ class Kind:
 class Paged:
     """How long a decision took, and the longest part of it during which no other call was answered; in seconds."""
 
-    ruling: Ruling
+    pod_decision: PodDecision
     total_s: float
     longest_s: float
 
@@ -113,37 +113,37 @@ class Caller:
         names = NodeNames(self._text)
         parts = [began_s := time.process_time()]
         try:
-            ruling = self._ask(demands, names, MOST_TRIES)
+            pod_decision = self._ask(demands, names, MOST_TRIES)
         except UnsettledError as error:
             for _ in error.trying:
                 if time.process_time() - parts[-1] >= PAGE_S:
                     parts.append(time.process_time())
             parts.append(time.process_time())
-            ruling = self._ask(demands, names, None)
-        self._reserve(uid, demands, ruling, ruling.shares, ruling.extras)
+            pod_decision = self._ask(demands, names, None)
+        self._reserve(uid, demands, pod_decision, pod_decision.shares, pod_decision.extras)
         parts.append(time.process_time())
         # What comes after a reply is not made here, and would hold the cards as they were until it is.
-        ruling.decision.abandon()
+        pod_decision.decision.abandon()
         steps = [after - before for before, after in pairwise(parts)]
-        return Paged(ruling, parts[-1] - began_s, max(steps))
+        return Paged(pod_decision, parts[-1] - began_s, max(steps))
 
-    def _ask(self, demands: Demands, names: NodeNames, most_tries: int | None) -> Ruling:
-        return self._state.judge.decide_among(demands, names, most_tries=most_tries)
+    def _ask(self, demands: Demands, names: NodeNames, most_tries: int | None) -> PodDecision:
+        return self._state.pod_scheduler.decide_among(demands, names, most_tries=most_tries)
 
     def decide_by_rows(self, uid: str, demands: Demands, candidates: Candidates) -> float:
         """Decide and reserve for a pod of one family; return the seconds that it took."""
         ((word, demand),) = demands.items()
         began_s = time.process_time()
-        decision = self._state.judge.deciders[word].decide(demand, candidates)
+        decision = self._state.pod_scheduler.by_vendor[word].decide(demand, candidates)
         self._reserve(uid, demands, decision, {word: decision.shares}, {})
         return time.process_time() - began_s
 
     def find_rows(self, kind: Kind) -> Candidates:
         """Find the rows of all nodes for pods of one family."""
-        return self._state.judge.deciders[kind.asked[0].word].look_up(self.mixture.names)
+        return self._state.pod_scheduler.by_vendor[kind.asked[0].word].look_up(self.mixture.names)
 
     def _reserve(
-        self, uid: str, demands: Demands, chosen: Decision | Ruling, shares: PodShares, extras: Mapping[str, str]
+        self, uid: str, demands: Demands, chosen: Decision | PodDecision, shares: PodShares, extras: Mapping[str, str]
     ) -> None:
         if chosen.node is None:
             return
@@ -157,7 +157,7 @@ class Caller:
                 shares=shares,
                 instances=chosen.instances,
                 phases=demand.phases,
-                standing=Standing.ASSUMED,
+                status=ReservationStatus.ASSUMED,
                 since=0.0,
                 extras=extras,
             )
@@ -169,8 +169,8 @@ class Caller:
 
     def forget(self) -> None:
         """Forget all verdicts: the next shape is a new one."""
-        for decider in self._state.judge.deciders.values():
-            decider.memory.forget_all()
+        for vendor_scheduler in self._state.pod_scheduler.by_vendor.values():
+            vendor_scheduler.forget_all()
 
 
 def run_vendors(sizes: tuple[int, ...], *, most_of: str = "") -> None:
@@ -217,7 +217,7 @@ def measure(caller: Caller, kind: Kind) -> Figures:
         "longest_part_ms": max(one.longest_s for one in repeated) * 1e3,
         "by_rows_p50_ms": None if by_rows is None else _middle(by_rows),
         "by_rows_goal_ms": kind.goal_ms,
-        "fits": sum(one.ruling.node is not None for one in repeated),
+        "fits": sum(one.pod_decision.node is not None for one in repeated),
     }
 
 

@@ -12,7 +12,7 @@ import msgspec
 from fuzz.seeds import dump
 from fuzz.target import Target
 
-from gpuloom.node.claim import Call, check_call, check_owner, choose_candidate
+from gpuloom.node.claim import AllocateCall, check_call, check_owner, choose_candidate
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.monitor.errors import RegionError
 from gpuloom.node.monitor.layouts import LAYOUTS, MAGIC, Layout
@@ -45,9 +45,9 @@ def _read_waiting_pod(data: bytes) -> None:
             with contextlib.suppress(AllocationError):
                 check_owner(pod, _SETTINGS)
             with contextlib.suppress(AllocationError):
-                choose_candidate(Call([len(ids)], [pod]), _SETTINGS)
+                choose_candidate(AllocateCall([len(ids)], [pod]), _SETTINGS)
             with contextlib.suppress(AllocationError):
-                check_call(pod, Call([len(ids)], [pod, pod]), _SETTINGS)
+                check_call(pod, AllocateCall([len(ids)], [pod, pod]), _SETTINGS)
             with contextlib.suppress(AllocationError):
                 plan_allocation(pod, [ids], _AROUND)
 

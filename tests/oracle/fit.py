@@ -193,9 +193,9 @@ def check_mig(device: DeviceUsage, walk: Walk) -> str | None:
         return None
     need, collected = walk.memory_need(device), walk.shares_on(device)
     if geometries.uses_geometries(device.card):
-        found = geometries.has_room(device, need, collected, walk.question.settings)
+        found = geometries.has_capacity(device, need, collected, walk.question.settings)
         return None if found else "CardNotFoundCustomFilterRule"
-    return None if profiles.has_room(device, need, collected) else "CardMigTopologyInfeasible"
+    return None if profiles.has_capacity(device, need, collected) else "CardMigTopologyInfeasible"
 
 
 def check_unaccounted(device: DeviceUsage, walk: Walk) -> str | None:

@@ -51,7 +51,9 @@ def apply_entry(device: DeviceUsage, uuid: str, settings: Settings) -> None:
     device.instances[position].free = False
 
 
-def has_room(device: DeviceUsage, memory_mib: int, collected: Sequence[AllocatedDevice], settings: Settings) -> bool:
+def has_capacity(
+    device: DeviceUsage, memory_mib: int, collected: Sequence[AllocatedDevice], settings: Settings
+) -> bool:
     """Filter: whether an instance of ``memory_mib`` is left beside those already collected on this card."""
     instances = [replace(instance) for instance in device.instances]
     if not instances:

@@ -25,7 +25,7 @@ def select(card: RegisteredCard, occupied: Sequence[Placement], memory_mib: int)
     return None
 
 
-def has_room(device: DeviceUsage, memory_mib: int, collected: Sequence[AllocatedDevice]) -> bool:
+def has_capacity(device: DeviceUsage, memory_mib: int, collected: Sequence[AllocatedDevice]) -> bool:
     """Filter: whether an instance of ``memory_mib`` finds a place beside those already collected on this card."""
     occupied = list(device.occupied)
     for size_mib in (*(taken.usedmem for taken in collected), memory_mib):

@@ -47,7 +47,7 @@ def test_a_larger_request_chooses_the_geometry_for_those_that_follow():
     device = a_card()
     given = [part for memory_mib in (10000, 8000, 5000, 9000) for part in ask(device, memory_mib)]
     assert [uuid for uuid, _, _ in parts(given)] == ["GPU-0[1-1]", "GPU-0[1-2]", "GPU-0[1-0]", "GPU-0[1-3]"]
-    assert not geometries.has_room(device, 9000, [], SETTINGS)
+    assert not geometries.has_capacity(device, 9000, [], SETTINGS)
 
 
 def test_one_container_may_take_several_instances_of_one_card():

@@ -49,12 +49,12 @@ def test_a_request_takes_the_smallest_profile_that_is_large_enough():
 
 
 def test_a_small_instance_fits_where_no_larger_one_does():
-    assert not profiles.has_room(three_twos(), 10000, [])
-    assert profiles.has_room(three_twos(), 5000, [])
+    assert not profiles.has_capacity(three_twos(), 10000, [])
+    assert profiles.has_capacity(three_twos(), 5000, [])
 
 
 def test_instances_collected_on_the_same_card_take_its_room():
-    assert not profiles.has_room(three_twos(), 5000, [AllocatedDevice("GPU-0", 5000, 0)])
+    assert not profiles.has_capacity(three_twos(), 5000, [AllocatedDevice("GPU-0", 5000, 0)])
 
 
 def test_instances_collected_on_another_card_do_not():

@@ -15,7 +15,7 @@ from gpuloom.cli.process import run_until_signal
 from gpuloom.local.cluster import LocalClusterError
 from gpuloom.local.demo import DemoError, perform_live, perform_once
 from gpuloom.node.errors import NodeError
-from gpuloom.serving.addresses import ServerError
+from gpuloom.serving.addresses import CannotServeError
 from gpuloom.vendors.catalog import default_profiles
 from gpuloom.vendors.profile import ProfileError
 
@@ -53,5 +53,5 @@ def run_demo(
     if not console.is_terminal:
         console = Console(width=_PLAIN_WIDTH)
     perform = perform_once if once else perform_live
-    failures = (DemoError, LocalClusterError, NodeError, ServerError)
+    failures = (DemoError, LocalClusterError, NodeError, CannotServeError)
     run_until_signal(perform(console, port=port, own=default_profiles(own)), failures=failures)

@@ -22,7 +22,7 @@ from gpuloom.scheduler.process import SchedulerProcess
 from gpuloom.scheduler.recording.live import run_recorded
 from gpuloom.scheduler.recording.taps import TappedClient
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
-from gpuloom.serving.addresses import ServerError
+from gpuloom.serving.addresses import CannotServeError
 from gpuloom.vendors.profile import ProfileError
 
 
@@ -60,7 +60,7 @@ def run_scheduler(
         settings = make_settings(flags, os.environ, device_config_file, vendor_dir)
     except (SettingsError, ProfileError) as error:
         raise CommandError(str(error)) from error
-    run_until_signal(_serve(settings, kubeconfig, record, web_bind), failures=(ServerError,))
+    run_until_signal(_serve(settings, kubeconfig, record, web_bind), failures=(CannotServeError,))
 
 
 _OBJECTS_OF_FIRST_LISTS = 1_000_000

@@ -20,7 +20,7 @@ from gpuloom.kube.errors import (
     UnreachableError,
     UnreadableError,
 )
-from gpuloom.kube.pace import Pace, RateLimit
+from gpuloom.kube.rate_limiter import RateLimit, RateLimiter
 from gpuloom.kube.recorder import EventRecorder, Message
 from gpuloom.kube.reflector import (
     Applied,
@@ -72,8 +72,8 @@ __all__ = [
     "KubeClient",
     "Message",
     "NotFoundError",
-    "Pace",
     "RateLimit",
+    "RateLimiter",
     "Reflector",
     "ReflectorEvent",
     "ReflectorTiming",

@@ -16,7 +16,7 @@ import structlog
 
 from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
-from gpuloom.kube.pace import Pace, RateLimit
+from gpuloom.kube.rate_limiter import RateLimit, RateLimiter
 from gpuloom.kube.resources import EVENTS
 
 MESSAGE_BYTES = 1024
@@ -107,7 +107,7 @@ class EventRecorder:
         # Warnings first: somebody waits for an explanation.
         self._queues: dict[str, OrderedDict[_Note, _Pending]] = {"Warning": OrderedDict(), "Normal": OrderedDict()}
         self._sleep = sleep
-        self._paces = {kind: Pace(limit, sleep=sleep, monotonic_s=monotonic_s) for kind, limit in PACES.items()}
+        self._paces = {kind: RateLimiter(limit, sleep=sleep, monotonic_s=monotonic_s) for kind, limit in PACES.items()}
         self._written: OrderedDict[_Note, _Written] = OrderedDict()
         self._allowances: OrderedDict[_Subject, _Allowance] = OrderedDict()
         self._work = asyncio.Event()

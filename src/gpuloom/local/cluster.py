@@ -19,7 +19,7 @@ from gpuloom.local.apiserver import LocalApiServer
 from gpuloom.local.description import ClusterDescription, NodeDescription, VendorNodeDescription
 from gpuloom.local.kubelet import SimulatedKubelet
 from gpuloom.local.kubelet.statuses import describe_node
-from gpuloom.local.queue import Extender, PodQueue
+from gpuloom.local.queue import ExtenderClient, PodQueue
 from gpuloom.local.vendornode import VendorNode
 from gpuloom.local.waiting import Key, wait_until
 from gpuloom.local.webhooks import describe_webhook
@@ -202,12 +202,12 @@ class LocalCluster:
         self._guards.append(lambda: _watch(task))
 
     async def _start_queues(self, stack: AsyncExitStack, url: str, authority: CertificateAuthority) -> None:
-        extender = await stack.enter_async_context(Extender(url, ca_pem=authority.pem))
+        extender = await stack.enter_async_context(ExtenderClient(url, ca_pem=authority.pem))
         await self._start_queue(stack, self.description.scheduler_name, extender)
         # Pods without cards keep the default scheduler's name and must find a node too.
         await self._start_queue(stack, "default-scheduler", None)
 
-    async def _start_queue(self, stack: AsyncExitStack, name: str, extender: Extender | None) -> None:
+    async def _start_queue(self, stack: AsyncExitStack, name: str, extender: ExtenderClient | None) -> None:
         client = await self._connect(stack)
         recorder = await stack.enter_async_context(EventRecorder(client, name))
         queue = PodQueue(

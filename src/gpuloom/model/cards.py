@@ -6,8 +6,15 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Scores = NDArray[np.float32]
+"""As HAMi rounds them before it compares or prints them."""
+Points = NDArray[np.float64]
+"""What is added up to a score."""
 Which = slice | Ints | Flags | tuple[None, slice]
 """Some rows of a table; with None before them as one row of columns."""
+
+WHOLE_CARD = 100
+"""Cores are per cent of a card."""
 
 UNDIVIDED = 0
 BY_GEOMETRY = 1

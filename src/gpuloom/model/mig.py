@@ -8,13 +8,13 @@ MIG_MODE: Final = "mig"
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class MigPlacement:
     """A range of a card's slices: the first one and how many."""
 
     start: int
     size: int
 
-    def overlaps(self, other: "Placement") -> bool:
+    def overlaps(self, other: "MigPlacement") -> bool:
         """Tell whether both hold the same slice."""
         return self.start < other.start + other.size and other.start < self.start + self.size
 
@@ -27,7 +27,7 @@ class MigProfile:
     memory_mib: int = 0
     cores: int = 0
     slice_count: int = 0
-    placements: tuple[Placement, ...] = ()
+    placements: tuple[MigPlacement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class MigAllocation:
     device_index: int
     gpu_uuid: str
     profile: str
-    placement: Placement
+    placement: MigPlacement
     runtime: MigRuntime | None = None
 
 

@@ -19,6 +19,10 @@ class Share(msgspec.Struct, frozen=True, gc=False):
     slots: int = 1
 
 
+ONLINE = "online"
+"""The class of pods whose work cannot wait."""
+
+
 class Tenancy(msgspec.Struct, frozen=True, gc=False):
     """With whom a pod shares cards, where a vendor cares.
 

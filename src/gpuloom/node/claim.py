@@ -22,7 +22,7 @@ from gpuloom.wire.shares import take_next
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AllocateCall:
     """An Allocate call for `counts` devices, a number per container, and what is known while it waits for its answer.
 
     ``pods`` are those bound to the node, as the API server has them, ``book`` is None where the kubelet's cannot be
@@ -46,7 +46,7 @@ def check_owner(pod: FullPod, settings: NodeSettings) -> None:
         raise AllocationError(f"pod {pod.full_name} holds the lock of node {settings.node_name} but {refusal}")
 
 
-def check_call(pod: FullPod, call: Call, settings: NodeSettings) -> None:
+def check_call(pod: FullPod, call: AllocateCall, settings: NodeSettings) -> None:
     """Accept that the call is for a pod that waits for its devices here, and can be for no other (trust T-03).
 
     Raises AllocationError when it is for another, UnclearError when a moment may tell; nothing may be changed then.
@@ -75,7 +75,7 @@ def check_call(pod: FullPod, call: Call, settings: NodeSettings) -> None:
         )
 
 
-def choose_candidate(call: Call, settings: NodeSettings) -> FullPod:
+def choose_candidate(call: AllocateCall, settings: NodeSettings) -> FullPod:
     """Find the only pod of ours that the call may be for, where no lock names it.
 
     Raises AllocationError when there is none, UnclearError when there is more than one.
@@ -94,12 +94,12 @@ def choose_candidate(call: Call, settings: NodeSettings) -> FullPod:
     return waiting[0]
 
 
-def _find_askers(call: Call, settings: NodeSettings) -> list[FullPod]:
+def _find_askers(call: AllocateCall, settings: NodeSettings) -> list[FullPod]:
     """Find the pods that the call may be for, whoever placed them and whatever their annotations say."""
     return [pod for pod in call.pods if _may_ask(pod, call, settings)]
 
 
-def _may_ask(pod: FullPod, call: Call, settings: NodeSettings) -> bool:
+def _may_ask(pod: FullPod, call: AllocateCall, settings: NodeSettings) -> bool:
     # The kubelet has answered for a pod with a start: it took it in or refused it, and will not ask for it again.
     is_settled = pod.is_over or pod.status.start_time is not None or pod.metadata.uid in call.served
     if is_settled or not _asks(pod, call.counts, settings.resource_name):
@@ -113,7 +113,7 @@ def _asks(pod: FullPod, counts: Iterable[int], resource: str) -> bool:
     return all(count in asked or None in asked for count in counts)
 
 
-def _find_taken(pod: FullPod, call: Call) -> list[str]:
+def _find_taken(pod: FullPod, call: AllocateCall) -> list[str]:
     """Find instances that another pod has: a kubelet that is asked for its book may forget which it is giving away."""
     name = (pod.namespace, pod.name)
     others = (known for known in call.book or () if (known.namespace, known.name) != name)

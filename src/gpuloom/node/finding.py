@@ -12,7 +12,7 @@ import structlog
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.resources import FULL_PODS, NODES
-from gpuloom.node.claim import Call, check_call, check_owner, choose_candidate
+from gpuloom.node.claim import AllocateCall, check_call, check_owner, choose_candidate
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError, KubeletError, UnclearError
 from gpuloom.node.knownpods import Book
@@ -96,7 +96,7 @@ class PodFinder:
                 FULL_PODS, field_selector=f"spec.nodeName={node_name}", must_read_all=book is None
             )
             self._served.intersection_update(pod.metadata.uid for pod in pods)
-            call = Call(counts, pods, book, self._served, instances)
+            call = AllocateCall(counts, pods, book, self._served, instances)
             pod = await self._find_owner(lock, pods) if lock else choose_candidate(call, self._settings)
         except ApiError as error:
             # A refusal is for good: the kubelet fails the pod. So an API server that is away is given a moment.

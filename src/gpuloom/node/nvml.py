@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Protocol
 
-from gpuloom.model.mig import MigRuntime, Placement
+from gpuloom.model.mig import MigPlacement, MigRuntime
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class PartProfile:
     memory_mib: int
     multiprocessors: int
     most: int
-    placements: tuple[Placement, ...]
+    placements: tuple[MigPlacement, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Part:
 
     gpu_instance_id: int
     profile: str
-    placement: Placement
+    placement: MigPlacement
     runtime: MigRuntime | None
 
 
@@ -138,7 +138,7 @@ class MigNvml(Protocol):
     async def list_parts(self, uuid: str) -> tuple[Part, ...]:
         """What a card is divided into now; empty for one that is not."""
 
-    async def create_part(self, uuid: str, profile: str, placement: Placement) -> MigRuntime:
+    async def create_part(self, uuid: str, profile: str, placement: MigPlacement) -> MigRuntime:
         """Make one instance exactly there; what was made is taken back when a step fails."""
 
     async def destroy_part(self, uuid: str, gpu_instance_id: int) -> None:

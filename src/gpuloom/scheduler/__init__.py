@@ -6,6 +6,6 @@ be written in this room, and it does not know the node room: the two meet in ann
 
 from gpuloom.scheduler.process import SchedulerProcess
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
-from gpuloom.serving.addresses import ServerError
+from gpuloom.serving.addresses import CannotServeError
 
-__all__ = ["SchedulerProcess", "SchedulerSettings", "ServerError", "SettingsError"]
+__all__ = ["CannotServeError", "SchedulerProcess", "SchedulerSettings", "SettingsError"]

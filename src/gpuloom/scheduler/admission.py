@@ -6,8 +6,8 @@ Patch against the object as it was sent, so fields that gpuloom does not know su
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gpuloom.engine.demand import read_phases
-from gpuloom.model.want import Headroom
+from gpuloom.engine.request.demand import read_phases
+from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.admissionquota import exceeds_quota
 from gpuloom.scheduler.podpatch import ContainerPatch, PodPatch
 from gpuloom.scheduler.settings import SchedulerSettings

@@ -5,9 +5,9 @@ Filter asks again with the real cards: a request by percentage takes no memory h
 
 from collections.abc import Callable, Mapping, Sequence
 
-from gpuloom.engine.demand import Phase
-from gpuloom.engine.usage import NOTHING, Usage
-from gpuloom.model.want import Headroom
+from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.state.usage import NOTHING, Usage
+from gpuloom.model.request_columns import Headroom
 from gpuloom.vendors.catalog import Catalog
 from gpuloom.vendors.hooks import read_request
 from gpuloom.vendors.profile import Profile

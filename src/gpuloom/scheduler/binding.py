@@ -9,10 +9,11 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from gpuloom.engine.annotations import read_decided_at, read_shares, read_tenancies, write_decision
-from gpuloom.engine.demand import read_phases
-from gpuloom.engine.exactness import fits_exactly
-from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.decision.annotations import write_decision
+from gpuloom.engine.filtering.exact_fit import fits_exactly
+from gpuloom.engine.request.demand import read_phases
+from gpuloom.engine.state.allocations import read_decided_at, read_shares, read_tenancies
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient, NotFoundError
 from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.clocks import Clocks
@@ -251,7 +252,7 @@ class Binder:
             node=node,
             shares=shares,
             phases=read_phases(pod),
-            standing=Standing.ASSUMED,
+            status=ReservationStatus.ASSUMED,
             since=self._clocks.monotonic(),
             decided_at=read_decided_at(pod) or self._clocks.unix,
             tenancies=read_tenancies(pod, self._state.settings.catalog),

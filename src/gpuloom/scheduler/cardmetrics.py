@@ -6,9 +6,9 @@ from operator import attrgetter
 
 import msgspec
 
-from gpuloom.engine.annotations import read_instances
-from gpuloom.engine.ledger import card_id
-from gpuloom.engine.table import CardTable
+from gpuloom.engine.state.allocations import read_instances
+from gpuloom.engine.state.card_table import CardTable
+from gpuloom.engine.state.ledger import card_id
 from gpuloom.scheduler.metrics import Samples, Series
 from gpuloom.scheduler.quotas import QuotaWatch
 from gpuloom.scheduler.state import SchedulerState

@@ -12,7 +12,7 @@ from contextlib import aclosing
 
 import structlog
 
-from gpuloom.engine.ledger import Standing
+from gpuloom.engine.state.ledger import ReservationStatus
 from gpuloom.kube import (
     LEASES,
     WRITE_DEADLINE_S,
@@ -141,7 +141,7 @@ class Charge:
     def _take_charge(self, now: float) -> None:
         # A watch may be listing again by itself just now.
         self._state.cluster.catch_up()
-        self._state.judge.prepare()
+        self._state.pod_scheduler.prepare()
         self._state.in_charge_since = now
         self._answerable.set()
         self._wake()
@@ -237,5 +237,5 @@ class Charge:
     def _drop_undone(self) -> None:
         """End what was decided and not sent: whoever leads now decides anew. What was sent is settled first."""
         for reservation in list(self._state.cluster.ledger):
-            if reservation.standing is Standing.ASSUMED and reservation.uid not in self._state.binding:
+            if reservation.status is ReservationStatus.ASSUMED and reservation.uid not in self._state.binding:
                 self._state.release(reservation.uid)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from gpuloom.engine.closings import Closing
+from gpuloom.engine.state.closings import Closing
 from gpuloom.kube import EventRecorder
 from gpuloom.model.reasons import Reason
 from gpuloom.scheduler.clocks import Clocks

@@ -5,9 +5,9 @@ By default the Binding carries it; with ``filter-write=inline`` Filter sends it,
 
 from typing import Any
 
-from gpuloom.engine.annotations import write_decision
-from gpuloom.engine.demand import asks_vendor
-from gpuloom.engine.ledger import Reservation
+from gpuloom.engine.decision.annotations import write_decision
+from gpuloom.engine.request.demand import asks_vendor
+from gpuloom.engine.state.ledger import Reservation
 from gpuloom.scheduler.labelling import label_of
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.keys import VGPU_NODE, VGPU_TIME

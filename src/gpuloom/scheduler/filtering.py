@@ -8,12 +8,12 @@ from functools import partial
 import msgspec
 import structlog
 
-from gpuloom.engine.annotations import read_tenancies
-from gpuloom.engine.demand import Demands, read_phases
-from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_success
-from gpuloom.engine.ledger import Reservation, Standing
-from gpuloom.engine.policies import PolicyError
-from gpuloom.engine.ruling import Ruling
+from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_success
+from gpuloom.engine.decision.pod_scheduler import PodDecision
+from gpuloom.engine.request.demand import Demands, read_phases
+from gpuloom.engine.request.policies import PolicyError
+from gpuloom.engine.state.allocations import read_tenancies
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.kube import EventRecorder
 from gpuloom.scheduler.afterwards import Afterwards
 from gpuloom.scheduler.clocks import Clocks
@@ -69,10 +69,16 @@ class Filterer:
             return FilterResult(node_names=_all(args))
         # What an earlier try holds is free for this one, and for others if it ends up elsewhere.
         self.state.release(pod.metadata.uid)
-        ruling = self.state.judge.decide_among(demands, args.nodenames or NodeNames(b"[]"), most_tries=most_tries)
+        pod_decision = self.state.pod_scheduler.decide_among(
+            demands, args.nodenames or NodeNames(b"[]"), most_tries=most_tries
+        )
         at = self.clocks.now()
-        self.state.decisions.note(at, pod, ruling, offered=len(args.nodenames or ()))
-        return self._refuse(pod, demands, ruling) if ruling.node is None else self._accept(pod, ruling, ruling.node, at)
+        self.state.decisions.note(at, pod, pod_decision, offered=len(args.nodenames or ()))
+        return (
+            self._refuse(pod, demands, pod_decision)
+            if pod_decision.node is None
+            else self._accept(pod, pod_decision, pod_decision.node, at)
+        )
 
     def _simulate(self, pod: Pod, args: FilterArgs, nodes: msgspec.Raw) -> FilterResult:
         """Answer an autoscaler that sends whole nodes: as if nothing on them were used; nothing changes here (4.8)."""
@@ -85,7 +91,7 @@ class Filterer:
             return FilterResult(error=str(error))
         except PolicyError as error:
             return FilterResult(error=f"calcScore failed {error} for pod {pod.name}")
-        decision = self.state.judge.simulate(
+        decision = self.state.pod_scheduler.simulate(
             demands, {name: read_all_cards(item.node, self.state.settings.catalog) for name, item in received.items()}
         )
         failed = self.wording.tell_nodes(decision)
@@ -113,38 +119,38 @@ class Filterer:
         if uid in self.state.gone:
             return f"pod {pod.full_name} is deleted"
         held = self.state.cluster.ledger.find(uid)
-        if held is not None and held.standing is Standing.CONFIRMED:
+        if held is not None and held.status is ReservationStatus.CONFIRMED:
             return f"pod {pod.full_name} is bound to node {held.node} already"
         return ""
 
-    def _accept(self, pod: Pod, decision: Ruling, node: str, at: datetime) -> FilterResult:
+    def _accept(self, pod: Pod, decision: PodDecision, node: str, at: datetime) -> FilterResult:
         self.state.refused.pop(pod.metadata.uid, None)
         self._reserve(pod, decision, node, at)
         self._say_later(decision, self._tell_success(pod, decision))
         return FilterResult(node_names=[node])
 
-    def _tell_success(self, pod: Pod, decision: Ruling) -> Iterator[None]:
+    def _tell_success(self, pod: Pod, decision: PodDecision) -> Iterator[None]:
         yield from decision.complete()
         # Ranking the nodes costs as much as choosing one, so it waits until the event is written.
         tell = partial(describe_success, decision.decision, self.event_bytes)
         record(self.recorder, pod, "Normal", "FilteringSucceed", tell)
 
-    def _refuse(self, pod: Pod, demands: Demands, decision: Ruling) -> FilterResult:
+    def _refuse(self, pod: Pod, demands: Demands, decision: PodDecision) -> FilterResult:
         self.state.refuse(pod, demands, self.clocks.monotonic())
         self._say_later(decision, self._tell_failure(pod, decision))
         return FilterResult(failed_nodes=self.wording.tell_nodes(decision))
 
-    def _tell_failure(self, pod: Pod, decision: Ruling) -> Iterator[None]:
+    def _tell_failure(self, pod: Pod, decision: PodDecision) -> Iterator[None]:
         for message in self.wording.tell_events(decision):
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
             yield
 
-    def _say_later(self, decision: Ruling, telling: Iterator[None]) -> None:
+    def _say_later(self, decision: PodDecision, telling: Iterator[None]) -> None:
         if not self.afterwards.add(telling):
             self.recorder.dropped += 1
             decision.decision.abandon()
 
-    def _reserve(self, pod: Pod, decision: Ruling, node: str, at: datetime) -> None:
+    def _reserve(self, pod: Pod, decision: PodDecision, node: str, at: datetime) -> None:
         self._warn_of_several(pod, decision)
         self.state.cluster.assume(
             Reservation(
@@ -155,7 +161,7 @@ class Filterer:
                 shares=decision.shares,
                 instances=decision.instances,
                 phases=read_phases(pod),
-                standing=Standing.ASSUMED,
+                status=ReservationStatus.ASSUMED,
                 since=self.clocks.monotonic(),
                 decided_at=int(at.timestamp()),
                 tenancies=read_tenancies(pod, self.state.settings.catalog),
@@ -163,7 +169,7 @@ class Filterer:
             )
         )
 
-    def _warn_of_several(self, pod: Pod, decision: Ruling) -> None:
+    def _warn_of_several(self, pod: Pod, decision: PodDecision) -> None:
         """Tell whoever runs the cluster of cards that a vendor's own plugin does not hear of (vendors 4.2)."""
         for word, given in decision.shares.items():
             cards = sum(map(len, given))

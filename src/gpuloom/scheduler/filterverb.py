@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gpuloom.engine.decision import UnsettledError
+from gpuloom.engine.decision.decision import UnsettledError
 from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient
 from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.decisionpatch import MergePatch, patch_decision, patch_refusal
@@ -56,7 +56,7 @@ class FilterVerb:
             except UnsettledError as error:
                 # Other calls go on meanwhile. What changes until then is tried again by the next round.
                 page = Page()
-                for _ in error.trying:
+                for _ in error.steps:
                     await page.turn()
         return self.filterer.filter(args)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from gpuloom.engine.options import DeviceSort, QuotaInFit, ScoreSign, ScoreSlots
+from gpuloom.engine.request.options import DeviceSort, QuotaInFit, ScoreSign, ScoreSlots
 from gpuloom.scheduler.durations import format_seconds, parse_seconds
 from gpuloom.scheduler.health import HandshakeProbe
 

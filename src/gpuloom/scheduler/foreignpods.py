@@ -8,8 +8,8 @@ from collections import Counter
 
 import structlog
 
-from gpuloom.engine.closings import Closing
-from gpuloom.engine.foreign import find_vendors_held
+from gpuloom.engine.state.closings import Closing
+from gpuloom.engine.state.foreign_pods import find_vendors_held
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Pod
 

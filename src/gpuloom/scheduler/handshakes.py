@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gpuloom.kube import NODES, WRITE_DEADLINE_S, ApiError, KubeClient, Pace, RateLimit
+from gpuloom.kube import NODES, WRITE_DEADLINE_S, ApiError, KubeClient, RateLimit, RateLimiter
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.health import Deed
 from gpuloom.scheduler.state import SchedulerState
@@ -32,10 +32,10 @@ class Handshakes:
     clocks: Clocks
     _pending: dict[str, Mapping[str, Deed]] = field(default_factory=dict)
     _work: asyncio.Event = field(default_factory=asyncio.Event)
-    _pace: Pace = field(init=False)
+    _pace: RateLimiter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._pace = Pace(PACE, sleep=self.clocks.sleep, monotonic_s=self.clocks.monotonic)
+        self._pace = RateLimiter(PACE, sleep=self.clocks.sleep, monotonic_s=self.clocks.monotonic)
 
     def note(self, node: str, deeds: Mapping[str, Deed]) -> None:
         """Note what is to be written on a node, by annotation."""

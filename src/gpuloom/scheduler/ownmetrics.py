@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from gpuloom.engine.table import NOBODY
+from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.kube import EventRecorder
 from gpuloom.model.cards import BY_UNREADABLE
 from gpuloom.scheduler.foreignpods import ForeignPods
@@ -62,7 +62,7 @@ class OwnMetrics:
             "gpuloom_unaccounted_cards",
             "Cards that take no new pods because of such pods",
             lambda: sum(
-                int(((table.cards.cordoned >= BY_UNREADABLE) & (table.cards.node != NOBODY)).sum())
+                int(((table.cards.cordoned >= BY_UNREADABLE) & (table.cards.node != NO_NODE)).sum())
                 for table in cluster.tables
             ),
         )

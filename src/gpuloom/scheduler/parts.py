@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
+from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
 from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.scheduler.admission import review_pod
 from gpuloom.scheduler.afterwards import Afterwards, AtOnce

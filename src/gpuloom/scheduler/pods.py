@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from gpuloom.engine.annotations import read_decided_at, read_instances, read_shares, read_tenancies
-from gpuloom.engine.demand import read_phases
-from gpuloom.engine.holdings import Holdings, Unread, read_holdings
-from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.request.demand import read_phases
+from gpuloom.engine.state.allocations import read_decided_at, read_instances, read_shares, read_tenancies
+from gpuloom.engine.state.holdings import Holdings, Unread, read_holdings
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.kube import Unreadable
 from gpuloom.model.share import compact_shares, without_end
 from gpuloom.scheduler.foreignpods import ForeignPods
@@ -52,7 +52,7 @@ class PodBook:
         """
         if not self._state.is_in_charge:
             self._state.cluster.postpone()
-        self._unlisted = {one.uid for one in self._state.cluster.ledger if one.standing is Standing.CONFIRMED}
+        self._unlisted = {one.uid for one in self._state.cluster.ledger if one.status is ReservationStatus.CONFIRMED}
         self._unlisted.update(self._state.pods)
 
     def take_listed(self, pod: Pod) -> None:
@@ -125,7 +125,7 @@ class PodBook:
             self._count(pod)
         elif held.node != pod.spec.node_name:
             self._recount(pod)
-        elif held.standing is Standing.ASSUMED:
+        elif held.status is ReservationStatus.ASSUMED:
             self._confirm(pod, held)
         if pod.spec.init_containers:
             self._end_init(pod)
@@ -178,7 +178,7 @@ class PodBook:
             node=sys.intern(node),
             shares=compact_shares(shares),
             phases=read_phases(pod),
-            standing=Standing.CONFIRMED,
+            status=ReservationStatus.CONFIRMED,
             since=0.0,
             decided_at=read_decided_at(pod),
             instances=read_instances(pod, self._state.settings.catalog),

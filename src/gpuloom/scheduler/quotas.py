@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from gpuloom.engine.quota import limit_of
+from gpuloom.engine.state.quotas import limit_of
 from gpuloom.kube import Unreadable
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Quantity, ResourceQuota, ResourceQuotaSpec

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from gpuloom.scheduler.listening import ReviewCall
-from gpuloom.serving.aside import Aside, CrowdedError, UnreadableError
+from gpuloom.serving.aside import Aside, BadTextError, ReaderBusyError
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.frames import Verb
 from gpuloom.wire.admission import Review, Verdict, decode_review, encode_review, find_uid
@@ -78,10 +78,10 @@ class Reviewing:
             raise ReviewRefusedError(
                 413, "pod larger than 3 MiB: gpuloom's webhook reads no more, make it smaller", error.beginning
             ) from error
-        except CrowdedError as error:
+        except ReaderBusyError as error:
             self.refused += 1
             raise ReviewRefusedError(503, str(error), body[:_BEGINNING]) from error
-        except UnreadableError as error:
+        except BadTextError as error:
             raise ReviewRefusedError(400, str(error), body[:_BEGINNING]) from error
         finally:
             self._large -= 1

@@ -12,7 +12,7 @@ from gpuloom.scheduler.certificates.selfmanaged import SelfManagedCertificates
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.routes import Routes
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.serving.addresses import ServerError, split_address
+from gpuloom.serving.addresses import CannotServeError, split_address
 from gpuloom.serving.admittance import admit
 from gpuloom.serving.callers import Doors
 from gpuloom.serving.connections import Handler, Limits
@@ -40,7 +40,7 @@ class Urls:
 async def open_certificates(settings: SchedulerSettings, client: KubeClient, clocks: Clocks) -> Certificates | None:
     """Get the server's certificate, None when none is configured.
 
-    Raises ServerError when it cannot be used.
+    Raises CannotServeError when it cannot be used.
     """
     try:
         if settings.tls_self_manage:
@@ -48,10 +48,10 @@ async def open_certificates(settings: SchedulerSettings, client: KubeClient, clo
         if not settings.cert_file and not settings.key_file:
             return None
         if not settings.cert_file or not settings.key_file:
-            raise ServerError("HTTPS needs both --cert_file and --key_file: give both or neither")
+            raise CannotServeError("HTTPS needs both --cert_file and --key_file: give both or neither")
         return FileCertificates(settings.cert_file, settings.key_file, clocks)
     except CertificateError as error:
-        raise ServerError(str(error)) from error
+        raise CannotServeError(str(error)) from error
 
 
 async def _open_self_managed(
@@ -81,7 +81,7 @@ async def serve(
 ) -> Urls:
     """Open all listeners until the stack closes.
 
-    Raises ServerError when an address cannot be used.
+    Raises CannotServeError when an address cannot be used.
     """
     metrics = ""
     if settings.metrics_bind_address:
@@ -115,7 +115,7 @@ async def _serve_calls(
     try:
         asking = doors.callers.open() if doors.callers else tls
     except CertificateError as error:
-        raise ServerError(str(error)) from error
+        raise CannotServeError(str(error)) from error
     main = await listen(
         stack,
         address,
@@ -129,7 +129,7 @@ async def _serve_calls(
         return main.url, main.url
     address = split_address("--extender-bind", settings.extender_bind)
     if tls is None and not address.is_loopback:
-        raise ServerError(
+        raise CannotServeError(
             f"--extender-bind {settings.extender_bind} can be reached from outside: give it a certificate, "
             "or listen on 127.0.0.1"
         )

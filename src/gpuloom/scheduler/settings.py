@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
-from gpuloom.engine.options import Options
+from gpuloom.engine.request.options import Options
 from gpuloom.scheduler.certificates.hosts import read_host
 from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.vendors.catalog import Catalog, load_default_profiles, make_catalog

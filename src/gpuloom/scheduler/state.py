@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from gpuloom.engine.demand import Demands, asks_for_cards, read_demands
-from gpuloom.engine.fleet import Fleet
-from gpuloom.engine.numbering import Numbering
-from gpuloom.engine.ruling import Judge
-from gpuloom.engine.trials import Likeness, likeness_of
-from gpuloom.model.want import Headroom
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.placement.placement_cache import DemandClass, demand_class_of
+from gpuloom.engine.request.demand import Demands, asks_for_cards, read_demands
+from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.interner import Interner
+from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.decisions import DecisionLog
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.profile import Profile
@@ -53,8 +53,8 @@ class SchedulerState:
     """
 
     settings: SchedulerSettings
-    cluster: Fleet = field(init=False)
-    judge: Judge = field(init=False)
+    cluster: ClusterState = field(init=False)
+    pod_scheduler: PodScheduler = field(init=False)
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     allocating: set[str] = field(default_factory=set)
@@ -65,11 +65,11 @@ class SchedulerState:
     decisions: DecisionLog = field(default_factory=DecisionLog)
     obstacle: str = ""
     in_charge_since: float | None = None
-    _likenesses: Numbering[Likeness] = field(default_factory=lambda: Numbering(MOST_LIKENESSES))
+    _likenesses: Interner[DemandClass] = field(default_factory=lambda: Interner(MOST_LIKENESSES))
 
     def __post_init__(self) -> None:
-        self.cluster = Fleet(self.settings.catalog)
-        self.judge = Judge(self.cluster, self.settings.options)
+        self.cluster = ClusterState(self.settings.catalog)
+        self.pod_scheduler = PodScheduler(self.cluster, self.settings.options)
 
     @property
     def is_in_charge(self) -> bool:
@@ -100,7 +100,7 @@ class SchedulerState:
     def refuse(self, pod: Pod, demands: Demands, now: float) -> None:
         """Note that a pod waits for room; one that waits already keeps its turn."""
         known = self.refused.get(pod.metadata.uid)
-        likeness = self._likenesses.number(likeness_of(demands))
+        likeness = self._likenesses.number(demand_class_of(demands))
         self.refused[pod.metadata.uid] = Refused(pod, demands, likeness, known.since if known else now)
 
     def release(self, uid: str) -> None:

@@ -3,7 +3,7 @@
 Only for clusters where nobody else may write that annotation: whoever can, holds capacity.
 """
 
-from gpuloom.engine.ledger import Standing
+from gpuloom.engine.state.ledger import ReservationStatus
 from gpuloom.scheduler.pods import PodBook
 from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import Pod
@@ -38,7 +38,7 @@ class TrustingPodBook(PodBook):
         held = self._state.cluster.ledger.find(uid)
         if held is None:
             self._recount(pod)
-        elif held.standing is Standing.ASSUMED and held.node == pod.annotations[VGPU_NODE]:
+        elif held.status is ReservationStatus.ASSUMED and held.node == pod.annotations[VGPU_NODE]:
             self._state.cluster.confirm(uid)
         if held is not None and not pod.is_terminating:
             self._end_init(pod)

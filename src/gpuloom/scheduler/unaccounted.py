@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import structlog
 
-from gpuloom.engine.closings import EVERY_CARD, Closing
-from gpuloom.engine.holdings import Unread, may_hold
+from gpuloom.engine.state.closings import EVERY_CARD, Closing
+from gpuloom.engine.state.holdings import Unread, may_hold
 from gpuloom.kube import Unreadable
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.depth import BAD_JSON, decode

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from gpuloom.engine.ledger import Reservation
+from gpuloom.engine.state.ledger import Reservation
 from gpuloom.kube import PODS, ApiError, KubeClient, NotFoundError
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.listening import Listener

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from gpuloom.engine.demand import Demands
+from gpuloom.engine.request.demand import Demands
 from gpuloom.kube import PODS, ApiError, KubeClient
 from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.clocks import Clocks
@@ -63,9 +63,9 @@ class Waker:
             await page.turn()
 
     async def _fits(self, demands: Demands, page: Page) -> bool:
-        for _ in self.state.judge.try_nodes(demands):
+        for _ in self.state.pod_scheduler.place_ahead(demands):
             await page.turn()
-        return self.state.judge.has_room(demands)
+        return self.state.pod_scheduler.has_capacity(demands)
 
     async def _wake(self, pod: Pod) -> None:
         body = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuloom.engine.events import describe_failure
-from gpuloom.engine.ruling import Ruling
+from gpuloom.engine.decision.event_messages import describe_failure
+from gpuloom.engine.decision.pod_scheduler import PodDecision
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
 from gpuloom.wire.extender import FailedNodes
@@ -35,7 +35,7 @@ class Wording:
     event_bytes: int
     _said: deque[_Said] = field(default_factory=lambda: deque(maxlen=_MOST_SAID))
 
-    def tell_nodes(self, decision: Ruling) -> FailedNodes:
+    def tell_nodes(self, decision: PodDecision) -> FailedNodes:
         """Say of every node why it does not fit, in the reply's words."""
         said = self._recall(decision)
         if said.by_node is None:
@@ -44,7 +44,7 @@ class Wording:
             said.by_node = FailedNodes(zip(said.refusals, map(words.__getitem__, said.refusals.values()), strict=True))
         return said.by_node
 
-    def tell_events(self, decision: Ruling) -> Iterator[str]:
+    def tell_events(self, decision: PodDecision) -> Iterator[str]:
         """Give the messages about a pod that fits nowhere, one after the other; of many nodes each takes its time."""
         said = self._recall(decision)
         if said.messages is not None:
@@ -59,7 +59,7 @@ class Wording:
     def _word(self, refusal: Refusal) -> str:
         return UNFIT_NODE if self.short and Reason.NODE_UNREGISTERED not in refusal.counts else refusal.text
 
-    def _recall(self, decision: Ruling) -> _Said:
+    def _recall(self, decision: PodDecision) -> _Said:
         for said in self._said:
             if said.refusals is decision.refusals:
                 return said

@@ -4,7 +4,7 @@ import ipaddress
 from dataclasses import dataclass
 
 
-class ServerError(Exception):
+class CannotServeError(Exception):
     """A server cannot start; the message says what is wrong and what to do."""
 
 
@@ -38,9 +38,9 @@ def is_loopback(address: str) -> bool:
 def split_address(flag: str, text: str) -> Address:
     """Split the ``host:port`` of a flag.
 
-    Raises ServerError when it is not of that form.
+    Raises CannotServeError when it is not of that form.
     """
     host, separator, port = text.rpartition(":")
     if not separator or not port.isdecimal() or int(port) > 65535:
-        raise ServerError(f"{flag} {text!r} is not host:port, for example 127.0.0.1:8080")
+        raise CannotServeError(f"{flag} {text!r} is not host:port, for example 127.0.0.1:8080")
     return Address(flag, host.strip("[]"), int(port))

@@ -14,11 +14,11 @@ _MODULE = "gpuloom.serving.reader"
 _START_S = 30.0
 
 
-class UnreadableError(Exception):
+class BadTextError(Exception):
     """A text cannot be read; the message says why."""
 
 
-class CrowdedError(Exception):
+class ReaderBusyError(Exception):
     """Too many texts wait to be read."""
 
 
@@ -38,11 +38,11 @@ class Aside:
     async def read(self, verb: Verb, text: bytes) -> bytes:
         """Return what is left of a text.
 
-        Raises UnreadableError, CrowdedError.
+        Raises BadTextError, ReaderBusyError.
         """
         if self._waiting >= self._most_waiting:
             self.refused += 1
-            raise CrowdedError("too many large bodies at once: try again in a moment")
+            raise ReaderBusyError("too many large bodies at once: try again in a moment")
         self._waiting += 1
         try:
             # Whoever goes away while waiting leaves the line, with the text.
@@ -74,9 +74,9 @@ class Aside:
                 status, answer = await _exchange(process, verb, text)
         except (TimeoutError, EOFError, OSError) as error:
             await self._end()
-            raise UnreadableError("cannot be read: it takes too much time or memory") from error
+            raise BadTextError("cannot be read: it takes too much time or memory") from error
         if status == REFUSED:
-            raise UnreadableError(answer.decode(errors="replace"))
+            raise BadTextError(answer.decode(errors="replace"))
         return answer
 
     async def _start(self) -> Process:

@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from gpuloom.serving.addresses import Address, ServerError
+from gpuloom.serving.addresses import Address, CannotServeError
 from gpuloom.serving.connections import Connections, Limits
 
 CLOSING_S = 5.0
@@ -42,7 +42,7 @@ async def listen(
 ) -> Listening:
     """Serve until the stack closes.
 
-    Closing takes no new request and lets those under way come to their end. Raises ServerError when the address cannot
+    Closing takes no new request and lets those under way come to their end. Raises CannotServeError when the address cannot
     be used.
     """
     connections = Connections(limits, tls)
@@ -92,11 +92,11 @@ def _bind(address: Address) -> list[socket.socket]:
     except OSError as error:
         for one in sockets:
             one.close()
-        raise ServerError(
+        raise CannotServeError(
             f"cannot listen on {address.host}:{address.port}: {error.strerror or error}; choose another {address.flag}"
         ) from error
     if not sockets:
-        raise ServerError(f"cannot listen on {address.host}:{address.port}: this machine has no such address")
+        raise CannotServeError(f"cannot listen on {address.host}:{address.port}: this machine has no such address")
     return sockets
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from gpuloom.model.cards import Cards
 from gpuloom.model.nodecards import Facts
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
-from gpuloom.model.want import Need
+from gpuloom.model.request_columns import HookRequest
 from gpuloom.vendors.changes import ContainerChange, MutationError, Switches
 from gpuloom.vendors.profile import Profile
 from gpuloom.vendors.requests import read_cores, read_count, read_memory_mib
@@ -48,7 +48,7 @@ def _read_cores(container: Container, profile: Profile) -> int | None:
     return cores if cores is not None and 0 < cores <= _WHOLE else None
 
 
-def need_units(request: Request, cards: Cards, _facts: Facts, _profile: Profile) -> Need:
+def need_units(request: Request, cards: Cards, _facts: Facts, _profile: Profile) -> HookRequest:
     """Work out compute units of each card: the percentage rounded down, at least one."""
     units = np.clip(cards.total_cores * request.cores // _WHOLE, 1, None)
-    return Need(request.memory_mib or cards.total_memory_mib, np.minimum(units, cards.total_cores).clip(min=1))
+    return HookRequest(request.memory_mib or cards.total_memory_mib, np.minimum(units, cards.total_cores).clip(min=1))

@@ -7,12 +7,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from gpuloom.model.card import Card
-from gpuloom.model.cards import Cards, Ints
-from gpuloom.model.hands import Chosen, Hands, Points, Terms
+from gpuloom.model.card_matrix import CardMatrix, Chosen, HookTerms
+from gpuloom.model.cards import Cards, Ints, Points
 from gpuloom.model.nodecards import Facts, NodeCards
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.request import Request
-from gpuloom.model.want import Need, percentage_of
+from gpuloom.model.request_columns import HookRequest, percentage_of
 from gpuloom.vendors.changes import ContainerChange, MutationError, Switches, set_amount
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.links import choose_groups, choose_pairs, refuse_pairs, score_groups
@@ -127,7 +127,7 @@ def _network(card: Card) -> str:
     return "" if network is None else str(network)
 
 
-def need_share(request: Request, cards: Cards, facts: Facts, profile: Profile) -> Need | None:
+def need_share(request: Request, cards: Cards, facts: Facts, profile: Profile) -> HookRequest | None:
     """Work out a share; software shares a card in hundredths of its cores, on nodes that can.
 
     Other nodes give away templates, also to a pod that the webhook has not seen.
@@ -139,28 +139,28 @@ def need_share(request: Request, cards: Cards, facts: Facts, profile: Profile) -
     factor = max(profile.request.memory_factor, 1)
     if request.memory_mib and not facts.get(SOFT) and (size := trim(request.memory_mib // factor, profile.traits)):
         memory_mib = size[0] * factor
-    return Need(memory_mib, min(request.cores, _WHOLE), total_cores=_WHOLE if soft else None)
+    return HookRequest(memory_mib, min(request.cores, _WHOLE), total_cores=_WHOLE if soft else None)
 
 
-def choose_linked(hands: Hands, chosen: Chosen, terms: Terms, profile: Profile) -> Ints:
+def choose_linked(matrix: CardMatrix, chosen: Chosen, terms: HookTerms, profile: Profile) -> Ints:
     """Choose cards of one network, or whole pairs of those that come in pairs."""
     if profile.traits.in_pairs and chosen.request.cards > 1:
-        return choose_pairs(hands)
-    return choose_groups(hands, chosen, terms, profile)
+        return choose_pairs(matrix)
+    return choose_groups(matrix, chosen, terms, profile)
 
 
-def refuse_linked(hands: Hands, at: int, chosen: Chosen, profile: Profile) -> Refusal:
+def refuse_linked(matrix: CardMatrix, at: int, chosen: Chosen, profile: Profile) -> Refusal:
     """Say why a node cannot serve."""
     if profile.traits.in_pairs and chosen.request.cards > 1:
-        return refuse_pairs(hands, at)
-    return hands.refuse(at)
+        return refuse_pairs(matrix, at)
+    return matrix.refuse(at)
 
 
-def score_linked(hands: Hands, chosen: list[Chosen], _terms: Terms, profile: Profile) -> Points:
+def score_linked(matrix: CardMatrix, chosen: list[Chosen], _terms: HookTerms, profile: Profile) -> Points:
     """Score how many cards of a container are in one network."""
     if not profile.word.startswith(_LINKED):
-        return np.zeros(len(hands.there))
-    return score_groups(hands, chosen, 10.0)
+        return np.zeros(len(matrix.there))
+    return score_groups(matrix, chosen, 10.0)
 
 
 def annotate(decided: Decided, profile: Profile) -> dict[str, str]:

@@ -10,8 +10,8 @@ from gpuloom.model.card import Card
 from gpuloom.model.cards import Cards
 from gpuloom.model.nodecards import Facts, NodeCards
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
+from gpuloom.model.request_columns import HookRequest
 from gpuloom.model.share import ContainerShares, Share
-from gpuloom.model.want import Need
 from gpuloom.vendors.changes import ContainerChange, MutationError, Switches
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.profile import Profile
@@ -137,7 +137,7 @@ def _read(container: Container, name: str) -> int | None:
     return value if value is not None and 0 <= value <= INT32_MAX else -1
 
 
-def need_profile(request: Request, _cards: Cards, facts: Facts, _profile: Profile) -> Need | None:
+def need_profile(request: Request, _cards: Cards, facts: Facts, _profile: Profile) -> HookRequest | None:
     """Find the smallest profile of the node that will do."""
     profiles = facts[_PROFILES]
     most_slices, most_gb = max(one[0] for one in profiles), max(one[1] for one in profiles)
@@ -148,7 +148,7 @@ def need_profile(request: Request, _cards: Cards, facts: Facts, _profile: Profil
         cores = -(-slices * _WHOLE // most_slices)
         by_size = gb >= wanted_gb and cores >= request.cores
         if slices == request.memory_mib if request.manner == SLICES else by_size:
-            return Need(gb * _MIB, cores, slots=slices)
+            return HookRequest(gb * _MIB, cores, slots=slices)
     return None
 
 

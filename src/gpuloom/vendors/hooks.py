@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from gpuloom.model.cards import Cards, Ints
-from gpuloom.model.hands import Chosen, Hands, Points, Terms
+from gpuloom.model.card_matrix import CardMatrix, Chosen, HookTerms
+from gpuloom.model.cards import Cards, Ints, Points
 from gpuloom.model.nodecards import Facts, NodeCards
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.request import Request
+from gpuloom.model.request_columns import HookRequest
 from gpuloom.model.share import ContainerShares
-from gpuloom.model.want import Need
 from gpuloom.vendors import (
     amd,
     ascend,
@@ -50,10 +50,10 @@ from gpuloom.wire.objects import Container, Node, Pod
 Mutate = Callable[[Container, Pod, ContainerChange, Profile, Switches], bool]
 ReadRequest = Callable[[Container, Mapping[str, str], Profile], Request | None]
 ReadCards = Callable[[Node, Profile], NodeCards]
-WorkOutNeed = Callable[[Request, Cards, Facts, Profile], Need | None]
-Select = Callable[[Hands, Chosen, Terms, Profile], Ints]
-Refuse = Callable[[Hands, int, Chosen, Profile], Refusal]
-Score = Callable[[Hands, list[Chosen], Terms, Profile], Points]
+RequestHook = Callable[[Request, Cards, Facts, Profile], HookRequest | None]
+Select = Callable[[CardMatrix, Chosen, HookTerms, Profile], Ints]
+Refuse = Callable[[CardMatrix, int, Chosen, Profile], Refusal]
+ScoreHook = Callable[[CardMatrix, list[Chosen], HookTerms, Profile], Points]
 Annotate = Callable[[Decided, Profile], dict[str, str]]
 Recall = Callable[[tuple[ContainerShares, ...], tuple[str, ...], Mapping[str, str]], tuple[ContainerShares, ...]]
 
@@ -62,12 +62,12 @@ def _recognize(container: Container, _pod: Pod, _change: ContainerChange, profil
     return is_recognized(container, profile)
 
 
-def _refuse_by_cards(hands: Hands, at: int, _chosen: Chosen, _profile: Profile) -> Refusal:
-    return hands.refuse(at)
+def _refuse_by_cards(matrix: CardMatrix, at: int, _chosen: Chosen, _profile: Profile) -> Refusal:
+    return matrix.refuse(at)
 
 
 @dataclass(frozen=True, slots=True)
-class Selector:
+class SelectionHook:
     """How cards are chosen among those that no check rejects, and what is said where that fails."""
 
     select: Select
@@ -105,21 +105,21 @@ CARDS: Mapping[str, ReadCards] = {
     "neuron-devices": neuron.read_devices,
     "dies": vastai.read_dies,
 }
-NEED: Mapping[str, WorkOutNeed] = {
+NEED: Mapping[str, RequestHook] = {
     "classed-share": metax.need_classed_share,
     "split-share": ascend.need_share,
     "slices": enflame.need_profile,
     "neuron-cores": neuron.need_cores,
     "compute-units": amd.need_units,
 }
-SELECT: Mapping[str, Selector] = {
-    "zones": Selector(metax.choose_zones),
-    "linked-groups": Selector(links.choose_groups),
-    "networks": Selector(ascend.choose_linked, ascend.refuse_linked),
-    "wings": Selector(kunlun.choose_wings, kunlun.refuse_wings),
-    "runs": Selector(neuron.choose_runs, neuron.refuse_runs),
+SELECT: Mapping[str, SelectionHook] = {
+    "zones": SelectionHook(metax.choose_zones),
+    "linked-groups": SelectionHook(links.choose_groups),
+    "networks": SelectionHook(ascend.choose_linked, ascend.refuse_linked),
+    "wings": SelectionHook(kunlun.choose_wings, kunlun.refuse_wings),
+    "runs": SelectionHook(neuron.choose_runs, neuron.refuse_runs),
 }
-SCORE: Mapping[str, Score] = {
+SCORE: Mapping[str, ScoreHook] = {
     "node-losses": metax.score_losses,
     "zone-links": metax.score_zones,
     "networks": ascend.score_linked,

@@ -6,8 +6,8 @@ from itertools import combinations
 
 import numpy as np
 
-from gpuloom.model.cards import Ints
-from gpuloom.model.hands import NO_CARD, Chosen, Hands, Points, Terms
+from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen, HookTerms
+from gpuloom.model.cards import Ints, Points
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.request import Request
@@ -27,21 +27,21 @@ _BITS = 1 << np.arange(CARDS)
 _QUADS = ((0, 1, 4, 5), (2, 3, 6, 7), (0, 2, 4, 6), (1, 3, 5, 7), (0, 3, 4, 7), (1, 2, 5, 6))
 
 
-def choose_wings(hands: Hands, _chosen: Chosen, _terms: Terms, _profile: Profile) -> Ints:
+def choose_wings(matrix: CardMatrix, _chosen: Chosen, _terms: HookTerms, _profile: Profile) -> Ints:
     """Choose cards by wings, in which a card's place is its index; a card that is not there is not free."""
-    columns = _find_columns(hands)
+    columns = _find_columns(matrix)
     masks = (columns != NO_CARD) @ _BITS
-    asked = zip(hands.wanted.tolist(), masks.tolist(), strict=True)
-    most = hands.most
+    asked = zip(matrix.wanted.tolist(), masks.tolist(), strict=True)
+    most = matrix.most
     places = np.array([_fill_up(wanted, mask, most) for wanted, mask in asked], np.int64).reshape(len(masks), most)
-    return np.where(places == NO_CARD, NO_CARD, columns[hands.lines, places])
+    return np.where(places == NO_CARD, NO_CARD, columns[matrix.lines, places])
 
 
-def _find_columns(hands: Hands) -> Ints:
+def _find_columns(matrix: CardMatrix) -> Ints:
     """Return, in a row per node, the column of the free card at each place."""
-    index = hands.cards.index
-    lines, at = np.nonzero(hands.fits & (index >= 0) & (index < CARDS))
-    columns = np.full((len(hands.there), CARDS), NO_CARD, np.int64)
+    index = matrix.cards.index
+    lines, at = np.nonzero(matrix.fits & (index >= 0) & (index < CARDS))
+    columns = np.full((len(matrix.there), CARDS), NO_CARD, np.int64)
     columns[lines, index[lines, at]] = at
     return columns
 
@@ -82,25 +82,25 @@ def _are_linked(pair: frozenset[int]) -> bool:
     return any(one // WING == other // WING or other - one == WING for one, other in combinations(sorted(pair), 2))
 
 
-def refuse_wings(hands: Hands, at: int, _chosen: Chosen, profile: Profile) -> Refusal:
+def refuse_wings(matrix: CardMatrix, at: int, _chosen: Chosen, profile: Profile) -> Refusal:
     """Say why a node cannot serve: annotations and quotas are counted, being alone counts once, else the wings."""
-    found = hands.count(at)
+    found = matrix.count(at)
     told = (Reason.CARD_UUID_MISMATCH, Reason.RESOURCE_QUOTA_NOT_FIT, Reason.CARD_UNACCOUNTED)
     counts = {reason: found[reason] for reason in told if reason in found}
     checks = profile.fit.checks
-    if "mutex" in checks and (hands.codes[at][hands.there[at]] == checks.index("mutex") + 1).any():
+    if "mutex" in checks and (matrix.codes[at][matrix.there[at]] == checks.index("mutex") + 1).any():
         counts[Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT] = 1
-    total = int(np.count_nonzero(hands.there[at]))
+    total = int(np.count_nonzero(matrix.there[at]))
     return Refusal(counts or {Reason.NUMA_NOT_FIT: 1}, total)
 
 
-def score_wings(hands: Hands, chosen: list[Chosen], _terms: Terms, _profile: Profile) -> Points:
+def score_wings(matrix: CardMatrix, chosen: list[Chosen], _terms: HookTerms, _profile: Profile) -> Points:
     """Score how much better the wings are cut after the pod than before."""
-    bits = np.where(hands.there, 1 << hands.cards.index, 0)
-    before = np.bitwise_or.reduce(bits * (hands.cards.used_slots > 0), axis=1)
-    after = np.zeros(len(hands.there), np.int64)
+    bits = np.where(matrix.there, 1 << matrix.cards.index, 0)
+    before = np.bitwise_or.reduce(bits * (matrix.cards.used_slots > 0), axis=1)
+    after = np.zeros(len(matrix.there), np.int64)
     for one in chosen:
-        after |= np.bitwise_or.reduce(bits[hands.lines, one.columns] * (one.columns != NO_CARD), axis=1)
+        after |= np.bitwise_or.reduce(bits[matrix.lines, one.columns] * (one.columns != NO_CARD), axis=1)
     return np.array([_grade(b, a) for b, a in zip(before.tolist(), after.tolist(), strict=True)], np.float64)
 
 

@@ -7,11 +7,12 @@ import msgspec
 import numpy as np
 
 from gpuloom.model.card import Card
-from gpuloom.model.cards import Cards, Flags, Ints
-from gpuloom.model.hands import NO_CARD, Chosen, Hands, Points, Terms, first_turns, group_sizes
+from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen, HookTerms, first_turns, group_sizes
+from gpuloom.model.cards import Cards, Flags, Ints, Points
 from gpuloom.model.nodecards import Facts, NodeCards
 from gpuloom.model.request import Request
-from gpuloom.model.want import Need, percentage_of
+from gpuloom.model.request_columns import HookRequest, percentage_of
+from gpuloom.model.share import ONLINE
 from gpuloom.vendors.changes import ContainerChange, MutationError, Switches
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.profile import Profile
@@ -26,7 +27,6 @@ from gpuloom.wire.words import INT32_MAX, Int32
 
 BEST_EFFORT: Final = "best-effort"
 POLICIES: Final = (BEST_EFFORT, "fixed-share", "burst-share")
-ONLINE: Final = "online"
 CLASSES: Final = (ONLINE, "offline")
 
 _WHOLE = 100
@@ -52,14 +52,14 @@ def _read_table(text: str) -> dict[str, int]:
         return {}
 
 
-def score_losses(hands: Hands, chosen: list[Chosen], terms: Terms, _profile: Profile) -> Points:
+def score_losses(matrix: CardMatrix, chosen: list[Chosen], terms: HookTerms, _profile: Profile) -> Points:
     """Score by the node's own table for as many cards as the pod gets."""
     number = sum(np.count_nonzero(one.columns != NO_CARD, axis=1) for one in chosen)
     key = _LOSSES.get(terms.node_policy, "")
     return np.array(
         [
             _BEST - facts[key].get(str(n), 0) if key in facts else 0.0
-            for facts, n in zip(hands.facts, np.broadcast_to(number, len(hands.there)).tolist(), strict=True)
+            for facts, n in zip(matrix.facts, np.broadcast_to(number, len(matrix.there)).tolist(), strict=True)
         ],
         np.float64,
     )
@@ -155,58 +155,58 @@ def _read_memory_mib(container: Container, profile: Profile) -> int | None:
     return memory_mib if 0 <= memory_mib <= INT32_MAX else None
 
 
-def need_classed_share(request: Request, cards: Cards, _facts: Facts, _profile: Profile) -> Need:
+def need_classed_share(request: Request, cards: Cards, _facts: Facts, _profile: Profile) -> HookRequest:
     """Work out a share; an online pod takes no cores."""
     memory_mib = request.memory_mib or percentage_of(cards.total_memory_mib, request.memory_percentage)
-    return Need(memory_mib, 0 if request.manner == ONLINE else request.cores)
+    return HookRequest(memory_mib, 0 if request.manner == ONLINE else request.cores)
 
 
-def choose_zones(hands: Hands, chosen: Chosen, terms: Terms, _profile: Profile) -> Ints:
+def choose_zones(matrix: CardMatrix, chosen: Chosen, terms: HookTerms, _profile: Profile) -> Ints:
     """Choose by class, or whole cards of one link zone where one has enough, else as cards are tried."""
-    nothing = np.zeros(hands.there.shape, np.int64)
-    has_choice = (np.count_nonzero(hands.fits, axis=1) > hands.wanted)[:, None]
-    cards = hands.cards
+    nothing = np.zeros(matrix.there.shape, np.int64)
+    has_choice = (np.count_nonzero(matrix.fits, axis=1) > matrix.wanted)[:, None]
+    cards = matrix.cards
     if terms.app_class == ONLINE:
         only_offline = (cards.offline > 0) & (cards.online == 0)
         keys = (only_offline, np.where(only_offline, cards.offline, 0), cards.online, cards.offline)
-        return hands.choose(*(np.where(has_choice, key, nothing) for key in keys))
+        return matrix.choose(*(np.where(has_choice, key, nothing) for key in keys))
     if terms.app_class or chosen.request.cores != _WHOLE:
-        return hands.choose(nothing)
+        return matrix.choose(nothing)
     zones = cards.group
-    size = np.where(zones > 0, group_sizes(zones, hands.fits), hands.width + 1)
-    first = first_turns(zones, hands.fits, hands.turn)
+    size = np.where(zones > 0, group_sizes(zones, matrix.fits), matrix.width + 1)
+    first = first_turns(zones, matrix.fits, matrix.turn)
     # A zone that has enough comes first, the smallest of these; without one, the smallest zones are used up.
-    too_small = (size < hands.wanted[:, None]) | (zones == 0)
-    return hands.choose(*(np.where(has_choice, key, nothing) for key in (too_small, size, first)))
+    too_small = (size < matrix.wanted[:, None]) | (zones == 0)
+    return matrix.choose(*(np.where(has_choice, key, nothing) for key in (too_small, size, first)))
 
 
-def score_zones(hands: Hands, chosen: list[Chosen], terms: Terms, _profile: Profile) -> Points:
+def score_zones(matrix: CardMatrix, chosen: list[Chosen], terms: HookTerms, _profile: Profile) -> Points:
     """Score online pods by their neighbours, whole cards by the links that they have and that they leave."""
-    taken = _mark(hands, chosen)
+    taken = _mark(matrix, chosen)
     if terms.app_class == ONLINE:
-        cards = hands.cards
+        cards = matrix.cards
         only_offline = (cards.offline > 0) & (cards.online == 0)
         each = np.where(only_offline, -100 * cards.offline, -20 * cards.online - 2 * cards.offline)
         return np.asarray((each * taken).sum(axis=1), np.float64)
     if terms.link_aware and any(one.request.cores == _WHOLE for one in chosen):
-        available = hands.there & (hands.cards.used_slots == 0)
-        gain = _count_links(hands, taken)
-        loss = _count_links(hands, available) - gain - _count_links(hands, available & ~taken)
+        available = matrix.there & (matrix.cards.used_slots == 0)
+        gain = _count_links(matrix, taken)
+        loss = _count_links(matrix, available) - gain - _count_links(matrix, available & ~taken)
         return (10 * gain - loss).astype(np.float64)
-    return np.zeros(len(hands.there))
+    return np.zeros(len(matrix.there))
 
 
-def _mark(hands: Hands, chosen: list[Chosen]) -> Flags:
+def _mark(matrix: CardMatrix, chosen: list[Chosen]) -> Flags:
     """Mark the cells that any container gets."""
-    marks = np.zeros((len(hands.there), hands.width + 1), bool)
+    marks = np.zeros((len(matrix.there), matrix.width + 1), bool)
     for one in chosen:
-        np.put_along_axis(marks, np.where(one.columns == NO_CARD, hands.width, one.columns), values=True, axis=1)
-    return marks[:, : hands.width]
+        np.put_along_axis(marks, np.where(one.columns == NO_CARD, matrix.width, one.columns), values=True, axis=1)
+    return marks[:, : matrix.width]
 
 
-def _count_links(hands: Hands, counted: Flags) -> Ints:
-    linked = counted & (hands.cards.group > 0)
-    pairs = np.where(linked, group_sizes(hands.cards.group, linked) - 1, 0).sum(axis=1) // 2
+def _count_links(matrix: CardMatrix, counted: Flags) -> Ints:
+    linked = counted & (matrix.cards.group > 0)
+    pairs = np.where(linked, group_sizes(matrix.cards.group, linked) - 1, 0).sum(axis=1) // 2
     return np.asarray(pairs * _LINK, np.int64)
 
 

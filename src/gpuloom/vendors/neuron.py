@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from gpuloom.model.card import Card
+from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen, HookTerms
 from gpuloom.model.cards import Cards, Ints
-from gpuloom.model.hands import NO_CARD, Chosen, Hands, Terms
 from gpuloom.model.nodecards import Facts, NodeCards
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
-from gpuloom.model.want import Need
+from gpuloom.model.request_columns import HookRequest
 from gpuloom.vendors.changes import ContainerChange, MutationError, Switches
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.profile import Profile
@@ -90,29 +90,29 @@ def read_cores(container: Container, _annotations: Mapping[str, str], profile: P
     return Request(profile.word, cards, 0, PERCENTAGE_NOT_SET, cores, manner)
 
 
-def need_cores(request: Request, _cards: Cards, facts: Facts, _profile: Profile) -> Need | None:
+def need_cores(request: Request, _cards: Cards, facts: Facts, _profile: Profile) -> HookRequest | None:
     """Work out devices and cores of each on a node; None where the cores asked for are no whole devices."""
     per_device = facts[_PER_DEVICE]
     if request.manner != CORES:
-        return Need(0, per_device, cards=request.cards)
+        return HookRequest(0, per_device, cards=request.cards)
     if request.cores <= per_device:
-        return Need(0, request.cores, cards=1)
+        return HookRequest(0, request.cores, cards=1)
     if request.cores % per_device:
         return None
-    return Need(0, per_device, cards=request.cores // per_device)
+    return HookRequest(0, per_device, cards=request.cores // per_device)
 
 
-def choose_runs(hands: Hands, _chosen: Chosen, _terms: Terms, _profile: Profile) -> Ints:
+def choose_runs(matrix: CardMatrix, _chosen: Chosen, _terms: HookTerms, _profile: Profile) -> Ints:
     """Choose neighbouring devices; outside inf types runs have sizes and starts of powers of two."""
-    single = hands.choose(np.zeros(hands.there.shape, np.int64))
-    if not (hands.wanted > 1).any():
+    single = matrix.choose(np.zeros(matrix.there.shape, np.int64))
+    if not (matrix.wanted > 1).any():
         return single
-    order = np.lexsort((hands.cards.index, ~hands.there), axis=-1)
-    free = np.take_along_axis(hands.fits & (hands.cards.used_slots == 0), order, axis=1)
-    columns = np.where((hands.wanted > 1)[:, None], NO_CARD, single)
-    rows = zip(free.tolist(), hands.wanted.tolist(), hands.facts, strict=True)
+    order = np.lexsort((matrix.cards.index, ~matrix.there), axis=-1)
+    free = np.take_along_axis(matrix.fits & (matrix.cards.used_slots == 0), order, axis=1)
+    columns = np.where((matrix.wanted > 1)[:, None], NO_CARD, single)
+    rows = zip(free.tolist(), matrix.wanted.tolist(), matrix.facts, strict=True)
     starts = [_find_run(row, wanted, facts.get(_TYPE, "")) for row, wanted, facts in rows]
-    for at, (start, wanted) in enumerate(zip(starts, hands.wanted.tolist(), strict=True)):
+    for at, (start, wanted) in enumerate(zip(starts, matrix.wanted.tolist(), strict=True)):
         if wanted > 1 and start is not None:
             columns[at, :wanted] = order[at, start : start + wanted]
     return columns
@@ -126,11 +126,11 @@ def _find_run(free: list[bool], wanted: int, instance_type: str) -> int | None:
     return next((start for start in starts if all(free[start : start + wanted])), None)
 
 
-def refuse_runs(hands: Hands, at: int, _chosen: Chosen, _profile: Profile) -> Refusal:
+def refuse_runs(matrix: CardMatrix, at: int, _chosen: Chosen, _profile: Profile) -> Refusal:
     """Say why a node cannot serve."""
-    if hands.wanted[at] == 1 or Reason.RESOURCE_QUOTA_NOT_FIT in hands.count(at):
-        return hands.refuse(at)
-    return Refusal({Reason.NUMA_NOT_FIT: 1}, int(np.count_nonzero(hands.there[at])))
+    if matrix.wanted[at] == 1 or Reason.RESOURCE_QUOTA_NOT_FIT in matrix.count(at):
+        return matrix.refuse(at)
+    return Refusal({Reason.NUMA_NOT_FIT: 1}, int(np.count_nonzero(matrix.there[at])))
 
 
 def annotate(decided: Decided, profile: Profile) -> dict[str, str]:

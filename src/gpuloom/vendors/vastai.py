@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from gpuloom.model.hands import Chosen, Hands, Points, Terms
+from gpuloom.model.card_matrix import CardMatrix, Chosen, HookTerms
+from gpuloom.model.cards import Points
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.vendors.links import score_groups
 from gpuloom.vendors.profile import Profile
@@ -20,6 +21,6 @@ def read_dies(node: Node, profile: Profile) -> NodeCards:
     return NodeCards(cards)
 
 
-def score_dies(hands: Hands, chosen: list[Chosen], _terms: Terms, _profile: Profile) -> Points:
+def score_dies(matrix: CardMatrix, chosen: list[Chosen], _terms: HookTerms, _profile: Profile) -> Points:
     """Score how many dies of a container are on one board."""
-    return score_groups(hands, chosen, 1.0)
+    return score_groups(matrix, chosen, 1.0)

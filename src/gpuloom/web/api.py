@@ -69,7 +69,7 @@ def fail(code: int, message: str) -> web.Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class WebApi:
     """The routes over one scheduler."""
 
     source: Source

@@ -8,18 +8,18 @@ import structlog
 
 from gpuloom.kube import KubeClient
 from gpuloom.scheduler.parts import Parts
-from gpuloom.serving.addresses import ServerError, split_address
+from gpuloom.serving.addresses import CannotServeError, split_address
 from gpuloom.serving.listener import listen
 from gpuloom.serving.presented import Presented
 from gpuloom.serving.rights import Rights
-from gpuloom.web.api import Api
+from gpuloom.web.api import WebApi
 from gpuloom.web.dashboard.routes import Dashboard
 from gpuloom.web.entrance import Entrance
 from gpuloom.web.pages import Pace
 from gpuloom.web.sessions import Sessions
 from gpuloom.web.views.source import Source
 
-WebError = ServerError
+WebError = CannotServeError
 """The listener cannot start; the message names the flag."""
 
 _log = structlog.get_logger(__name__)
@@ -62,7 +62,7 @@ class WebPart:
             )
         tls = self._presented.context if self._presented else None
         async with AsyncExitStack() as stack:
-            api = Api(self._source, self._rights, Entrance(Sessions(), is_tls=tls is not None), self._pace())
+            api = WebApi(self._source, self._rights, Entrance(Sessions(), is_tls=tls is not None), self._pace())
             dashboard = Dashboard(api)
             listening = await listen(stack, address, [*api.routes(), *dashboard.routes()], tls)
             self._source.parts.doors.connections["web"] = listening.connections

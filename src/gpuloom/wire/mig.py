@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from gpuloom.model.mig import MigAllocation, MigInstance, MigRuntime, Placement
+from gpuloom.model.mig import MigAllocation, MigInstance, MigPlacement, MigRuntime
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.gojson import decode_fields, decode_list_of, encode_json
 from gpuloom.wire.words import INT32_MAX, Int32, Natural32
@@ -86,7 +86,7 @@ def _to_allocation(record: _JsonAllocation) -> MigAllocation:
         device_index=record.device_index,
         gpu_uuid=record.gpu_uuid,
         profile=record.profile,
-        placement=Placement(placement.start, placement.size),
+        placement=MigPlacement(placement.start, placement.size),
         runtime=_to_runtime(record),
     )
 

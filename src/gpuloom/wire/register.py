@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from gpuloom.model.card import Card
-from gpuloom.model.mig import MigProfile, Placement
+from gpuloom.model.mig import MigPlacement, MigProfile
 from gpuloom.wire.depth import BAD_JSON
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.gojson import decode_fields, decode_json, decode_list_of, encode_json
@@ -191,7 +191,7 @@ def _to_profile(record: _JsonProfile) -> MigProfile:
         memory_mib=record.memory_mb,
         cores=record.core,
         slice_count=record.slice_count,
-        placements=tuple(Placement(placement.start, placement.size) for placement in placements),
+        placements=tuple(MigPlacement(placement.start, placement.size) for placement in placements),
     )
 
 

@@ -18,7 +18,7 @@ from gpuloom.kube.resources import NODES, PODS
 from gpuloom.local.apiserver import LocalApiServer
 from gpuloom.local.kubelet import SimulatedKubelet
 from gpuloom.local.manifests import pod_manifest
-from gpuloom.local.queue import Extender, PodQueue
+from gpuloom.local.queue import ExtenderClient, PodQueue
 from gpuloom.local.waiting import Key, wait_until
 from gpuloom.wire.keys import NODE_REGISTER
 from gpuloom.wire.objects import Node, Pod
@@ -85,7 +85,7 @@ async def start_node(stack: AsyncExitStack, directory: Path, client: KubeClient)
 
 async def start_queue(stack: AsyncExitStack, client: KubeClient, url: str) -> None:
     recorder = await stack.enter_async_context(EventRecorder(client, "hami-scheduler"))
-    extender = await stack.enter_async_context(Extender(url))
+    extender = await stack.enter_async_context(ExtenderClient(url))
     await stack.enter_async_context(PodQueue(client, extender, recorder, "hami-scheduler", backoff_initial_s=0.1))
 
 

@@ -1,4 +1,4 @@
-from gpuloom.engine.usage import Usage
+from gpuloom.engine.state.usage import Usage
 from gpuloom.local.demo.picture import TimedEvent, draw_picture, explain_waiting
 from gpuloom.local.demo.screen import draw_bar
 from gpuloom.local.demo.story import Scene

@@ -25,7 +25,7 @@ async def site(empty: Site) -> Site:
     return empty
 
 
-async def has_room(site: Site, memory_mib: int) -> bool:
+async def has_capacity(site: Site, memory_mib: int) -> bool:
     """Ask with a pod of its own, because HAMi's way writes on it."""
     pod = await site.submit(f"asks-{memory_mib}", memory_mib=memory_mib)
     found = await site.choose(pod)
@@ -64,10 +64,10 @@ async def test_a_scheduler_of_hamis_ways_goes_on_from_there(site: Site) -> None:
     before = await site.pod("p")
     await site.restart(HAMI)
     await poll(lambda: "n1" in site.process.state.nodes)
-    assert (await has_room(site, 7000), await has_room(site, 7001)) == (True, False)
+    assert (await has_capacity(site, 7000), await has_capacity(site, 7001)) == (True, False)
     assert (await site.pod("p")).annotations == before.annotations
     await bind(site, "q")
-    assert (await has_room(site, 4000), await has_room(site, 4001)) == (True, False)
+    assert (await has_capacity(site, 4000), await has_capacity(site, 4001)) == (True, False)
 
 
 async def test_a_pod_that_gpuloom_decided_and_did_not_bind_carries_nothing(site: Site) -> None:
@@ -76,4 +76,4 @@ async def test_a_pod_that_gpuloom_decided_and_did_not_bind_carries_nothing(site:
     assert not [key for key in (await site.pod("p")).annotations if key.startswith("hami.io/")]
     await site.restart(HAMI)
     await poll(lambda: "n1" in site.process.state.nodes)
-    assert await has_room(site, 10000)
+    assert await has_capacity(site, 10000)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gpuloom.kube.resources import NODES, PODS
-from gpuloom.model.mig import Placement
+from gpuloom.model.mig import MigPlacement
 from gpuloom.node.mig.keeper import MigKeeper
 from gpuloom.node.simulated import SimulatedMachine, load_machine
 from gpuloom.wire.device_config import MigAllowlist
@@ -27,8 +27,8 @@ class Scene:
     async def begin(self):
         await self._client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
         await self.machine.mig.enable(self.card)
-        await self.machine.mig.create_part(self.card, "1g.5gb", Placement(3, 1))
-        await self.machine.mig.create_part(self.card, "1g.5gb", Placement(6, 1))
+        await self.machine.mig.create_part(self.card, "1g.5gb", MigPlacement(3, 1))
+        await self.machine.mig.create_part(self.card, "1g.5gb", MigPlacement(6, 1))
         await self.add_pod("p", self.promise("1g.5gb", 6, 1))
 
     def promise(self, profile, start, size):

@@ -13,7 +13,7 @@ from gpuloom.kube.recorder import EventRecorder
 from gpuloom.kube.resources import EVENTS, NODES, PODS, Resource
 from gpuloom.local.apiserver import LocalApiServer
 from gpuloom.local.manifests import pod_manifest
-from gpuloom.local.queue import Extender, PodQueue
+from gpuloom.local.queue import ExtenderClient, PodQueue
 from gpuloom.local.waiting import Key, wait_until
 from gpuloom.wire.objects import Event, KubeObject, KubeStruct, Pod
 
@@ -143,7 +143,7 @@ async def extender(client: KubeClient, clock: ManualTime) -> AsyncIterator[Scrip
         await site.start()
         extender.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         recorder = await stack.enter_async_context(EventRecorder(client, SCHEDULER))
-        caller = await stack.enter_async_context(Extender(extender.url))
+        caller = await stack.enter_async_context(ExtenderClient(extender.url))
         queue = PodQueue(client, caller, recorder, SCHEDULER, backoff_initial_s=1, backoff_max_s=10, time=clock)
         await stack.enter_async_context(queue)
         yield extender

@@ -11,7 +11,7 @@ from local.scheduler.clock import poll
 from local.scheduler.site import DEFAULTS, Site
 
 from gpuloom.local.manifests import pod_manifest
-from gpuloom.scheduler import SchedulerProcess, ServerError
+from gpuloom.scheduler import CannotServeError, SchedulerProcess
 
 JSON = {"Content-Type": "application/json"}
 
@@ -157,7 +157,7 @@ async def test_stopping_answers_a_filter_that_waits(empty: Site) -> None:
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:http", "127.0.0.1:99999", "192.0.2.1:80"])
 async def test_an_address_that_cannot_be_used_is_one_clear_error(empty: Site, address: str) -> None:
-    with pytest.raises(ServerError, match=r"http_bind"):
+    with pytest.raises(CannotServeError, match=r"http_bind"):
         await SchedulerProcess(dataclasses.replace(DEFAULTS, http_bind=address), empty.client).__aenter__()
 
 

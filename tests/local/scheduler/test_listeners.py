@@ -11,7 +11,7 @@ from local.scheduler.clock import DEADLINE_S
 from local.scheduler.site import DEFAULTS, Site
 
 from gpuloom.local.apiserver import CertificateAuthority
-from gpuloom.scheduler import SchedulerProcess, SchedulerSettings, ServerError
+from gpuloom.scheduler import CannotServeError, SchedulerProcess, SchedulerSettings
 
 
 def write_pair(directory: Path, authority: CertificateAuthority) -> SchedulerSettings:
@@ -66,25 +66,25 @@ async def test_the_extenders_port_is_plain_on_loopback_beside_https(empty: Site,
 async def test_the_extender_is_never_plain_where_others_can_reach_it(empty: Site) -> None:
     """binding 6 extender verbs."""
     settings = dataclasses.replace(DEFAULTS, extender_bind="0.0.0.0:0")
-    with pytest.raises(ServerError, match="can be reached from outside"):
+    with pytest.raises(CannotServeError, match="can be reached from outside"):
         await SchedulerProcess(settings, empty.client).__aenter__()
 
 
 async def test_one_of_certificate_and_key_is_not_enough(empty: Site) -> None:
-    with pytest.raises(ServerError, match="both or neither"):
+    with pytest.raises(CannotServeError, match="both or neither"):
         await SchedulerProcess(dataclasses.replace(DEFAULTS, cert_file="x"), empty.client).__aenter__()
 
 
 async def test_a_certificate_that_cannot_be_used_is_one_clear_error(empty: Site, tmp_path: Path) -> None:
     settings = write_pair(tmp_path, CertificateAuthority.create())
     write_key(settings, b"nonsense")
-    with pytest.raises(ServerError, match="cannot use certificate"):
+    with pytest.raises(CannotServeError, match="cannot use certificate"):
         await SchedulerProcess(settings, empty.client).__aenter__()
 
 
 async def test_a_missing_certificate_is_one_clear_error(empty: Site, tmp_path: Path) -> None:
     settings = dataclasses.replace(DEFAULTS, cert_file=str(tmp_path / "no"), key_file=str(tmp_path / "no"))
-    with pytest.raises(ServerError, match="cannot read"):
+    with pytest.raises(CannotServeError, match="cannot read"):
         await SchedulerProcess(settings, empty.client).__aenter__()
 
 

@@ -17,7 +17,7 @@ from local.scheduler.site import DEFAULTS, Site, open_site
 from gpuloom.kube import MUTATING_WEBHOOKS, PODS, SECRETS, NotFoundError
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.local.webhooks import describe_webhook
-from gpuloom.scheduler import SchedulerProcess, ServerError, SettingsError
+from gpuloom.scheduler import CannotServeError, SchedulerProcess, SettingsError
 from gpuloom.scheduler.certificates.lifecycle import LIFETIME, Stock, plan
 from gpuloom.scheduler.certificates.secret import LABEL, read_stock, write_stock
 from gpuloom.serving.presented import Pair
@@ -275,14 +275,14 @@ async def test_a_conflict_while_changing_the_secret_is_no_harm(empty: Site) -> N
 async def test_the_secret_of_somebody_else_is_never_touched(empty: Site) -> None:
     data = {"password": "c2VjcmV0"}
     await empty.client.create(SECRETS, {"metadata": {"name": NAME}, "data": data}, namespace=NAMESPACE)
-    with pytest.raises(ServerError, match="holds something else"):
+    with pytest.raises(CannotServeError, match="holds something else"):
         await SchedulerProcess(SETTINGS, empty.client).__aenter__()
     assert (await read_secret(empty)).data == data
 
 
 async def test_a_missing_right_is_one_clear_error(empty: Site) -> None:
     empty.fail("GET", f"/secrets/{NAME}$", status=403)
-    with pytest.raises(ServerError, match=r"--tls-self-manage: get Secret kube-system/gpuloom-tls.*403"):
+    with pytest.raises(CannotServeError, match=r"--tls-self-manage: get Secret kube-system/gpuloom-tls.*403"):
         await SchedulerProcess(SETTINGS, empty.client).__aenter__()
 
 

@@ -9,7 +9,7 @@ from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import NODES, PODS, KubeClient, Resource
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.scheduler.recording.lines import decode_line
-from gpuloom.serving.addresses import ServerError
+from gpuloom.serving.addresses import CannotServeError
 from gpuloom.serving.rights import REMEMBERED_S
 from gpuloom.web.server import WebPart, WebSettings
 from gpuloom.wire.objects import KubeObject
@@ -186,7 +186,7 @@ async def test_the_api_server_is_asked_once_for_many_requests(pages: Pages, monk
 
 async def test_an_address_beyond_loopback_needs_a_certificate(pages: Pages) -> None:
     site = pages.site
-    with pytest.raises(ServerError, match="--web-bind"):
+    with pytest.raises(CannotServeError, match="--web-bind"):
         async with WebPart(WebSettings(web_bind="0.0.0.0:0"), site.process.parts, site.client):
             pass
 

@@ -15,11 +15,11 @@ from local.web.pieces import count_pieces
 from local.web.scenes import set_large_scene
 from markupsafe import Markup
 
-from gpuloom.web.api import Api
+from gpuloom.web.api import WebApi
 from gpuloom.web.dashboard import live, streaming
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.pages.overview import make_overview
-from gpuloom.web.dashboard.regions import Page, find_changes
+from gpuloom.web.dashboard.regions import DashboardPage, find_changes
 from gpuloom.web.dashboard.routes import PAGES
 
 
@@ -74,7 +74,7 @@ async def test_only_what_changed_is_sent(pages: Pages) -> None:
 async def test_people_with_equal_rights_share_the_work(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
     written = []
 
-    def note(before: Page | None, after: Page) -> Iterator[tuple[str, Markup]]:
+    def note(before: DashboardPage | None, after: DashboardPage) -> Iterator[tuple[str, Markup]]:
         written.append((before.state if before else "", after.state))
         return find_changes(before, after)
 
@@ -95,7 +95,7 @@ async def test_ten_people_who_open_a_page_at_once_cost_no_more_than_two(
 ) -> None:
     made = []
 
-    async def note(api: Api, asked: Asked) -> Page:
+    async def note(api: WebApi, asked: Asked) -> DashboardPage:
         made.append(asked)
         return await make_overview(api, asked)
 

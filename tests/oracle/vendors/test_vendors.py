@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuloom.engine import hooked
+from gpuloom.engine.filtering import hooked_results
 from oracle.vendors.agreement import find_difference_of
 from oracle.vendors.cases import KINDS
 
@@ -27,6 +27,6 @@ def test_engine_and_oracle_agree_on_many_cases(kind: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_they_agree_where_the_engine_looks_at_one_node_at_a_time(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hooked, "MOST_RANKED", 1)
+    monkeypatch.setattr(hooked_results, "MOST_RANKED", 1)
     for seed in OTHER_SEEDS:
         assert not (difference := find_difference_of(kind, seed)), f"{kind}, seed {seed}\n{difference}"

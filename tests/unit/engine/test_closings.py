@@ -5,19 +5,18 @@ from collections.abc import Mapping
 import pytest
 from builders import card, pod
 
-from gpuloom.engine.closings import EVERY_CARD, Closing
-from gpuloom.engine.demand import read_demands
+from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.explanation.explain import explain, finish
 from gpuloom.engine.explanation.redaction import redact
-from gpuloom.engine.explanation.study import Depth
-from gpuloom.engine.explanation.study import Scene as ExplainedScene
+from gpuloom.engine.explanation.study import Depth, ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import Explanation
-from gpuloom.engine.fleet import Fleet
-from gpuloom.engine.options import Options
-from gpuloom.engine.rules import select_rules
-from gpuloom.engine.ruling import Judge, Ruling
-from gpuloom.engine.table import NodeCards
+from gpuloom.engine.filtering.rules import select_rules
+from gpuloom.engine.request.demand import read_demands
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.closings import EVERY_CARD, Closing
+from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.vendors.catalog import Catalog, default_profiles, load_default_profiles, load_shipped
 from gpuloom.vendors.profile import Profile
 
@@ -30,16 +29,16 @@ class Scene:
     """Two cards on one node, and whoever closes them."""
 
     def __init__(self, cards: NodeCards = TWO_CARDS) -> None:
-        self.fleet = Fleet(CATALOG)
-        self.judge = Judge(self.fleet, Options())
+        self.fleet = ClusterState(CATALOG)
+        self.pod_scheduler = PodScheduler(self.fleet, Options())
         self.fleet.register("n1", "NVIDIA", cards)
 
     def close(self, *, holder: str = "uid-1", cards: Mapping[str, frozenset[str]] = EVERY_CARD) -> bool:
         return self.fleet.close(Closing(holder, "ml", holder, "n1", "cannot be read", cards))
 
-    def decide(self, gpus: int = 1) -> Ruling:
+    def decide(self, gpus: int = 1) -> PodDecision:
         demands = read_demands(pod(gpu=gpus, gpumem=100), CATALOG, Options())
-        return self.judge.decide(demands, ("n1",), explain=True)
+        return self.pod_scheduler.decide(demands, ("n1",), explain=True)
 
     def given(self) -> list[str]:
         return [share.uuid for shares in self.decide().decision.shares for share in shares]
@@ -136,7 +135,7 @@ def test_a_pod_of_several_cards_gets_none_of_the_closed_ones(scene: Scene) -> No
 
 def explain_pod(scene: Scene) -> Explanation:
     demand = read_demands(pod(gpu=1, gpumem=100), CATALOG, Options())["NVIDIA"]
-    return finish(explain(ExplainedScene(scene.judge.deciders["NVIDIA"], ("n1",)), demand, Depth()))
+    return finish(explain(ExplanationScope(scene.pod_scheduler.by_vendor["NVIDIA"], ("n1",)), demand, Depth()))
 
 
 def test_an_explanation_names_who_closes_a_card_and_why(scene: Scene) -> None:

@@ -7,17 +7,17 @@ import pytest
 from builders import NVIDIA, Engine, card, container, pod
 from msgspec.structs import replace
 
-from gpuloom.engine.cluster import Cluster
-from gpuloom.engine.decider import Decider
-from gpuloom.engine.partitions import GeometryPartition, ProfilePartition
-from gpuloom.engine.table import NodeCards
-from gpuloom.model.mig import MigPart, MigProfile, Placement
+from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.partitions import GeometryPartition, ProfilePartition
+from gpuloom.engine.state.vendor_state import VendorState
+from gpuloom.model.mig import MigPart, MigPlacement, MigProfile
 from gpuloom.model.share import Share
 from gpuloom.wire.objects import ObjectMeta, ResourceQuota, ResourceQuotaSpec
 
 
-def places(size: int, *starts: int) -> tuple[Placement, ...]:
-    return tuple(Placement(start, size) for start in starts)
+def places(size: int, *starts: int) -> tuple[MigPlacement, ...]:
+    return tuple(MigPlacement(start, size) for start in starts)
 
 
 A100 = (
@@ -50,7 +50,7 @@ def test_small_and_middle_profiles_are_placed_from_the_top_others_from_the_botto
 
 def test_request_gets_the_smallest_profile_that_is_large_enough() -> None:
     (taken,) = take_all(ProfilePartition(A100), 10000)
-    assert (taken.profile, taken.memory_mib, taken.cores, taken.placement) == ("2g.10gb", 10240, 28, Placement(0, 2))
+    assert (taken.profile, taken.memory_mib, taken.cores, taken.placement) == ("2g.10gb", 10240, 28, MigPlacement(0, 2))
 
 
 @pytest.mark.parametrize(("amount", "fits"), [(10000, False), (5000, True)])
@@ -74,8 +74,8 @@ def test_instances_are_numbered_inside_the_whole_geometry() -> None:
 def divided(mode: str = "mig", **facts: Any) -> Engine:
     engine = Engine({})
     divided = msgspec.structs.replace(NVIDIA, geometries=GEOMETRIES)
-    engine.cluster = Cluster(divided)
-    engine.decider = Decider(engine.cluster, divided, engine.options, engine.decider.rules)
+    engine.cluster = VendorState(divided)
+    engine.vendor_scheduler = VendorScheduler(engine.cluster, divided, engine.options, engine.vendor_scheduler.rules)
     cards = (card("GPU-0", model="NVIDIA A100", memory_mib=40960, **facts),)
     engine.cluster.register("n1", NodeCards(tuple(_in_mode(one, mode) for one in cards)))
     return engine
@@ -88,7 +88,7 @@ def _in_mode(one: Any, mode: str) -> Any:
 def test_share_of_a_divided_card_is_what_its_instance_really_has() -> None:
     decision = divided(mig_profiles=A100).decide(pod(gpu=1, gpumem=10000))
     assert decision.shares == ((Share("GPU-0", "NVIDIA", 10240, 28),),)
-    assert [(part.profile, part.placement) for part in decision.instances] == [("2g.10gb", Placement(0, 2))]
+    assert [(part.profile, part.placement) for part in decision.instances] == [("2g.10gb", MigPlacement(0, 2))]
 
 
 def test_one_divided_card_serves_two_cards_of_a_request() -> None:

@@ -6,7 +6,7 @@ import re
 import pytest
 from builders import Engine, card, pod
 
-from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, describe_failure, describe_success
+from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, describe_failure, describe_success
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
 

@@ -5,23 +5,23 @@ from typing import Any
 import pytest
 from builders import card
 
-from gpuloom.engine.demand import Phase
-from gpuloom.engine.exactness import fits_exactly
-from gpuloom.engine.fleet import Fleet
-from gpuloom.engine.ledger import Reservation, Standing
-from gpuloom.engine.table import NodeCards
+from gpuloom.engine.filtering.exact_fit import fits_exactly
+from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.share import Share
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
 
 
 def holding(uid: str, mask: int) -> Reservation:
     shares = {"AWSNeuron": ((Share("d0", "AWSNeuron", 0, mask),),)}
-    return Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), Standing.ASSUMED, 0.0)
+    return Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0)
 
 
 @pytest.mark.parametrize(("mask", "fits"), [(1, False), (2, True), (4, False)])
 def test_a_core_that_is_in_use_is_not_given_again(mask: int, *, fits: bool) -> None:
-    fleet = Fleet(Catalog(tuple(one for one in load_default_profiles() if one.word == "AWSNeuron")))
+    fleet = ClusterState(Catalog(tuple(one for one in load_default_profiles() if one.word == "AWSNeuron")))
     fleet.register("n1", "AWSNeuron", NodeCards((card("d0", count=2, cores=3),)))
     fleet.assume(holding("first", 1))
     assert fits_exactly(fleet, holding("second", mask)) is fits
@@ -29,12 +29,12 @@ def test_a_core_that_is_in_use_is_not_given_again(mask: int, *, fits: bool) -> N
 
 def on_a_gpu(memory_mib: int, cores: int, uid: str = "second") -> Reservation:
     shares = {"NVIDIA": ((Share("d0", "NVIDIA", memory_mib, cores),),)}
-    return Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), Standing.ASSUMED, 0.0)
+    return Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0)
 
 
-def gpus(held_cores: int, **facts: Any) -> Fleet:
+def gpus(held_cores: int, **facts: Any) -> ClusterState:
     """One card of 100 cores, of which a pod holds some and 1000 MiB; ``facts`` are of its node."""
-    fleet = Fleet(Catalog(tuple(one for one in load_default_profiles() if one.word == "NVIDIA")))
+    fleet = ClusterState(Catalog(tuple(one for one in load_default_profiles() if one.word == "NVIDIA")))
     fleet.register("n1", "NVIDIA", NodeCards((card("d0", count=4),), **facts))
     fleet.assume(on_a_gpu(1000, held_cores, "first"))
     return fleet

@@ -5,13 +5,13 @@ import pytest
 from builders import NVIDIA, Engine, card, container, pod
 from msgspec.structs import replace
 
-from gpuloom.engine.demand import read_demand
 from gpuloom.engine.explanation.explain import explain, finish
 from gpuloom.engine.explanation.redaction import redact
-from gpuloom.engine.explanation.study import Depth, Scene
+from gpuloom.engine.explanation.study import Depth, ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import CardVerdict, Explanation, NodeVerdict
-from gpuloom.model.mig import MIG_MODE, MigProfile, Placement
+from gpuloom.engine.request.demand import read_demand
+from gpuloom.model.mig import MIG_MODE, MigPlacement, MigProfile
 from gpuloom.model.share import Share
 from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
 
@@ -19,7 +19,7 @@ from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSp
 def ask(engine: Engine, asked: Pod, depth: Depth | None = None, **scene: object) -> Explanation:
     demand = read_demand(asked, NVIDIA, engine.options)
     names = scene.pop("names", tuple(engine.cluster.table.positions))
-    return finish(explain(Scene(engine.decider, names, **scene), demand, depth or Depth()))  # type: ignore[arg-type]
+    return finish(explain(ExplanationScope(engine.vendor_scheduler, names, **scene), demand, depth or Depth()))  # type: ignore[arg-type]
 
 
 def card_of(explanation: Explanation, uuid: str) -> CardVerdict:
@@ -202,7 +202,7 @@ def test_an_explanation_survives_json() -> None:
 
 
 def test_divided_cards_tell_the_largest_free_part() -> None:
-    profile = MigProfile("1g.10gb", memory_mib=9728, cores=14, slice_count=1, placements=(Placement(0, 1),))
+    profile = MigProfile("1g.10gb", memory_mib=9728, cores=14, slice_count=1, placements=(MigPlacement(0, 1),))
     divided = replace(card("m", memory_mib=81_920, mig_profiles=(profile,)), mode=MIG_MODE)
     engine = Engine({"n1": [divided]})
     found = card_of(ask(engine, pod(gpu=1, gpumem=20_000)), "m")

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpuloom.engine.demand import read_demand
 from gpuloom.engine.explanation.explain import explain, finish
-from gpuloom.engine.explanation.study import Depth, Scene
+from gpuloom.engine.explanation.study import Depth, ExplanationScope
 from gpuloom.engine.explanation.values import Explanation, NodeVerdict
-from gpuloom.engine.table import NodeCards
+from gpuloom.engine.request.demand import read_demand
+from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.model.card import Card
 from gpuloom.wire.objects import Pod
 
@@ -63,7 +63,9 @@ def pods(draw: st.DrawFn) -> Pod:
 
 def ask(engine: Engine, asked: Pod) -> Explanation:
     demand = read_demand(asked, NVIDIA, engine.options)
-    return finish(explain(Scene(engine.decider, tuple(engine.cluster.table.positions)), demand, ALL))
+    return finish(
+        explain(ExplanationScope(engine.vendor_scheduler, tuple(engine.cluster.table.positions)), demand, ALL)
+    )
 
 
 @given(clusters(), pods())

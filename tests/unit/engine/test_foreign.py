@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from gpuloom.engine.foreign import find_vendors_asked, find_vendors_held, is_foreign
+from gpuloom.engine.state.foreign_pods import find_vendors_asked, find_vendors_held, is_foreign
 from gpuloom.vendors.catalog import load_default_profiles, make_catalog
 from gpuloom.wire.objects import Pod
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from builders import Engine, card, cards_of, container, pod
 
-from gpuloom.engine.table import NodeCards
-from gpuloom.engine.topology import choose_linked
+from gpuloom.engine.placement.linked_cards import choose_linked
+from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.wire.objects import ObjectMeta, ResourceQuota, ResourceQuotaSpec
 
 BIND = {"nvidia.com/numa-bind": "true"}

@@ -4,12 +4,12 @@ from builders import Engine, card, container, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.engine.demand import Phase
-from gpuloom.engine.fleet import Fleet
-from gpuloom.engine.ledger import Reservation, Standing
-from gpuloom.engine.table import CardTable, NodeCards
-from gpuloom.engine.usage import Usage, collapse
-from gpuloom.model.mig import MigAllocation, Placement
+from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.state.card_table import CardTable, NodeCards
+from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.state.usage import Usage, collapse
+from gpuloom.model.mig import MigAllocation, MigPlacement
 from gpuloom.model.share import Share
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
 
@@ -88,20 +88,22 @@ def test_whatever_is_assumed_and_forgotten_in_any_order_leaves_nothing(holds, ra
 TWO_VENDORS = ("DCU", "NVIDIA")
 
 
-def a_shared_node() -> Fleet:
+def a_shared_node() -> ClusterState:
     """One node on which two vendors call their cards the same."""
-    fleet = Fleet(Catalog(tuple(one for one in load_default_profiles() if one.word in TWO_VENDORS)))
+    fleet = ClusterState(Catalog(tuple(one for one in load_default_profiles() if one.word in TWO_VENDORS)))
     for word in TWO_VENDORS:
         fleet.register("n1", word, NodeCards((card("0"), card("1", index=1))))
     return fleet
 
 
 def give(
-    fleet: Fleet, uid: str, word: str, uuid: str, memory_mib: int, instances: tuple[MigAllocation, ...] = ()
+    fleet: ClusterState, uid: str, word: str, uuid: str, memory_mib: int, instances: tuple[MigAllocation, ...] = ()
 ) -> None:
     shares = {word: ((Share(uuid, word, memory_mib, 1),),)}
     regular = (Phase.REGULAR,)
-    fleet.assume(Reservation(uid, "ns", uid, "n1", shares, regular, Standing.ASSUMED, 0.0, instances=instances))
+    fleet.assume(
+        Reservation(uid, "ns", uid, "n1", shares, regular, ReservationStatus.ASSUMED, 0.0, instances=instances)
+    )
 
 
 GIVEN = st.lists(st.tuples(st.sampled_from(TWO_VENDORS), st.sampled_from("01"), AMOUNTS, st.booleans()), max_size=12)
@@ -122,17 +124,17 @@ def test_vendors_whose_cards_have_the_same_ids_never_see_each_others_usage(given
 
 def test_parts_of_a_divided_card_are_nothing_to_a_card_of_another_vendor_with_the_same_id() -> None:
     fleet = a_shared_node()
-    part = MigAllocation(0, 0, "0", "1g.5gb", Placement(0, 1))
+    part = MigAllocation(0, 0, "0", "1g.5gb", MigPlacement(0, 1))
     give(fleet, "p", "DCU", "0", 10, instances=(part,))
     table = fleet["DCU"].table
     assert bool(table.cards.healthy[table.row("n1", "0")])
 
 
 def test_cores_that_are_bits_of_a_mask_count_as_a_number_for_quotas() -> None:
-    fleet = Fleet(Catalog(tuple(one for one in load_default_profiles() if one.word == "AWSNeuron")))
+    fleet = ClusterState(Catalog(tuple(one for one in load_default_profiles() if one.word == "AWSNeuron")))
     for uid, uuid, mask in (("a", "0", 3), ("b", "1", 2)):
         shares = {"AWSNeuron": ((Share(uuid, "AWSNeuron", 0, mask),),)}
-        fleet.assume(Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), Standing.ASSUMED, 0.0))
+        fleet.assume(Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0))
     assert fleet.ledger.namespace_usage("ns", "AWSNeuron").cores == 3
     fleet.forget("a")
     assert fleet.ledger.namespace_usage("ns", "AWSNeuron").cores == 1

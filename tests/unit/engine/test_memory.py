@@ -7,7 +7,7 @@ from builders import Engine, card, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.engine.table import NodeCards
+from gpuloom.engine.state.card_table import NodeCards
 
 
 def a_cluster(nodes: int) -> Engine:
@@ -15,17 +15,17 @@ def a_cluster(nodes: int) -> Engine:
 
 
 def refits(engine: Engine) -> int:
-    return sum(verdicts.refits for verdicts in engine.decider.memory.all())
+    return sum(verdicts.refits for verdicts in engine.vendor_scheduler.filter_cache.all())
 
 
 def looks(engine: Engine) -> int:
-    return sum(verdicts.looks for verdicts in engine.decider.memory.all())
+    return sum(verdicts.looks for verdicts in engine.vendor_scheduler.filter_cache.all())
 
 
 def without_memory(engine: Engine) -> Engine:
     """The same cluster, asked by somebody who remembers nothing."""
     twin = copy.copy(engine)
-    twin.decider = dataclasses.replace(engine.decider)
+    twin.vendor_scheduler = dataclasses.replace(engine.vendor_scheduler)
     return twin
 
 
@@ -50,7 +50,7 @@ def test_name_of_the_pod_does_not_make_a_new_shape() -> None:
     engine = a_cluster(3)
     for name in ("a", "b", "c"):
         engine.decide(pod(name=name, gpu=1, gpumem=10))
-    assert len(engine.decider.memory.all()) == 1
+    assert len(engine.vendor_scheduler.filter_cache.all()) == 1
 
 
 SIZES = st.integers(1, 40)
@@ -70,11 +70,11 @@ def test_remembered_answers_are_those_of_a_fresh_look(changes) -> None:
         asked = pod(name="asked", gpu=1, gpumem=20, gpucores=1)
         names = tuple(f"n{number}" for number in range(4))
         remembered = engine.decide(asked, *names, explain=True)
-        has_room = engine.has_room(asked)
-        engine.decider.memory.forget_all()
+        has_capacity = engine.has_capacity(asked)
+        engine.vendor_scheduler.forget_all()
         fresh = engine.decide(asked, *names, explain=True)
         assert (remembered.node, remembered.shares) == (fresh.node, fresh.shares)
-        assert has_room == (fresh.node is not None)
+        assert has_capacity == (fresh.node is not None)
         assert {n: r.text for n, r in remembered.refusals.items()} == {n: r.text for n, r in fresh.refusals.items()}
 
 

@@ -5,8 +5,8 @@ from builders import card
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuloom.engine.table import CardTable, NodeCards
-from gpuloom.engine.usage import Usage
+from gpuloom.engine.state.card_table import CardTable, NodeCards
+from gpuloom.engine.state.usage import Usage
 
 CARDS = NodeCards(tuple(card(f"GPU-{number}", memory_mib=100) for number in range(3)))
 WRITES = st.lists(

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.engine.ranking import UNFIT, Ranking
+from gpuloom.engine.scoring.ranking import UNFIT, Ranking
 
 RANKS = st.lists(st.sampled_from([float(UNFIT), 0.0, 1.0, 2.0]), max_size=12)
 
@@ -27,5 +27,5 @@ def test_the_best_is_listed_last(ranks: list[float]) -> None:
 
 def test_a_node_that_is_struck_counts_no_more() -> None:
     nodes = ranking([1.0, 2.0])
-    nodes.strike(1)
+    nodes.exclude(1)
     assert (len(nodes), nodes.best()) == (1, 0)

@@ -3,13 +3,13 @@
 import pytest
 from builders import NVIDIA, Engine, card, container, pod
 
-from gpuloom.engine.demand import read_demand
-from gpuloom.engine.room import MOST_PLACED, Room, count_room, share_room
-from gpuloom.model.want import Headroom
+from gpuloom.engine.planning.capacity import MOST_PLACED, Capacity, count_capacity, intersect_capacities
+from gpuloom.engine.request.demand import read_demand
+from gpuloom.model.request_columns import Headroom
 from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
 
 
-def count(engine: Engine, asked: Pod) -> Room:
+def count(engine: Engine, asked: Pod) -> Capacity:
     demand = read_demand(asked, NVIDIA, engine.options)
     decision = engine.decide(asked, explain=True)
     if engine.cluster.quotas.limits(asked.namespace):
@@ -17,7 +17,7 @@ def count(engine: Engine, asked: Pod) -> Room:
         headroom = engine.cluster.quotas.headroom(asked.namespace, NVIDIA, used)
     else:
         headroom = Headroom()
-    return count_room(engine.decider, demand, decision, headroom)
+    return count_capacity(engine.vendor_scheduler, demand, decision, headroom)
 
 
 def place_all(engine: Engine, asked: Pod) -> int:
@@ -84,5 +84,5 @@ def test_counting_changes_nothing() -> None:
 
 
 def test_pods_that_need_several_vendors_find_the_room_that_all_of_them_have_on_one_node() -> None:
-    rooms = [Room(7, False, (("n1", 5), ("n2", 2))), Room(9, False, (("n2", 6), ("n1", 3)))]
-    assert share_room(rooms) == Room(5, False, (("n1", 3), ("n2", 2)))
+    rooms = [Capacity(7, False, (("n1", 5), ("n2", 2))), Capacity(9, False, (("n2", 6), ("n1", 3)))]
+    assert intersect_capacities(rooms) == Capacity(5, False, (("n1", 3), ("n2", 2)))

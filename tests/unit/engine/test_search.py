@@ -7,10 +7,10 @@ from builders import NVIDIA, Engine, card, container, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.engine.candidates import MANY, MOST_SEARCHES
-from gpuloom.engine.decision import Decision
-from gpuloom.engine.demand import read_demand
-from gpuloom.engine.table import NodeCards
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.filtering.candidates import MANY, MOST_SEARCHES
+from gpuloom.engine.request.demand import read_demand
+from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
 
@@ -26,7 +26,7 @@ def written(names: list[str]) -> NodeNames:
 
 def search(engine: Engine, names: NodeNames, gpumem: int = 0, containers: int = 1) -> Decision:
     demand = read_demand(asking(gpumem, containers), NVIDIA, engine.options)
-    return engine.decider.decide_among(demand, names)
+    return engine.vendor_scheduler.decide_among(demand, names)
 
 
 def asking(gpumem: int, containers: int = 1) -> Pod:
@@ -55,7 +55,7 @@ def test_a_search_chooses_and_tells_as_reading_all_names_does(
     assert written(names).is_searchable
     found = search(engine, written(names), 20, containers)
     # What nodes said to the first pod is remembered; of those nothing needs to be told again.
-    engine.decider.memory.forget_all()
+    engine.vendor_scheduler.forget_all()
     read = engine.decide(asking(20, containers), *names)
     assert (found.node, found.shares) == (read.node, read.shares)
     for _ in (*found.complete(), *read.complete()):

@@ -4,17 +4,17 @@ from typing import Any
 
 from builders import card
 
-from gpuloom.engine.demand import Phase, read_demand
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.explain import finish
 from gpuloom.engine.explanation.several import NOT_TOGETHER, explain_all
-from gpuloom.engine.explanation.study import Scene
+from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import VENDORS_TITLE, tell_explanation
 from gpuloom.engine.explanation.values import Explanation
-from gpuloom.engine.fleet import Fleet
-from gpuloom.engine.ledger import Reservation, Standing
-from gpuloom.engine.options import Options
-from gpuloom.engine.ruling import Judge
-from gpuloom.engine.table import NodeCards
+from gpuloom.engine.request.demand import Phase, read_demand
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.reasons import Reason
 from gpuloom.model.share import PodShares, Share
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
@@ -24,16 +24,16 @@ BOTH = {"NVIDIA", "DCU"}
 GIB = 1024
 
 
-def cluster(**nodes: dict[str, int]) -> Fleet:
+def cluster(**nodes: dict[str, int]) -> ClusterState:
     """Nodes with a card of each vendor that is named, of so many MiB."""
-    fleet = Fleet(Catalog(tuple(one for one in load_default_profiles() if one.word in BOTH)))
+    fleet = ClusterState(Catalog(tuple(one for one in load_default_profiles() if one.word in BOTH)))
     for name, cards in nodes.items():
         for word, memory_mib in cards.items():
             fleet.register(name, word, NodeCards((card(f"{word}-{name}", memory_mib=memory_mib),)))
     return fleet
 
 
-def ask(fleet: Fleet, *, nvidia_mib: int = 8 * GIB, dcu_mib: int = 8 * GIB) -> Explanation:
+def ask(fleet: ClusterState, *, nvidia_mib: int = 8 * GIB, dcu_mib: int = 8 * GIB) -> Explanation:
     """Explain a pod with a container for each vendor."""
     limits: tuple[dict[str, Any], ...] = (
         {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(nvidia_mib)},
@@ -41,14 +41,18 @@ def ask(fleet: Fleet, *, nvidia_mib: int = 8 * GIB, dcu_mib: int = 8 * GIB) -> E
     )
     containers = [Container(name=f"c{at}", resources=Resources(limits=one)) for at, one in enumerate(limits)]
     asked = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="p"), spec=PodSpec(containers=containers))
-    judge = Judge(fleet, Options())
-    demands = {profile.word: read_demand(asked, profile, judge.options) for profile in fleet.catalog}
-    return finish(explain_all(judge, demands, lambda word: Scene(judge.deciders[word], tuple(fleet.nodes))))
+    pod_scheduler = PodScheduler(fleet, Options())
+    demands = {profile.word: read_demand(asked, profile, pod_scheduler.options) for profile in fleet.catalog}
+    return finish(
+        explain_all(
+            pod_scheduler, demands, lambda word: ExplanationScope(pod_scheduler.by_vendor[word], tuple(fleet.nodes))
+        )
+    )
 
 
-def hold(fleet: Fleet, name: str, shares: PodShares) -> None:
+def hold(fleet: ClusterState, name: str, shares: PodShares) -> None:
     phases = (Phase.REGULAR,) * max(map(len, shares.values()))
-    fleet.assume(Reservation(name, "default", name, "n1", shares, phases, Standing.CONFIRMED, 0.0))
+    fleet.assume(Reservation(name, "default", name, "n1", shares, phases, ReservationStatus.CONFIRMED, 0.0))
 
 
 def standings(explanation: Explanation) -> dict[str, tuple[str, int]]:
@@ -111,9 +115,11 @@ def test_the_text_names_each_vendor_and_its_reasons() -> None:
 
 def test_of_one_vendor_nothing_is_told_apart() -> None:
     fleet = cluster(n1={"NVIDIA": 16 * GIB})
-    judge = Judge(fleet, Options())
+    pod_scheduler = PodScheduler(fleet, Options())
     resources = Resources(limits={"nvidia.com/gpu": "1"})
     asked = Pod(metadata=ObjectMeta(uid="p"), spec=PodSpec(containers=[Container(name="c", resources=resources)]))
-    demands = {"NVIDIA": read_demand(asked, fleet.catalog["NVIDIA"], judge.options)}
-    told = finish(explain_all(judge, demands, lambda word: Scene(judge.deciders[word], ("n1",))))
+    demands = {"NVIDIA": read_demand(asked, fleet.catalog["NVIDIA"], pod_scheduler.options)}
+    told = finish(
+        explain_all(pod_scheduler, demands, lambda word: ExplanationScope(pod_scheduler.by_vendor[word], ("n1",)))
+    )
     assert told.vendors == ()

@@ -7,9 +7,9 @@ from unittest.mock import patch
 import pytest
 from builders import Engine, card, container, pod
 
-from gpuloom.engine.decision import Decision
-from gpuloom.engine.snapshots import Snapshot
-from gpuloom.engine.table import CardTable, NodeCards
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.state.card_table import CardTable, NodeCards
+from gpuloom.engine.state.snapshot import Snapshot
 
 
 @pytest.fixture
@@ -60,4 +60,4 @@ def test_a_node_that_leaves_stays_in_a_snapshot_as_it_was() -> None:
     snapshot = table.snapshot()
     table.remove("n1")
     assert snapshot.has_changed(position)
-    assert list(snapshot.bench(position).uuids) == ["GPU-0", "GPU-1"]
+    assert list(snapshot.copy_node(position).uuids) == ["GPU-0", "GPU-1"]

@@ -4,8 +4,8 @@ from builders import Engine, card, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.engine.decision import Decision
-from gpuloom.engine.table import NodeCards
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.state.card_table import NodeCards
 
 LARGE = 20_000
 MANY = tuple(f"n{number}" for number in range(60))

@@ -10,10 +10,10 @@ from builders import Engine, card, container, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.engine.decision import Decision, UnsettledError
-from gpuloom.engine.placement import Placer
-from gpuloom.engine.table import NodeCards
-from gpuloom.engine.trying import MOST_AT_ONCE, Trial
+from gpuloom.engine.decision.decision import Decision, UnsettledError
+from gpuloom.engine.placement.batch_placer import BATCH_SIZE, BatchPlacer
+from gpuloom.engine.placement.container_placer import ContainerPlacer
+from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.wire.objects import Pod, ResourceQuota
 
 
@@ -34,7 +34,7 @@ def finish(decision: Decision) -> Decision:
 def test_a_node_that_refused_is_not_tried_again_until_it_changes() -> None:
     engine = a_cluster([60, 100, 100])
     finish(engine.decide(two_halves("first")))
-    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
+    with patch.object(ContainerPlacer, "place", autospec=True, side_effect=ContainerPlacer.place) as place:
         finish(engine.decide(two_halves("second")))
     assert place.call_count == 1  # the chosen node itself
 
@@ -42,7 +42,7 @@ def test_a_node_that_refused_is_not_tried_again_until_it_changes() -> None:
 def test_only_the_changed_node_is_tried_again_to_tell_of_the_others() -> None:
     engine = a_cluster([100, 100, 100, 100])
     finish(engine.place(two_halves("first")))
-    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
+    with patch.object(ContainerPlacer, "place", autospec=True, side_effect=ContainerPlacer.place) as place:
         second = finish(engine.decide(two_halves("second")))
     assert (second.node, place.call_count) == ("n1", 1)
 
@@ -57,20 +57,20 @@ def test_after_all_nodes_are_tried_the_same_question_is_answered_without_another
     engine = a_cluster([60] * 5)
     with pytest.raises(UnsettledError) as raised:
         engine.decide_among(two_halves(), most_tries=1)
-    steps = sum(1 for _ in raised.value.trying)
-    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
+    steps = sum(1 for _ in raised.value.steps)
+    with patch.object(ContainerPlacer, "place", autospec=True, side_effect=ContainerPlacer.place) as place:
         decision = engine.decide_among(two_halves(), most_tries=1)
     assert (steps, place.call_count, decision.node, len(decision.refusals)) == (1, 0, None, 5)
 
 
 def test_no_step_tries_more_nodes_than_may_be_tried_at_once() -> None:
-    engine = a_cluster([60] * (2 * MOST_AT_ONCE + 2))
+    engine = a_cluster([60] * (2 * BATCH_SIZE + 2))
     with pytest.raises(UnsettledError) as raised:
         engine.decide_among(two_halves(), most_tries=1)
-    with patch.object(Trial, "on", autospec=True, side_effect=Trial.on) as tried:
-        steps = [tried.call_count for _ in raised.value.trying]
+    with patch.object(BatchPlacer, "place_on", autospec=True, side_effect=BatchPlacer.place_on) as tried:
+        steps = [tried.call_count for _ in raised.value.steps]
     sizes = [len(call.args[1]) for call in tried.call_args_list]
-    assert (steps, sum(sizes), max(sizes)) == ([1, 2, 3], 2 * MOST_AT_ONCE + 1, MOST_AT_ONCE)
+    assert (steps, sum(sizes), max(sizes)) == ([1, 2, 3], 2 * BATCH_SIZE + 1, BATCH_SIZE)
 
 
 def test_nodes_that_cannot_be_tried_together_are_tried_one_in_a_step() -> None:
@@ -79,8 +79,8 @@ def test_nodes_that_cannot_be_tried_together_are_tried_one_in_a_step() -> None:
     bound = pod(*halves, annotations={"nvidia.com/numa-bind": "true"})
     with pytest.raises(UnsettledError) as raised:
         engine.decide_among(bound, most_tries=1)
-    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
-        tries = [place.call_count for _ in raised.value.trying]
+    with patch.object(ContainerPlacer, "place", autospec=True, side_effect=ContainerPlacer.place) as place:
+        tries = [place.call_count for _ in raised.value.steps]
     assert tries == [1, 2, 3, 4]
 
 
@@ -90,7 +90,7 @@ def test_trials_under_a_quota_are_remembered_for_the_question_they_were_made_for
     engine.cluster.quotas.apply(msgspec.convert(limit, ResourceQuota))
     with pytest.raises(UnsettledError) as raised:
         engine.decide_among(two_halves(), most_tries=1)
-    for _ in raised.value.trying:
+    for _ in raised.value.steps:
         pass
     assert engine.decide_among(two_halves(), most_tries=0).node is None
 
@@ -99,10 +99,10 @@ def test_nodes_that_go_while_others_are_tried_harm_nothing() -> None:
     engine = a_cluster([60] * 5)
     with pytest.raises(UnsettledError) as raised:
         engine.decide_among(two_halves(), most_tries=1)
-    next(raised.value.trying)
+    next(raised.value.steps)
     for number in range(4):
         engine.cluster.register(f"n{number}", NodeCards(()))
-    assert sum(1 for _ in raised.value.trying) <= 1
+    assert sum(1 for _ in raised.value.steps) <= 1
 
 
 def test_an_abandoned_decision_holds_the_cluster_as_it_was_no_more() -> None:
@@ -141,10 +141,10 @@ def test_remembered_trials_answer_as_fresh_ones(free_mib: list[int], held: list[
         finish(engine.place(two_halves(f"p{step}")))
         engine.hold(f"n{node}", f"GPU-{node}", memory_mib=memory_mib, by=f"holder-{step}")
         remembered = finish(engine.decide(two_halves("asked"), explain=True))
-        engine.decider.memory.forget_all()
-        has_room = engine.has_room(two_halves("asked"))
+        engine.vendor_scheduler.forget_all()
+        has_capacity = engine.has_capacity(two_halves("asked"))
         fresh = finish(engine.decide(two_halves("asked"), explain=True))
-        assert has_room == (fresh.node is not None)
+        assert has_capacity == (fresh.node is not None)
         assert (remembered.node, remembered.shares) == (fresh.node, fresh.shares)
         assert remembered.fitting.worst_first() == fresh.fitting.worst_first()
         assert {n: r.text for n, r in remembered.refusals.items()} == {n: r.text for n, r in fresh.refusals.items()}

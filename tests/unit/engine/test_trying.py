@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuloom.engine.decider import Decider
-from gpuloom.engine.decision import Decision
-from gpuloom.engine.demand import Demand, Phase, read_demand
-from gpuloom.engine.fleet import Fleet
-from gpuloom.engine.ledger import Reservation, Standing
-from gpuloom.engine.options import Options
-from gpuloom.engine.rules import select_rules
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.filtering.rules import select_rules
+from gpuloom.engine.request.demand import Demand, Phase, read_demand
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.local.vendornode import describe_machine
 from gpuloom.model.share import Share
 from gpuloom.scheduler.nodes import read_all_cards
@@ -31,8 +31,8 @@ MANY_NODES = tuple(f"n{number}" for number in range(25))
 """So many that one which changes is looked at by itself."""
 
 
-def a_cluster(profile: Profile, nodes: Sequence[str] = NODES) -> Decider:
-    fleet = Fleet(CATALOG)
+def a_cluster(profile: Profile, nodes: Sequence[str] = NODES) -> VendorScheduler:
+    fleet = ClusterState(CATALOG)
     for number, name in enumerate(nodes):
         # The last node has fewer cards.
         machine = describe_machine(profile, cards=CARDS if number < len(nodes) - 1 else 2, memory_mib=MIB)
@@ -42,20 +42,20 @@ def a_cluster(profile: Profile, nodes: Sequence[str] = NODES) -> Decider:
             "status": {"allocatable": amounts, "capacity": amounts},
         }
         fleet.register(name, profile.word, read_all_cards(msgspec.convert(body, Node), [profile])[profile.word])
-    return Decider(fleet[profile.word], profile, Options(), select_rules(profile.fit.checks))
+    return VendorScheduler(fleet[profile.word], profile, Options(), select_rules(profile.fit.checks))
 
 
-def hold(decider: Decider, holds: Sequence[tuple[int, int, int]], first: int = 0) -> None:
-    word = decider.profile.word
+def hold(vendor_scheduler: VendorScheduler, holds: Sequence[tuple[int, int, int]], first: int = 0) -> None:
+    word = vendor_scheduler.profile.word
     for number, (node, place, part) in enumerate(holds, first):
-        registered = decider.cluster.table.registered(NODES[node])
+        registered = vendor_scheduler.state.table.registered(NODES[node])
         assert registered is not None
         card = registered.cards[place % len(registered.cards)]
-        cores = 1 if decider.profile.fit.bits else card.cores // part
+        cores = 1 if vendor_scheduler.profile.fit.bits else card.cores // part
         shares = {word: ((Share(card.id, word, card.memory_mib // part, cores),),)}
         uid = f"held-{number}"
-        decider.cluster.assume(
-            Reservation(uid, "ns", uid, NODES[node], shares, (Phase.REGULAR,), Standing.ASSUMED, 0.0)
+        vendor_scheduler.state.assume(
+            Reservation(uid, "ns", uid, NODES[node], shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0)
         )
 
 
@@ -79,9 +79,9 @@ def ask(profile: Profile, asked: Sequence[tuple[str, int, int, int]], annotation
     return read_demand(Pod(metadata=meta, spec=PodSpec(containers=regular, init_containers=init)), profile, Options())
 
 
-def decide(decider: Decider, demand: Demand, *names: str) -> Decision:
-    decider.memory.forget_all()
-    return decider.decide(demand, decider.look_up(names), explain=True)
+def decide(vendor_scheduler: VendorScheduler, demand: Demand, *names: str) -> Decision:
+    vendor_scheduler.forget_all()
+    return vendor_scheduler.decide(demand, vendor_scheduler.look_up(names), explain=True)
 
 
 HOLDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, CARDS - 1), st.sampled_from([1, 2, 4])), max_size=14)
@@ -108,12 +108,12 @@ ANNOTATIONS = st.fixed_dictionaries(
 @given(HOLDS, st.lists(CONTAINER, min_size=2, max_size=3), ANNOTATIONS)
 def test_nodes_tried_together_say_what_each_says_alone(word, holds, asked, annotations) -> None:
     profile = CATALOG[word]
-    decider, demand = a_cluster(profile), ask(profile, asked, annotations)
+    vendor_scheduler, demand = a_cluster(profile), ask(profile, asked, annotations)
     if not any(one.request for one in demand.containers):
         return
-    hold(decider, holds)
-    together = decide(decider, demand, *NODES)
-    alone = {name: decide(decider, demand, name) for name in NODES}
+    hold(vendor_scheduler, holds)
+    together = decide(vendor_scheduler, demand, *NODES)
+    alone = {name: decide(vendor_scheduler, demand, name) for name in NODES}
     assert {name: one.text for name, one in together.refusals.items()} == {
         name: one.refusals[name].text for name, one in alone.items() if one.node is None
     }
@@ -129,7 +129,7 @@ def test_cards_that_are_remembered_are_those_that_would_be_chosen_anew(word, hol
     remembering, demand = a_cluster(profile, MANY_NODES), ask(profile, [asked], annotations)
     if not any(one.request for one in demand.containers):
         return
-    forgetful = Decider(remembering.cluster, profile, Options(), remembering.rules)
+    forgetful = VendorScheduler(remembering.state, profile, Options(), remembering.rules)
     for number, held in enumerate(holds):
         hold(remembering, [held], number)
         found = remembering.decide(demand, remembering.look_up(MANY_NODES))

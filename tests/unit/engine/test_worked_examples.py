@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from builders import NVIDIA, Engine, card, cards_of, container, pod
 
-from gpuloom.engine.demand import read_demand
-from gpuloom.engine.options import DeviceSort, Options
-from gpuloom.engine.policies import Weights, read_card_policy
-from gpuloom.engine.scores import order_cards, score_cards, score_node, sort_key
-from gpuloom.engine.topology import choose_linked
+from gpuloom.engine.placement.linked_cards import choose_linked
+from gpuloom.engine.request.demand import read_demand
+from gpuloom.engine.request.options import DeviceSort, Options
+from gpuloom.engine.request.policies import Weights, read_card_policy
+from gpuloom.engine.scoring.card_scores import order_cards, score_cards, sort_key
+from gpuloom.engine.state.node_score import score_node
 from gpuloom.model.cards import Cards
-from gpuloom.model.want import Headroom, ScoreNeed, Want
+from gpuloom.model.request_columns import Headroom, RequestColumns, ScoreRequest
 from gpuloom.vendors.profile import RequestDefaults
 
 EVEN = Weights()
@@ -27,9 +28,11 @@ def one(**facts: Any) -> Cards:
     return Cards(*(facts.get(name, 0) for name in Cards.__struct_fields__))
 
 
-def want(slots: int, cores: int, memory_mib: int) -> Want:
+def want(slots: int, cores: int, memory_mib: int) -> RequestColumns:
     need: Any = memory_mib
-    return Want(1, cores, need, need, need, mutex=False, headroom=Headroom(), score=ScoreNeed(slots, cores, need))
+    return RequestColumns(
+        1, cores, need, need, need, mutex=False, headroom=Headroom(), score=ScoreRequest(slots, cores, need)
+    )
 
 
 def a_card(slots: str, cores: str, memory: str) -> Cards:
@@ -55,7 +58,7 @@ def a_card(slots: str, cores: str, memory: str) -> Cards:
         pytest.param(a_card("0/10", "0/10", "0/10000"), want(1, 2, 5000), 8.0, id="device, percentage"),
     ],
 )
-def test_score_of_a_card(on: Cards, asked: Want, score: float) -> None:
+def test_score_of_a_card(on: Cards, asked: RequestColumns, score: float) -> None:
     assert float(score_cards(on, asked, EVEN)) == score
 
 

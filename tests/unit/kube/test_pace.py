@@ -4,11 +4,11 @@ import pytest
 from unit.kube.scripted import FakeTime, ScriptedServer, hang, pod, pod_list, reply
 
 from gpuloom.kube import PODS, RateLimit, UnreachableError
-from gpuloom.kube.pace import Pace
+from gpuloom.kube.rate_limiter import RateLimiter
 
 
-async def spend(limit: RateLimit, calls: int, time: FakeTime) -> Pace:
-    pace = Pace(limit, sleep=time.sleep, monotonic_s=lambda: 0.0)
+async def spend(limit: RateLimit, calls: int, time: FakeTime) -> RateLimiter:
+    pace = RateLimiter(limit, sleep=time.sleep, monotonic_s=lambda: 0.0)
     for _ in range(calls):
         await pace.keep()
     return pace
@@ -35,7 +35,7 @@ async def test_without_a_burst_as_many_as_the_rate_come_at_once() -> None:
 
 async def test_time_fills_a_budget_up_to_its_burst() -> None:
     time = FakeTime()
-    pace = Pace(RateLimit(5, 10), sleep=time.sleep, monotonic_s=time.monotonic_s)
+    pace = RateLimiter(RateLimit(5, 10), sleep=time.sleep, monotonic_s=time.monotonic_s)
     for _ in range(10):
         await pace.keep()
     time.now_s += 3600

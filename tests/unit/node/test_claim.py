@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuloom.node.claim import Call, check_call, check_owner, choose_candidate
+from gpuloom.node.claim import AllocateCall, check_call, check_owner, choose_candidate
 from gpuloom.node.errors import AllocationError, UnclearError
 from gpuloom.node.knownpods import KnownPod
 
@@ -75,48 +75,48 @@ def test_a_foreign_scheduler_is_fine_where_any_is(settings, make_pod):
 def test_without_a_lock_the_only_waiting_pod_is_chosen(settings, make_pod):
     """binding 3 Allocate without a lock."""
     pods = [make_pod(ONE, name="waits"), make_pod(ONE, name="elsewhere", node="n2"), make_pod(";", name="done")]
-    assert choose_candidate(Call([1], pods), settings).name == "waits"
+    assert choose_candidate(AllocateCall([1], pods), settings).name == "waits"
 
 
 def test_without_a_lock_a_pod_that_waits_for_another_number_is_none(settings, make_pod):
     with pytest.raises(AllocationError, match="no binding pod found on node n1"):
-        choose_candidate(Call([2], [make_pod(ONE)]), settings)
+        choose_candidate(AllocateCall([2], [make_pod(ONE)]), settings)
 
 
 def test_p_10_a_served_pod_is_passed_over_for_the_one_that_waits(settings, make_pod):
     served = make_pod(";", name="served", annotations={"hami.io/bind-phase": "success"})
-    assert choose_candidate(Call([1], [served, make_pod(ONE, name="waits")]), settings).name == "waits"
+    assert choose_candidate(AllocateCall([1], [served, make_pod(ONE, name="waits")]), settings).name == "waits"
 
 
 def test_p_11_a_pod_whose_init_container_alone_has_a_card_is_found_without_a_lock(settings, make_pod):
     pod = make_pod(ONE + ";", init_containers=[{"name": "i"}])
-    assert choose_candidate(Call([1], [pod]), settings) is pod
+    assert choose_candidate(AllocateCall([1], [pod]), settings) is pod
 
 
 def test_without_a_lock_two_waiting_pods_are_an_error_that_names_both(settings, make_pod):
     """binding 3 Allocate without a lock."""
     with pytest.raises(UnclearError, match=r"ns/x, ns/y"):
-        choose_candidate(Call([1], [make_pod(ONE, name="y"), make_pod(ONE, name="x")]), settings)
+        choose_candidate(AllocateCall([1], [make_pod(ONE, name="y"), make_pod(ONE, name="x")]), settings)
 
 
 def test_without_a_lock_the_kubelet_tells_which_of_two_waiting_pods_it_starts(settings, make_pod):
     pods = [make_pod(ONE, name="y"), make_pod(ONE, name="x")]
-    assert choose_candidate(Call([1], pods, [known("x", {"c": []})]), settings).name == "x"
+    assert choose_candidate(AllocateCall([1], pods, [known("x", {"c": []})]), settings).name == "x"
 
 
 def test_without_a_lock_an_unreadable_pod_does_not_stop_the_readable_one(settings, make_pod):
     pods = [make_pod("GPU,NVIDIA:;", name="broken"), make_pod(ONE, name="good")]
-    assert choose_candidate(Call([1], pods), settings).name == "good"
+    assert choose_candidate(AllocateCall([1], pods), settings).name == "good"
 
 
 def test_a_call_that_no_pod_of_ours_waits_for_names_the_foreign_pod_and_what_to_do(settings, make_foreign):
     """trust T-03."""
     with pytest.raises(AllocationError, match=r"no binding pod found on node n1; ns/foreign asks for .*spec\.nodeName"):
-        choose_candidate(Call([1], [make_foreign()]), settings)
+        choose_candidate(AllocateCall([1], [make_foreign()]), settings)
 
 
 def test_a_call_beside_nobody_else_is_for_the_pod_that_waits(settings, ours):
-    check_call(ours, Call([1], [ours]), settings)
+    check_call(ours, AllocateCall([1], [ours]), settings)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_call_beside_nobody_else_is_for_the_pod_that_waits(settings, ours):
 def test_a_call_that_may_be_another_pods_is_unclear(settings, ours, make_foreign, fact):
     """trust T-03."""
     with pytest.raises(UnclearError, match="ns/foreign"):
-        check_call(ours, Call([1], [ours, make_foreign(**fact)]), settings)
+        check_call(ours, AllocateCall([1], [ours, make_foreign(**fact)]), settings)
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ def test_a_call_that_may_be_another_pods_is_unclear(settings, ours, make_foreign
     ids=["over", "answered for", "asks for nothing", "asks for another number", "no limits"],
 )
 def test_a_pod_that_cannot_have_asked_stands_in_nobodys_way(settings, ours, make_foreign, fact):
-    check_call(ours, Call([1], [ours, make_foreign(**fact)]), settings)
+    check_call(ours, AllocateCall([1], [ours, make_foreign(**fact)]), settings)
 
 
 def test_a_pod_that_was_served_stands_in_nobodys_way_before_its_kubelet_tells(settings, ours, make_foreign):
-    check_call(ours, Call([1], [ours, make_foreign()], served={"u2"}), settings)
+    check_call(ours, AllocateCall([1], [ours, make_foreign()], served={"u2"}), settings)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_pod_that_was_served_stands_in_nobodys_way_before_its_kubelet_tells(se
 )
 def test_the_kubelet_tells_that_the_other_pod_has_not_asked(settings, ours, make_foreign, book):
     """decision 021."""
-    check_call(ours, Call([1], [ours, make_foreign()], book), settings)
+    check_call(ours, AllocateCall([1], [ours, make_foreign()], book), settings)
 
 
 @pytest.mark.parametrize(
@@ -174,40 +174,40 @@ def test_the_kubelet_tells_that_the_other_pod_has_not_asked(settings, ours, make
 def test_a_call_is_not_for_a_pod_that_its_kubelet_does_not_start(settings, ours, make_foreign, book):
     """trust T-03."""
     with pytest.raises(AllocationError, match="not the one that the kubelet of node n1 starts") as caught:
-        check_call(ours, Call([1], [ours, make_foreign()], book), settings)
+        check_call(ours, AllocateCall([1], [ours, make_foreign()], book), settings)
     assert not isinstance(caught.value, UnclearError)
 
 
 def test_a_pod_that_the_api_server_does_not_show_gets_nothing_where_its_kubelet_tells(settings, ours):
     """trust T-03, static pods."""
     with pytest.raises(AllocationError):
-        check_call(ours, Call([1], [ours], [known("static-n1", {"c": []})]), settings)
+        check_call(ours, AllocateCall([1], [ours], [known("static-n1", {"c": []})]), settings)
 
 
 def test_two_pods_in_the_kubelets_book_without_devices_are_unclear(settings, ours, make_foreign):
     """Kubelets before 1.34 list a pod that they refused until they forget it."""
     book = [known("ours", {"c": []}), known("foreign", {"c": []})]
     with pytest.raises(UnclearError):
-        check_call(ours, Call([1], [ours, make_foreign()], book), settings)
+        check_call(ours, AllocateCall([1], [ours, make_foreign()], book), settings)
 
 
 def test_a_pod_with_a_container_that_still_lacks_its_device_is_the_one_that_asks(settings, make_pod):
     pod = make_pod(f";{ONE}", name="ours", containers=[container("a"), container("b")])
-    check_call(pod, Call([1], [pod], [known("ours", {"a": ["GPU-a-0"], "b": []})]), settings)
+    check_call(pod, AllocateCall([1], [pod], [known("ours", {"a": ["GPU-a-0"], "b": []})]), settings)
 
 
 def test_a_number_that_the_pod_does_not_wait_for_is_refused_where_the_kubelet_does_not_tell(settings, ours):
     with pytest.raises(AllocationError, match="asks for 2 devices, which is not what pod ns/ours waits for"):
-        check_call(ours, Call([2], [ours]), settings)
+        check_call(ours, AllocateCall([2], [ours]), settings)
 
 
 def test_a_number_that_the_pod_does_not_wait_for_is_its_own_mistake_where_the_kubelet_tells(settings, ours):
     """device plugin 10.6 C: the plan refuses it and the pod has failed."""
-    check_call(ours, Call([2], [ours], [known("ours", {"c": []})]), settings)
+    check_call(ours, AllocateCall([2], [ours], [known("ours", {"c": []})]), settings)
 
 
 def test_an_instance_that_another_pod_has_is_given_to_nobody_else(settings, ours):
     """A kubelet may give an id twice when it is asked for its book while it gives it away."""
     book = [known("ours", {"c": []}), known("other", {"c": ["MIG-1"]})]
     with pytest.raises(AllocationError, match=r"gives pod ns/ours what another pod has already \(MIG-1\)"):
-        check_call(ours, Call([1], [ours], book, instances=["MIG-1"]), settings)
+        check_call(ours, AllocateCall([1], [ours], book, instances=["MIG-1"]), settings)

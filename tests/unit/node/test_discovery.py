@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuloom.model.mig import MigProfile, Placement
+from gpuloom.model.mig import MigPlacement, MigProfile
 from gpuloom.node.discovery import build_cards
 from gpuloom.node.mig.offers import MigOffer
 from gpuloom.node.nvml import Gpu
@@ -75,7 +75,7 @@ def test_a_sick_card_stays_listed_as_sick():
     assert not build_cards([replace(RTX, healthy=False)], NodeSettings("n1"))[0].healthy
 
 
-OFFER = MigOffer((MigProfile("1g.5gb", 4864, 15, 1, (Placement(0, 1),)),), count=7)
+OFFER = MigOffer((MigProfile("1g.5gb", 4864, 15, 1, (MigPlacement(0, 1),)),), count=7)
 
 
 def test_a_divided_card_is_not_scaled():

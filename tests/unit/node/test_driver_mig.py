@@ -4,7 +4,7 @@ import pynvml
 import pytest
 from unit.node.fake_mig import FakeMigNvml
 
-from gpuloom.model.mig import MigRuntime, Placement
+from gpuloom.model.mig import MigPlacement, MigRuntime
 from gpuloom.node.errors import CardReadError
 from gpuloom.node.nvidia import DriverNvml
 from gpuloom.node.nvml import MigDevice, Part, PartProfile
@@ -32,7 +32,7 @@ async def test_a_card_that_is_switched_on_can_be_divided(library, tmp_path):
 
 
 async def test_a_divided_card_has_the_instances_that_the_driver_shows(library, mig, tmp_path):
-    await mig.create_part("GPU-a", "3g.20gb", Placement(4, 4))
+    await mig.create_part("GPU-a", "3g.20gb", MigPlacement(4, 4))
     async with DriverNvml(library, sysfs=tmp_path) as driver:
         (gpu,) = await driver.read_gpus()
     assert gpu.devices == (MigDevice("MIG-1", "3g.20gb", 20096, 1, 0),)
@@ -40,7 +40,7 @@ async def test_a_divided_card_has_the_instances_that_the_driver_shows(library, m
 
 async def test_profiles_are_what_the_driver_tells_without_its_prefix(mig):
     assert (await mig.read_profiles("GPU-a"))[1] == PartProfile(
-        "3g.20gb", 20096, 42, 2, (Placement(0, 4), Placement(4, 4))
+        "3g.20gb", 20096, 42, 2, (MigPlacement(0, 4), MigPlacement(4, 4))
     )
 
 
@@ -65,29 +65,29 @@ async def test_a_card_that_needs_a_reset_says_so(mig, library):
 
 
 async def test_an_instance_is_made_whole_and_in_its_place(mig):
-    runtime = await mig.create_part("GPU-a", "3g.20gb", Placement(4, 4))
-    assert await mig.list_parts("GPU-a") == (Part(1, "3g.20gb", Placement(4, 4), runtime),)
+    runtime = await mig.create_part("GPU-a", "3g.20gb", MigPlacement(4, 4))
+    assert await mig.list_parts("GPU-a") == (Part(1, "3g.20gb", MigPlacement(4, 4), runtime),)
 
 
 async def test_an_instance_is_called_what_the_driver_calls_it(mig):
-    await mig.create_part("GPU-a", "1g.5gb", Placement(0, 1))
-    assert await mig.create_part("GPU-a", "1g.5gb", Placement(6, 1)) == MigRuntime("MIG-2", 2, 0)
+    await mig.create_part("GPU-a", "1g.5gb", MigPlacement(0, 1))
+    assert await mig.create_part("GPU-a", "1g.5gb", MigPlacement(6, 1)) == MigRuntime("MIG-2", 2, 0)
 
 
 async def test_an_instance_of_an_unknown_profile_is_refused(mig):
     with pytest.raises(CardReadError, match="card GPU-a has no MIG profile 9g"):
-        await mig.create_part("GPU-a", "9g.90gb", Placement(0, 1))
+        await mig.create_part("GPU-a", "9g.90gb", MigPlacement(0, 1))
 
 
 async def test_an_instance_that_stays_half_made_is_taken_back(mig, library):
     library.errors["nvmlGpuInstanceCreateComputeInstance"] = library.NVML_ERROR_UNKNOWN
     with pytest.raises(CardReadError, match=r"cannot make a MIG instance 1g\.5gb at 6"):
-        await mig.create_part("GPU-a", "1g.5gb", Placement(6, 1))
+        await mig.create_part("GPU-a", "1g.5gb", MigPlacement(6, 1))
     assert library.instances == []
 
 
 async def test_an_instance_is_destroyed_with_what_is_in_it(mig, library):
-    runtime = await mig.create_part("GPU-a", "1g.5gb", Placement(6, 1))
+    runtime = await mig.create_part("GPU-a", "1g.5gb", MigPlacement(6, 1))
     await mig.destroy_part("GPU-a", runtime.gpu_instance_id)
     assert library.instances == []
 
@@ -97,7 +97,7 @@ async def test_an_instance_that_is_gone_need_not_be_destroyed(mig):
 
 
 async def test_an_instance_in_use_is_not_destroyed(mig, library):
-    runtime = await mig.create_part("GPU-a", "1g.5gb", Placement(6, 1))
+    runtime = await mig.create_part("GPU-a", "1g.5gb", MigPlacement(6, 1))
     library.errors["nvmlComputeInstanceDestroy"] = library.NVML_ERROR_UNKNOWN
     with pytest.raises(CardReadError, match="cannot destroy MIG instance 1"):
         await mig.destroy_part("GPU-a", runtime.gpu_instance_id)
@@ -123,12 +123,12 @@ async def test_a_card_is_busy_when_a_program_computes_on_it(mig, library):
 
 
 async def test_a_card_is_busy_when_a_program_computes_on_an_instance(mig, library):
-    await mig.create_part("GPU-a", "1g.5gb", Placement(6, 1))
+    await mig.create_part("GPU-a", "1g.5gb", MigPlacement(6, 1))
     library.instances[0].processes.append(4711)
     assert await mig.is_busy("GPU-a")
 
 
 async def test_only_the_instance_on_which_a_program_computes_is_busy(mig, library):
-    parts = [await mig.create_part("GPU-a", "1g.5gb", Placement(start, 1)) for start in (5, 6)]
+    parts = [await mig.create_part("GPU-a", "1g.5gb", MigPlacement(start, 1)) for start in (5, 6)]
     library.instances[0].processes.append(4711)
     assert [await mig.is_part_busy("GPU-a", part.gpu_instance_id) for part in parts] == [True, False]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuloom.model.mig import MigAllocation, Placement
+from gpuloom.model.mig import MigAllocation, MigPlacement
 from gpuloom.model.share import Share
 from gpuloom.node.mig.geometries import claim_positions, lay_out, lay_out_card
 from gpuloom.node.nvml import Gpu, PartProfile
@@ -11,9 +11,9 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.shares import decode_shares
 
 KNOWN = (
-    PartProfile("1g.5gb", 4864, 14, 7, tuple(Placement(start, 1) for start in range(7))),
-    PartProfile("2g.10gb", 9984, 28, 3, (Placement(0, 2), Placement(2, 2), Placement(4, 2))),
-    PartProfile("3g.20gb", 20096, 42, 2, (Placement(0, 4), Placement(4, 4))),
+    PartProfile("1g.5gb", 4864, 14, 7, tuple(MigPlacement(start, 1) for start in range(7))),
+    PartProfile("2g.10gb", 9984, 28, 3, (MigPlacement(0, 2), MigPlacement(2, 2), MigPlacement(4, 2))),
+    PartProfile("3g.20gb", 20096, 42, 2, (MigPlacement(0, 4), MigPlacement(4, 4))),
 )
 
 
@@ -23,8 +23,8 @@ def entries(**counts):
 
 def test_equal_instances_lie_side_by_side():
     assert lay_out(entries(**{"3g_20gb": 2}), KNOWN) == (
-        ("3g.20gb", Placement(0, 4)),
-        ("3g.20gb", Placement(4, 4)),
+        ("3g.20gb", MigPlacement(0, 4)),
+        ("3g.20gb", MigPlacement(4, 4)),
     )
 
 
@@ -38,7 +38,7 @@ def test_positions_are_those_of_the_configuration(order):
 
 def test_a_small_instance_listed_first_leaves_room_for_the_large_ones():
     layout = lay_out(entries(**{"1g_5gb": 1, "2g_10gb": 3}), KNOWN)
-    assert layout[0] == ("1g.5gb", Placement(6, 1))
+    assert layout[0] == ("1g.5gb", MigPlacement(6, 1))
 
 
 @pytest.mark.parametrize("counts", [{"3g_20gb": 3}, {"9g_90gb": 1}, {}])
@@ -69,7 +69,7 @@ def claim(uuid):
 
 
 def test_a_position_is_an_instance_and_its_place():
-    assert claim("GPU-a[1-1]") == [MigAllocation(3, 0, "GPU-a", "3g.20gb", Placement(4, 4))]
+    assert claim("GPU-a[1-1]") == [MigAllocation(3, 0, "GPU-a", "3g.20gb", MigPlacement(4, 4))]
 
 
 @pytest.mark.parametrize(

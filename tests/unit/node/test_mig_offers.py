@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuloom.model.mig import MigRuntime, Placement
+from gpuloom.model.mig import MigPlacement, MigRuntime
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.mig.claims import enter_runtimes, find_claims
 from gpuloom.node.mig.offers import build_offer
@@ -13,9 +13,9 @@ from gpuloom.wire.mig import decode_mig_allocations
 
 A100 = Gpu("GPU-a", 0, "NVIDIA A100-SXM4-40GB", 40960, "")
 KNOWN = (
-    PartProfile("1g.5gb", 4864, 14, 7, tuple(Placement(start, 1) for start in range(7))),
-    PartProfile("2g.10gb", 9984, 28, 3, (Placement(0, 2), Placement(2, 2), Placement(4, 2))),
-    PartProfile("7g.40gb", 40192, 98, 1, (Placement(0, 8),)),
+    PartProfile("1g.5gb", 4864, 14, 7, tuple(MigPlacement(start, 1) for start in range(7))),
+    PartProfile("2g.10gb", 9984, 28, 3, (MigPlacement(0, 2), MigPlacement(2, 2), MigPlacement(4, 2))),
+    PartProfile("7g.40gb", 40192, 98, 1, (MigPlacement(0, 8),)),
 )
 
 
@@ -30,7 +30,7 @@ def test_a_profile_is_what_the_driver_tells_of_it():
         9984,
         29,
         2,
-        (Placement(0, 2), Placement(2, 2), Placement(4, 2)),
+        (MigPlacement(0, 2), MigPlacement(2, 2), MigPlacement(4, 2)),
     )
 
 

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from gpuloom.model.mig import Placement
+from gpuloom.model.mig import MigPlacement
 from gpuloom.node.errors import CardReadError, DriverSilentError, MachineError
 from gpuloom.node.nvml import Ancestor, Coverage, NvLink, XidEvent
 from gpuloom.node.simulated import (
-    Fault,
     MachineDescription,
+    SimulatedFault,
     SimulatedMachine,
     load_machine,
     parse_machine,
     shipped_machines,
 )
-from gpuloom.node.simulated.description import Slot
+from gpuloom.node.simulated.description import SimulatedSlot
 from gpuloom.node.simulated.machine import find_ancestor
 from gpuloom.node.topology import score_pairs
 
@@ -92,14 +92,14 @@ async def test_an_error_raised_by_hand_is_reported():
     assert await machine.wait_for_event() == XidEvent(machine.gpus[0].uuid, 79)
 
 
-def faulty(*faults: Fault) -> SimulatedMachine:
+def faulty(*faults: SimulatedFault) -> SimulatedMachine:
     machine = SimulatedMachine("n1", describe(), tick_s=0)
     machine.set_faults(faults)
     return machine
 
 
 async def test_an_xid_fault_reports_once():
-    machine = faulty(Fault(kind="xid", card=1, xid=48))
+    machine = faulty(SimulatedFault(kind="xid", card=1, xid=48))
     assert [await machine.wait_for_event(), await machine.wait_for_event()] == [
         XidEvent(machine.gpus[1].uuid, 48),
         None,
@@ -107,11 +107,14 @@ async def test_an_xid_fault_reports_once():
 
 
 async def test_a_lost_card_cannot_be_watched():
-    assert [*(await faulty(Fault(kind="lost", card=0)).watch_events()).values()] == [Coverage.FAILED, Coverage.WATCHED]
+    assert [*(await faulty(SimulatedFault(kind="lost", card=0)).watch_events()).values()] == [
+        Coverage.FAILED,
+        Coverage.WATCHED,
+    ]
 
 
 async def test_a_lost_card_answers_no_question():
-    machine = faulty(Fault(kind="lost", card=0))
+    machine = faulty(SimulatedFault(kind="lost", card=0))
     with pytest.raises(CardReadError, match="is lost"):
         await machine.probe(machine.gpus[0].uuid)
 
@@ -126,21 +129,21 @@ async def test_a_card_that_left_the_machine_answers_no_question():
 
 async def test_a_failing_driver_does_not_list_cards():
     with pytest.raises(CardReadError):
-        await faulty(Fault(kind="failing")).read_gpus()
+        await faulty(SimulatedFault(kind="failing")).read_gpus()
 
 
 async def test_a_failing_card_leaves_the_others_alone():
-    machine = faulty(Fault(kind="failing", card=0))
+    machine = faulty(SimulatedFault(kind="failing", card=0))
     await machine.probe(machine.gpus[1].uuid)
 
 
 async def test_a_silent_driver_runs_into_the_deadline():
     with pytest.raises(DriverSilentError):
-        await faulty(Fault(kind="silent")).read_gpus()
+        await faulty(SimulatedFault(kind="silent")).read_gpus()
 
 
 async def test_a_slow_driver_answers():
-    assert len(await faulty(Fault(kind="slow", delay_s=0.001)).read_gpus()) == 2
+    assert len(await faulty(SimulatedFault(kind="slow", delay_s=0.001)).read_gpus()) == 2
 
 
 def test_a_fault_of_a_card_that_is_not_there_is_named():
@@ -184,14 +187,14 @@ def replace_file(path: Path, text: bytes) -> None:
 @pytest.mark.parametrize(
     ("one", "other", "ancestor"),
     [
-        (Slot(0, "0/0"), Slot(1, "0/0"), Ancestor.SYSTEM),
-        (Slot(0, "0/0"), Slot(0, "1/0"), Ancestor.NODE),
-        (Slot(0), Slot(0), Ancestor.NODE),
-        (Slot(0, "0/0"), Slot(0), Ancestor.NODE),
-        (Slot(0, "0"), Slot(0, "0"), Ancestor.HOSTBRIDGE),
-        (Slot(0, "0/0"), Slot(0, "0/1"), Ancestor.HOSTBRIDGE),
-        (Slot(0, "0/0/1"), Slot(0, "0/0/2"), Ancestor.MULTIPLE),
-        (Slot(0, "0/0"), Slot(0, "0/0"), Ancestor.SINGLE),
+        (SimulatedSlot(0, "0/0"), SimulatedSlot(1, "0/0"), Ancestor.SYSTEM),
+        (SimulatedSlot(0, "0/0"), SimulatedSlot(0, "1/0"), Ancestor.NODE),
+        (SimulatedSlot(0), SimulatedSlot(0), Ancestor.NODE),
+        (SimulatedSlot(0, "0/0"), SimulatedSlot(0), Ancestor.NODE),
+        (SimulatedSlot(0, "0"), SimulatedSlot(0, "0"), Ancestor.HOSTBRIDGE),
+        (SimulatedSlot(0, "0/0"), SimulatedSlot(0, "0/1"), Ancestor.HOSTBRIDGE),
+        (SimulatedSlot(0, "0/0/1"), SimulatedSlot(0, "0/0/2"), Ancestor.MULTIPLE),
+        (SimulatedSlot(0, "0/0"), SimulatedSlot(0, "0/0"), Ancestor.SINGLE),
     ],
 )
 def test_the_ways_to_two_slots_say_what_their_cards_have_in_common(one, other, ancestor):
@@ -227,9 +230,9 @@ async def test_a_card_is_not_divided_while_mig_is_off():
     machine = SimulatedMachine("n1", load_machine("eight-a100-40gb"))
     card = machine.gpus[0].uuid
     with pytest.raises(CardReadError, match="MIG is off"):
-        await machine.mig.create_part(card, "1g.5gb", Placement(0, 1))
+        await machine.mig.create_part(card, "1g.5gb", MigPlacement(0, 1))
     await machine.mig.enable(card)
-    await machine.mig.create_part(card, "1g.5gb", Placement(0, 1))
+    await machine.mig.create_part(card, "1g.5gb", MigPlacement(0, 1))
 
 
 INSTANCES = (
@@ -261,7 +264,7 @@ async def test_an_instance_is_probed_as_its_card_is():
     machine = SimulatedMachine("n1", divide("3g.20gb"))
     instance = machine.gpus[0].devices[0].uuid
     await machine.probe(instance)
-    machine.set_faults([Fault(kind="lost", card=0)])
+    machine.set_faults([SimulatedFault(kind="lost", card=0)])
     with pytest.raises(CardReadError):
         await machine.probe(instance)
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from builders import card
 
-from gpuloom.engine.closings import Closing
-from gpuloom.engine.table import NodeCards
+from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.closings import Closing
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.closingevents import MOST_AT_ONCE, ClosingEvents
 from gpuloom.scheduler.settings import SchedulerSettings

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from builders import card, pod
 
-from gpuloom.engine.table import CardTable, NodeCards
+from gpuloom.engine.state.card_table import CardTable, NodeCards
 from gpuloom.scheduler.charge import Charge
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.pods import PodBook
@@ -137,6 +137,6 @@ async def test_who_takes_charge_has_scored_all_nodes_before_the_first_decision(
     for number in range(1000):
         state.cluster.register(f"n{number}", "NVIDIA", NodeCards((card("GPU-0"),)))
     charge.note_listed()
-    monkeypatch.setattr("gpuloom.engine.table.score_node", None)
+    monkeypatch.setattr("gpuloom.engine.state.card_table.score_node", None)
     wanted = pod(name="p", gpu=1, gpumem=1000)
-    assert state.judge.decide(state.read_demands(wanted), [f"n{number}" for number in range(1000)]).node == "n0"
+    assert state.pod_scheduler.decide(state.read_demands(wanted), [f"n{number}" for number in range(1000)]).node == "n0"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gpuloom.kube import Unreadable
-from gpuloom.model.want import UNLIMITED
+from gpuloom.model.request_columns import UNLIMITED
 from gpuloom.scheduler.quotas import QuotaWatch
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState

@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 from builders import card, pod
 
-from gpuloom.engine.table import NodeCards
+from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.scheduler.afterwards import Afterwards
 from gpuloom.scheduler.filtering import Filterer
 from gpuloom.scheduler.parts import assemble

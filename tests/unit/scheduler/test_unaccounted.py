@@ -9,7 +9,7 @@ from builders import card, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.engine.table import NodeCards
+from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.kube import Unreadable
 from gpuloom.scheduler.pods import PodBook
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -36,10 +36,12 @@ class Scene:
             for one in "abc"
         }
         demands = [self.state.read_demands(one) for one in cards.values()]
-        return sum(self.state.judge.decide(one, ("n1",)).node is not None for one in demands)
+        return sum(self.state.pod_scheduler.decide(one, ("n1",)).node is not None for one in demands)
 
     def why(self) -> str:
-        return self.state.judge.decide(self.state.read_demands(pod(gpu=1, gpumem=1)), ("n1",)).refusals["n1"].text
+        return (
+            self.state.pod_scheduler.decide(self.state.read_demands(pod(gpu=1, gpumem=1)), ("n1",)).refusals["n1"].text
+        )
 
 
 def bound(shares: str | None, *, node: str | None = "n1", limits: Mapping[str, Any] = GPU, **spec: Any) -> Pod:

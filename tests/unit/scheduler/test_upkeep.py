@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gpuloom.engine.demand import Phase
-from gpuloom.engine.ledger import Reservation, Standing
+from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.kube import NotFoundError
 from gpuloom.model.share import Share
 from gpuloom.scheduler.clocks import Clocks
@@ -20,7 +20,7 @@ NOW_S = 2000.0
 
 def reservation(uid: str, age_s: float) -> Reservation:
     shares = {"NVIDIA": ((Share("card", "NVIDIA", 100, 10),),)}
-    return Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), Standing.ASSUMED, NOW_S - age_s)
+    return Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, NOW_S - age_s)
 
 
 class Setting:
@@ -49,12 +49,14 @@ async def test_reservations_that_nobody_uses_end() -> None:
     assert [one.uid for one in s.state.cluster.ledger] == ["new"]
 
 
-@pytest.mark.parametrize("standing", list(Standing))
-async def test_a_reservation_made_anew_or_confirmed_while_others_are_asked_about_stays(standing: Standing) -> None:
+@pytest.mark.parametrize("standing", list(ReservationStatus))
+async def test_a_reservation_made_anew_or_confirmed_while_others_are_asked_about_stays(
+    standing: ReservationStatus,
+) -> None:
     s = Setting()
     s.state.cluster.assume(reservation("unseen", 10))
     old = s.state.cluster.assume(reservation("busy", UNBOUND_LIMIT_S + 1))
-    if standing is Standing.CONFIRMED:
+    if standing is ReservationStatus.CONFIRMED:
         s.meanwhile = lambda: s.state.cluster.confirm("busy")
     else:
         s.meanwhile = lambda: s.state.cluster.assume(replace(old, since=NOW_S))

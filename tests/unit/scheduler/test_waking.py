@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 from builders import pod
 
-from gpuloom.engine.demand import Demands
-from gpuloom.engine.ruling import Judge
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.request.demand import Demands
 from gpuloom.kube import KubeClient
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -23,10 +23,10 @@ class Answering:
         self.asked: list[int] = []
         self.room: dict[int, int] = {}
 
-    def try_nodes(self, _demands: Demands) -> Iterator[None]:
+    def place_ahead(self, _demands: Demands) -> Iterator[None]:
         return iter(())
 
-    def has_room(self, demands: Demands) -> bool:
+    def has_capacity(self, demands: Demands) -> bool:
         (request,) = [one.request for demand in demands.values() for one in demand.containers]
         memory_mib = request.memory_mib if request else 0
         self.asked.append(memory_mib)
@@ -37,10 +37,10 @@ class Setting:
     """A waker over pods that were refused, of which it wakes one at a time; woken ones take their room."""
 
     def __init__(self) -> None:
-        self.judge = Answering()
+        self.pod_scheduler = Answering()
         self.woken: list[str] = []
         self.state = SchedulerState(SchedulerSettings())
-        self.state.judge = cast("Judge", self.judge)
+        self.state.pod_scheduler = cast("PodScheduler", self.pod_scheduler)
         self.sizes: dict[str, int] = {}
         self.arriving: dict[int, int] = {}
         self.waker = Waker(cast("KubeClient", self), self.state, Clocks(sleep=self.sleep))
@@ -52,9 +52,9 @@ class Setting:
 
     async def patch(self, _resource: object, name: str, _body: Mapping[str, Any], **_options: object) -> None:
         self.woken.append(name)
-        self.judge.room[self.sizes[name]] -= 1
+        self.pod_scheduler.room[self.sizes[name]] -= 1
         if self.arriving:
-            self.judge.room.update(self.arriving)
+            self.pod_scheduler.room.update(self.arriving)
             self.arriving = {}
             self.state.room.set()
 
@@ -76,7 +76,7 @@ async def test_pods_that_ask_alike_are_asked_about_once() -> None:
     for number in range(500):
         s.refuse(f"p{number}", 1000 if number % 2 else 2000)
     await s.wake()
-    assert sorted(s.judge.asked) == [1000, 2000]
+    assert sorted(s.pod_scheduler.asked) == [1000, 2000]
 
 
 async def test_pods_of_different_namespaces_are_asked_about_each_because_of_their_quotas() -> None:
@@ -84,7 +84,7 @@ async def test_pods_of_different_namespaces_are_asked_about_each_because_of_thei
     for namespace in ("a", "b", "a"):
         s.refuse(f"p-{namespace}-{len(s.sizes)}", 1000, namespace)
     await s.wake()
-    assert s.judge.asked == [1000, 1000]
+    assert s.pod_scheduler.asked == [1000, 1000]
 
 
 async def test_pods_of_more_kinds_than_are_told_apart_are_all_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,14 +93,14 @@ async def test_pods_of_more_kinds_than_are_told_apart_are_all_asked_about(monkey
     for number in range(6):
         s.refuse(f"p{number}", 1000 * (number % 3 + 1))
     await s.wake()
-    assert set(s.judge.asked) == {1000, 2000, 3000}
+    assert set(s.pod_scheduler.asked) == {1000, 2000, 3000}
 
 
 async def test_as_many_pods_are_woken_as_there_is_room_for_oldest_first() -> None:
     s = Setting()
     for number in range(5):
         s.refuse(f"p{number}", 1000)
-    s.judge.room[1000] = 3
+    s.pod_scheduler.room[1000] = 3
     await s.wake()
     assert s.woken == ["p0", "p1", "p2"]
 
@@ -109,7 +109,7 @@ async def test_room_that_comes_while_pods_are_woken_is_for_those_that_had_none_b
     s = Setting()
     s.refuse("large", 2000)
     s.refuse("small", 1000)
-    s.judge.room[1000] = 1
+    s.pod_scheduler.room[1000] = 1
     s.arriving = {2000: 1}
     await s.wake()
     assert s.woken == ["small", "large"]
@@ -119,12 +119,12 @@ async def test_nobody_is_woken_by_a_process_that_ceases_to_lead_while_it_looks()
     """binding 5: no new write starts."""
     s = Setting()
     s.refuse("p", 1000)
-    s.judge.room[1000] = 1
+    s.pod_scheduler.room[1000] = 1
 
     def cease(_demands: Demands) -> Iterator[None]:
         s.state.obstacle = "another process leads"
         return iter(())
 
-    s.judge.try_nodes = cease  # type: ignore[method-assign]
+    s.pod_scheduler.place_ahead = cease  # type: ignore[method-assign]
     await s.wake()
     assert s.woken == []

@@ -11,7 +11,7 @@ from aiohttp import web
 from local.scheduler.clock import poll
 
 from gpuloom.local.apiserver import CertificateAuthority
-from gpuloom.serving.addresses import ServerError, split_address
+from gpuloom.serving.addresses import CannotServeError, split_address
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.connections import Limits
 from gpuloom.serving.listener import Listening, listen
@@ -219,7 +219,7 @@ async def test_old_tls_is_not_spoken() -> None:
 
 @pytest.mark.parametrize("text", ["nonsense", "127.0.0.1:http", "127.0.0.1:99999"])
 def test_an_address_that_is_none_names_its_flag(text: str) -> None:
-    with pytest.raises(ServerError, match="--bind"):
+    with pytest.raises(CannotServeError, match="--bind"):
         split_address("--bind", text)
 
 

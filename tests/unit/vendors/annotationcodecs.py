@@ -12,10 +12,8 @@ from typing import Any
 from hypothesis import strategies as st
 from unit.wire.strategies import allocations, containers, json_cards, naturals, uuids, words
 
-from gpuloom.engine.annotations import (
-    annotate,
-)
-from gpuloom.engine.policies import read_weights
+from gpuloom.engine.decision.annotations import annotate
+from gpuloom.engine.request.policies import read_weights
 from gpuloom.model.card import Card
 from gpuloom.model.request import Request
 from gpuloom.model.share import Share

@@ -13,17 +13,12 @@ from hypothesis import strategies as st
 from unit.vendors.annotationcodecs import CATALOG, CODECS, PLAIN, read_node
 from unit.wire.strategies import csv_cards, naturals, spoiled, uuids
 
-from gpuloom.engine.annotations import (
-    read_decided_at,
-    read_instances,
-    read_shares,
-    read_tenancies,
-    write_decision,
-)
-from gpuloom.engine.demand import read_demand
-from gpuloom.engine.ledger import Reservation, Standing
-from gpuloom.engine.options import Options
-from gpuloom.engine.policies import PolicyError
+from gpuloom.engine.decision.annotations import write_decision
+from gpuloom.engine.request.demand import read_demand
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.request.policies import PolicyError
+from gpuloom.engine.state.allocations import read_decided_at, read_instances, read_shares, read_tenancies
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.card import Card
 from gpuloom.model.share import Share
 from gpuloom.vendors.catalog import load_shipped
@@ -196,7 +191,9 @@ def test_every_family_reads_its_register_in_every_form(profile: Profile, form: A
 @given(shares=st.lists(st.lists(st.tuples(uuids, naturals, naturals), min_size=1, max_size=2), min_size=1, max_size=2))
 def test_what_a_decision_writes_of_a_family_is_what_a_pod_is_read_to_hold(profile: Profile, shares: Any) -> None:
     given_ = tuple(tuple(Share(uuid, profile.word, mib, cores) for uuid, mib, cores in each) for each in shares)
-    reservation = Reservation("u", "ns", "p", "node1", {profile.word: given_}, (), Standing.ASSUMED, 0.0, 1732072495)
+    reservation = Reservation(
+        "u", "ns", "p", "node1", {profile.word: given_}, (), ReservationStatus.ASSUMED, 0.0, 1732072495
+    )
     written = {key: text for key, text in write_decision(reservation, CATALOG).items() if text is not None}
     pod = Pod(metadata=ObjectMeta(name="p", annotations=written))
     assert read_shares(pod, CATALOG)[profile.word] == (*given_, ())

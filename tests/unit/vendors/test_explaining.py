@@ -9,7 +9,7 @@ from unit.vendors.test_differences import register
 from unit.vendors.test_examples import ask
 from unit.vendors.test_quotas import CATALOG, Asked, ask_for, choose, describe_node, describe_pod, limit, start
 
-from gpuloom.engine.room import count_room
+from gpuloom.engine.planning.capacity import count_capacity
 from gpuloom.scheduler.recording import Player
 from gpuloom.scheduler.recording.explanation import Explainer
 from gpuloom.vendors.profile import Profile
@@ -75,9 +75,9 @@ async def test_so_many_pods_have_room_as_can_be_decided_about(profile: Profile) 
     player = await prepare(profile)
     state = player.world.parts.state
     ((word, demand),) = state.read_demands(decode_pod(msgspec.json.encode(describe_pod(asked)))).items()
-    decider = state.judge.deciders[word]
-    decision = decider.decide(demand, decider.look_up(["node1"]), explain=True)
-    room = count_room(decider, demand, decision, decider.headroom(demand))
+    vendor_scheduler = state.pod_scheduler.by_vendor[word]
+    decision = vendor_scheduler.decide(demand, vendor_scheduler.look_up(["node1"]), explain=True)
+    room = count_capacity(vendor_scheduler, demand, decision, vendor_scheduler.headroom(demand))
     placed = 0
     while placed <= room.pods and await choose(player, asked, f"p{placed}") == "fits":
         placed += 1

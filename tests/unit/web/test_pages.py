@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpuloom.web.dashboard.asked import Asked
-from gpuloom.web.dashboard.regions import Page
+from gpuloom.web.dashboard.regions import DashboardPage
 from gpuloom.web.dashboard.sharing import Sharing
 from gpuloom.web.pages import MOST_RESTS, Pace
 from gpuloom.web.views.source import Viewer
@@ -58,16 +58,16 @@ class Maker:
         self.go_on = asyncio.Event()
         self.faults: list[Exception] = []
 
-    async def make(self, _: Asked) -> Page:
+    async def make(self, _: Asked) -> DashboardPage:
         self.made.append(f"page {len(self.made)}")
         title = self.made[-1]
         await self.go_on.wait()
         if self.faults:
             raise self.faults.pop()
-        return Page(title=title, here="/")
+        return DashboardPage(title=title, here="/")
 
 
-async def begin(sharing: Sharing, people: int) -> list[asyncio.Task[Page]]:
+async def begin(sharing: Sharing, people: int) -> list[asyncio.Task[DashboardPage]]:
     """Let people ask, one after the other."""
     tasks = [asyncio.create_task(sharing.make(ASKED)) for _ in range(people)]
     for _ in range(3):

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from gpuloom.model.card import Card
-from gpuloom.model.mig import MigAllocation, MigProfile, MigRuntime, Placement
+from gpuloom.model.mig import MigAllocation, MigPlacement, MigProfile, MigRuntime
 from gpuloom.model.share import Share
 from gpuloom.wire.words import INT32_MAX, INT32_MIN
 
@@ -16,7 +16,7 @@ words = st.text(st.characters(codec="utf-8", exclude_characters=",:;"), max_size
 uuids = st.from_regex(r"GPU-[0-9a-f]{4}(\[[0-9]-[0-9]\])?", fullmatch=True)
 texts = st.text(st.characters(codec="utf-8"), max_size=12)
 
-placements = st.builds(Placement, naturals, naturals)
+placements = st.builds(MigPlacement, naturals, naturals)
 profiles = st.builds(MigProfile, texts, int32s, int32s, int32s, st.lists(placements, max_size=3).map(tuple))
 
 
@@ -49,7 +49,7 @@ allocations = st.lists(
         device_index=st.integers(0, 9),
         gpu_uuid=uuids,
         profile=texts.filter(bool),
-        placement=st.builds(Placement, naturals, st.integers(1, INT32_MAX)),
+        placement=st.builds(MigPlacement, naturals, st.integers(1, INT32_MAX)),
         runtime=st.none() | st.builds(MigRuntime, texts.filter(bool), naturals, naturals),
     ),
     max_size=4,

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.wire.strategies import allocations, naturals
 
-from gpuloom.model.mig import MigAllocation, MigInstance, MigRuntime, Placement
+from gpuloom.model.mig import MigAllocation, MigInstance, MigPlacement, MigRuntime
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.mig import (
     decode_mig_allocations,
@@ -13,7 +13,7 @@ from gpuloom.wire.mig import (
 )
 
 TEXT = '[{"containerIndex":0,"deviceIndex":0,"gpuUUID":"GPU-a","profile":"1g.5gb","placement":{"start":6,"size":1}}]'
-ALLOCATION = MigAllocation(0, 0, "GPU-a", "1g.5gb", Placement(6, 1))
+ALLOCATION = MigAllocation(0, 0, "GPU-a", "1g.5gb", MigPlacement(6, 1))
 RUNTIME = '"migUUID":"MIG-x","gpuInstanceID":0,"computeInstanceID":0'
 
 
@@ -57,7 +57,7 @@ def test_an_allocation_is_written_as_hami_does():
 
 
 def test_the_plugins_ids_come_last():
-    allocation = MigAllocation(0, 0, "GPU-a", "1g.5gb", Placement(6, 1), MigRuntime("MIG-x", 0, 0))
+    allocation = MigAllocation(0, 0, "GPU-a", "1g.5gb", MigPlacement(6, 1), MigRuntime("MIG-x", 0, 0))
     assert encode_mig_allocations([allocation]) == TEXT.replace("}}", "}," + RUNTIME + "}")
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from unit.wire.strategies import csv_cards, json_cards
 
 from gpuloom.model.card import Card
-from gpuloom.model.mig import MigProfile, Placement
+from gpuloom.model.mig import MigPlacement, MigProfile
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.register import NoCardsError, decode_register, encode_register, read_register
 
@@ -79,7 +79,7 @@ def test_mig_profiles_are_read_and_written():
         '"placements":[{"start":0,"size":2},{"start":2,"size":2}]}],"health":true}]'
     )
     (card,) = cards = decode_register(text)
-    assert card.mig_profiles == (MigProfile("2g.10gb", 9984, 29, 2, (Placement(0, 2), Placement(2, 2))),)
+    assert card.mig_profiles == (MigProfile("2g.10gb", 9984, 29, 2, (MigPlacement(0, 2), MigPlacement(2, 2))),)
     assert encode_register(cards) == text
 
 
@@ -88,7 +88,7 @@ def test_json_keys_are_read_in_any_letter_case_and_unknown_ones_skipped():
         '[{"ID":"GPU-0","DevMem":5,"HEALTH":true,"devicepairscore":{},"instanceCount":7,'
         '"MigProfiles":[{"Name":"1g","memorymb":4,"PLACEMENTS":[{"Start":1,"SIZE":2}]}]}]'
     )
-    profile = MigProfile("1g", 4, placements=(Placement(1, 2),))
+    profile = MigProfile("1g", 4, placements=(MigPlacement(1, 2),))
     assert decode_register(text) == (Card("GPU-0", memory_mib=5, healthy=True, mig_profiles=(profile,)),)
 
 

@@ -6,8 +6,8 @@ from gpuloom.doctor.checks import look
 from gpuloom.doctor.cluster.facts import ClusterFacts
 from gpuloom.doctor.cluster.objects import InstalledContainer, InstalledPod
 from gpuloom.doctor.findings import Fault, Problem, Severity
-from gpuloom.engine.foreign import find_vendors_held
-from gpuloom.engine.holdings import read_holdings
+from gpuloom.engine.state.foreign_pods import find_vendors_held
+from gpuloom.engine.state.holdings import read_holdings
 from gpuloom.vendors.catalog import Catalog
 from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import Pod

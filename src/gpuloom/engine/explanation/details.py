@@ -5,19 +5,19 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import numpy as np
 
-from gpuloom.engine.closings import Closing
-from gpuloom.engine.cluster import Cluster
-from gpuloom.engine.decider import Decider
-from gpuloom.engine.decision import Decision
-from gpuloom.engine.demand import PHASES_IN_ORDER_OF_PLACING, ContainerDemand, Demand
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.imagining import ImaginedNode, imagine
 from gpuloom.engine.explanation.numbers import Facts, tell_numbers
-from gpuloom.engine.explanation.picture import Picture, take_picture
+from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.explanation.values import Amount, CardVerdict, Closer, NodeVerdict, PartName, PodName, ScorePart
-from gpuloom.engine.ledger import Reservation, Standing, card_id
-from gpuloom.engine.scores import part_cards, score_cards
-from gpuloom.engine.table import NOBODY, CardTable
-from gpuloom.model.want import Headroom
+from gpuloom.engine.request.demand import PHASES_IN_ORDER_OF_PLACING, ContainerDemand, Demand
+from gpuloom.engine.scoring.card_scores import part_cards, score_cards
+from gpuloom.engine.state.card_table import NO_NODE, CardTable
+from gpuloom.engine.state.closings import Closing
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus, card_id
+from gpuloom.engine.state.vendor_state import VendorState
+from gpuloom.model.request_columns import Headroom
 
 
 def in_order_of_placing(demand: Demand) -> list[int]:
@@ -31,14 +31,14 @@ def in_order_of_placing(demand: Demand) -> list[int]:
 
 
 def detail_node(
-    picture: Picture, name: str, demand: Demand, decision: Decision, causes: tuple[str, ...]
+    matrix: RuleMatrix, name: str, demand: Demand, decision: Decision, causes: tuple[str, ...]
 ) -> NodeVerdict:
     """Tell about a node of a picture; ``picture`` is of the container whose verdicts are wanted."""
-    table = picture.table
-    position = table.positions.get(name, NOBODY)
+    table = matrix.table
+    position = table.positions.get(name, NO_NODE)
     refusal = decision.refusals.get(name)
-    container = next(one.name for one in demand.containers if one.request is picture.request)
-    if position == NOBODY:
+    container = next(one.name for one in demand.containers if one.request is matrix.request)
+    if position == NO_NODE:
         return NodeVerdict(name=name, fits=False, refusal=refusal.text if refusal else "", causes=causes)
     chosen = {card_id(share.uuid) for shares in decision.shares for share in shares if decision.node == name}
     return NodeVerdict(
@@ -49,7 +49,7 @@ def detail_node(
         score=float(table.node_scores[position]),
         score_parts=_part_node(table, position),
         container=container,
-        cards=tuple(_detail_cards(picture, position, demand, chosen)),
+        cards=tuple(_detail_cards(matrix, position, demand, chosen)),
     )
 
 
@@ -60,12 +60,12 @@ def mark_held(verdict: NodeVerdict, own: Reservation, word: str) -> NodeVerdict:
     return msgspec.structs.replace(verdict, cards=cards)
 
 
-def mark_closed(verdict: NodeVerdict, cluster: Cluster) -> NodeVerdict:
+def mark_closed(verdict: NodeVerdict, state: VendorState) -> NodeVerdict:
     """Say of each card who closes it because what they hold of it cannot be read."""
-    if not cluster.closed_on(verdict.name):
+    if not state.closed_on(verdict.name):
         return verdict
     cards = tuple(
-        msgspec.structs.replace(card, closed_by=tell_closers(cluster.closings_of(verdict.name, card.uuid)))
+        msgspec.structs.replace(card, closed_by=tell_closers(state.closings_of(verdict.name, card.uuid)))
         for card in verdict.cards
     )
     return msgspec.structs.replace(verdict, cards=cards)
@@ -76,19 +76,21 @@ def tell_closers(closings: Iterable[Closing]) -> tuple[Closer, ...]:
     return tuple(Closer(pod=PodName(namespace=one.namespace, name=one.name), cause=one.cause) for one in closings)
 
 
-def find_obstacle(decider: Decider, name: str, demand: Demand, headroom: Headroom, own: str) -> Picture | None:
+def find_obstacle(
+    scheduler: VendorScheduler, name: str, demand: Demand, headroom: Headroom, own: str
+) -> RuleMatrix | None:
     """Find the first container that does not fit on a node beside those placed before it, and its view of the cards.
 
     None where every container fits. Only of use where several containers ask for cards.
     """
-    node = imagine(decider, name, headroom, without=(own,))
+    node = imagine(scheduler, name, headroom, without=(own,))
     places = in_order_of_placing(demand)
     for count, place in enumerate(places):
         if not node.fits(_only(demand, places[: count + 1])):
             _assume_earlier(node, demand, places[:count], place)
             request = demand.containers[place].request
             if request is not None:
-                return take_picture(node.decider, node.cluster.table, demand, request, headroom)
+                return make_rule_matrix(node.scheduler, node.state.table, demand, request, headroom)
     return None
 
 
@@ -116,21 +118,21 @@ def _assume_earlier(node: ImaginedNode, demand: Demand, earlier: Sequence[int], 
             namespace="",
             name=demand.containers[place].name,
             node=node.name,
-            shares={node.decider.profile.word: decision.shares},
+            shares={node.scheduler.profile.word: decision.shares},
             instances=decision.instances,
             phases=demand.phases,
-            standing=Standing.ASSUMED,
+            status=ReservationStatus.ASSUMED,
             since=0.0,
         )
     )
 
 
-def _detail_cards(picture: Picture, position: int, demand: Demand, chosen: set[str]) -> list[CardVerdict]:
-    table, rows = picture.table, picture.table.rows_of(position)
-    cards, want = picture.cards.rows(rows), picture.want.rows(rows)
-    scores = score_cards(cards, want, demand.choice.weights).tolist()
-    points = np.stack(part_cards(cards, want, demand.choice.weights), axis=1).tolist()
-    need = want.score
+def _detail_cards(matrix: RuleMatrix, position: int, demand: Demand, chosen: set[str]) -> list[CardVerdict]:
+    table, rows = matrix.table, matrix.table.rows_of(position)
+    cards, required = matrix.cards.rows(rows), matrix.required.rows(rows)
+    scores = score_cards(cards, required, demand.policy.weights).tolist()
+    points = np.stack(part_cards(cards, required, demand.policy.weights), axis=1).tolist()
+    need = required.score
     found = []
     for place, row in enumerate(range(rows.start, rows.stop)):
         model, mode = table.kinds[int(cards.kind[place])]
@@ -144,11 +146,11 @@ def _detail_cards(picture: Picture, position: int, demand: Demand, chosen: set[s
             memory=memory,
             cores=cores,
             free_instance_mib=int(cards.free_instance_mib[place]),
-            wants_mib=int(want.memory_mib[place]),
-            wants_cores=want.cores_at(place),
-            headroom=want.headroom,
+            wants_mib=int(required.memory_mib[place]),
+            wants_cores=required.cores_at(place),
+            headroom=required.headroom,
         )
-        first = int(picture.verdict[row])
+        first = int(matrix.verdict[row])
         needed = (need.slots, need.cores, int(need.memory_mib[place]))
         found.append(
             CardVerdict(
@@ -160,9 +162,9 @@ def _detail_cards(picture: Picture, position: int, demand: Demand, chosen: set[s
                 shares=shares,
                 memory=memory,
                 cores=cores,
-                reason=picture.check(first).rule.reason.word if first else "",
-                why=tell_numbers(picture.check(first).name, facts) if first else "",
-                also=tuple(dict.fromkeys(check.rule.reason.word for check in picture.behind(row))) if first else (),
+                reason=matrix.check(first).rule.reason.word if first else "",
+                why=tell_numbers(matrix.check(first).name, facts) if first else "",
+                also=tuple(dict.fromkeys(check.rule.reason.word for check in matrix.behind(row))) if first else (),
                 chosen=table.uuids[row] in chosen,
                 score=scores[place],
                 score_parts=_part_card((shares, cores, memory), needed, points[place]),

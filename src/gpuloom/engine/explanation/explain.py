@@ -4,10 +4,10 @@ from collections.abc import Generator
 
 import msgspec
 
-from gpuloom.engine.demand import Demand
 from gpuloom.engine.explanation.remedies import find_remedies
-from gpuloom.engine.explanation.study import STANDARD, Depth, Scene, Study
+from gpuloom.engine.explanation.study import STANDARD, Depth, ExplanationScope, Study
 from gpuloom.engine.explanation.values import Explanation, NodeVerdict, Remedy
+from gpuloom.engine.request.demand import Demand
 
 
 def finish(steps: Generator[None, None, Explanation]) -> Explanation:
@@ -20,13 +20,13 @@ def finish(steps: Generator[None, None, Explanation]) -> Explanation:
             return explanation
 
 
-def explain(scene: Scene, demand: Demand, depth: Depth = STANDARD) -> Generator[None, None, Explanation]:
+def explain(scope: ExplanationScope, demand: Demand, depth: Depth = STANDARD) -> Generator[None, None, Explanation]:
     """Explain a pod that asks for cards. What it holds itself is not in its own way.
 
     Everything that is told of the whole cluster is found out before the first step ends.
     Raises ValueError when the demand asks for no card.
     """
-    study = Study.make(scene, demand)
+    study = Study.make(scope, demand)
     yield
     causes = study.causes()
     summary = study.sum_up(causes, depth)

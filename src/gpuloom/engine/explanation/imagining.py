@@ -3,13 +3,13 @@
 from collections.abc import Container
 from dataclasses import dataclass
 
-from gpuloom.engine.cluster import Cluster
-from gpuloom.engine.decider import Decider
-from gpuloom.engine.decision import Decision
-from gpuloom.engine.demand import Demand
-from gpuloom.engine.ledger import Reservation
-from gpuloom.engine.table import NodeCards
-from gpuloom.model.want import Headroom
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.request.demand import Demand
+from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.ledger import Reservation
+from gpuloom.engine.state.vendor_state import VendorState
+from gpuloom.model.request_columns import Headroom
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,20 +20,20 @@ class ImaginedNode:
     """
 
     name: str
-    decider: Decider
+    scheduler: VendorScheduler
     headroom: Headroom
 
     @property
-    def cluster(self) -> Cluster:
+    def state(self) -> VendorState:
         """The cluster that this node is alone in."""
-        return self.decider.cluster
+        return self.scheduler.state
 
     def decide(self, demand: Demand, headroom: Headroom | None = None) -> Decision:
         """Ask for room."""
-        # A memory of verdicts would be wrong here: columns are changed by hand.
-        self.decider.memory.forget_all()
-        candidates = self.decider.look_up((self.name,))
-        return self.decider.decide(demand, candidates, explain=True, headroom=headroom or self.headroom)
+        # Remembered results would be wrong here: columns are changed by hand.
+        self.scheduler.forget_all()
+        candidates = self.scheduler.look_up((self.name,))
+        return self.scheduler.decide(demand, candidates, explain=True, headroom=headroom or self.headroom)
 
     def fits(self, demand: Demand, headroom: Headroom | None = None) -> bool:
         """Tell whether there would be room."""
@@ -41,20 +41,20 @@ class ImaginedNode:
 
     def leave(self, reservation: Reservation) -> None:
         """Let a pod go."""
-        self.cluster.forget(reservation.uid)
+        self.state.forget(reservation.uid)
 
     def come(self, reservation: Reservation) -> None:
         """Let a pod come, or come back."""
-        self.cluster.assume(reservation)
+        self.state.assume(reservation)
 
 
-def imagine(decider: Decider, node: str, headroom: Headroom, *, without: Container[str] = ()) -> ImaginedNode:
+def imagine(scheduler: VendorScheduler, node: str, headroom: Headroom, *, without: Container[str] = ()) -> ImaginedNode:
     """Copy a node with what is on it, except the pods with these UIDs."""
-    cluster = Cluster(decider.profile)
-    cluster.register(node, decider.cluster.table.registered(node) or NodeCards(()))
-    if closed := decider.cluster.closed_on(node):
-        cluster.table.write_closed(node, closed)
-    for reservation in decider.cluster.ledger.on_node(node):
+    state = VendorState(scheduler.profile)
+    state.register(node, scheduler.state.table.registered(node) or NodeCards(()))
+    if closed := scheduler.state.closed_on(node):
+        state.table.write_closed(node, closed)
+    for reservation in scheduler.state.ledger.on_node(node):
         if reservation.uid not in without:
-            cluster.assume(reservation)
-    return ImaginedNode(node, Decider(cluster, decider.profile, decider.options, decider.rules), headroom)
+            state.assume(reservation)
+    return ImaginedNode(node, VendorScheduler(state, scheduler.profile, scheduler.options, scheduler.rules), headroom)

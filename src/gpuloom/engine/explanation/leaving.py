@@ -10,10 +10,10 @@ import numpy as np
 from gpuloom.engine.explanation.imagining import ImaginedNode
 from gpuloom.engine.explanation.question import UNBOUNDED, Question, Steps
 from gpuloom.engine.explanation.values import PodName, Remedy
-from gpuloom.engine.ledger import Reservation
-from gpuloom.engine.rules import UNACCOUNTED
-from gpuloom.engine.usage import sum_for_quota
-from gpuloom.model.want import Headroom
+from gpuloom.engine.filtering.rules import UNACCOUNTED
+from gpuloom.engine.state.ledger import Reservation
+from gpuloom.engine.state.usage import sum_for_quota
+from gpuloom.model.request_columns import Headroom
 
 MOST_NODES_TRIED = 8
 MOST_PODS = 64
@@ -28,7 +28,7 @@ def find_leaving(question: Question) -> Steps:
     for name in _nearest_nodes(question):
         yield
         node = question.imagine(name)
-        holders = sorted(node.cluster.ledger, key=lambda held: (_memory(held), held.uid))[:MOST_PODS]
+        holders = sorted(node.state.ledger, key=lambda held: (_memory(held), held.uid))[:MOST_PODS]
         leaving = yield from _fewest(question, node, holders)
         if leaving:
             found.append((len(leaving), sum(map(_memory, leaving)), name, leaving))
@@ -49,16 +49,16 @@ def find_leaving(question: Question) -> Steps:
 
 def _nearest_nodes(question: Question) -> list[str]:
     """Return nodes with enough cards that are only in use, those with the least to clear first."""
-    picture, cards = question.picture, question.picture.cards
-    lasting = sum(check.bit for check in picture.checks if check.name in _LASTING)
-    usable = (picture.bits >= 0) & ((picture.bits & lasting) == 0)
-    usable &= picture.want.memory_mib <= cards.total_memory_mib
-    enough = picture.count(usable) >= question.cards
-    used = np.bincount(cards.node[usable], cards.used_memory_mib[usable], minlength=len(picture.table.names))
-    taken = np.bincount(cards.node[usable], cards.used_slots[usable], minlength=len(picture.table.names))
+    matrix, cards = question.matrix, question.matrix.cards
+    static = sum(check.bit for check in matrix.checks if check.name in _LASTING)
+    usable = (matrix.bits >= 0) & ((matrix.bits & static) == 0)
+    usable &= matrix.required.memory_mib <= cards.total_memory_mib
+    enough = matrix.count(usable) >= question.cards
+    used = np.bincount(cards.node[usable], cards.used_memory_mib[usable], minlength=len(matrix.table.names))
+    taken = np.bincount(cards.node[usable], cards.used_slots[usable], minlength=len(matrix.table.names))
     nodes = np.flatnonzero(enough & (taken > 0))
-    order = nodes[np.lexsort((used[nodes], -picture.fitting()[nodes]))]
-    names = (picture.table.names[position] for position in order.tolist())
+    order = nodes[np.lexsort((used[nodes], -matrix.fitting()[nodes]))]
+    names = (matrix.table.names[position] for position in order.tolist())
     return [name for name in names if name in question.decision.refusals][:MOST_NODES_TRIED]
 
 
@@ -93,7 +93,7 @@ def _fits_without(question: Question, node: ImaginedNode, leaving: Iterable[Rese
     headroom = question.headroom
     if headroom != UNBOUNDED:
         own = [held for held in leaving if held.namespace == question.demand.namespace]
-        profile = question.decider.profile
+        profile = question.scheduler.profile
         usages = [usage for held in own for usage in held.usage_by_vendor().get(profile.word, {}).values()]
         back = sum_for_quota(usages, bits=profile.fit.bits)
         headroom = Headroom(headroom.memory_mib + back.memory_mib, headroom.cores + back.cores)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpuloom.engine.explanation.values import Amount
-from gpuloom.model.want import Headroom
+from gpuloom.model.request_columns import Headroom
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from gpuloom.engine.decider import Decider
-from gpuloom.engine.decision import Decision
-from gpuloom.engine.demand import Demand
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.imagining import ImaginedNode, imagine
-from gpuloom.engine.explanation.picture import Picture
+from gpuloom.engine.explanation.rule_matrix import RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
-from gpuloom.model.want import Headroom
+from gpuloom.engine.request.demand import Demand
+from gpuloom.model.request_columns import Headroom
 
 Steps = Generator[None, None, tuple[Remedy, ...]]
 UNBOUNDED = Headroom()
@@ -19,18 +19,18 @@ UNBOUNDED = Headroom()
 class Question:
     """A pod that does not fit, and the cluster as it was seen."""
 
-    decider: Decider
+    scheduler: VendorScheduler
     demand: Demand
     headroom: Headroom
-    picture: Picture
+    matrix: RuleMatrix
     decision: Decision
     most_names: int
 
     @property
     def cards(self) -> int:
         """How many cards the container asks for that is placed first."""
-        return self.picture.request.cards
+        return self.matrix.request.cards
 
     def imagine(self, node: str) -> ImaginedNode:
         """Copy a node to try something on."""
-        return imagine(self.decider, node, self.headroom, without=(self.demand.uid,))
+        return imagine(self.scheduler, node, self.headroom, without=(self.demand.uid,))

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
-from gpuloom.engine.decision import Decision
-from gpuloom.engine.demand import Demand, Selection
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.explanation.imagining import ImaginedNode
 from gpuloom.engine.explanation.leaving import find_leaving
-from gpuloom.engine.explanation.picture import Check, Picture
 from gpuloom.engine.explanation.question import UNBOUNDED, Question, Steps
+from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
-from gpuloom.engine.rules import UNACCOUNTED
+from gpuloom.engine.filtering.rules import UNACCOUNTED
+from gpuloom.engine.request.demand import CardSelector, Demand
 from gpuloom.model.cards import Ints
-from gpuloom.model.want import Headroom
+from gpuloom.model.request_columns import Headroom
 
 _TRIES_PER_CHECK = 2
 
@@ -27,7 +27,7 @@ _TRIES_PER_CHECK = 2
 def find_remedies(question: Question) -> Steps:
     """Look for changes, a trial between two steps."""
     found: list[Remedy] = []
-    for check in question.picture.checks:
+    for check in question.matrix.checks:
         change = _CHANGES.get(check.name)
         if change is not None:
             found.extend((yield from change(question, check)))
@@ -37,12 +37,12 @@ def find_remedies(question: Question) -> Steps:
     return tuple(found)
 
 
-def _only_blocked(question: Question, check: Check) -> Ints:
+def _only_blocked(question: Question, check: NamedRule) -> Ints:
     """Return the rows of cards that this check alone rejects, on nodes where that is what is missing."""
-    picture = question.picture
-    only = picture.bits == check.bit
-    helped = picture.fitting() + picture.count(only) >= question.cards
-    return np.flatnonzero(only & helped[picture.cards.node])
+    matrix = question.matrix
+    only = matrix.bits == check.bit
+    helped = matrix.fitting() + matrix.count(only) >= question.cards
+    return np.flatnonzero(only & helped[matrix.cards.node])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
     """Work out per node what is missing at least, nearest nodes first."""
     if not len(rows):
         return []
-    nodes = question.picture.cards.node[rows]
+    nodes = question.matrix.cards.node[rows]
     order = np.lexsort((gaps, nodes))
     places, first = np.unique(nodes[order], return_index=True)
-    missing = np.maximum(question.cards - question.picture.fitting()[places], 1)
+    missing = np.maximum(question.cards - question.matrix.fitting()[places], 1)
     # Some rows were left out because nothing would make room on them: enough must be there still.
     enough = missing <= np.diff(first, append=len(order))
     places, first, missing = places[enough], first[enough], missing[enough]
@@ -71,51 +71,49 @@ def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
     return sorted((_Gap(*one) for one in found), key=lambda gap: (gap.amount, gap.cards, gap.node))
 
 
-def _more_memory(question: Question, check: Check) -> Steps:
-    cards, want = question.picture.cards, question.picture.want
+def _more_memory(question: Question, check: NamedRule) -> Steps:
+    cards, required = question.matrix.cards, question.matrix.required
     rows = _only_blocked(question, check)
-    rows = rows[want.memory_mib[rows] <= cards.total_memory_mib[rows]]
-    gaps = want.memory_mib[rows] - (cards.total_memory_mib - cards.used_memory_mib)[rows]
+    rows = rows[required.memory_mib[rows] <= cards.total_memory_mib[rows]]
+    gaps = required.memory_mib[rows] - (cards.total_memory_mib - cards.used_memory_mib)[rows]
     return _more(question, check, rows, gaps, "used_memory_mib", "{:,} MiB more")
 
 
-def _more_cores(question: Question, check: Check) -> Steps:
-    cards, want = question.picture.cards, question.picture.want
+def _more_cores(question: Question, check: NamedRule) -> Steps:
+    cards, required = question.matrix.cards, question.matrix.required
     rows = _only_blocked(question, check)
-    cores = np.broadcast_to(want.cores, len(cards))
+    cores = np.broadcast_to(required.cores, len(cards))
     rows = rows[cores[rows] <= cards.total_cores[rows]]
     gaps = cores[rows] - (cards.total_cores - cards.used_cores)[rows]
     return _more(question, check, rows, gaps, "used_cores", "{} % more of the cores")
 
 
-def _more_shares(question: Question, check: Check) -> Steps:
-    cards = question.picture.cards
+def _more_shares(question: Question, check: NamedRule) -> Steps:
+    cards = question.matrix.cards
     rows = _only_blocked(question, check)
     gaps = cards.used_slots[rows] - cards.count[rows] + 1
     rows, gaps = rows[cards.count[rows] > 0], gaps[cards.count[rows] > 0]
     return _more(question, check, rows, gaps, "used_slots", "{} share more")
 
 
-def _more(question: Question, check: Check, rows: Ints, gaps: Ints, column: str, amount: str) -> Steps:
-    picture = question.picture
+def _more(question: Question, check: NamedRule, rows: Ints, gaps: Ints, column: str, amount: str) -> Steps:
+    matrix = question.matrix
     nearest = _smallest_gaps(question, rows, gaps)
     by_row = dict(zip(rows.tolist(), gaps.tolist(), strict=True))
     for gap in nearest[:_TRIES_PER_CHECK]:
         yield
-        name = picture.table.names[gap.node]
+        name = matrix.table.names[gap.node]
 
         def free(node: ImaginedNode, gap: _Gap = gap) -> None:
-            held = getattr(node.cluster.table.cards, column)
-            for place, row in enumerate(_rows(picture, gap.node)):
+            held = getattr(node.state.table.cards, column)
+            for place, row in enumerate(_rows(matrix, gap.node)):
                 if by_row.get(row, gap.amount + 1) <= gap.amount:
-                    held[node.cluster.table.rows_of(node.cluster.table.positions[node.name]).start + place] -= (
-                        gap.amount
-                    )
+                    held[node.state.table.rows_of(node.state.table.positions[node.name]).start + place] -= gap.amount
 
         if _try(question, name, free):
             same = [one for one in nearest if (one.amount, one.cards) == (gap.amount, gap.cards)]
-            names = [picture.table.names[one.node] for one in same]
-            kind = picture.table.kinds[int(picture.cards.kind[gap.row])][0]
+            names = [matrix.table.names[one.node] for one in same]
+            kind = matrix.table.kinds[int(matrix.cards.kind[gap.row])][0]
             place = f"any {kind}" if gap.cards == 1 else f"{gap.cards} more cards"
             return (
                 Remedy(
@@ -130,35 +128,35 @@ def _more(question: Question, check: Check, rows: Ints, gaps: Ints, column: str,
     return ()
 
 
-def _healthy(question: Question, check: Check) -> Steps:
+def _healthy(question: Question, check: NamedRule) -> Steps:
     return _set(question, check, "healthy", 1, "were healthy")
 
 
-def _open(question: Question, check: Check) -> Steps:
+def _open(question: Question, check: NamedRule) -> Steps:
     return _set(question, check, "cordoned", 0, "were opened again (gpuloom uncordon)")
 
 
-def _account(question: Question, check: Check) -> Steps:
+def _account(question: Question, check: NamedRule) -> Steps:
     return _set(question, check, "cordoned", 0, "were not closed by a pod of which nobody can read what it holds")
 
 
-def _set(question: Question, check: Check, column: str, value: int, words: str) -> Steps:
-    picture = question.picture
+def _set(question: Question, check: NamedRule, column: str, value: int, words: str) -> Steps:
+    matrix = question.matrix
     rows = _only_blocked(question, check)
-    nodes = list(dict.fromkeys(picture.cards.node[rows].tolist()))
+    nodes = list(dict.fromkeys(matrix.cards.node[rows].tolist()))
     for node in nodes[:_TRIES_PER_CHECK]:
         yield
-        name = picture.table.names[node]
-        uuids = [picture.table.uuids[row] for row in rows.tolist() if picture.cards.node[row] == node]
+        name = matrix.table.names[node]
+        uuids = [matrix.table.uuids[row] for row in rows.tolist() if matrix.cards.node[row] == node]
 
         def change(imagined: ImaginedNode, uuids: Sequence[str] = uuids) -> None:
-            table = imagined.cluster.table
+            table = imagined.state.table
             for uuid in uuids:
                 if (row := table.row(imagined.name, uuid)) is not None:
                     getattr(table.cards, column)[row] = value
 
         if _try(question, name, change):
-            missing = max(question.cards - int(picture.fitting()[node]), 1)
+            missing = max(question.cards - int(matrix.fitting()[node]), 1)
             which = f"card {uuids[0]}" if missing == len(uuids) == 1 else f"{missing} of {len(uuids)} cards"
             return (
                 Remedy(
@@ -178,12 +176,12 @@ def _try(question: Question, node: str, change: Callable[[ImaginedNode], None]) 
     return imagined.fits(question.demand)
 
 
-def _rows(picture: Picture, node: int) -> range:
-    rows = picture.table.rows_of(node)
+def _rows(matrix: RuleMatrix, node: int) -> range:
+    rows = matrix.table.rows_of(node)
     return range(rows.start, rows.stop)
 
 
-_CHANGES: dict[str, Callable[[Question, Check], Steps]] = {
+_CHANGES: dict[str, Callable[[Question, NamedRule], Steps]] = {
     "health": _healthy,
     "cordon": _open,
     "slots": _more_shares,
@@ -195,19 +193,19 @@ _CHANGES: dict[str, Callable[[Question, Check], Steps]] = {
 
 def _without_annotations(question: Question) -> Steps:
     """Try the pod without the annotations that narrow the choice of cards."""
-    if question.demand.selection == Selection():
+    if question.demand.selector == CardSelector():
         return ()
     yield
-    decision = _decide(question, replace(question.demand, selection=Selection()), question.headroom)
+    decision = _decide(question, replace(question.demand, selector=CardSelector()), question.headroom)
     if decision.node is None:
         return ()
-    keys, selection = question.decider.profile.select, question.demand.selection
+    keys, selector = question.scheduler.profile.select, question.demand.selector
     names: dict[str, bool] = {}
     if keys.types:
-        names |= {keys.types.use: selection.use_types is not None, keys.types.nouse: bool(selection.nouse_types)}
+        names |= {keys.types.use: selector.use_types is not None, keys.types.nouse: bool(selector.nouse_types)}
     for pair in keys.uuids:
-        names |= {pair.use: selection.use_uuids is not None, pair.nouse: bool(selection.nouse_uuids)}
-    names |= {keys.mode: selection.mode is not None}
+        names |= {pair.use: selector.use_uuids is not None, pair.nouse: bool(selector.nouse_uuids)}
+    names |= {keys.mode: selector.mode is not None}
     listed = " and ".join(key for key, is_set in names.items() if is_set)
     text = f"fits on {decision.node} without the annotation {listed}"
     return (Remedy(change="annotation", text=text, nodes=(decision.node,), node_count=len(decision.fitting)),)
@@ -240,9 +238,9 @@ def _with_quota(question: Question) -> Steps:
 
 
 def _decide(question: Question, demand: Demand, headroom: Headroom) -> Decision:
-    decider = question.decider
-    names = tuple(decider.cluster.table.positions)
-    return decider.decide(demand, decider.look_up(names), headroom=headroom)
+    scheduler = question.scheduler
+    names = tuple(scheduler.state.table.positions)
+    return scheduler.decide(demand, scheduler.look_up(names), headroom=headroom)
 
 
 def _list(names: Sequence[str], most: int = 5) -> str:

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gpuloom.engine.decision import Decision
-from gpuloom.engine.demand import Demand, Demands
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.explain import explain
-from gpuloom.engine.explanation.study import STANDARD, Depth, Scene, tell_asks, tell_outlook
+from gpuloom.engine.explanation.study import STANDARD, Depth, ExplanationScope, tell_asks, tell_outlook
 from gpuloom.engine.explanation.summing import count_reasons, group_refusals
-from gpuloom.engine.explanation.values import Ask, Explanation, Ranked, Remedy, VendorVerdict
-from gpuloom.engine.ledger import Reservation
-from gpuloom.engine.ruling import Judge
+from gpuloom.engine.explanation.values import ContainerRequest, Explanation, Ranked, Remedy, VendorVerdict
+from gpuloom.engine.request.demand import Demand, Demands
+from gpuloom.engine.state.ledger import Reservation
 
 NOT_TOGETHER = "each vendor's cards would do on some node, but no node has all that the pod asks for"
 
-SceneOf = Callable[[str], Scene]
+ScopeOf = Callable[[str], ExplanationScope]
 """The cluster as the cards of one vendor show it."""
 
 
@@ -37,7 +37,7 @@ class _Answers:
 
 
 def explain_all(
-    judge: Judge, demands: Demands, scene_of: SceneOf, depth: Depth = STANDARD
+    pod_scheduler: PodScheduler, demands: Demands, scope_of: ScopeOf, depth: Depth = STANDARD
 ) -> Generator[None, None, Explanation]:
     """Explain a pod that asks for cards, in steps.
 
@@ -45,30 +45,32 @@ def explain_all(
     """
     words = sorted(demands)
     if len(words) == 1:
-        return (yield from explain(scene_of(words[0]), demands[words[0]], depth))
-    own = judge.deciders[words[0]].cluster.ledger.find(demands[words[0]].uid)
+        return (yield from explain(scope_of(words[0]), demands[words[0]], depth))
+    own = pod_scheduler.by_vendor[words[0]].state.ledger.find(demands[words[0]].uid)
     if own is not None:
-        explanation = yield from explain(scene_of(words[0]), demands[words[0]], depth)
+        explanation = yield from explain(scope_of(words[0]), demands[words[0]], depth)
         return msgspec.structs.replace(explanation, asks=_tell_asks(demands), vendors=_tell_held(own, words))
-    scene = scene_of(words[0])
-    answers = yield from _ask(judge, demands, [name for name in scene.names if name not in scene.barred])
+    scope = scope_of(words[0])
+    answers = yield from _ask(pod_scheduler, demands, [name for name in scope.names if name not in scope.barred])
     word = answers.obstacle
-    told = yield from explain(scene_of(word), demands[word], depth)
-    return _combine(told, demands, answers, scene, depth)
+    refusal_cache = yield from explain(scope_of(word), demands[word], depth)
+    return _combine(refusal_cache, demands, answers, scope, depth)
 
 
-def _ask(judge: Judge, demands: Demands, names: Sequence[str]) -> Generator[None, None, _Answers]:
+def _ask(pod_scheduler: PodScheduler, demands: Demands, names: Sequence[str]) -> Generator[None, None, _Answers]:
     alone = {}
     for word, demand in demands.items():
         yield
-        ruling = judge.decide({word: demand}, names, explain=True)
-        yield from ruling.complete()
-        alone[word] = ruling.decision
+        pod_decision = pod_scheduler.decide({word: demand}, names, explain=True)
+        yield from pod_decision.complete()
+        alone[word] = pod_decision.decision
     yield
-    return _Answers(alone, judge.decide(demands, names, explain=True).decision)
+    return _Answers(alone, pod_scheduler.decide(demands, names, explain=True).decision)
 
 
-def _combine(told: Explanation, demands: Demands, answers: _Answers, scene: Scene, depth: Depth) -> Explanation:
+def _combine(
+    refusal_cache: Explanation, demands: Demands, answers: _Answers, scope: ExplanationScope, depth: Depth
+) -> Explanation:
     """Put what holds for all vendors in the place of what holds for one."""
     together, fitting = answers.together, len(answers.together.fitting)
     word = answers.obstacle
@@ -76,17 +78,17 @@ def _combine(told: Explanation, demands: Demands, answers: _Answers, scene: Scen
     are_apart = not fitting and all(len(one.fitting) for one in answers.alone.values())
     ranking = together.fitting.best_first(depth.most_names)
     return msgspec.structs.replace(
-        told,
+        refusal_cache,
         outcome="does not fit" if together.node is None else "fits",
-        headline=tell_outlook(together.node, fitting, len(scene.names), demands[word].choice.node_policy),
+        headline=tell_outlook(together.node, fitting, len(scope.names), demands[word].policy.node_policy),
         asks=_tell_asks(demands),
         fitting=fitting,
         ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking),
         reasons=count_reasons(together.refusals),
-        refused=group_refusals(together.refusals, scene.barred, depth.most_names),
-        remedies=tuple(remedy for remedy in told.remedies if _helps_all(remedy, others)),
+        refused=group_refusals(together.refusals, scope.barred, depth.most_names),
+        remedies=tuple(remedy for remedy in refusal_cache.remedies if _helps_all(remedy, others)),
         vendors=tuple(_tell(one, demands[one], answers.alone[one]) for one in sorted(demands)),
-        notes=(*told.notes, NOT_TOGETHER) if are_apart else told.notes,
+        notes=(*refusal_cache.notes, NOT_TOGETHER) if are_apart else refusal_cache.notes,
     )
 
 
@@ -113,7 +115,7 @@ def _tell_held(own: Reservation, words: Sequence[str]) -> tuple[VendorVerdict, .
     )
 
 
-def _tell_asks(demands: Demands) -> tuple[Ask, ...]:
+def _tell_asks(demands: Demands) -> tuple[ContainerRequest, ...]:
     return tuple(ask for _, demand in sorted(demands.items()) for ask in tell_asks(demand))
 
 

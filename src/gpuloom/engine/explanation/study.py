@@ -3,16 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuloom.engine.decider import Decider
-from gpuloom.engine.decision import Decision
-from gpuloom.engine.demand import Demand
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.details import detail_node, find_obstacle, in_order_of_placing, mark_closed, mark_held
 from gpuloom.engine.explanation.imagining import ImaginedNode, imagine
-from gpuloom.engine.explanation.picture import Picture, freeze, take_picture
 from gpuloom.engine.explanation.question import Question
+from gpuloom.engine.explanation.rule_matrix import RuleMatrix, freeze, make_rule_matrix
 from gpuloom.engine.explanation.summing import count_reasons, group_nodes, group_refusals
 from gpuloom.engine.explanation.values import (
-    Ask,
+    ContainerRequest,
     Explanation,
     Given,
     Held,
@@ -23,12 +22,13 @@ from gpuloom.engine.explanation.values import (
     Ranked,
     Remedy,
 )
-from gpuloom.engine.ledger import Reservation, Standing
-from gpuloom.engine.policies import SPREAD, SortKey
-from gpuloom.engine.table import NOBODY
-from gpuloom.engine.usage import NOTHING
+from gpuloom.engine.request.demand import Demand
+from gpuloom.engine.request.policies import SPREAD, SortKey
+from gpuloom.engine.state.card_table import NO_NODE
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.state.usage import NOTHING
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
-from gpuloom.model.want import Headroom
+from gpuloom.model.request_columns import Headroom
 
 _ORDER: Mapping[SortKey, str] = {
     "score": "emptiest first",
@@ -59,7 +59,7 @@ STANDARD = Depth()
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ExplanationScope:
     """The cluster in which a pod is explained.
 
     names   of all nodes
@@ -67,7 +67,7 @@ class Scene:
     tell_absence  says why a node has no cards
     """
 
-    decider: Decider
+    scheduler: VendorScheduler
     names: Sequence[str]
     barred: Mapping[str, str] = field(default_factory=dict)
     tell_absence: Callable[[str], str] = lambda _name: ""
@@ -77,37 +77,37 @@ class Scene:
 class Study:
     """One pod before the cluster as it was when the question came."""
 
-    scene: Scene
+    scope: ExplanationScope
     demand: Demand
     own: Reservation | None
     headroom: Headroom
     decision: Decision
-    picture: Picture
+    matrix: RuleMatrix
 
     @classmethod
-    def make(cls, scene: Scene, demand: Demand) -> "Study":
-        """Ask for everything that must be of one moment."""
-        decider, cluster = scene.decider, scene.decider.cluster
+    def make(cls, scope: ExplanationScope, demand: Demand) -> "Study":
+        """ContainerRequest for everything that must be of one moment."""
+        scheduler, state = scope.scheduler, scope.scheduler.state
         places = in_order_of_placing(demand)
         if not places:
             raise ValueError("the pod asks for no card")
         request = demand.containers[places[0]].request
-        own = cluster.ledger.find(demand.uid)
-        headroom = _headroom_without(decider, demand, own)
-        names = [name for name in scene.names if name not in scene.barred]
+        own = state.ledger.find(demand.uid)
+        headroom = _headroom_without(scheduler, demand, own)
+        names = [name for name in scope.names if name not in scope.barred]
         if own is None:
             changed: list[ImaginedNode] = []
-            decision = decider.decide(demand, decider.look_up(names), explain=True, headroom=headroom)
+            decision = scheduler.decide(demand, scheduler.look_up(names), explain=True, headroom=headroom)
         else:
-            changed = [imagine(decider, own.node, headroom, without=(own.uid,))]
+            changed = [imagine(scheduler, own.node, headroom, without=(own.uid,))]
             others = [name for name in names if name != own.node]
-            decision = decider.decide(demand, decider.look_up(others), explain=True, headroom=headroom)
+            decision = scheduler.decide(demand, scheduler.look_up(others), explain=True, headroom=headroom)
         for _ in decision.complete():
             pass
         if request is None:
             raise ValueError("the pod asks for no card")
-        picture = take_picture(decider, freeze(cluster.table, changed), demand, request, headroom)
-        return cls(scene, demand, own, headroom, decision, picture)
+        matrix = make_rule_matrix(scheduler, freeze(state.table, changed), demand, request, headroom)
+        return cls(scope, demand, own, headroom, decision, matrix)
 
     @property
     def home(self) -> str:
@@ -118,25 +118,25 @@ class Study:
     def outcome(self) -> Outcome:
         """How the pod stands."""
         if self.own is not None:
-            return "bound" if self.own.standing is Standing.CONFIRMED else "reserved"
+            return "bound" if self.own.status is ReservationStatus.CONFIRMED else "reserved"
         return "does not fit" if self.decision.node is None else "fits"
 
     def question(self, depth: Depth) -> Question:
-        """Ask for what would have to change."""
-        return Question(self.scene.decider, self.demand, self.headroom, self.picture, self.decision, depth.most_names)
+        """ContainerRequest for what would have to change."""
+        return Question(self.scope.scheduler, self.demand, self.headroom, self.matrix, self.decision, depth.most_names)
 
     def causes(self) -> dict[str, str]:
         """What is wrong with nodes as a whole."""
-        table = self.picture.table
-        absent = {name: self.scene.tell_absence(name) for name in self.scene.names if name not in table.positions}
-        return {**{name: text for name, text in absent.items() if text}, **self.scene.barred}
+        table = self.matrix.table
+        absent = {name: self.scope.tell_absence(name) for name in self.scope.names if name not in table.positions}
+        return {**{name: text for name, text in absent.items() if text}, **self.scope.barred}
 
     def sum_up(self, causes: Mapping[str, str], depth: Depth) -> Explanation:
         """Tell of the cluster as a whole."""
         refusals = self.decision.refusals
         ranking = self.decision.fitting.worst_first()[::-1]
         fitting = len(ranking) + (1 if self.home else 0)
-        names = self.scene.names
+        names = self.scope.names
         return Explanation(
             pod=PodName(namespace=self.demand.namespace, name=self.demand.name),
             outcome=self.outcome,
@@ -149,53 +149,53 @@ class Study:
             ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking[: depth.most_names]),
             reasons=count_reasons(refusals),
             refused=group_refusals(refusals, causes, depth.most_names),
-            groups=group_nodes(self.picture.table, names, refusals, self.scene.barred, depth.most_names),
+            groups=group_nodes(self.matrix.table, names, refusals, self.scope.barred, depth.most_names),
             notes=tuple(self._notes()),
         )
 
     def choose_nodes(self, depth: Depth, remedies: Sequence[Remedy]) -> list[str]:
         """Choose the nodes to tell all about: the pod's own, the best, then those nearest to fitting."""
         if depth.nodes:
-            return [name for name in self.scene.names if name in depth.nodes]
+            return [name for name in self.scope.names if name in depth.nodes]
         first = [name for name in (self.home, self.decision.node or "") if name]
         helped = [name for remedy in remedies for name in remedy.nodes]
         best = [node for node, _ in self.decision.fitting.worst_first()[::-1][: depth.most_nodes]]
-        fitting, table = self.picture.fitting(), self.picture.table
-        positions = {name: table.positions.get(name, NOBODY) for name in self.scene.names}
+        fitting, table = self.matrix.fitting(), self.matrix.table
+        positions = {name: table.positions.get(name, NO_NODE) for name in self.scope.names}
         nearest = sorted(
-            self.scene.names, key=lambda name: (-int(fitting[positions[name]]) if positions[name] else 1, name)
+            self.scope.names, key=lambda name: (-int(fitting[positions[name]]) if positions[name] else 1, name)
         )
         return list(dict.fromkeys([*first, *best, *helped, *nearest]))[: depth.most_nodes]
 
     def detail(self, name: str, causes: Mapping[str, str]) -> NodeVerdict:
         """Tell all about one node; of several containers, about the one that does not fit."""
-        picture = self.picture
-        is_refused = name in self.decision.refusals and name in picture.table.positions
+        matrix = self.matrix
+        is_refused = name in self.decision.refusals and name in matrix.table.positions
         if is_refused and len(in_order_of_placing(self.demand)) > 1:
-            picture = find_obstacle(self.scene.decider, name, self.demand, self.headroom, self.demand.uid) or picture
+            matrix = find_obstacle(self.scope.scheduler, name, self.demand, self.headroom, self.demand.uid) or matrix
         why = (causes[name],) if name in causes else ()
-        verdict = detail_node(picture, name, self.demand, self.decision, why)
-        verdict = mark_closed(verdict, self.scene.decider.cluster)
+        verdict = detail_node(matrix, name, self.demand, self.decision, why)
+        verdict = mark_closed(verdict, self.scope.scheduler.state)
         if self.own is None or name != self.home:
             return verdict
-        return mark_held(verdict, self.own, self.scene.decider.profile.word)
+        return mark_held(verdict, self.own, self.scope.scheduler.profile.word)
 
     def _headline(self, candidates: int, fitting: int) -> str:
         if self.own is not None:
             return f"is bound to {self.home}" if self.outcome == "bound" else f"holds cards of {self.home}, unbound yet"
-        return tell_outlook(self.decision.node, fitting, candidates, self.demand.choice.node_policy)
+        return tell_outlook(self.decision.node, fitting, candidates, self.demand.policy.node_policy)
 
     def _policy(self) -> Policy:
-        choice = self.demand.choice
-        cards = [_ORDER[key] for key in choice.card_policy.order]
-        cards += ["several cards by how well they are linked"] if choice.card_policy.topology else []
-        cards += ["only cards that nobody uses"] if choice.card_policy.mutex else []
-        weights = choice.weights
+        policy = self.demand.policy
+        cards = [_ORDER[key] for key in policy.card_policy.order]
+        cards += ["several cards by how well they are linked"] if policy.card_policy.topology else []
+        cards += ["only cards that nobody uses"] if policy.card_policy.mutex else []
+        weights = policy.weights
         return Policy(
-            node=choice.node_policy,
+            node=policy.node_policy,
             cards=tuple(cards),
             weights={"slot": weights.slot, "core": weights.core, "memory": weights.memory},
-            numa_bind=choice.numa_bind,
+            numa_bind=policy.numa_bind,
         )
 
     def _held(self) -> Held | None:
@@ -219,18 +219,18 @@ class Study:
 
     def _notes(self) -> list[str]:
         """Say what no change of the cluster's use would mend."""
-        picture, notes = self.picture, []
-        mine = picture.bits >= 0
+        matrix, notes = self.matrix, []
+        mine = matrix.bits >= 0
         if self.outcome == "does not fit" and mine.any():
-            most = int(picture.count(mine).max(initial=0))
-            if picture.request.cards > most:
-                notes.append(f"asks for {picture.request.cards} cards of one node; the largest node has {most}")
-            lasting = sum(check.bit for check in picture.checks if check.name in {"kind", "uuid"})
-            accepted = mine & ((picture.bits & lasting) == 0)
-            totals = picture.cards.total_memory_mib[accepted]
-            if len(totals) and bool((picture.want.memory_mib[accepted] > totals).all()):
+            most = int(matrix.count(mine).max(initial=0))
+            if matrix.request.cards > most:
+                notes.append(f"asks for {matrix.request.cards} cards of one node; the largest node has {most}")
+            static = sum(check.bit for check in matrix.checks if check.name in {"kind", "uuid"})
+            accepted = mine & ((matrix.bits & static) == 0)
+            totals = matrix.cards.total_memory_mib[accepted]
+            if len(totals) and bool((matrix.required.memory_mib[accepted] > totals).all()):
                 notes.append(
-                    f"asks for {int(picture.want.memory_mib[accepted].max()):,} MiB of one card; "
+                    f"asks for {int(matrix.required.memory_mib[accepted].max()):,} MiB of one card; "
                     f"the largest card that it accepts has {int(totals.max()):,}"
                 )
         return notes
@@ -249,7 +249,7 @@ def tell_outlook(best: str | None, fitting: int, candidates: int, policy: str) -
     return f"fits on {fitting:,} of {nodes}; {best} is the {order} of them ({policy})"
 
 
-def tell_asks(demand: Demand) -> list[Ask]:
+def tell_asks(demand: Demand) -> list[ContainerRequest]:
     """Return what the containers ask for, in the order of the device lists."""
     return [
         _ask(container.name, container.phase.value, container.request)
@@ -258,9 +258,9 @@ def tell_asks(demand: Demand) -> list[Ask]:
     ]
 
 
-def _ask(container: str, phase: str, request: Request) -> Ask:
+def _ask(container: str, phase: str, request: Request) -> ContainerRequest:
     percentage = 0 if request.memory_percentage == PERCENTAGE_NOT_SET else request.memory_percentage
-    return Ask(
+    return ContainerRequest(
         container=container,
         phase=phase,
         vendor=request.vendor,
@@ -271,12 +271,12 @@ def _ask(container: str, phase: str, request: Request) -> Ask:
     )
 
 
-def _headroom_without(decider: Decider, demand: Demand, own: Reservation | None) -> Headroom:
+def _headroom_without(scheduler: VendorScheduler, demand: Demand, own: Reservation | None) -> Headroom:
     """Return what the namespace's quota leaves, what the pod itself holds given back."""
-    cluster, word = decider.cluster, decider.profile.word
-    if not cluster.quotas.limits(demand.namespace):
+    state, word = scheduler.state, scheduler.profile.word
+    if not state.quotas.limits(demand.namespace):
         return Headroom()
-    used = cluster.ledger.namespace_usage(demand.namespace, word)
+    used = state.ledger.namespace_usage(demand.namespace, word)
     if own is not None:
         used -= sum(own.usage_by_vendor().get(word, {}).values(), NOTHING)
-    return cluster.quotas.headroom(demand.namespace, decider.profile, used)
+    return state.quotas.headroom(demand.namespace, scheduler.profile, used)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import nsmallest
 
-from gpuloom.engine.explanation.values import NodeGroup, ReasonCount, Refused
-from gpuloom.engine.table import NOBODY, CardTable
+from gpuloom.engine.explanation.values import NodeGroup, ReasonCount, RefusedNodes
+from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
 
@@ -53,7 +53,9 @@ def count_reasons(refusals: Mapping[str, Refusal]) -> tuple[ReasonCount, ...]:
     return tally.counts()
 
 
-def group_refusals(refusals: Mapping[str, Refusal], causes: Mapping[str, str], most_names: int) -> tuple[Refused, ...]:
+def group_refusals(
+    refusals: Mapping[str, Refusal], causes: Mapping[str, str], most_names: int
+) -> tuple[RefusedNodes, ...]:
     """Put together the nodes that say the same; ``causes`` is what is wrong with a node as a whole."""
     names: dict[str, list[str]] = {}
     for node, refusal in refusals.items():
@@ -63,7 +65,7 @@ def group_refusals(refusals: Mapping[str, Refusal], causes: Mapping[str, str], m
         names.setdefault(causes[node], []).append(node)
     order = sorted(names.items(), key=lambda item: (-len(item[1]), item[0]))
     return tuple(
-        Refused(text=text, nodes=len(nodes), names=tuple(nsmallest(most_names, nodes))) for text, nodes in order
+        RefusedNodes(text=text, nodes=len(nodes), names=tuple(nsmallest(most_names, nodes))) for text, nodes in order
     )
 
 
@@ -96,8 +98,8 @@ def group_nodes(
 
 
 def _signature(table: CardTable, name: str) -> tuple[int, ...]:
-    position = table.positions.get(name, NOBODY)
-    return tuple(sorted(table.cards.kind[table.rows_of(position)].tolist())) if position != NOBODY else ()
+    position = table.positions.get(name, NO_NODE)
+    return tuple(sorted(table.cards.kind[table.rows_of(position)].tolist())) if position != NO_NODE else ()
 
 
 def _name(table: CardTable, kinds: tuple[int, ...]) -> str:

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator
 
-from gpuloom.engine.explanation.values import Ask, CardVerdict, Explanation, NodeVerdict, Policy, VendorVerdict
+from gpuloom.engine.explanation.values import (
+    CardVerdict,
+    ContainerRequest,
+    Explanation,
+    NodeVerdict,
+    Policy,
+    VendorVerdict,
+)
 
 VENDORS_TITLE = "what each vendor says, all of which must do on one node"
 _MOST_ALSO = 3
@@ -31,7 +38,7 @@ def tell_explanation(explanation: Explanation) -> Iterator[str]:
         yield from _tell_node(node)
 
 
-def tell_ask(ask: Ask) -> str:
+def tell_ask(ask: ContainerRequest) -> str:
     """Say what a container asks for."""
     if ask.memory_mib:
         memory = f"{ask.memory_mib:,} MiB"

@@ -26,7 +26,7 @@ class PodName(Value, frozen=True, kw_only=True):
         return f"{self.namespace}/{self.name}" if self.name else "a pod of another namespace"
 
 
-class Ask(Value, frozen=True, kw_only=True):
+class ContainerRequest(Value, frozen=True, kw_only=True):
     """What one container asks of each of its cards: an amount of memory (MiB), or a percentage if that is 0."""
 
     container: str
@@ -149,7 +149,7 @@ class NodeGroup(Value, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
 
 
-class Refused(Value, frozen=True, kw_only=True):
+class RefusedNodes(Value, frozen=True, kw_only=True):
     """Nodes that say the same, in HAMi's words; not all of their names."""
 
     text: str
@@ -214,14 +214,14 @@ class Explanation(Value, frozen=True, kw_only=True):
     pod: PodName
     outcome: Outcome
     headline: str
-    asks: tuple[Ask, ...] = ()
+    asks: tuple[ContainerRequest, ...] = ()
     held: Held | None = None
     policy: Policy | None = None
     candidates: int = 0
     fitting: int = 0
     ranking: tuple[Ranked, ...] = ()
     reasons: tuple[ReasonCount, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedNodes, ...] = ()
     groups: tuple[NodeGroup, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     nodes: tuple[NodeVerdict, ...] = ()

@@ -71,7 +71,7 @@ def _field(value: Mapping[str, Any], path: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ObjectSelector:
     """Which objects of one kind a request is about."""
 
     namespace: str = ""
@@ -94,9 +94,9 @@ class Selection:
         return all(term.matches(value) for term in self.fields)
 
 
-def parse_selection(kind: Kind, *, namespace: str, label_selector: str, field_selector: str) -> Selection:
+def parse_selection(kind: Kind, *, namespace: str, label_selector: str, field_selector: str) -> ObjectSelector:
     """Build a selection from the parameters of a list, watch or deletecollection."""
-    return Selection(namespace, parse_labels(label_selector), parse_fields(kind, field_selector))
+    return ObjectSelector(namespace, parse_labels(label_selector), parse_fields(kind, field_selector))
 
 
 def parse_labels(text: str) -> tuple[Requirement, ...]:

@@ -20,7 +20,7 @@ from aiohttp import web
 from gpuloom.kube.authority import CertificateAuthority
 from gpuloom.local.apiserver.accounts import ACCESS_REVIEWS, TOKEN_REVIEWS, Accounts, check_right
 from gpuloom.local.apiserver.admission import Admission
-from gpuloom.local.apiserver.faults import Fault, Faults
+from gpuloom.local.apiserver.faults import Faults, InjectedFault
 from gpuloom.local.apiserver.handlers import Api, respond_error
 from gpuloom.local.apiserver.kinds import KINDS, NAMESPACES
 from gpuloom.local.apiserver.kubeconfig import write_kubeconfig
@@ -179,7 +179,7 @@ class LocalApiServer:
             check_right(account, request.method, target, is_watch=read_flag(request.query, "watch"))
         return None
 
-    async def _fail(self, fault: Fault, request: web.Request) -> web.StreamResponse:
+    async def _fail(self, fault: InjectedFault, request: web.Request) -> web.StreamResponse:
         """Answer as an injected fault wants it."""
         if fault.delay_s:
             await asyncio.sleep(fault.delay_s)

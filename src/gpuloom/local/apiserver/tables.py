@@ -8,7 +8,7 @@ from typing import Protocol
 from gpuloom.local.apiserver.columns import columns_of
 from gpuloom.local.apiserver.kinds import Kind
 from gpuloom.local.apiserver.objects import Json
-from gpuloom.local.apiserver.pages import Page
+from gpuloom.local.apiserver.pages import StoredPage
 from gpuloom.local.apiserver.statuses import ApiStatusError
 from gpuloom.local.apiserver.store import ENCODER, Record
 
@@ -22,7 +22,7 @@ class Presentation(Protocol):
     def one(self, record: Record) -> bytes:
         """Show one object."""
 
-    def page(self, kind: Kind, page: Page) -> bytes:
+    def page(self, kind: Kind, page: StoredPage) -> bytes:
         """Show a list."""
 
     def event(self, record: Record) -> bytes:
@@ -39,7 +39,7 @@ class Objects:
         """Show one object."""
         return record.as_object()
 
-    def page(self, kind: Kind, page: Page) -> bytes:
+    def page(self, kind: Kind, page: StoredPage) -> bytes:
         """Show a list; the items are joined as they were encoded once."""
         head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": page.metadata()}
         items = b",".join([record.as_item() for record in page.records])
@@ -67,7 +67,7 @@ class Tables:
         """Show one object as a table of one row."""
         return self._table(record.kind, [record], {"resourceVersion": str(record.revision)}, with_columns=True)
 
-    def page(self, kind: Kind, page: Page) -> bytes:
+    def page(self, kind: Kind, page: StoredPage) -> bytes:
         """Show a list."""
         return self._table(kind, page.records, page.metadata(), with_columns=True)
 

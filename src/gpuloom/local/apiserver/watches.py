@@ -12,7 +12,7 @@ from typing import Literal
 
 from gpuloom.local.apiserver.kinds import Kind
 from gpuloom.local.apiserver.objects import look_up
-from gpuloom.local.apiserver.selectors import Selection
+from gpuloom.local.apiserver.selectors import ObjectSelector
 from gpuloom.local.apiserver.statuses import expired
 from gpuloom.local.apiserver.store import Change, Record, Store
 
@@ -34,7 +34,7 @@ class WatchEvent:
 class Watcher:
     """One watch under way. ``drop`` is called once, when it has been given up."""
 
-    def __init__(self, kind: Kind, selection: Selection, *, limit: int, drop: Callable[[], None]) -> None:
+    def __init__(self, kind: Kind, selection: ObjectSelector, *, limit: int, drop: Callable[[], None]) -> None:
         self.kind = kind
         self.selection = selection
         self.closed = False
@@ -115,7 +115,7 @@ class Watchers:
         self.dropped = 0
         store.on_change(self._publish)
 
-    def open(self, kind: Kind, selection: Selection, *, since: int | None, drop: Callable[[], None]) -> Watcher:
+    def open(self, kind: Kind, selection: ObjectSelector, *, since: int | None, drop: Callable[[], None]) -> Watcher:
         """Begin a watch after version ``since``, or with the present objects if None.
 
         Raises ApiStatusError (410) if the version has left the history.

@@ -13,7 +13,7 @@ from rich.live import Live
 from gpuloom.kube.resources import PODS
 from gpuloom.local.cluster import LocalCluster
 from gpuloom.local.demo.observer import Observer
-from gpuloom.local.demo.picture import Picture
+from gpuloom.local.demo.picture import ClusterPicture
 from gpuloom.local.demo.screen import render_picture
 from gpuloom.local.demo.story import Scene, describe_stage, tell_story
 from gpuloom.local.demo.verdict import find_faults
@@ -89,8 +89,8 @@ class _Show:
             async for picture in self._pictures(_FRAME_S):
                 live.update(render_picture(picture, title=self._title, hints=self._hints), refresh=True)
 
-    async def _pictures(self, pause_s: float) -> AsyncIterator[Picture]:
-        last: tuple[str, Picture] | None = None
+    async def _pictures(self, pause_s: float) -> AsyncIterator[ClusterPicture]:
+        last: tuple[str, ClusterPicture] | None = None
         while True:
             await self._observer.changed.wait()
             # What changes in quick succession is shown together.

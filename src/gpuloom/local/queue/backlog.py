@@ -18,7 +18,7 @@ REFUSED_LIMIT_S = 300.0
 """After this long a refused pod is tried again without an event, as in kube-scheduler."""
 
 
-class Place(Enum):
+class QueuePlace(Enum):
     """Where a pod stands."""
 
     READY = auto()
@@ -30,7 +30,7 @@ class Place(Enum):
 @dataclass(slots=True)
 class _Entry:
     pod: QueuedPod
-    place: Place = Place.READY
+    place: QueuePlace = QueuePlace.READY
     attempts: int = 0
     tried_at: float = 0.0
     due: float = 0.0
@@ -61,9 +61,9 @@ class Backlog:
         entry.pod = pod
         if not changed:
             return
-        if entry.place is Place.IN_FLIGHT:
+        if entry.place is QueuePlace.IN_FLIGHT:
             entry.events_seen = -1
-        elif entry.place is Place.REFUSED:
+        elif entry.place is QueuePlace.REFUSED:
             self._back_off(uid, entry, now)
 
     def drop(self, uid: str) -> None:
@@ -76,8 +76,8 @@ class Backlog:
         while self._ready:
             _, _, uid = heapq.heappop(self._ready)
             entry = self._entries.get(uid)
-            if entry is not None and entry.place is Place.READY:
-                entry.place = Place.IN_FLIGHT
+            if entry is not None and entry.place is QueuePlace.READY:
+                entry.place = QueuePlace.IN_FLIGHT
                 entry.attempts += 1
                 entry.tried_at = now
                 entry.events_seen = self._events
@@ -92,7 +92,7 @@ class Backlog:
         if entry.events_seen != self._events:
             self._back_off(uid, entry, now)
             return
-        entry.place = Place.REFUSED
+        entry.place = QueuePlace.REFUSED
         self._set_timer(uid, entry, now + REFUSED_LIMIT_S)
 
     def fail(self, uid: str, now: float) -> None:
@@ -105,7 +105,7 @@ class Backlog:
         """Note a cluster event: every refused pod gets another try after its backoff."""
         self._events += 1
         for uid, entry in self._entries.items():
-            if entry.place is Place.REFUSED:
+            if entry.place is QueuePlace.REFUSED:
                 self._back_off(uid, entry, now)
 
     def next_due(self) -> float | None:
@@ -114,7 +114,7 @@ class Backlog:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
-    def place(self, uid: str) -> Place | None:
+    def place(self, uid: str) -> QueuePlace | None:
         """Where a pod stands; None if it is not here."""
         entry = self._entries.get(uid)
         return entry.place if entry else None
@@ -129,11 +129,11 @@ class Backlog:
         if entry.tried_at + wait_s <= now:
             self._make_ready(uid, entry)
             return
-        entry.place = Place.BACKING_OFF
+        entry.place = QueuePlace.BACKING_OFF
         self._set_timer(uid, entry, entry.tried_at + wait_s)
 
     def _make_ready(self, uid: str, entry: _Entry) -> None:
-        entry.place = Place.READY
+        entry.place = QueuePlace.READY
         heapq.heappush(self._ready, (-entry.pod.priority, next(self._order), uid))
 
     def _set_timer(self, uid: str, entry: _Entry, due: float) -> None:
@@ -148,4 +148,4 @@ class Backlog:
 
     def _is_current(self, due: float, uid: str) -> bool:
         entry = self._entries.get(uid)
-        return entry is not None and entry.due == due and entry.place in {Place.REFUSED, Place.BACKING_OFF}
+        return entry is not None and entry.due == due and entry.place in {QueuePlace.REFUSED, QueuePlace.BACKING_OFF}

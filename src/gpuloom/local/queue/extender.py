@@ -21,7 +21,7 @@ class ExtenderError(Exception):
     """The extender did not answer, or said that it failed; the message names the call."""
 
 
-class Extender:
+class ExtenderClient:
     """One extender at ``url``; ``ca_pem`` is who signed its certificate, if it speaks HTTPS."""
 
     def __init__(self, url: str, *, ca_pem: bytes = b"") -> None:
@@ -62,7 +62,7 @@ class Extender:
 
     async def _post(self, verb: str, body: bytes, type_: type[_T]) -> _T:
         if self._session is None:
-            raise RuntimeError("Extender is used outside its async with block")
+            raise RuntimeError("ExtenderClient is used outside its async with block")
         url = f"{self._url}/{verb}"
         try:
             async with self._session.post(

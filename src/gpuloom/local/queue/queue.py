@@ -17,7 +17,7 @@ from gpuloom.kube.reflector import InitialListComplete, Reflector
 from gpuloom.kube.resources import NODES
 from gpuloom.local.queue.backlog import Backlog
 from gpuloom.local.queue.cluster_view import ClusterView
-from gpuloom.local.queue.extender import Extender, ExtenderError
+from gpuloom.local.queue.extender import ExtenderClient, ExtenderError
 from gpuloom.local.queue.pods import (
     MANAGED_RESOURCES,
     QUEUED_PODS,
@@ -51,7 +51,7 @@ class PodQueue:
     def __init__(
         self,
         client: KubeClient,
-        extender: Extender | None,
+        extender: ExtenderClient | None,
         recorder: EventRecorder,
         scheduler_name: str,
         *,

@@ -6,9 +6,9 @@ Nothing here comes from files that containers can write.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuloom.engine.demand import read_phases
-from gpuloom.engine.foreign import is_foreign
-from gpuloom.engine.usage import Usage, collapse
+from gpuloom.engine.request.demand import read_phases
+from gpuloom.engine.state.foreign_pods import is_foreign
+from gpuloom.engine.state.usage import Usage, collapse
 from gpuloom.model.card import Card
 from gpuloom.model.share import ContainerShares
 from gpuloom.node.replicas import card_of_share, is_instance, is_instance_resource

@@ -6,14 +6,14 @@ and taken back as in the newer way. Source: device plugin 12.2. Pure.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpuloom.model.mig import MigAllocation, Placement
+from gpuloom.model.mig import MigAllocation, MigPlacement
 from gpuloom.model.share import Share
 from gpuloom.node.nvml import Gpu, PartProfile
 from gpuloom.wire.device_config import MigEntry, MigGeometries
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.mig import decode_mig_instance
 
-Layout = tuple[tuple[str, Placement], ...]
+Layout = tuple[tuple[str, MigPlacement], ...]
 """Profile and place of each position of a geometry; empty for a geometry that the card cannot have."""
 
 
@@ -60,7 +60,7 @@ def _claim(
     return MigAllocation(container_index, device_index, instance.gpu_uuid, profile, placement)
 
 
-def _place(wanted: Sequence[Sequence[Placement]], taken: tuple[Placement, ...]) -> tuple[Placement, ...]:
+def _place(wanted: Sequence[Sequence[MigPlacement]], taken: tuple[MigPlacement, ...]) -> tuple[MigPlacement, ...]:
     """Choose one of each, so that none overlap; the first such choice, empty when there is none."""
     if not wanted:
         return taken

@@ -5,7 +5,7 @@ from contextlib import suppress
 from ctypes import byref, c_uint
 from typing import Any, Protocol, TypeVar
 
-from gpuloom.model.mig import MigRuntime, Placement
+from gpuloom.model.mig import MigPlacement, MigRuntime
 from gpuloom.node.errors import CardReadError
 from gpuloom.node.nvidia.cards import decode_text, find_handle, list_mig_devices, read_mig_mode
 from gpuloom.node.nvml import Part, PartProfile
@@ -13,7 +13,7 @@ from gpuloom.node.nvml import Part, PartProfile
 _T = TypeVar("_T")
 
 
-class Ask(Protocol):
+class NvmlCall(Protocol):
     """Runs a call of the library on a worker thread, with a deadline; `action` names it in errors."""
 
     async def __call__(self, action: str, call: Callable[[], _T]) -> _T:
@@ -23,7 +23,7 @@ class Ask(Protocol):
 class NvidiaMig:
     """See :class:`~gpuloom.node.nvml.MigNvml`."""
 
-    def __init__(self, library: Any, ask: Ask) -> None:
+    def __init__(self, library: Any, ask: NvmlCall) -> None:
         self._calls = _Calls(library)
         self._ask = ask
 
@@ -39,7 +39,7 @@ class NvidiaMig:
         """See :class:`~gpuloom.node.nvml.MigNvml`."""
         return await self._ask(f"list the MIG instances of card {uuid}", lambda: self._calls.list_parts(uuid))
 
-    async def create_part(self, uuid: str, profile: str, placement: Placement) -> MigRuntime:
+    async def create_part(self, uuid: str, profile: str, placement: MigPlacement) -> MigRuntime:
         """See :class:`~gpuloom.node.nvml.MigNvml`."""
         return await self._ask(
             f"make a MIG instance {profile} at {placement.start} of card {uuid}",
@@ -97,7 +97,7 @@ class _Calls:
             for name, instance in self._list_instances(card)
         )
 
-    def create_part(self, uuid: str, profile: str, placement: Placement) -> MigRuntime:
+    def create_part(self, uuid: str, profile: str, placement: MigPlacement) -> MigRuntime:
         library = self._library
         card = find_handle(library, uuid)
         info = self._find_info(card, uuid, profile)
@@ -215,17 +215,17 @@ class _Calls:
             placements=self._read_placements(card, info.id),
         )
 
-    def _read_placements(self, card: Any, profile_id: int) -> tuple[Placement, ...]:
+    def _read_placements(self, card: Any, profile_id: int) -> tuple[MigPlacement, ...]:
         library = self._library
         count = c_uint()
         library.nvmlDeviceGetGpuInstancePossiblePlacements(card, profile_id, None, byref(count))
         array = (library.c_nvmlGpuInstancePlacement_t * count.value)()
         library.nvmlDeviceGetGpuInstancePossiblePlacements(card, profile_id, array, byref(count))
-        return tuple(Placement(int(array[place].start), int(array[place].size)) for place in range(count.value))
+        return tuple(MigPlacement(int(array[place].start), int(array[place].size)) for place in range(count.value))
 
     def _to_part(self, profile: str, info: Any, runtimes: dict[int, MigRuntime]) -> Part:
         place = info.placement
-        return Part(int(info.id), profile, Placement(int(place.start), int(place.size)), runtimes.get(int(info.id)))
+        return Part(int(info.id), profile, MigPlacement(int(place.start), int(place.size)), runtimes.get(int(info.id)))
 
 
 def _is_absent(library: Any, error: Any) -> bool:

@@ -2,8 +2,8 @@
 
 from gpuloom.node.simulated.description import (
     CardGroup,
-    Fault,
     MachineDescription,
+    SimulatedFault,
     load_machine,
     parse_machine,
     shipped_machines,
@@ -12,8 +12,8 @@ from gpuloom.node.simulated.machine import SimulatedMachine
 
 __all__ = [
     "CardGroup",
-    "Fault",
     "MachineDescription",
+    "SimulatedFault",
     "SimulatedMachine",
     "load_machine",
     "parse_machine",

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from gpuloom.model.mig import Placement
+from gpuloom.model.mig import MigPlacement
 from gpuloom.node.errors import MachineError
 
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -25,7 +25,7 @@ class SimulatedProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     starts: tuple[_NotNegative, ...]
 
 
-class Slot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SimulatedSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``[[cards.slots]]``: where one card sits.
 
     ``pci`` is the way to it below its socket: host bridge and then PCIe switches, such as ``0/1``. Empty is not known.
@@ -46,7 +46,7 @@ class CardGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     memory_mib: _Positive
     count: Annotated[int, msgspec.Meta(ge=1, le=_LARGEST_MACHINE)] = 1
     numa: _NotNegative = 0
-    slots: Annotated[tuple[Slot, ...], msgspec.Meta(max_length=_LARGEST_MACHINE)] = ()
+    slots: Annotated[tuple[SimulatedSlot, ...], msgspec.Meta(max_length=_LARGEST_MACHINE)] = ()
     healthy: bool = True
     switch_links: _NotNegative = 0
     peer_links: _NotNegative = 0
@@ -54,12 +54,12 @@ class CardGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     instances: tuple[str, ...] = ()
 
     @property
-    def places(self) -> tuple[Slot, ...]:
+    def places(self) -> tuple[SimulatedSlot, ...]:
         """Where each card of the group sits."""
-        return self.slots or (Slot(self.numa),) * self.count
+        return self.slots or (SimulatedSlot(self.numa),) * self.count
 
 
-class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SimulatedFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``[[faults]]``: what is wrong as long as the fault is listed, with one card by index or with the driver.
 
     ``xid`` reports a critical error once, ``lost`` takes the card off the bus, ``failing`` lets calls fail, ``silent``
@@ -76,7 +76,7 @@ class MachineDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """A machine: its groups of cards, in the order of their indexes, and its faults."""
 
     cards: tuple[CardGroup, ...]
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[SimulatedFault, ...] = ()
 
 
 def shipped_machines() -> tuple[str, ...]:
@@ -118,14 +118,14 @@ def parse_machine(text: bytes, *, source: str) -> MachineDescription:
     return description
 
 
-def place_instances(profiles: Sequence[SimulatedProfile], names: Sequence[str]) -> tuple[Placement, ...]:
+def place_instances(profiles: Sequence[SimulatedProfile], names: Sequence[str]) -> tuple[MigPlacement, ...]:
     """Give each instance the first place that is free.
 
     Raises MachineError for an unknown profile and for one instance too many.
     """
-    places: list[Placement] = []
+    places: list[MigPlacement] = []
     for name in names:
-        known = [Placement(start, one.size) for one in profiles if one.name == name for start in one.starts]
+        known = [MigPlacement(start, one.size) for one in profiles if one.name == name for start in one.starts]
         free = [place for place in known if not any(place.overlaps(taken) for taken in places)]
         if not free:
             raise MachineError(f"no room for an instance {name}" if known else f"no profile {name} in mig_profiles")

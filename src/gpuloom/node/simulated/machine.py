@@ -20,10 +20,10 @@ from gpuloom.node.errors import CardReadError, DriverSilentError, MachineError
 from gpuloom.node.nvml import Ancestor, Coverage, Gpu, Interconnect, NvLink, XidEvent
 from gpuloom.node.simulated.description import (
     CardGroup,
-    Fault,
     MachineDescription,
+    SimulatedFault,
     SimulatedProfile,
-    Slot,
+    SimulatedSlot,
     load_machine,
 )
 from gpuloom.node.simulated.mig import SimulatedMig
@@ -48,9 +48,9 @@ class SimulatedMachine:
         self._read_at = _modified(source)
         self._tick_s = tick_s
         self._groups: tuple[CardGroup, ...] = ()
-        self._slots: tuple[Slot, ...] = ()
+        self._slots: tuple[SimulatedSlot, ...] = ()
         self._gpus: tuple[Gpu, ...] = ()
-        self._faults: tuple[Fault, ...] = ()
+        self._faults: tuple[SimulatedFault, ...] = ()
         self._events: deque[XidEvent] = deque(maxlen=_MOST_EVENTS)
         self._stirred = asyncio.Event()
         self._mig = SimulatedMig(self._find_profiles, self._obey)
@@ -137,7 +137,7 @@ class SimulatedMachine:
         self._events.append(XidEvent(card_uuid, xid, instance))
         self._stirred.set()
 
-    def set_faults(self, faults: Iterable[Fault]) -> None:
+    def set_faults(self, faults: Iterable[SimulatedFault]) -> None:
         """Let these faults, and no others, be in force from now on."""
         self._put_faults(tuple(faults))
 
@@ -149,7 +149,7 @@ class SimulatedMachine:
         self._mig.divide({gpu.uuid: group.instances for gpu, group in zip(self._gpus, self._groups, strict=True)})
         self._put_faults(description.faults)
 
-    def _put_faults(self, faults: tuple[Fault, ...]) -> None:
+    def _put_faults(self, faults: tuple[SimulatedFault, ...]) -> None:
         for fault in faults:
             if fault.kind == "xid" and fault not in self._faults:
                 self._events.append(XidEvent(None if fault.card is None else self._gpus[fault.card].uuid, fault.xid))
@@ -212,7 +212,7 @@ def _spread(description: MachineDescription) -> tuple[CardGroup, ...]:
     return tuple(group for group in description.cards for _ in group.places)
 
 
-def find_ancestor(one: Slot, other: Slot) -> Ancestor:
+def find_ancestor(one: SimulatedSlot, other: SimulatedSlot) -> Ancestor:
     """Tell what two cards have in common by the ways to their slots."""
     if one.numa != other.numa:
         return Ancestor.SYSTEM
@@ -224,7 +224,7 @@ def find_ancestor(one: Slot, other: Slot) -> Ancestor:
     return Ancestor.SINGLE if ways[0] == ways[1] else Ancestor.MULTIPLE
 
 
-def _make_gpus(node_name: str, groups: Sequence[CardGroup], slots: Sequence[Slot]) -> tuple[Gpu, ...]:
+def _make_gpus(node_name: str, groups: Sequence[CardGroup], slots: Sequence[SimulatedSlot]) -> tuple[Gpu, ...]:
     return tuple(
         Gpu(
             uuid=f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{index}.{node_name}')}",

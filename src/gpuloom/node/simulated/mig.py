@@ -3,7 +3,7 @@
 import uuid as uuids
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from gpuloom.model.mig import MigRuntime, Placement
+from gpuloom.model.mig import MigPlacement, MigRuntime
 from gpuloom.node.errors import CardReadError
 from gpuloom.node.nvml import Gpu, MigDevice, Part, PartProfile
 from gpuloom.node.simulated.description import SimulatedProfile, place_instances
@@ -67,7 +67,7 @@ class SimulatedMig:
                 memory_mib=profile.memory_mib,
                 multiprocessors=profile.multiprocessors,
                 most=len(profile.starts),
-                placements=tuple(Placement(start, profile.size) for start in profile.starts),
+                placements=tuple(MigPlacement(start, profile.size) for start in profile.starts),
             )
             for profile in await self._ask(uuid)
         )
@@ -83,10 +83,10 @@ class SimulatedMig:
         await self._ask(uuid)
         return tuple(self._parts.get(uuid, ()))
 
-    async def create_part(self, uuid: str, profile: str, placement: Placement) -> MigRuntime:
+    async def create_part(self, uuid: str, profile: str, placement: MigPlacement) -> MigRuntime:
         """See :class:`~gpuloom.node.nvml.MigNvml`."""
         places = {
-            (known.name, Placement(start, known.size)) for known in await self._ask(uuid) for start in known.starts
+            (known.name, MigPlacement(start, known.size)) for known in await self._ask(uuid) for start in known.starts
         }
         if (profile, placement) not in places:
             raise CardReadError(f"simulated card {uuid} has no place {placement.start} for {profile}")
@@ -96,7 +96,7 @@ class SimulatedMig:
             raise CardReadError(f"simulated card {uuid} has no room for {profile} at {placement.start}")
         return self._put(uuid, profile, placement)
 
-    def _put(self, uuid: str, profile: str, placement: Placement) -> MigRuntime:
+    def _put(self, uuid: str, profile: str, placement: MigPlacement) -> MigRuntime:
         parts = self._parts.setdefault(uuid, [])
         number = max((part.gpu_instance_id for part in parts), default=0) + 1
         runtime = MigRuntime(f"MIG-{uuids.uuid5(uuids.NAMESPACE_DNS, f'{placement.start}.{uuid}')}", number, 0)

@@ -5,11 +5,11 @@ from functools import partial
 
 from gpuloom.engine.explanation.explain import finish
 from gpuloom.engine.explanation.several import explain_all
-from gpuloom.engine.explanation.study import Scene
+from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import Explanation
-from gpuloom.engine.ledger import Reservation
-from gpuloom.engine.policies import PolicyError
+from gpuloom.engine.request.policies import PolicyError
+from gpuloom.engine.state.ledger import Reservation
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.recording.answers import Answer
 from gpuloom.wire.errors import WireError
@@ -62,12 +62,12 @@ class Explainer:
         except PolicyError:
             return None
 
-        def scene_of(word: str) -> Scene:
-            decider = self._state.judge.deciders[word]
-            tell_absence = partial(self._parts.nodes.tell_absence, profile=decider.profile)
-            return Scene(decider, names, tell_absence=tell_absence)
+        def scene_of(word: str) -> ExplanationScope:
+            vendor_scheduler = self._state.pod_scheduler.by_vendor[word]
+            tell_absence = partial(self._parts.nodes.tell_absence, profile=vendor_scheduler.profile)
+            return ExplanationScope(vendor_scheduler, names, tell_absence=tell_absence)
 
-        return finish(explain_all(self._state.judge, demands, scene_of))
+        return finish(explain_all(self._state.pod_scheduler, demands, scene_of))
 
     def _tell_answer(self, answer: Answer) -> Iterator[str]:
         """Tell what the answer alone says: of a simulation, or of a pod that was filtered again."""

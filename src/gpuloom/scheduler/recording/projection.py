@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gpuloom.engine.foreign import is_foreign
+from gpuloom.engine.state.foreign_pods import is_foreign
 from gpuloom.scheduler.absence import READY
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.fullpods import EnvVar, FullContainer

@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
-from gpuloom.web.api import Api, RefusedError
-from gpuloom.web.dashboard.regions import Page
+from gpuloom.web.api import RefusedError, WebApi
+from gpuloom.web.dashboard.regions import DashboardPage
 from gpuloom.web.views.source import Viewer
 
 ROWS = 100
@@ -52,7 +52,7 @@ class Asked:
         return f"{self.path}?{query}" if query else self.path
 
 
-Maker = Callable[[Api, Asked], Awaitable[Page]]
+Maker = Callable[[WebApi, Asked], Awaitable[DashboardPage]]
 """Makes a page; raises RefusedError when there is nothing to see."""
 
 

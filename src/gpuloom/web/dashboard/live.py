@@ -11,7 +11,7 @@ import structlog
 
 from gpuloom.web.api import RefusedError
 from gpuloom.web.dashboard.asked import Asked
-from gpuloom.web.dashboard.regions import Page, find_changes
+from gpuloom.web.dashboard.regions import DashboardPage, find_changes
 from gpuloom.web.pages import Pace
 
 INTERVAL_S = 2.0
@@ -27,7 +27,7 @@ _log = structlog.get_logger(__name__)
 Changes = dict[str, bytes]
 
 
-class CrowdedError(Exception):
+class TooManyStreamsError(Exception):
     """There are too many streams; the message says what to do."""
 
 
@@ -67,7 +67,7 @@ class _Channel:
     """A page that somebody looks at, as it was last."""
 
     streams: list[Stream] = field(default_factory=list)
-    page: Page | None = None
+    page: DashboardPage | None = None
 
     def end(self, why: str) -> None:
         for stream in self.streams:
@@ -77,7 +77,7 @@ class _Channel:
 class Live:
     """The pages that are looked at now. It looks only while somebody does."""
 
-    def __init__(self, make: Callable[[Asked], Awaitable[Page]], pace: Pace) -> None:
+    def __init__(self, make: Callable[[Asked], Awaitable[DashboardPage]], pace: Pace) -> None:
         self._make = make
         self._pace = pace
         self._channels: dict[Asked, _Channel] = {}
@@ -86,11 +86,13 @@ class Live:
     def join(self, asked: Asked, user: str, state: str) -> Stream:
         """Begin to follow a page; ``state`` is that of the page which the browser shows.
 
-        Raises CrowdedError.
+        Raises TooManyStreamsError.
         """
         users = [stream.user for channel in self._channels.values() for stream in channel.streams]
         if len(users) >= MOST_STREAMS or users.count(user) >= MOST_OF_ONE:
-            raise CrowdedError("too many pages are open for live updates: close some, or reload this one by hand")
+            raise TooManyStreamsError(
+                "too many pages are open for live updates: close some, or reload this one by hand"
+            )
         stream = Stream(user, state=state)
         channel = self._channels.setdefault(asked, _Channel())
         channel.streams.append(stream)
@@ -135,7 +137,7 @@ class Live:
             _log.exception("page cannot be made", path=asked.path)
             channel.end("this page cannot be made: the scheduler's log says why")
 
-    async def _tell(self, channel: _Channel, page: Page) -> None:
+    async def _tell(self, channel: _Channel, page: DashboardPage) -> None:
         """Tell everybody who saw another state than this; whoever did not see the last one is shown everything."""
         before, channel.page = channel.page, page
         changes: dict[bool, Changes] = {}
@@ -146,7 +148,7 @@ class Live:
                     changes[is_known] = await self._write(before if is_known else None, page)
                 stream.tell(changes[is_known], page.state)
 
-    async def _write(self, before: Page | None, after: Page) -> Changes:
+    async def _write(self, before: DashboardPage | None, after: DashboardPage) -> Changes:
         """Write what changed as JSON, once for all."""
         found = find_changes(before, after)
         return dict(await self._pace.collect((name, msgspec.json.encode(str(html))) for name, html in found))

@@ -30,7 +30,7 @@ Region = Markup | Listing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class DashboardPage:
     """What somebody sees; the HTML of a region is an element with its name as id.
 
     ``here`` is the entry of the navigation that the page belongs to. ``is_live``: whether it can change. ``state`` is a
@@ -52,7 +52,7 @@ class Page:
         return _join("\n", map(_draw, self.regions.values()))
 
 
-def find_changes(before: Page | None, after: Page) -> Iterator[tuple[str, Markup]]:
+def find_changes(before: DashboardPage | None, after: DashboardPage) -> Iterator[tuple[str, Markup]]:
     """Give the elements to replace, by id: whole regions, or items of a listing that stayed the same otherwise."""
     for name, region in after.regions.items():
         known = before.regions.get(name) if before else None

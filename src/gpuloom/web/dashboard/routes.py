@@ -11,7 +11,7 @@ from yarl import URL
 
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.rights import LONGEST_TOKEN, RightsError, SignInError, User
-from gpuloom.web.api import READ_TIMEOUT_S, Api, RefusedError
+from gpuloom.web.api import READ_TIMEOUT_S, RefusedError, WebApi
 from gpuloom.web.dashboard.asked import Asked, Maker, read_asked
 from gpuloom.web.dashboard.drawing import draw_document, draw_frame, prepare
 from gpuloom.web.dashboard.live import Live
@@ -21,12 +21,12 @@ from gpuloom.web.dashboard.pages.nodes import make_card, make_node, make_nodes
 from gpuloom.web.dashboard.pages.overview import make_overview
 from gpuloom.web.dashboard.pages.pods import make_pending, make_pod
 from gpuloom.web.dashboard.pages.quotas import make_quotas
-from gpuloom.web.dashboard.regions import Page
+from gpuloom.web.dashboard.regions import DashboardPage
 from gpuloom.web.dashboard.sharing import Sharing
 from gpuloom.web.dashboard.static import answer_asset
 from gpuloom.web.dashboard.streaming import Streams
 from gpuloom.web.entrance import is_from_here
-from gpuloom.web.sessions import CrowdedError
+from gpuloom.web.sessions import TooManySessionsError
 from gpuloom.web.views.source import Viewer
 
 PAGES: dict[str, Maker] = {
@@ -67,7 +67,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Dashboard:
     """The pages over one API."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: WebApi) -> None:
         prepare()
         self._api = api
         self._pages = Sharing(self._make)
@@ -92,7 +92,7 @@ class Dashboard:
         """End all streams, so that nothing waits for browsers."""
         await self._live.close()
 
-    async def _make(self, asked: Asked) -> Page:
+    async def _make(self, asked: Asked) -> DashboardPage:
         return await PAGES[asked.route](self._api, asked)
 
     def _answer(self, path: str) -> Handler:
@@ -130,7 +130,7 @@ class Dashboard:
 
         return handle
 
-    async def _show(self, page: Page, request: web.Request, user: User, viewer: Viewer) -> web.Response:
+    async def _show(self, page: DashboardPage, request: web.Request, user: User, viewer: Viewer) -> web.Response:
         """Send a page, as two slices of work: what is one person's alone, and what all see."""
         live = _find_stream(request.rel_url) if page.is_live else ""
         facts = {"page": page, "user": user.name, "viewer": viewer, "live": live}
@@ -155,7 +155,7 @@ class Dashboard:
         except SignInError as error:
             _log.info("sign-in refused")
             return _show_sign_in(after, str(error), 401)
-        except (RightsError, CrowdedError) as error:
+        except (RightsError, TooManySessionsError) as error:
             return _show_sign_in(after, str(error), 503)
         _log.info("signed in", user=user.name)
         return response
@@ -186,7 +186,7 @@ def _keep_local(path: str) -> str:
     return path if is_local else "/"
 
 
-def _write_document(page: Page, facts: dict[str, Any]) -> Generator[None, None, bytes]:
+def _write_document(page: DashboardPage, facts: dict[str, Any]) -> Generator[None, None, bytes]:
     head, tail = draw_frame("page", **facts)
     yield
     return b"".join((head.encode(), page.draw().encode(), tail.encode()))

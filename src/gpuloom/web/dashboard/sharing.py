@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from gpuloom.web.dashboard.asked import Asked
-from gpuloom.web.dashboard.regions import Page
+from gpuloom.web.dashboard.regions import DashboardPage
 
 
 @dataclass(slots=True)
@@ -16,7 +16,7 @@ class _Making:
     waiting: int = 0
     begun: int = 0
     made: int = 0
-    page: Page | None = None
+    page: DashboardPage | None = None
 
 
 class Sharing:
@@ -25,11 +25,11 @@ class Sharing:
     So however many people ask at one time, two are made.
     """
 
-    def __init__(self, make: Callable[[Asked], Awaitable[Page]]) -> None:
+    def __init__(self, make: Callable[[Asked], Awaitable[DashboardPage]]) -> None:
         self._make = make
         self._makings: dict[Asked, _Making] = {}
 
-    async def make(self, asked: Asked) -> Page:
+    async def make(self, asked: Asked) -> DashboardPage:
         """Return the page as it is now; raises what making it raises."""
         making = self._makings.setdefault(asked, _Making())
         wanted = making.begun + 1
@@ -42,7 +42,7 @@ class Sharing:
             if not making.waiting:
                 del self._makings[asked]
 
-    async def _take(self, asked: Asked, making: _Making, wanted: int) -> Page:
+    async def _take(self, asked: Asked, making: _Making, wanted: int) -> DashboardPage:
         if making.page is not None and making.made >= wanted:
             return making.page
         making.begun += 1

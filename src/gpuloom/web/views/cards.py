@@ -7,8 +7,8 @@ import msgspec
 from gpuloom.engine.explanation.details import tell_closers
 from gpuloom.engine.explanation.redaction import redact_closer
 from gpuloom.engine.explanation.values import Amount, Closer
-from gpuloom.engine.ledger import Reservation, card_id
-from gpuloom.engine.table import NOBODY, CardTable
+from gpuloom.engine.state.card_table import NO_NODE, CardTable
+from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE
 from gpuloom.scheduler.absence import tell_bar
 from gpuloom.web.views.source import Source, Viewer
@@ -140,8 +140,8 @@ def _cards(source: Source, name: str) -> Iterator[CardView]:
 
 def _cards_of(table: CardTable, name: str, word: str) -> Iterator[CardView]:
     registered = table.registered(name)
-    position = table.positions.get(name, NOBODY)
-    if registered is None or position == NOBODY:
+    position = table.positions.get(name, NO_NODE)
+    if registered is None or position == NO_NODE:
         return
     rows, cards = table.rows_of(position), table.cards
     columns = (cards.healthy, cards.cordoned, cards.used_slots, cards.used_memory_mib, cards.used_cores)

@@ -8,11 +8,11 @@ import msgspec
 
 from gpuloom.engine.explanation.redaction import redact
 from gpuloom.engine.explanation.several import explain_all
-from gpuloom.engine.explanation.study import STANDARD, Depth, Scene
+from gpuloom.engine.explanation.study import STANDARD, Depth, ExplanationScope
 from gpuloom.engine.explanation.values import Explanation
-from gpuloom.engine.foreign import find_vendors_held, is_foreign
-from gpuloom.engine.policies import PolicyError
-from gpuloom.engine.room import count_room, share_room
+from gpuloom.engine.planning.capacity import count_capacity, intersect_capacities
+from gpuloom.engine.request.policies import PolicyError
+from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.absence import tell_bar
 from gpuloom.scheduler.admission import review_pod
 from gpuloom.scheduler.podpatch import apply_patch
@@ -60,7 +60,9 @@ def explain_pod(
         return Explanation(
             pod=viewer.name(pod.namespace, pod.name), outcome="cannot be read", headline=f"cannot be placed: {error}"
         )
-    explanation = yield from explain_all(source.judge, demands, lambda word: _scene(source, pod, offered, word), depth)
+    explanation = yield from explain_all(
+        source.pod_scheduler, demands, lambda word: _scene(source, pod, offered, word), depth
+    )
     return redact(explanation, viewer.sees)
 
 
@@ -81,7 +83,7 @@ def _explain_foreign(source: Source, viewer: Viewer, pod: Pod) -> Explanation:
     )
 
 
-def _scene(source: Source, pod: Pod, offered: frozenset[str] | None, word: str) -> Scene:
+def _scene(source: Source, pod: Pod, offered: frozenset[str] | None, word: str) -> ExplanationScope:
     names = source.node_names()
     barred = {name: bar for name, node in source.state.nodes.items() if (bar := tell_bar(node))}
     decided = source.state.decisions.last_of(pod.metadata.uid)
@@ -90,8 +92,8 @@ def _scene(source: Source, pod: Pod, offered: frozenset[str] | None, word: str) 
     if offered is not None:
         barred = {name: NOT_OFFERED for name in names if name not in offered} | barred
     profile = source.state.settings.catalog[word]
-    return Scene(
-        source.judge.deciders[word], names, barred, lambda name: source.parts.nodes.tell_absence(name, profile)
+    return ExplanationScope(
+        source.pod_scheduler.by_vendor[word], names, barred, lambda name: source.parts.nodes.tell_absence(name, profile)
     )
 
 
@@ -113,13 +115,13 @@ def fit_pod(
     names = [name for name in source.node_names() if not _is_barred(source, name)]
     found = []
     for word, demand in source.state.read_demands(pod).items():
-        decider = source.judge.deciders[word]
-        headroom = source.state.headroom(namespace, decider.profile)
-        decision = decider.decide(demand, decider.look_up(names), explain=True, headroom=headroom)
+        vendor_scheduler = source.pod_scheduler.by_vendor[word]
+        headroom = source.state.headroom(namespace, vendor_scheduler.profile)
+        decision = vendor_scheduler.decide(demand, vendor_scheduler.look_up(names), explain=True, headroom=headroom)
         yield from decision.complete()
-        found.append(count_room(decider, demand, decision, headroom))
+        found.append(count_capacity(vendor_scheduler, demand, decision, headroom))
         yield
-    room = share_room(found)
+    room = intersect_capacities(found)
     rooms = tuple(NodeRoom(node=node, pods=pods) for node, pods in room.by_node[:_MOST_ROOMS])
     return Fits(pods=room.pods, is_least=room.is_least, rooms=rooms, explanation=explanation)
 

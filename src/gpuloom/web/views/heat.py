@@ -5,7 +5,7 @@ from collections.abc import Generator
 import numpy as np
 
 from gpuloom.engine.explanation.values import Value
-from gpuloom.engine.table import CardTable
+from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.cards import Ints
 from gpuloom.scheduler.absence import tell_bar
 from gpuloom.web.views.source import Source

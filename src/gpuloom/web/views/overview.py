@@ -6,9 +6,9 @@ import numpy as np
 
 from gpuloom import __version__
 from gpuloom.engine.explanation.values import Amount
-from gpuloom.engine.ledger import Ledger, Standing
-from gpuloom.engine.table import NOBODY, CardTable
-from gpuloom.engine.usage import Usage
+from gpuloom.engine.state.card_table import NO_NODE, CardTable
+from gpuloom.engine.state.ledger import Ledger, ReservationStatus
+from gpuloom.engine.state.usage import Usage
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE, Cards
 from gpuloom.vendors.profile import Profile
 from gpuloom.web.views.pods import find_pending
@@ -50,14 +50,14 @@ def _count_bound(ledger: Ledger) -> Generator[None, None, int]:
     for number, one in enumerate(list(ledger)):
         if number % _PODS_A_STEP == 0:
             yield
-        bound += one.standing is Standing.CONFIRMED
+        bound += one.status is ReservationStatus.CONFIRMED
     return bound
 
 
 def _every_card(source: Source) -> Iterator[Cards]:
     """Give the cards of each vendor that belong to a node."""
     for table in source.state.cluster.tables:
-        yield table.cards.rows(table.cards.node != NOBODY)
+        yield table.cards.rows(table.cards.node != NO_NODE)
 
 
 def list_quotas(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[QuotaView]:
@@ -95,7 +95,7 @@ def _models(source: Source) -> Generator[None, None, list[ModelView]]:
             kinds.setdefault(model, []).append(kind)
         for model, numbers in kinds.items():
             yield
-            which = (table.cards.node != NOBODY) & np.isin(table.cards.kind, numbers)
+            which = (table.cards.node != NO_NODE) & np.isin(table.cards.kind, numbers)
             if which.any():
                 models.setdefault(model, []).append((table, table.cards.rows(which)))
     views = []

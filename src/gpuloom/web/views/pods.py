@@ -4,12 +4,12 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 
 import msgspec
 
-from gpuloom.engine.demand import Demands
 from gpuloom.engine.explanation.study import tell_asks
 from gpuloom.engine.explanation.summing import Tally
 from gpuloom.engine.explanation.values import PodName, ReasonCount
-from gpuloom.engine.policies import PolicyError
-from gpuloom.model.want import Headroom
+from gpuloom.engine.request.demand import Demands
+from gpuloom.engine.request.policies import PolicyError
+from gpuloom.model.request_columns import Headroom
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of
 from gpuloom.web.views.values import PendingView, PodView
@@ -87,8 +87,8 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
         (
             tuple(container.request for container in demand.containers),
             demand.phases,
-            demand.selection,
-            demand.choice,
+            demand.selector,
+            demand.policy,
             headrooms[word],
         )
         for word, demand in demands.items()
@@ -103,7 +103,7 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
 def _ask(source: Source, demands: Demands, headrooms: Mapping[str, Headroom]) -> Generator[None, None, _Answer]:
     names = source.node_names()
     yield
-    decision = source.judge.decide(demands, names, headrooms=headrooms)
+    decision = source.pod_scheduler.decide(demands, names, headrooms=headrooms)
     if decision.node is not None:
         return f"fits on {decision.node} by now: kube-scheduler has to try it again", True, ()
     yield

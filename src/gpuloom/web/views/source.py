@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.values import PodName
-from gpuloom.engine.ledger import Reservation
-from gpuloom.engine.ruling import Judge
+from gpuloom.engine.state.ledger import Reservation
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.web.views.values import DecisionView
@@ -40,11 +40,11 @@ class Source:
     """
 
     parts: Parts
-    judge: Judge = field(init=False)
+    pod_scheduler: PodScheduler = field(init=False)
     told: dict[int, DecisionView] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "judge", Judge(self.state.cluster, self.state.settings.options))
+        object.__setattr__(self, "judge", PodScheduler(self.state.cluster, self.state.settings.options))
 
     @property
     def state(self) -> SchedulerState:

@@ -1,15 +1,14 @@
 """What a reservation says about itself, in the words of the views."""
 
 from gpuloom.engine.explanation.values import Given
-from gpuloom.engine.ledger import Reservation
-from gpuloom.engine.ledger import Standing as LedgerStanding
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.web.views.source import Source
 from gpuloom.web.views.values import Standing
 
 
 def standing_of(held: Reservation) -> Standing:
     """Say whether the pod is bound or only reserved for."""
-    return "bound" if held.standing is LedgerStanding.CONFIRMED else "reserved"
+    return "bound" if held.status is ReservationStatus.CONFIRMED else "reserved"
 
 
 def container_names(source: Source, held: Reservation) -> list[str]:

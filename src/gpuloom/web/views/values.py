@@ -4,14 +4,14 @@ from typing import Literal
 
 from gpuloom.engine.explanation.values import (
     Amount,
-    Ask,
     Closer,
+    ContainerRequest,
     Explanation,
     Given,
     PodName,
     Ranked,
     ReasonCount,
-    Refused,
+    RefusedNodes,
     Value,
 )
 
@@ -112,7 +112,7 @@ class PendingView(Value, frozen=True, kw_only=True):
     uid: str = ""
     created: str = ""
     waiting_s: float = -1.0
-    asks: tuple[Ask, ...] = ()
+    asks: tuple[ContainerRequest, ...] = ()
     headline: str = ""
     fits: bool = False
     reasons: tuple[ReasonCount, ...] = ()
@@ -173,7 +173,7 @@ class DecisionView(Value, frozen=True, kw_only=True):
     shares: tuple[Given, ...] = ()
     ranking: tuple[Ranked, ...] = ()
     reasons: tuple[ReasonCount, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedNodes, ...] = ()
 
 
 class NodeRoom(Value, frozen=True, kw_only=True):

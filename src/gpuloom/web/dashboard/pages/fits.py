@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from gpuloom.serving.aside import CrowdedError, UnreadableError
+from gpuloom.serving.aside import BadTextError, ReaderBusyError
 from gpuloom.serving.frames import Verb
 from gpuloom.vendors.profile import Profile, ResourceNames
-from gpuloom.web.api import Api, RefusedError, need_pods
+from gpuloom.web.api import RefusedError, WebApi, need_pods
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.drawing import draw
 from gpuloom.web.dashboard.pages.pods import draw_details
-from gpuloom.web.dashboard.regions import Page, Region
+from gpuloom.web.dashboard.regions import DashboardPage, Region
 from gpuloom.web.views.explaining import PodError, fit_pod
 from gpuloom.web.views.source import Source
 
@@ -37,7 +37,7 @@ class WishError(ValueError):
     """The form cannot be read; the message names the field."""
 
 
-async def make_form(api: Api, asked: Asked, wish: Wish | None = None) -> Page:
+async def make_form(api: WebApi, asked: Asked, wish: Wish | None = None) -> DashboardPage:
     """Show the form, and the answer to what was filled in."""
     regions: dict[str, Region] = {}
     if wish is not None:
@@ -45,7 +45,7 @@ async def make_form(api: Api, asked: Asked, wish: Wish | None = None) -> Page:
         regions = await _answer(api, asked, wish)
     vendors = {profile.word: profile.resources.count for profile in _order_vendors(api.source)}
     form = draw("fits", "form", wish or Wish(), vendors)
-    return Page(title="Would it fit?", here="/fits", regions={"form": form, **regions}, is_live=False)
+    return DashboardPage(title="Would it fit?", here="/fits", regions={"form": form, **regions}, is_live=False)
 
 
 def read_wish(fields: Mapping[str, Any]) -> Wish:
@@ -60,7 +60,7 @@ def read_wish(fields: Mapping[str, Any]) -> Wish:
     return wish if wish.namespace else replace(wish, namespace="default")
 
 
-async def _answer(api: Api, asked: Asked, wish: Wish) -> dict[str, Region]:
+async def _answer(api: WebApi, asked: Asked, wish: Wish) -> dict[str, Region]:
     try:
         manifest = await _write_manifest(api, wish)
         found = await api.pace.finish(fit_pod(api.source, asked.viewer, manifest, wish.namespace))
@@ -80,7 +80,7 @@ def _order_vendors(source: Source) -> list[Profile]:
     return sorted(profiles, key=lambda profile: not state.cluster[profile.word].table.positions)
 
 
-async def _write_manifest(api: Api, wish: Wish) -> bytes:
+async def _write_manifest(api: WebApi, wish: Wish) -> bytes:
     """Write the pod of a form as JSON: its manifest if there is one, else a container with the limits.
 
     Raises WishError.
@@ -89,7 +89,7 @@ async def _write_manifest(api: Api, wish: Wish) -> bytes:
         return write_pod(wish, _order_vendors(api.source))
     try:
         return await api.source.parts.manifests.read(Verb.MANIFEST, wish.manifest.encode())
-    except (UnreadableError, CrowdedError) as error:
+    except (BadTextError, ReaderBusyError) as error:
         raise WishError(f"manifest: {error}") from error
 
 

@@ -1,15 +1,15 @@
 """Nodes, one node, one card: what there is, who is on it, since when, how much."""
 
-from gpuloom.web.api import Api, RefusedError, need_nodes
+from gpuloom.web.api import RefusedError, WebApi, need_nodes
 from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.pages.overview import choose_tiles
-from gpuloom.web.dashboard.regions import Listing, Page
+from gpuloom.web.dashboard.regions import DashboardPage, Listing
 from gpuloom.web.views.cards import detail_node, find_card, view_node
 from gpuloom.web.views.heat import list_tiles
 
 
-async def make_nodes(api: Api, asked: Asked) -> Page:
+async def make_nodes(api: WebApi, asked: Asked) -> DashboardPage:
     """Show the nodes as a table."""
     need_nodes(asked.viewer)
     text, show = asked.option("q"), asked.option("show")
@@ -19,7 +19,7 @@ async def make_nodes(api: Api, asked: Asked) -> Page:
     views = await api.pace.collect(view_node(api.source, asked.viewer, name) for name in names)
     rows, turning = turn(asked, views)
     items = await api.pace.collect(draw_items("nodes", "row", {f"n-{node.name}": node for node in rows}))
-    return Page(
+    return DashboardPage(
         title="Nodes",
         here="/nodes",
         regions={
@@ -33,7 +33,7 @@ async def make_nodes(api: Api, asked: Asked) -> Page:
     )
 
 
-async def make_node(api: Api, asked: Asked) -> Page:
+async def make_node(api: WebApi, asked: Asked) -> DashboardPage:
     """Show one node and its cards."""
     need_nodes(asked.viewer)
     name = asked.name("node")
@@ -41,7 +41,7 @@ async def make_node(api: Api, asked: Asked) -> Page:
         raise RefusedError(404, f"there is no node {name}")
     detail = detail_node(api.source, asked.viewer, name)
     items = await api.pace.collect(draw_items("nodes", "card_row", {f"c-{card.uuid}": card for card in detail.cards}))
-    return Page(
+    return DashboardPage(
         title=f"Node {name}",
         here="/nodes",
         regions={
@@ -55,7 +55,7 @@ async def make_node(api: Api, asked: Asked) -> Page:
     )
 
 
-async def make_card(api: Api, asked: Asked) -> Page:
+async def make_card(api: WebApi, asked: Asked) -> DashboardPage:
     """Show one card and who is on it."""
     need_nodes(asked.viewer)
     uuid = asked.name("uuid")
@@ -63,4 +63,4 @@ async def make_card(api: Api, asked: Asked) -> Page:
     if card is None:
         raise RefusedError(404, f"no node has a card {uuid}")
     regions = {"card": draw("nodes", "card", card), "holders": draw("nodes", "holders", card)}
-    return Page(title=f"Card {uuid}", here="/nodes", regions=regions)
+    return DashboardPage(title=f"Card {uuid}", here="/nodes", regions=regions)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Generator, Iterable
 
 from markupsafe import Markup
 
-from gpuloom.web.api import Api, need_nodes
+from gpuloom.web.api import WebApi, need_nodes
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.drawing import draw
-from gpuloom.web.dashboard.regions import Listing, Page
+from gpuloom.web.dashboard.regions import DashboardPage, Listing
 from gpuloom.web.dashboard.tiles import draw_tile
 from gpuloom.web.pages import gather, sift
 from gpuloom.web.views.heat import Tile, list_tiles
@@ -23,13 +23,13 @@ _KINDS: dict[str, Callable[[Tile], bool]] = {
 }
 
 
-async def make_overview(api: Api, asked: Asked) -> Page:
+async def make_overview(api: WebApi, asked: Asked) -> DashboardPage:
     """Show sums, trouble and the map of all cards."""
     need_nodes(asked.viewer)
     return await api.pace.finish(_draw(api.source, asked))
 
 
-def _draw(source: Source, asked: Asked) -> Generator[None, None, Page]:
+def _draw(source: Source, asked: Asked) -> Generator[None, None, DashboardPage]:
     tiles = yield from list_tiles(source)
     overview = yield from view_overview(source)
     yield
@@ -45,7 +45,9 @@ def _draw(source: Source, asked: Asked) -> Generator[None, None, Page]:
     listing = Listing(head=head, items=dict(items), tail=Markup("</ul></section>"))
     yield
     seek = draw("overview", "seek", "/", text, show)
-    return Page(title="Overview", here="/", regions={"sums": sums, "trouble": trouble, "seek": seek, "map": listing})
+    return DashboardPage(
+        title="Overview", here="/", regions={"sums": sums, "trouble": trouble, "seek": seek, "map": listing}
+    )
 
 
 def choose_tiles(tiles: Iterable[Tile], text: str, show: str) -> Generator[None, None, list[Tile]]:

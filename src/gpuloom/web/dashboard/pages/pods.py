@@ -6,17 +6,17 @@ import msgspec
 
 from gpuloom.engine.explanation.study import STANDARD, Depth
 from gpuloom.engine.explanation.values import Explanation
-from gpuloom.web.api import Api, need_pods
+from gpuloom.web.api import WebApi, need_pods
 from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
-from gpuloom.web.dashboard.regions import Listing, Page, Region
+from gpuloom.web.dashboard.regions import DashboardPage, Listing, Region
 from gpuloom.web.pages import gather
 from gpuloom.web.views.explaining import explain_pod
 from gpuloom.web.views.pods import find_pending, list_pending, pick_pending
 from gpuloom.web.views.values import PendingView
 
 
-async def make_pending(api: Api, asked: Asked) -> Page:
+async def make_pending(api: WebApi, asked: Asked) -> DashboardPage:
     """Show the pods that wait."""
     namespace = asked.option("namespace")
     if namespace:
@@ -27,7 +27,7 @@ async def make_pending(api: Api, asked: Asked) -> Page:
     # How long a pod waits is told by its age, which does not change with every look.
     drawn = draw_items("pods", "pending_row", {f"p-{row.uid}": _without_clock(row) for row in rows})
     items = await api.pace.collect(drawn)
-    return Page(
+    return DashboardPage(
         title="Pending pods",
         here="/pending",
         regions={
@@ -41,14 +41,14 @@ async def make_pending(api: Api, asked: Asked) -> Page:
     )
 
 
-async def make_pod(api: Api, asked: Asked) -> Page:
+async def make_pod(api: WebApi, asked: Asked) -> DashboardPage:
     """Explain a pod as of now."""
     namespace, name = asked.name("namespace"), asked.name("pod")
     pod = await api.find_pod(namespace, name, asked.viewer)
     explanation = await api.pace.finish(explain_pod(api.source, asked.viewer, pod, read_depth(asked)))
     regions = dict(await api.pace.collect(_draw_pod(explanation, asked)))
     regions["details"] = await api.pace.finish(draw_details(explanation, asked.path, asked.option("node")))
-    return Page(title=f"Pod {namespace}/{name}", here="/pending", regions=regions)
+    return DashboardPage(title=f"Pod {namespace}/{name}", here="/pending", regions=regions)
 
 
 def draw_details(explanation: Explanation, path: str, wanted: str) -> Generator[None, None, Listing]:

@@ -1,0 +1,226 @@
+"""The decision for a pod that may ask several vendors: one question to each, one answer (scheduler 6.1, vendors 0.3).
+
+Cards of different vendors do not know each other, so a node takes the pod when each vendor's cards there do
+(``vendor_intersection``). What they share is the node's score, which is of all of its cards.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gpuloom.engine.decision.annotations import annotate
+from gpuloom.engine.decision.decision import Decision, UnsettledError
+from gpuloom.engine.decision.vendor_intersection import TOO_FEW, VendorIntersection
+from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.filtering.rules import select_rules
+from gpuloom.engine.request.demand import Demand, Demands, Phase
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.request.policies import SPREAD
+from gpuloom.engine.scoring.ranking import Ranking
+from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import NOTHING_ELSE
+from gpuloom.model.mig import MigAllocation
+from gpuloom.model.refusal import Refusal
+from gpuloom.model.request_columns import Headroom
+from gpuloom.model.share import PodShares
+from gpuloom.vendors.decided import Decided
+from gpuloom.wire.nodenames import NodeNames
+
+
+@dataclass(slots=True)
+class PodDecision:
+    """What was decided for one pod, over all vendors.
+
+    shares   by vendor, one entry per container, init containers first; empty without a node
+    extras   what else is written on the pod
+    decision node, candidates, scores and refusals
+    """
+
+    decision: Decision
+    shares: PodShares
+    instances: tuple[MigAllocation, ...] = ()
+    extras: Mapping[str, str] = field(default_factory=lambda: NOTHING_ELSE)
+
+    @property
+    def node(self) -> str | None:
+        """The chosen node, None when none fits."""
+        return self.decision.node
+
+    @property
+    def candidates(self) -> int:
+        """How many nodes there were to choose from."""
+        return self.decision.candidates
+
+    @property
+    def fitting(self) -> Ranking:
+        """The nodes that fit, with their scores."""
+        return self.decision.fitting
+
+    @property
+    def refusals(self) -> dict[str, Refusal]:
+        """The nodes that do not fit, and why; complete only if asked for or if none fits."""
+        return self.decision.refusals
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all is known; see :meth:`Decision.complete`."""
+        return self.decision.is_complete
+
+    def complete(self) -> Iterator[None]:
+        """Find out what is still open; see :meth:`Decision.complete`."""
+        return self.decision.complete()
+
+
+@dataclass
+class PodScheduler:
+    """Decides over the cards of all vendors."""
+
+    cluster_state: ClusterState
+    options: Options
+
+    @cached_property
+    def by_vendor(self) -> dict[str, VendorScheduler]:
+        """What decides over the cards of each vendor."""
+        return {
+            profile.word: VendorScheduler(
+                self.cluster_state[profile.word], profile, self.options, select_rules(profile.fit.checks)
+            )
+            for profile in self.cluster_state.catalog
+        }
+
+    def prepare(self) -> None:
+        """Do what the first decision after very many changes would have to wait for."""
+        for scheduler in self.by_vendor.values():
+            scheduler.prepare()
+
+    def decide(
+        self,
+        demands: Demands,
+        names: Sequence[str],
+        *,
+        explain: bool = False,
+        headrooms: Mapping[str, Headroom] | None = None,
+    ) -> PodDecision:
+        """Choose node and cards for a pod; with ``explain`` every refusal is found out even if a node fits.
+
+        names      of the nodes to choose from; the order breaks ties
+        headrooms  what quotas leave of each vendor's cards, where that is not what is known here
+        Raises ValueError when the demands ask for no card: such a pod needs no decision.
+        """
+        if not demands:
+            raise ValueError("the pod asks for no card")
+        headrooms = headrooms or {}
+        if len(demands) == 1:
+            word, demand = next(iter(demands.items()))
+            decision = self._ask(word, demand, names, headrooms, explain=explain)
+        else:
+            decision = self._join(demands, headrooms).answer(names, explain=explain)
+        return self._complete(decision, demands, headrooms)
+
+    def decide_among(self, demands: Demands, names: NodeNames, *, most_tries: int | None = None) -> PodDecision:
+        """Choose as :meth:`decide` does, among nodes as a call names them; large lists are not read before the answer.
+
+        Raises ValueError when the demands ask for no card, UnsettledError when the pod was placed on ``most_tries``
+        nodes in vain.
+        """
+        if not demands:
+            raise ValueError("the pod asks for no card")
+        if len(demands) > 1:
+            return self._complete(self._decide_jointly(demands, names, most_tries), demands, {})
+        word, demand = next(iter(demands.items()))
+        decision = self.by_vendor[word].decide_among(demand, names, most_tries=most_tries)
+        self._know_other_vendors(word, decision)
+        return self._complete(decision, demands, {})
+
+    def _decide_jointly(self, demands: Demands, names: NodeNames, most_tries: int | None) -> Decision:
+        try:
+            intersection = self._join(demands, {}, most_tries)
+        except UnsettledError as error:
+            # One vendor has more nodes to try; the others may have as well.
+            raise UnsettledError(self.place_ahead(demands)) from error
+        decision = intersection.search(names) if names.is_searchable else None
+        return intersection.answer(names.all(), explain=False) if decision is None else decision
+
+    def _join(
+        self, demands: Demands, headrooms: Mapping[str, Headroom], most_tries: int | None = None
+    ) -> VendorIntersection:
+        spread = next(iter(demands.values())).policy.node_policy == SPREAD
+        assessments = {
+            word: self.by_vendor[word].assess(demand, headrooms.get(word), most_tries=most_tries)
+            for word, demand in demands.items()
+        }
+        return VendorIntersection(self.cluster_state, assessments, spread=spread)
+
+    def has_capacity(self, demands: Demands) -> bool:
+        """Tell whether any node would do, without saying which or why the others would not."""
+        if len(demands) != 1:
+            return bool(demands) and self.decide(demands, tuple(self.cluster_state.nodes)).node is not None
+        ((word, demand),) = demands.items()
+        return self.by_vendor[word].has_capacity(demand)
+
+    def place_ahead(self, demands: Demands) -> Iterator[None]:
+        """Try nodes ahead of a question, a few of them between two steps; see :meth:`VendorScheduler.try_nodes`."""
+        for word, demand in demands.items():
+            yield from self.by_vendor[word].place_ahead(demand)
+
+    def _know_other_vendors(self, word: str, decision: Decision) -> None:
+        """Tell nodes that have cards of other vendors only from those that have none: they are known."""
+        if decision.refusals and self.cluster_state.has_others(word):
+            mine = self.cluster_state[word].table.positions
+            others = [name for name in decision.refusals if name not in mine and self.cluster_state.has(name)]
+            decision.refusals.update(dict.fromkeys(others, TOO_FEW))
+
+    def simulate(self, demands: Demands, nodes: Mapping[str, Mapping[str, NodeCards]]) -> PodDecision:
+        """Decide as if these were the nodes and nothing on them were used; quotas count as they are (4.8)."""
+        imagined = PodScheduler(ClusterState(self.cluster_state.catalog), self.options)
+        for name, by_vendor in nodes.items():
+            for word, registered in by_vendor.items():
+                imagined.cluster_state.register(name, word, registered)
+        headrooms = {word: self.by_vendor[word].headroom(demand) for word, demand in demands.items()}
+        return imagined.decide(demands, tuple(nodes), explain=True, headrooms=headrooms)
+
+    def _ask(
+        self, word: str, demand: Demand, names: Sequence[str], headrooms: Mapping[str, Headroom], *, explain: bool
+    ) -> Decision:
+        scheduler = self.by_vendor[word]
+        candidates = scheduler.look_up(names)
+        decision = scheduler.decide(demand, candidates, explain=explain, headroom=headrooms.get(word))
+        self._know_other_vendors(word, decision)
+        return decision
+
+    def _complete(self, decision: Decision, demands: Demands, headrooms: Mapping[str, Headroom]) -> PodDecision:
+        """Add what a node means for the pod: its cards of every vendor, and what is written."""
+        node = decision.node
+        if node is None:
+            return PodDecision(decision, {})
+        placed = dict.fromkeys(demands, decision)
+        if len(demands) > 1:
+            placed = {
+                word: self._ask(word, demand, (node,), headrooms, explain=False) for word, demand in demands.items()
+            }
+        extras: dict[str, str] = {}
+        for word, demand in demands.items():
+            profile = self.by_vendor[word].profile
+            if profile.write.extra or profile.write.annotate:
+                extras |= annotate(self._tell(node, demand, placed[word], word), profile)
+        return PodDecision(
+            decision,
+            {word: one.shares for word, one in placed.items()},
+            tuple(part for one in placed.values() for part in one.instances),
+            extras or NOTHING_ELSE,
+        )
+
+    def _tell(self, node: str, demand: Demand, decision: Decision, word: str) -> Decided:
+        registered = self.cluster_state.registered(node, word)
+        if registered is None:
+            raise ValueError(f"node {node} has no cards of {word}")
+        return Decided(
+            node=node,
+            shares=decision.shares,
+            names=tuple(container.name for container in demand.containers),
+            requests=tuple(container.request for container in demand.containers),
+            first_regular=sum(container.phase is not Phase.REGULAR for container in demand.containers),
+            cards={card.id: card for card in registered.cards},
+            facts=registered.facts,
+        )

@@ -1,0 +1,113 @@
+"""All cards of the cluster at one moment, with everything that every rule says about them for one request."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.explanation.imagining import ImaginedNode
+from gpuloom.engine.filtering.request_columns import adjustments_of, make_request_columns
+from gpuloom.engine.filtering.rules import Rule, RuleCodes, adjust_cards
+from gpuloom.engine.request.demand import Demand
+from gpuloom.engine.state.card_table import NO_NODE, CardTable
+from gpuloom.model.cards import Cards, Flags, Ints
+from gpuloom.model.request import Request
+from gpuloom.model.request_columns import Headroom, RequestColumns
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRule:
+    """A rule under its name, and the bit that stands for it."""
+
+    name: str
+    rule: Rule
+    bit: int
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMatrix:
+    """Cards, what is wanted of them, and which rules reject them; aligned with the table's rows.
+
+    verdict  position of the first rule that rejects, 0 for none
+    bits     all rules that reject, see :class:`NamedRule`
+    """
+
+    table: CardTable
+    cards: Cards
+    required: RequestColumns
+    request: Request
+    checks: tuple[NamedRule, ...]
+    verdict: RuleCodes
+    bits: Ints
+
+    def fitting(self) -> Ints:
+        """Count the cards that no rule rejects, by position of the node."""
+        return self.count(self.bits == 0)
+
+    def count(self, which: Flags) -> Ints:
+        """Count some cards by position of their node."""
+        return np.bincount(self.cards.node[which], minlength=len(self.table.names))
+
+    def check(self, position: int) -> NamedRule:
+        """Return the check at a position of the order."""
+        return self.checks[position - 1]
+
+    def behind(self, row: int) -> list[NamedRule]:
+        """Return the checks that reject a card after the first."""
+        bits, first = int(self.bits[row]), int(self.verdict[row])
+        return [check for check in self.checks[first:] if bits & check.bit]
+
+
+def name_rules(scheduler: VendorScheduler) -> tuple[NamedRule, ...]:
+    """Return the checks in their order: the profile's, then those that are always asked."""
+    rules = scheduler.rules
+    return tuple(
+        NamedRule(name, rule, 1 << position) for name, (position, rule) in zip(rules.names, rules.placed, strict=True)
+    )
+
+
+def make_rule_matrix(
+    scheduler: VendorScheduler, table: CardTable, demand: Demand, request: Request, headroom: Headroom
+) -> RuleMatrix:
+    """Ask every rule about every card of a table, for one request."""
+    required = make_request_columns(
+        table.cards,
+        table.uuids,
+        table.kinds,
+        request,
+        demand.selector,
+        mutex=demand.policy.card_policy.mutex,
+        headroom=headroom,
+        score_slots=scheduler.options.device_score_slots,
+        divided=bool(table.partitions),
+        adjustments=adjustments_of(scheduler.compiled, table),
+    )
+    cards = adjust_cards(table.cards, required)
+    checks = name_rules(scheduler)
+    verdict = np.zeros(len(table.cards), np.uint8)
+    bits = np.zeros(len(table.cards), np.int64)
+    for position, check in reversed(list(enumerate(checks, 1))):
+        if not check.rule.applies(required):
+            continue
+        rejected = check.rule.rejects(cards, required)
+        verdict[rejected] = position
+        bits[rejected] |= check.bit
+    # Rows that belong to no node count for nothing.
+    bits[cards.node == NO_NODE] = -1
+    return RuleMatrix(table, cards, required, request, checks, verdict, bits)
+
+
+def freeze(table: CardTable, changed: Sequence[ImaginedNode] = ()) -> CardTable:
+    """Return the table as it is now, with some nodes as they are imagined."""
+    frozen = table.copy()
+    cards = frozen.cards
+    for node in changed:
+        position, other = table.positions.get(node.name, NO_NODE), node.state.table
+        if position == NO_NODE:
+            continue
+        there, here = other.rows_of(other.positions[node.name]), table.rows_of(position)
+        for column in ("healthy", "used_slots", "used_memory_mib", "used_cores", "free_instance_mib"):
+            getattr(cards, column)[here] = getattr(other.cards, column)[there]
+        frozen.node_scores[position] = other.node_scores[other.positions[node.name]]
+    return frozen

@@ -1,0 +1,145 @@
+"""The nodes that a decision may choose from, as positions in the card table."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, repeat
+from typing import overload
+
+import numpy as np
+
+from gpuloom.engine.filtering.name_index import NameIndex
+from gpuloom.engine.scoring.ranking import UNFIT
+from gpuloom.engine.state.card_table import NO_NODE, CardTable
+from gpuloom.model.cards import Ints, Scores
+from gpuloom.wire.nodenames import NodeNames
+
+MANY = 600
+"""Fewer names are read and looked up in less time than they are found as columns. In large clusters kube-scheduler
+offers 500, other ones in each call, unless it is told to look at all nodes."""
+MOST_SEARCHES = 8
+"""Reading 5,000 names takes about as long as so many searches among them."""
+_FEW_SEARCHES = 2
+"""So many are worth their time among fewer names than many."""
+_NAMES_IN_FRONT = 32
+"""Looking for so many names takes a sixth of the time of reading and looking for 420, as many as kube-scheduler offers
+of 1,000 nodes. One of them is a best node in 97 of 100 calls while every tenth node is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Names of nodes in the order in which they were given, those with cards without repetition.
+
+    known    positions of those that have cards
+    unknown  names of those that have none: in a cluster of several vendors most
+    where    the same positions as a slice if they are neighbours in order, which is the quicker way to read columns
+    """
+
+    known: Ints
+    unknown: Sequence[str]
+    where: Ints | slice
+
+    def __len__(self) -> int:
+        return len(self.known) + len(self.unknown)
+
+
+class _Unread(Sequence[str]):
+    """Some names of a list by their places in it; the list is read when somebody wants one of them."""
+
+    def __init__(self, names: NodeNames, places: Ints) -> None:
+        self._names = names
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        return list(self)[at]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._names.all().__getitem__, self._places.tolist()) if len(self) else iter(())
+
+
+def look_up(table: CardTable, names: Sequence[str]) -> Candidates:
+    """Find the positions of nodes."""
+    positions = np.fromiter(map(table.positions.get, names, repeat(NO_NODE)), np.int64, len(names))
+    there = positions != NO_NODE
+    known = positions[there]
+    if _are_different(known):
+        unknown = () if there.all() else tuple(dict.fromkeys(compress(names, (~there).tolist())))
+        return Candidates(known, unknown, _where(known))
+    # Rare: names that are repeated.
+    places = dict(zip(names, positions.tolist(), strict=True))
+    unknown = tuple(name for name, position in places.items() if position == NO_NODE)
+    known = np.array([place for place in places.values() if place != NO_NODE], np.int64)
+    return Candidates(known, unknown, known)
+
+
+def look_up_among(table: CardTable, index: NameIndex, names: NodeNames) -> Candidates:
+    """Find the positions of nodes as a call names them; a list of many is read only where it is not a plain one.
+
+    Of a list of many names without cards are not looked at, not even whether any is there twice.
+
+    index   of the table's names
+    """
+    if names.is_searchable and len(names) >= MANY:
+        positions = index.find(names.text)
+        # A node that lost its cards keeps its position.
+        there = table.ends[positions] > table.starts[positions]
+        known = positions[there]
+        if _are_different(known):
+            return Candidates(known, _Unread(names, np.flatnonzero(~there)), _where(known))
+    return look_up(table, names.all())
+
+
+def find_best(names: NodeNames, table: CardTable, ranks: Scores) -> int | None:
+    """Return the position of the best node that a searchable list names, the first named among equals.
+
+    None when that would take more searches than are worth it, or no node has a rank.
+
+    ranks   by position, the better the larger, UNFIT for nodes that do not fit
+    """
+    left, searches = ranks.copy(), 0
+    most = MOST_SEARCHES if len(names) >= MANY else _FEW_SEARCHES
+    left[NO_NODE] = UNFIT
+    while searches < most:
+        # Methods of the array: numpy's own functions for the same are written in Python, and every call asks these.
+        rank = left[left.argmax()]
+        if rank == UNFIT:
+            return None
+        equals = (left == rank).nonzero()[0]
+        searches += len(equals)
+        if searches > most:
+            return _find_in_front(names, table, left, rank)
+        found = [(where, position) for position in equals.tolist() if (where := names.find(table.names[position])) >= 0]
+        if found:
+            return min(found)[1]
+        left[equals] = UNFIT
+    return None
+
+
+def _find_in_front(names: NodeNames, table: CardTable, ranks: Scores, rank: float) -> int | None:
+    """Return the first named node of a rank, None if it is not one of the first names: of many equals one often is."""
+    for name in names.front(_NAMES_IN_FRONT):
+        position = table.positions.get(name, NO_NODE)
+        if ranks[position] == rank:
+            return position
+    return None
+
+
+def _are_different(positions: Ints) -> bool:
+    """Whether these are nodes with cards, and none of them twice."""
+    counts = np.bincount(positions, minlength=1)
+    return not counts[NO_NODE] and bool(counts.max(initial=0) <= 1)
+
+
+def _where(positions: Ints) -> Ints | slice:
+    count = len(positions)
+    if count and positions[-1] - positions[0] == count - 1 and (np.diff(positions) == 1).all():
+        return slice(int(positions[0]), int(positions[-1]) + 1)
+    return positions

@@ -1,0 +1,32 @@
+"""What those rules say that look at the card alone: the same for all equivalence classes, so worked out once."""
+
+import numpy as np
+
+from gpuloom.engine.filtering.rules import RuleCodes, RuleOrder, filter_card, filter_cards
+from gpuloom.engine.state.card_table import CardTable
+from gpuloom.model.request_columns import RequestColumns
+
+
+class CardOnlyResults:
+    """The results of these rules for all cards of one table.
+
+    column  by row, position of the first of these rules that rejects the card, 0 for none
+    """
+
+    def __init__(self, rules: RuleOrder) -> None:
+        self.column: RuleCodes = np.zeros(0, np.uint8)
+        self._rules = rules.card_only
+        self._asked = [(position, rule.rejects) for position, rule in rules.card_only]
+        self._registrations = -1
+        self._mark = -1
+
+    def refresh(self, table: CardTable, required: RequestColumns) -> None:
+        """Bring the results up to date with the table; these rules do not look at the request, so any one will do."""
+        changed = table.changed_since(self._mark, self._registrations)
+        if changed is None or len(changed) > table.few:
+            self.column = filter_cards(table.cards, required, self._rules)
+        else:
+            for position in changed:
+                results = [filter_card(card, required, self._asked) for card in table.cards_of(position)]
+                self.column[table.rows_of(position)] = results
+        self._registrations, self._mark = table.registrations, table.journal.mark

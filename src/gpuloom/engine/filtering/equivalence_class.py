@@ -1,0 +1,21 @@
+"""What requests have in common for which every rule gives the same answer (kube-scheduler's equivalence classes)."""
+
+import msgspec
+
+from gpuloom.engine.request.demand import CardSelector, PlacementPolicy
+from gpuloom.model.request import Request
+from gpuloom.model.request_columns import Headroom
+
+
+class EquivalenceClass(msgspec.Struct, frozen=True, gc=False):
+    """All that the rules' answer about a card depends on beside the card; never the pod itself.
+
+    policy  how cards are chosen, where that changes what a node is worth
+    """
+
+    request: Request
+    selector: CardSelector
+    mutex: bool
+    headroom: Headroom
+    spread: bool
+    policy: PlacementPolicy | None = None

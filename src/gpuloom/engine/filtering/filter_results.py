@@ -1,0 +1,270 @@
+"""Remembered filter results: what the rules say about every card, for one equivalence class of requests.
+
+Pods come in few equivalence classes. For each the column of results is kept with a mark in the table's change log; the
+next decision asks the same rules again, but only about nodes that changed since, and of those only the rules about
+usage. What the card alone decides is worked out once for all classes. These are remembered answers of the same rules,
+never another set of rules, and they make a decision independent of the size of the cluster.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuloom.engine.filtering.card_only_results import CardOnlyResults
+from gpuloom.engine.filtering.compiled_profile import CompiledProfile
+from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
+from gpuloom.engine.filtering.request_columns import adjustments_of, make_request_columns
+from gpuloom.engine.filtering.rules import (
+    RuleCodes,
+    filter_card,
+    filter_cards,
+    first_rejection,
+    first_rejection_of_card,
+    select_applicable,
+)
+from gpuloom.engine.request.options import ScoreSlots
+from gpuloom.engine.request.policies import SortKey, Weights
+from gpuloom.engine.scoring.card_scores import sort_key
+from gpuloom.engine.scoring.ranking import UNFIT
+from gpuloom.engine.state.card_table import CardTable
+from gpuloom.model.cards import Cards, Flags, Ints, Scores
+from gpuloom.model.reasons import Reason
+from gpuloom.model.refusal import Refusal, refuse_node
+from gpuloom.model.request_columns import RequestColumns
+
+_MOST_COLUMNS = 4096
+_MOST_NODES = 64
+"""Decisions go to few nodes at a time, and what is remembered of a node is quickly found again."""
+
+
+@dataclass(slots=True)
+class _Refusals:
+    """Refusals by position of the node; equal ones are one object, so that few texts are ever made."""
+
+    by_node: dict[int, Refusal] = field(default_factory=dict)
+    by_column: dict[bytes, Refusal] = field(default_factory=dict)
+    by_counts: dict[tuple[tuple[int, int], ...], Refusal] = field(default_factory=dict)
+    too_few_cards: Refusal = field(default_factory=lambda: refuse_node(Reason.NODE_INSUFFICIENT_DEVICE))
+
+
+@dataclass(slots=True)
+class _NodeResults:
+    """A node's cards as they were filtered one by one.
+
+    static   what the rules say that usage does not change
+    results  what all rules say
+    """
+
+    cards: list[Cards | None]
+    static: list[int]
+    results: list[int]
+
+
+class FilterResults:
+    """The results of the rules for all cards and one equivalence class.
+
+    column   by row, position of the first rule that rejects the card, 0 for none
+    fitting  by position of the node, how many of its cards no rule rejects
+    ranks    by position of the node, its score with the sign of the policy, UNFIT where too few cards fit
+    refits   how many nodes were looked at so far, and ``looks`` at how many single cards of them
+    """
+
+    def __init__(
+        self,
+        equivalence_class: EquivalenceClass,
+        compiled: CompiledProfile,
+        score_slots: ScoreSlots,
+        card_only: CardOnlyResults,
+    ) -> None:
+        self.equivalence_class = equivalence_class
+        self._compiled = compiled
+        self.column: RuleCodes = np.zeros(0, np.uint8)
+        self.fitting: NDArray[np.int32] = np.zeros(0, np.int32)
+        self.ranks: Scores = np.zeros(0, np.float32)
+        self.refits = 0
+        self.looks = 0
+        self._rules = compiled.rules
+        self._card_only = card_only
+        self._score_slots = score_slots
+        self._required: RequestColumns
+        self._requirements: dict[int, list[RequestColumns]] = {}
+        self._by_node: dict[int, _NodeResults] = {}
+        self._keyed: dict[tuple[int, tuple[SortKey, ...], Weights], list[tuple[Cards | None, tuple[Any, ...]]]] = {}
+        self._asked: Sequence[tuple[int, Callable[[Cards, RequestColumns], Flags]]] = ()
+        self._static: RuleCodes | None = None
+        self._refusals = _Refusals()
+        self._registrations = -1
+        self._mark = -1
+
+    def refresh(self, table: CardTable) -> None:
+        """Bring the results up to date with the table."""
+        changed = table.changed_since(self._mark, self._registrations)
+        if changed is None:
+            self._read_registered(table)
+            self._filter_all(table)
+        elif len(changed) > self._few(table):
+            self._filter_all(table, changed)
+        else:
+            for position in changed:
+                self._filter_node(table, position)
+        self._mark = table.journal.mark
+
+    def begin(self, table: CardTable) -> bool:
+        """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has something left."""
+        self.refresh(table)
+        return False
+
+    def finish(self, table: CardTable) -> Iterator[None]:  # noqa: ARG002 - families with hooks need it
+        """Do what is left, step by step."""
+        return iter(())
+
+    def recall_chosen(self, position: int, rows: slice) -> tuple[Sequence[int], RequestColumns] | None:  # noqa: ARG002 - as finish
+        """Return which of a node's cards such a pod gets and what each gives, None where that is not remembered."""
+        return None
+
+    def refuse(self, table: CardTable, positions: Ints) -> list[Refusal]:
+        """Return why nodes cannot serve, counted from the column alone; equal refusals are one object."""
+        known, by_column = self._refusals.by_node, self._refusals.by_column
+        places = positions.tolist()
+        missing = [position for position in places if position not in known]
+        # Where nothing is known yet these are all nodes, and very few of them say anything new.
+        column, at = self.column.tobytes(), np.fromiter(missing, np.int64, len(missing))
+        for position, start, end in zip(missing, table.starts[at].tolist(), table.ends[at].tolist(), strict=True):
+            said = by_column.get(column[start:end]) if end - start >= self.equivalence_class.request.cards else None
+            known[position] = said or self._refuse(table, position)
+        return [known[position] for position in places]
+
+    def requirements(self, position: int, rows: slice) -> list[RequestColumns]:
+        """Return what the request needs of a node's cards, one by one."""
+        requirements = self._requirements.get(position)
+        if requirements is None:
+            if len(self._requirements) >= _MOST_NODES:
+                self._requirements.clear()
+            requirements = self._requirements[position] = list(self._required.one_by_one(rows))
+        return requirements
+
+    def sort_keys(
+        self, table: CardTable, position: int, order: tuple[SortKey, ...], weights: Weights
+    ) -> Sequence[tuple[Any, ...]]:
+        """Return what each of a node's cards is tried by; only that of cards that changed is worked out anew."""
+        cards, requirements = table.cards_of(position), self.requirements(position, table.rows_of(position))
+        keyed = self._keyed.get((position, order, weights))
+        if keyed is None or len(keyed) != len(cards):
+            if len(self._keyed) >= _MOST_NODES:
+                self._keyed.clear()
+            keyed = self._keyed[position, order, weights] = [(None, ())] * len(cards)
+        for at, card in enumerate(cards):
+            if keyed[at][0] is not card:
+                keyed[at] = card, sort_key(card, requirements[at], order, weights, at)
+        return [key for _, key in keyed]
+
+    def _few(self, table: CardTable) -> int:
+        """Return up to how many nodes that changed are looked at one by one."""
+        return table.few
+
+    def _read_registered(self, table: CardTable) -> None:
+        """Work out anew what follows from what nodes registered, and forget what was remembered of them."""
+        self._required = self._require(table)
+        self._requirements.clear()
+        self._keyed.clear()
+        self._by_node.clear()
+        self._refusals = _Refusals()
+        mattering = select_applicable(self._rules.by_usage, self._required)
+        self._asked = [(position, rule.rejects) for position, rule in mattering]
+        self._static = self._filter_static(table)
+        self._registrations = table.registrations
+
+    def _filter_all(self, table: CardTable, changed: set[int] | None = None) -> None:
+        """Judge all cards as columns; ``changed`` are the nodes that may be other than before, None for all."""
+        self._card_only.refresh(table, self._required)
+        said = self._card_only.column if self._static is None else first_rejection(self._static, self._card_only.column)
+        self.column = filter_cards(table.cards, self._required, self._rules.by_request_and_usage, said)
+        self._sum_up(table, changed)
+        self.refits += len(table.positions)
+        for position in changed or ():
+            self._refusals.by_node.pop(position, None)
+
+    def _filter_static(self, table: CardTable) -> RuleCodes | None:
+        """Return what the rules say that usage does not change, None where they reject no card."""
+        rules = select_applicable(self._rules.static, self._required)
+        return filter_cards(table.cards, self._required, rules) if rules else None
+
+    def _sum_up(self, table: CardTable, changed: set[int] | None) -> None:  # noqa: ARG002 - families with hooks need it
+        """Work out for all nodes what follows from the column."""
+        nodes = slice(len(table.names))
+        self.fitting = table.add_up(self.column == 0, np.int32)
+        scores = table.node_scores[nodes]
+        enough = self.fitting >= self.equivalence_class.request.cards
+        self.ranks = np.where(enough, -scores if self.equivalence_class.spread else scores, UNFIT)
+
+    def _filter_node(self, table: CardTable, position: int) -> None:
+        rows = table.rows_of(position)
+        cards, requirements = table.cards_of(position), self.requirements(position, rows)
+        known = self._recall_node(position, rows)
+        for at, card in enumerate(cards):
+            if card is not known.cards[at]:
+                code = first_rejection_of_card(known.static[at], filter_card(card, requirements[at], self._asked))
+                known.cards[at], known.results[at] = card, code
+                self.column[rows.start + at] = code
+                self.looks += 1
+        self.fitting[position] = fitting = known.results.count(0)
+        score = -table.node_scores[position] if self.equivalence_class.spread else table.node_scores[position]
+        self.ranks[position] = score if fitting >= self.equivalence_class.request.cards else UNFIT
+        self.refits += 1
+        self._refusals.by_node.pop(position, None)
+
+    def _recall_node(self, position: int, rows: slice) -> _NodeResults:
+        """Return which of a node's cards were filtered as they are, none at first."""
+        known = self._by_node.get(position)
+        if known is None:
+            if len(self._by_node) >= _MOST_NODES:
+                self._by_node.clear()
+            nobody: list[Cards | None] = [None] * (rows.stop - rows.start)
+            static = [0] * len(nobody) if self._static is None else self._static[rows].tolist()
+            known = self._by_node[position] = _NodeResults(nobody, static, static.copy())
+        return known
+
+    def _require(self, table: CardTable) -> RequestColumns:
+        equivalence_class = self.equivalence_class
+        return make_request_columns(
+            table.cards,
+            table.uuids,
+            table.kinds,
+            equivalence_class.request,
+            equivalence_class.selector,
+            mutex=equivalence_class.mutex,
+            headroom=equivalence_class.headroom,
+            score_slots=self._score_slots,
+            divided=bool(table.partitions),
+            adjustments=adjustments_of(self._compiled, table),
+        )
+
+    def _refuse(self, table: CardTable, position: int) -> Refusal:
+        rows = table.rows_of(position)
+        if self.equivalence_class.request.cards > rows.stop - rows.start and not self._may_divide(table, rows):
+            return self._refusals.too_few_cards
+        column = self.column[rows].tobytes()
+        refusal = self._refusals.by_column.get(column)
+        if refusal is None:
+            if len(self._refusals.by_column) >= _MOST_COLUMNS:
+                self._refusals.by_column.clear()
+            refusal = self._refusals.by_column[column] = self._count(column)
+        return refusal
+
+    def _may_divide(self, table: CardTable, rows: slice) -> bool:
+        return self.equivalence_class.selector.takes_instances and bool(table.cards.division[rows].any())
+
+    def _count(self, column: bytes) -> Refusal:
+        counts = tuple(sorted(Counter(column).items()))
+        refusal = self._refusals.by_counts.get(counts)
+        if refusal is None:
+            by_reason: Counter[Reason] = Counter()
+            for position, count in counts:
+                fits = Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST
+                by_reason[self._rules.reason(position) if position else fits] += count
+            refusal = self._refusals.by_counts[counts] = Refusal(by_reason, len(column))
+        return refusal

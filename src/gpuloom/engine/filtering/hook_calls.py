@@ -1,0 +1,92 @@
+"""Asking a vendor's hooks: which cards on each of many nodes, why not, and what that is worth."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuloom.engine.filtering.compiled_profile import CompiledProfile
+from gpuloom.engine.request.demand import CardSelector, PlacementPolicy
+from gpuloom.engine.scoring.card_scores import sort_matrix
+from gpuloom.model.card_matrix import CardMatrix, Chosen, HookTerms
+from gpuloom.model.cards import Cards, Flags, Ints, Points
+from gpuloom.model.nodecards import Facts
+from gpuloom.model.reasons import Reason
+from gpuloom.model.refusal import Refusal, refuse_node
+from gpuloom.model.request import Request
+from gpuloom.model.request_columns import RequestColumns
+
+_NOTHING_YET = np.zeros((0, 0), np.int64)
+
+
+def make_terms(compiled: CompiledProfile, selector: CardSelector, node_policy: str) -> HookTerms:
+    """Say what choosing and scoring depend on beside the cards."""
+    aware = selector.link_aware
+    link_aware = compiled.profile.traits.link_aware if aware is None else aware
+    return HookTerms(node_policy, selector.tenancy.app_class, link_aware=link_aware)
+
+
+def choose_cards(compiled: CompiledProfile, matrix: CardMatrix, request: Request, terms: HookTerms) -> Ints:
+    """Choose cards on every node of a matrix, by the vendor's hook or as they are tried."""
+    if compiled.selection_hook is None:
+        return matrix.choose(np.zeros(matrix.there.shape, np.int64))
+    return compiled.selection_hook.select(matrix, Chosen(request, _NOTHING_YET), terms, compiled.profile)
+
+
+def explain_refusal(compiled: CompiledProfile, matrix: CardMatrix, at: int, request: Request) -> Refusal:
+    """Say why one node of a matrix cannot serve."""
+    if matrix.wanted[at] > np.count_nonzero(matrix.there[at]):
+        return refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
+    if compiled.selection_hook is None:
+        return matrix.refuse(at)
+    return compiled.selection_hook.refuse(matrix, at, Chosen(request, _NOTHING_YET), compiled.profile)
+
+
+def score_extra(
+    compiled: CompiledProfile, matrix: CardMatrix, chosen: list[Chosen], terms: HookTerms, *, spread: bool
+) -> Points:
+    """Return what is added to the score of each node."""
+    if compiled.score is None:
+        return np.zeros(len(matrix.there))
+    return compiled.score(matrix, chosen, terms, compiled.profile) * compiled.sign[0 if spread else 1]
+
+
+def make_matrix(
+    compiled: CompiledProfile,
+    policy: PlacementPolicy,
+    cards: Cards,
+    required: RequestColumns,
+    codes: NDArray[np.integer[Any]],
+    there: Flags,
+    facts: Sequence[Facts],
+) -> CardMatrix:
+    """Put the cards of some nodes, given as columns with a row per node, into the form that hooks see."""
+    wanted = (
+        np.full(len(there), required.cards, np.int64)
+        if required.vendor_columns is None
+        else required.vendor_columns.cards[:, 0]
+    )
+    return CardMatrix(
+        cards=cards,
+        there=there,
+        codes=codes,
+        reasons=compiled.rules.reasons,
+        sort=lambda: sort_matrix(cards, required, policy.card_policy.order, policy.weights, there),
+        wanted=wanted,
+        facts=facts,
+    )
+
+
+def make_matrix_of_node(
+    compiled: CompiledProfile,
+    policy: PlacementPolicy,
+    cards: Cards,
+    required: RequestColumns,
+    codes: NDArray[np.integer[Any]],
+    facts: Facts,
+) -> CardMatrix:
+    """Put the cards of one node, given as columns, into the form that hooks see."""
+    row = (None, slice(None))
+    there = np.ones((1, len(cards)), bool)
+    return make_matrix(compiled, policy, cards.rows(row), required.rows(row), codes[row], there, [facts])

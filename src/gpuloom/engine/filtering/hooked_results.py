@@ -1,0 +1,219 @@
+"""Filter results where single cards do not decide: a vendor's hooks choose cards on all nodes at once."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuloom.engine.filtering.card_only_results import CardOnlyResults
+from gpuloom.engine.filtering.compiled_profile import CompiledProfile
+from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
+from gpuloom.engine.filtering.filter_results import FilterResults
+from gpuloom.engine.filtering.hook_calls import (
+    choose_cards,
+    explain_refusal,
+    make_matrix,
+    make_matrix_of_node,
+    make_terms,
+    score_extra,
+)
+from gpuloom.engine.filtering.rules import RuleCodes, filter_cards
+from gpuloom.engine.request.demand import PlacementPolicy
+from gpuloom.engine.request.options import ScoreSlots
+from gpuloom.engine.scoring.ranking import UNFIT
+from gpuloom.engine.state.card_table import CardTable
+from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen
+from gpuloom.model.cards import Ints, Points, Scores
+from gpuloom.model.reasons import Reason
+from gpuloom.model.refusal import Refusal
+from gpuloom.model.request_columns import RequestColumns
+
+_FEW = 4
+"""Up to so many nodes that changed are asked about one by one, 0.02 to 0.15 ms each; more of them together."""
+_MOST_PATTERNS = 4096
+_MOST_CHOSEN = 1024
+"""Nodes that changed are those to which the next pods go, and what they would get there is known."""
+MOST_RANKED = 256
+"""So many nodes' cards are chosen in one step, which takes about a millisecond."""
+_UNSERVED = 255
+"""In place of the position of a check: the card's node cannot serve such a request at all."""
+_MOST_ANSWERS = 256
+_NOTHING = np.float64(0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What rules and hooks say about a node whose cards are in one state.
+
+    column   what the rules say of each card, ``fitting`` of how many they reject none
+    given    the cards that such a pod gets, none where the node does not take it
+    extra    what the vendor adds to the node's score
+    """
+
+    column: RuleCodes
+    fitting: int
+    given: list[int]
+    extra: np.float64
+
+
+class HookedResults(FilterResults):
+    """The filter results for one equivalence class of a vendor with hooks."""
+
+    def __init__(
+        self,
+        equivalence_class: EquivalenceClass,
+        compiled: CompiledProfile,
+        score_slots: ScoreSlots,
+        card_only: CardOnlyResults,
+    ) -> None:
+        super().__init__(equivalence_class, compiled, score_slots, card_only)
+        self._patterns: dict[tuple[bytes, bytes, int], Refusal] = {}
+        self._unranked: Ints = np.zeros(0, np.int64)
+        self._answers: dict[int, _Answer] = {}
+        self._chosen_cards: dict[int, list[int]] = {}
+
+    def refresh(self, table: CardTable) -> None:
+        """Bring the results up to date with the table."""
+        super().refresh(table)
+        for _ in self.finish(table):
+            pass
+
+    def begin(self, table: CardTable) -> bool:
+        """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has something left."""
+        super().refresh(table)
+        return len(self._unranked) > MOST_RANKED
+
+    def finish(self, table: CardTable) -> Iterator[None]:
+        """Rank the nodes that are left, some in each step. One that changes meanwhile is looked at again later."""
+        # With other cards in the table all begins anew.
+        while len(self._unranked) and self._registrations == table.registrations:
+            some, self._unranked = self._unranked[:MOST_RANKED], self._unranked[MOST_RANKED:]
+            self.ranks[some] = self._rank(table, some)
+            yield
+
+    def recall_chosen(self, position: int, rows: slice) -> tuple[Sequence[int], RequestColumns] | None:
+        """Return which of a node's cards such a pod gets and what each gives, None where that is not remembered."""
+        given = self._chosen_cards.get(position)
+        return None if not given else (given, self._required.rows(rows))
+
+    def _few(self, table: CardTable) -> int:  # noqa: ARG002 - one by one takes as long in any table
+        return _FEW
+
+    def _filter_static(self, table: CardTable) -> RuleCodes | None:
+        static = super()._filter_static(table)
+        if self._required.vendor_columns is None or not self._required.vendor_columns.unserved.any():
+            return static
+        if static is None:
+            static = np.zeros(len(table.cards), np.uint8)
+        static[self._required.vendor_columns.unserved] = _UNSERVED
+        return static
+
+    def _sum_up(self, table: CardTable, changed: set[int] | None) -> None:
+        """Count what fits; nodes that may be other than before are ranked later, see :meth:`finish`."""
+        self.fitting = table.add_up(self.column == 0, np.int32)
+        if changed is None:
+            self.ranks = np.full(len(table.names), UNFIT, np.float32)
+            self._chosen_cards.clear()
+            self._unranked = np.flatnonzero(self.fitting)
+            return
+        others = np.fromiter(changed, np.int64, len(changed))
+        self.ranks[others] = UNFIT
+        for position in changed:
+            self._chosen_cards.pop(position, None)
+        unranked = np.union1d(self._unranked, others)
+        self._unranked = unranked[self.fitting[unranked] > 0]
+
+    def _read_registered(self, table: CardTable) -> None:
+        super()._read_registered(table)
+        self._patterns.clear()
+        self._answers.clear()
+
+    def _filter_node(self, table: CardTable, position: int) -> None:
+        answer = self._recall_answer(table, position)
+        self.column[table.rows_of(position)] = answer.column
+        self.fitting[position] = answer.fitting
+        score = np.float32(table.node_scores[position] + answer.extra)
+        self.ranks[position] = UNFIT if not answer.given else -score if self.equivalence_class.spread else score
+        if len(self._chosen_cards) >= _MOST_CHOSEN:
+            self._chosen_cards.clear()
+        self._chosen_cards[position] = answer.given
+        self.refits += 1
+        self._refusals.by_node.pop(position, None)
+
+    def _recall_answer(self, table: CardTable, position: int) -> _Answer:
+        """Return what is said about a node whose cards are as this one's are; classes that name cards are not kept."""
+        state = table.state_of(position)
+        answer = self._answers.get(state)
+        if answer is None:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            answer = self._answers[state] = self._ask(table, position)
+        return answer
+
+    def _ask(self, table: CardTable, position: int) -> _Answer:
+        """Ask rules and hooks about one node."""
+        rows = table.rows_of(position)
+        cards, required = table.cards.rows(rows), self._required.rows(rows)
+        said = None if self._static is None else self._static[rows]
+        column = filter_cards(cards, required, self._rules.by_usage, said)
+        fitting = len(column) - int(np.count_nonzero(column))
+        if not fitting:
+            return _Answer(column, 0, [], _NOTHING)
+        facts = table.facts[table.facts_of.item(position)]
+        columns, extra = self._choose(make_matrix_of_node(self._compiled, self._policy, cards, required, column, facts))
+        return _Answer(column, fitting, columns[columns != NO_CARD].tolist(), extra[0])
+
+    def _rank(self, table: CardTable, positions: Ints) -> Scores:
+        """Choose on nodes and return their ranks."""
+        columns, extra = self._choose(self._make_matrix(table, positions))
+        scores = (table.node_scores[positions] + extra).astype(np.float32)
+        served = (columns != NO_CARD).any(axis=1)
+        return np.where(served, -scores if self.equivalence_class.spread else scores, UNFIT)
+
+    def _choose(self, matrix: CardMatrix) -> tuple[Ints, Points]:
+        """Choose cards on every node and say what that adds to the node's score."""
+        equivalence_class = self.equivalence_class
+        terms = make_terms(self._compiled, equivalence_class.selector, self._policy.node_policy)
+        columns = choose_cards(self._compiled, matrix, equivalence_class.request, terms)
+        return columns, score_extra(
+            self._compiled, matrix, [Chosen(equivalence_class.request, columns)], terms, spread=equivalence_class.spread
+        )
+
+    @property
+    def _policy(self) -> PlacementPolicy:
+        if self.equivalence_class.policy is None:
+            raise TypeError("a vendor with hooks needs to know how cards are chosen")
+        return self.equivalence_class.policy
+
+    def _make_matrix(self, table: CardTable, positions: Ints) -> CardMatrix:
+        starts, ends = table.starts[positions], table.ends[positions]
+        width = int((ends - starts).max(initial=0))
+        rows = starts[:, None] + np.arange(width)[None, :]
+        there = rows < ends[:, None]
+        rows = np.where(there, rows, starts[:, None])
+        facts = [table.facts[number] for number in table.facts_of[positions].tolist()]
+        cards, required = table.cards.rows(rows), self._required.rows(rows)
+        return make_matrix(self._compiled, self._policy, cards, required, self.column[rows], there, facts)
+
+    def _refuse(self, table: CardTable, position: int) -> Refusal:
+        rows = table.rows_of(position)
+        unserved = self._required.vendor_columns is not None and bool(
+            self._required.vendor_columns.unserved[rows].any()
+        )
+        wanted = (
+            int(self._required.vendor_columns.cards[rows.start])
+            if self._required.vendor_columns
+            else self.equivalence_class.request.cards
+        )
+        if wanted > rows.stop - rows.start:
+            return self._refusals.too_few_cards
+        if unserved:
+            return Refusal({Reason.MODE_NOT_FIT: 1}, rows.stop - rows.start)
+        key = (self.column[rows].tobytes(), table.cards.index[rows].tobytes(), wanted)
+        found = self._patterns.get(key)
+        if found is None:
+            if len(self._patterns) >= _MOST_PATTERNS:
+                self._patterns.clear()
+            matrix = self._make_matrix(table, np.array([position]))
+            found = self._patterns[key] = explain_refusal(self._compiled, matrix, 0, self.equivalence_class.request)
+        return found

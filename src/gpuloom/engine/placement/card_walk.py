@@ -1,0 +1,128 @@
+"""The walk over the cards of one node, for what no single card can answer (scheduler 6.3, 6.6, 6.7).
+
+Which cards a rule rejects is known before it starts. The walk adds what depends on the
+cards collected so far: NUMA groups, several instances of one divided card, and a quota that is nearly used up.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gpuloom.engine.filtering.rules import RuleOrder
+from gpuloom.engine.placement.linked_cards import choose_linked
+from gpuloom.engine.state.partitions import GeometryPartition, Partition
+from gpuloom.model.reasons import Reason
+from gpuloom.model.refusal import Refusal
+from gpuloom.wire.pairscores import PairScores
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedCards:
+    """The cards of one node, in the order in which they are tried; columns of equal length.
+
+    codes       position of the first rule that rejects the card, 0 for none
+    partitions  state of divided cards, None for others
+    """
+
+    codes: Sequence[int]
+    numa: Sequence[int]
+    uuids: Sequence[str]
+    memory_mib: Sequence[int]
+    partitions: Sequence[Partition | None]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+@dataclass(frozen=True, slots=True)
+class WalkTerms:
+    """What a container asks of a node beyond single cards.
+
+    exceeds_quota  tells of collected places and one more whether the namespace's quota would be exceeded
+    """
+
+    cards: int
+    rules: RuleOrder
+    numa_bind: bool
+    topology: bool
+    pair_scores: PairScores
+    exceeds_quota: Callable[[Sequence[int], int], bool] | None
+
+
+def walk(ordered: OrderedCards, terms: WalkTerms) -> list[int] | Refusal:
+    """Return the places of the cards that a container gets, a divided card once an instance, or why none."""
+    reasons: Counter[Reason] = Counter()
+    collected: list[int] = []
+    groups = [collected]
+    last_numa: int | None = None
+    for place, code in enumerate(ordered.codes):
+        if 0 < code < terms.rules.numa_at:
+            reasons[terms.rules.reason(code)] += 1
+            continue
+        if terms.numa_bind and ordered.numa[place] != last_numa:
+            # With topology HAMi starts anew without a word about what it leaves.
+            if collected and not terms.topology:
+                reasons[Reason.NUMA_NOT_FIT] += len(collected)
+            last_numa, collected = ordered.numa[place], []
+            groups.append(collected)
+        refused = _collect(place, collected, ordered, terms)
+        if not terms.topology and len(collected) == terms.cards:
+            return collected
+        if refused is not None:
+            reasons[refused] += 1
+    if terms.topology and (chosen := _choose(groups, ordered, terms)):
+        return chosen
+    if collected:
+        reasons[Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST] = len(collected)
+    return Refusal(reasons, len(ordered))
+
+
+def _collect(place: int, collected: list[int], ordered: OrderedCards, terms: WalkTerms) -> Reason | None:
+    """Collect a card, a divided one as often as it is wanted and goes; say what ended that, None if nothing did."""
+    while True:
+        refused = _refuse(place, collected, ordered, terms)
+        if refused is not None:
+            return refused
+        collected.append(place)
+        enough = not terms.topology and len(collected) == terms.cards
+        if enough or ordered.partitions[place] is None:
+            return None
+
+
+def _refuse(place: int, collected: Sequence[int], ordered: OrderedCards, terms: WalkTerms) -> Reason | None:
+    code, rules = ordered.codes[place], terms.rules
+    if 0 < code < rules.quota_at:
+        return rules.reason(code)
+    if terms.exceeds_quota is not None and terms.exceeds_quota(collected, place):
+        return Reason.RESOURCE_QUOTA_NOT_FIT
+    if code:
+        return rules.reason(code)
+    partition = ordered.partitions[place]
+    if partition is None:
+        return None
+    for _ in range(collected.count(place) + 1):
+        taken = partition.take(ordered.memory_mib[place])
+        if taken is None:
+            return refuse_division(partition)
+        partition = taken[0]
+    return None
+
+
+def refuse_division(partition: Partition) -> Reason:
+    """Return the reason of a divided card without a large enough instance."""
+    if isinstance(partition, GeometryPartition):
+        return Reason.CARD_NOT_FOUND_CUSTOM_FILTER_RULE
+    return Reason.CARD_MIG_TOPOLOGY_INFEASIBLE
+
+
+def _choose(groups: Sequence[list[int]], ordered: OrderedCards, terms: WalkTerms) -> list[int]:
+    """Choose the best linked cards among the groups that can supply enough, none if no group can (B-10)."""
+    best: list[int] = []
+    best_total: int | None = None
+    for group in groups:
+        if len(group) < terms.cards:
+            continue
+        chosen, total = choose_linked([ordered.uuids[place] for place in group], terms.cards, terms.pair_scores)
+        if best_total is None or total > best_total:
+            best, best_total = [group[at] for at in chosen], total
+    return best

@@ -1,0 +1,139 @@
+"""Remembered placements: which nodes take a pod of several containers, by what the pod asks for.
+
+For such pods single cards do not decide, so the pod is placed on nodes to see whether they take it. A node that did not
+change since gives the same answer to a pod of the same class; only the others are asked again.
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuloom.engine.placement.batch_placer import BatchResult
+from gpuloom.engine.placement.container_placer import Placement, Unplaced
+from gpuloom.engine.request.demand import CardSelector, ContainerDemand, Demand, Demands, Phase, PlacementPolicy
+from gpuloom.engine.state.card_table import CardTable
+from gpuloom.engine.state.lru_cache import LruCache
+from gpuloom.model.cards import Ints, Scores
+from gpuloom.model.reasons import Reason
+from gpuloom.model.request import Request
+from gpuloom.model.request_columns import UNBOUNDED, Headroom
+
+UNTRIED, TAKES, REFUSES = 0, 1, 2
+MOST_CLASSES = 16
+"""A class takes up to 0.5 MB at 5,000 nodes."""
+MOST_SHORT_LIVED = 4
+"""Classes that are of use only until the pod in question is decided about."""
+
+
+class PlacementClass(msgspec.Struct, frozen=True, gc=False):
+    """All that the answer of a node depends on beside its cards; never the pod.
+
+    headroom  what the namespace's quota leaves, where that may matter
+    """
+
+    asked: tuple[tuple[Phase, Request | None], ...]
+    selector: CardSelector
+    policy: PlacementPolicy
+    headroom: Headroom = UNBOUNDED
+
+    @property
+    def is_short_lived(self) -> bool:
+        """Whether others of this class hardly follow: quotas change with every pod, cards are rarely named twice."""
+        return self.headroom != UNBOUNDED or self.selector.names_uuids
+
+
+def placement_class_of(demand: Demand, headroom: Headroom = UNBOUNDED) -> PlacementClass:
+    """Return what a pod has in common with others that nodes answer alike."""
+    asked = tuple(_without_name(container) for container in demand.containers)
+    return PlacementClass(asked, demand.selector, demand.policy, headroom)
+
+
+DemandClass = tuple[tuple[str, str, PlacementClass], ...]
+"""What pods have in common that fit whenever one of them fits: vendor, namespace (quotas) and class, each."""
+
+
+def demand_class_of(demands: Demands) -> DemandClass:
+    """Return what a pod has in common with others that fit whenever it fits."""
+    return tuple((word, demand.namespace, placement_class_of(demand)) for word, demand in demands.items())
+
+
+def _without_name(container: ContainerDemand) -> tuple[Phase, Request | None]:
+    return container.phase, container.request
+
+
+@dataclass(slots=True)
+class PlacementCache:
+    """The answers of nodes, by position.
+
+    answers  UNTRIED, TAKES or REFUSES
+    extra    what the vendor adds to the score of a node that takes the pod
+    unplaced why not, of those that refuse
+    """
+
+    answers: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    extra: Scores = field(default_factory=lambda: np.zeros(0, np.float32))
+    unplaced: dict[int, Unplaced] = field(default_factory=dict)
+    _known: dict[tuple[tuple[tuple[Reason, int], ...], int, int], Unplaced] = field(default_factory=dict)
+    _mark: int = -1
+
+    def note(self, position: int, answer: Placement | Unplaced) -> None:
+        """Remember what a node says."""
+        if isinstance(answer, Placement):
+            self.answers[position], self.extra[position] = TAKES, answer.extra
+        else:
+            self._note_refusal(position, answer)
+
+    def note_many(self, positions: Ints, result: BatchResult) -> None:
+        """Remember what many nodes say."""
+        self.answers[positions] = np.where(result.takes, TAKES, REFUSES)
+        self.extra[positions] = result.extra
+        for row, answer in result.unplaced.items():
+            self._note_refusal(int(positions[row]), answer)
+
+    def _note_refusal(self, position: int, answer: Unplaced) -> None:
+        """Refusals that say the same are one object, so that few texts are ever made."""
+        refusal = answer.refusal
+        key = (tuple(refusal.counts.items()), refusal.total, answer.turn)
+        self.answers[position], self.unplaced[position] = REFUSES, self._known.setdefault(key, answer)
+
+    def untried(self, positions: Ints) -> Ints:
+        """Return those nodes that have not answered."""
+        return positions[self.answers[positions] == UNTRIED]
+
+    def refresh(self, table: CardTable) -> None:
+        """Forget the answers of nodes that changed."""
+        changed = table.journal.since(self._mark) if self._mark >= 0 else None
+        if changed is None:
+            self.answers[:] = UNTRIED
+            self.unplaced.clear()
+            self._known.clear()
+        more = len(table.names) - len(self.answers)
+        if more > 0:
+            self.answers = np.append(self.answers, np.zeros(more, np.uint8))
+            self.extra = np.append(self.extra, np.zeros(more, np.float32))
+        for position in changed or ():
+            self.answers[position] = UNTRIED
+            self.unplaced.pop(position, None)
+        self._mark = table.journal.mark
+
+
+@dataclass(slots=True)
+class PlacementCaches:
+    """The placement caches of the classes of pods that were asked about last."""
+
+    _lasting: LruCache[PlacementClass, PlacementCache] = field(default_factory=lambda: LruCache(MOST_CLASSES))
+    _short_lived: LruCache[PlacementClass, PlacementCache] = field(default_factory=lambda: LruCache(MOST_SHORT_LIVED))
+
+    def recall(self, table: CardTable, placement_class: PlacementClass) -> PlacementCache:
+        """Return what nodes answered to pods of a class, as far as they did not change since."""
+        caches = self._short_lived if placement_class.is_short_lived else self._lasting
+        cache = caches.recall(placement_class, PlacementCache)
+        cache.refresh(table)
+        return cache
+
+    def forget_all(self) -> None:
+        """Forget everything; the next pods are placed on all nodes again."""
+        self._lasting.clear()
+        self._short_lived.clear()

@@ -1,0 +1,135 @@
+"""How many more pods like this one fit.
+
+Where the column of cards says everything, cards are filled in rounds by the very rules that decide; otherwise pods are
+placed one by one on copies of nodes, up to a limit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.explanation.details import in_order_of_placing
+from gpuloom.engine.explanation.imagining import imagine
+from gpuloom.engine.explanation.rule_matrix import freeze, make_rule_matrix
+from gpuloom.engine.request.demand import Demand
+from gpuloom.engine.state.card_table import NO_NODE
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.state.usage import collapse, sum_for_quota
+from gpuloom.model.cards import UNDIVIDED, Ints
+from gpuloom.model.request import Request
+from gpuloom.model.request_columns import Headroom
+from gpuloom.vendors.profile import Profile
+
+MOST_PLACED = 100
+_MOST_ROUNDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """So many pods fit; ``is_least``: counting stopped there. ``by_node``: nodes where any fit, most first."""
+
+    pods: int
+    is_least: bool
+    by_node: tuple[tuple[str, int], ...]
+
+
+def count_capacity(scheduler: VendorScheduler, demand: Demand, decision: Decision, headroom: Headroom) -> Capacity:
+    """Count how many such pods fit beside what is there; ``decision`` is about one of them."""
+    request = _only_request(demand)
+    divided = bool((scheduler.state.table.cards.division != UNDIVIDED).any())
+    names = [name for name, _ in decision.fitting.worst_first()[::-1]]
+    alone = not (divided or demand.policy.numa_bind or scheduler.compiled.is_hooked)
+    if request is not None and alone and headroom == Headroom():
+        return _fill(scheduler, demand, request, set(names))
+    return _place(scheduler, demand, names, headroom)
+
+
+def intersect_capacities(capacities: Sequence[Capacity]) -> Capacity:
+    """Return the capacity for pods that need cards of several vendors, from the capacities by vendor."""
+    if len(capacities) == 1:
+        return capacities[0]
+    by_vendor = [dict(capacity.by_node) for capacity in capacities]
+    names = set.intersection(*(set(one) for one in by_vendor))
+    by_node = {name: min(one[name] for one in by_vendor) for name in names}
+    order = sorted(by_node.items(), key=lambda item: (-item[1], item[0]))
+    return Capacity(sum(by_node.values()), any(capacity.is_least for capacity in capacities), tuple(order))
+
+
+def _only_request(demand: Demand) -> Request | None:
+    places = in_order_of_placing(demand)
+    return demand.containers[places[0]].request if len(places) == 1 else None
+
+
+def _fill(scheduler: VendorScheduler, demand: Demand, request: Request, names: set[str]) -> Capacity:
+    table = freeze(scheduler.state.table)
+    cards = table.cards
+    times: Ints = np.zeros(len(cards), np.int64)
+    for _ in range(_MOST_ROUNDS):
+        matrix = make_rule_matrix(scheduler, table, demand, request, Headroom())
+        fits = matrix.bits == 0
+        if not fits.any():
+            break
+        times += fits
+        cards.used_slots[fits] += 1
+        cards.used_memory_mib[fits] += matrix.required.memory_mib[fits]
+        cards.used_cores[fits] += matrix.required.cores
+    by_node = {}
+    for name in names:
+        position = table.positions.get(name, NO_NODE)
+        pods = _most_pods(times[table.rows_of(position)], request.cards)
+        if pods:
+            by_node[name] = pods
+    order = sorted(by_node.items(), key=lambda item: (-item[1], item[0]))
+    return Capacity(sum(by_node.values()), bool(times.max(initial=0) >= _MOST_ROUNDS), tuple(order))
+
+
+def _most_pods(times: Ints, cards: int) -> int:
+    """Return how many pods can have so many different cards each, where cards serve so many times."""
+    pods = int(times.sum()) // cards
+    while pods and int(np.minimum(times, pods).sum()) < pods * cards:
+        pods = int(np.minimum(times, pods).sum()) // cards
+    return pods
+
+
+def _place(scheduler: VendorScheduler, demand: Demand, names: list[str], headroom: Headroom) -> Capacity:
+    by_node: dict[str, int] = {}
+    total = 0
+    for name in names:
+        node = imagine(scheduler, name, headroom)
+        for number in count():
+            decision = node.decide(demand, headroom)
+            if decision.node is None or total >= MOST_PLACED:
+                break
+            node.come(_reserve(demand, decision, node.scheduler.profile.word, number, name))
+            headroom = _less(headroom, demand, decision, scheduler.profile)
+            by_node[name] = by_node.get(name, 0) + 1
+            total += 1
+        if total >= MOST_PLACED:
+            break
+    order = sorted(by_node.items(), key=lambda item: (-item[1], item[0]))
+    return Capacity(total, total >= MOST_PLACED, tuple(order))
+
+
+def _less(headroom: Headroom, demand: Demand, decision: Decision, profile: Profile) -> Headroom:
+    if headroom == Headroom():
+        return headroom
+    held = sum_for_quota(collapse(decision.shares, demand.phases).values(), bits=profile.fit.bits)
+    return Headroom(headroom.memory_mib - held.memory_mib, headroom.cores - held.cores)
+
+
+def _reserve(demand: Demand, decision: Decision, vendor: str, number: int, node: str) -> Reservation:
+    return Reservation(
+        uid=f"imagined-{number}",
+        namespace=demand.namespace,
+        name=demand.name,
+        node=node,
+        shares={vendor: decision.shares},
+        instances=decision.instances,
+        phases=demand.phases,
+        status=ReservationStatus.ASSUMED,
+        since=0.0,
+    )

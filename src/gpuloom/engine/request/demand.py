@@ -1,0 +1,254 @@
+"""From a pod to what it asks for: one request per container (scheduler 3)."""
+
+from collections.abc import Mapping
+from enum import Enum
+from functools import lru_cache
+
+import msgspec
+
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.request.policies import CardPolicy, Weights, read_card_policy, read_weights
+from gpuloom.model.mig import MIG_MODE
+from gpuloom.model.request import Request
+from gpuloom.model.share import Tenancy
+from gpuloom.vendors.catalog import Catalog
+from gpuloom.vendors.hooks import read_request
+from gpuloom.vendors.profile import Profile, SelectKeys
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.keys import CARD_POLICY, NODE_POLICY, WEIGHTS
+from gpuloom.wire.objects import Pod
+from gpuloom.wire.words import decode_bool
+
+
+class Phase(Enum):
+    """When a container runs."""
+
+    INIT = "init"  # one after another, before everything else
+    SIDECAR = "sidecar"  # restartable init container: beside everything that follows
+    REGULAR = "regular"
+
+
+PHASES_IN_ORDER_OF_PLACING = (Phase.SIDECAR, Phase.INIT, Phase.REGULAR)
+"""Sidecars run beside all others, so they are placed first; what is booked (scheduler 4.5) then always fits."""
+
+
+class ContainerDemand(msgspec.Struct, frozen=True, gc=False):
+    """What one container asks for; ``request`` is None when it asks for no card."""
+
+    name: str
+    phase: Phase
+    request: Request | None
+
+
+class CardSelector(msgspec.Struct, frozen=True, gc=False):
+    """The cards that a pod's own annotations accept, as written (scheduler 6.2).
+
+    None where the pod does not care. A list that names nothing, such as ``","``, accepts nothing. The mode must contain
+    the card's mode. ``tenancy`` says with whom the pod shares cards, ``link_aware`` whether links count in the score.
+    """
+
+    use_types: tuple[str, ...] | None = None
+    nouse_types: tuple[str, ...] = ()
+    use_uuids: tuple[str, ...] | None = None
+    nouse_uuids: tuple[str, ...] = ()
+    mode: str | None = None
+    tenancy: Tenancy = Tenancy()
+    link_aware: bool | None = None
+
+    @property
+    def names_uuids(self) -> bool:
+        """Whether the pod cares about single cards."""
+        return self.use_uuids is not None or bool(self.nouse_uuids)
+
+    @property
+    def takes_instances(self) -> bool:
+        """Whether parts of divided cards will do."""
+        return self.mode is None or MIG_MODE in self.mode
+
+    def accepts_kind(self, model: str, mode: str) -> bool:
+        """Tell whether a card of this model and mode may serve: models by parts of their name, ignoring case."""
+        model = model.lower()
+        if self.use_types is not None and not any(part in model for part in self.use_types):
+            return False
+        if any(part in model for part in self.nouse_types):
+            return False
+        return self.mode is None or mode in self.mode
+
+    def accepts_uuid(self, uuid: str) -> bool:
+        """Tell whether this very card may serve."""
+        return (self.use_uuids is None or uuid in self.use_uuids) and uuid not in self.nouse_uuids
+
+
+ANY_CARD = CardSelector()
+"""Any card will do."""
+
+
+class PlacementPolicy(msgspec.Struct, frozen=True, gc=False):
+    """How nodes and cards are chosen among those that would do."""
+
+    node_policy: str
+    card_policy: CardPolicy
+    weights: Weights
+    numa_bind: bool
+
+
+class Demand(msgspec.Struct, frozen=True, gc=False):
+    """What a pod asks for: containers in the order of the device lists (init first), which cards, and how to choose."""
+
+    uid: str
+    namespace: str
+    name: str
+    containers: tuple[ContainerDemand, ...]
+    selector: CardSelector
+    policy: PlacementPolicy
+
+    @property
+    def asks(self) -> bool:
+        """Whether any container asks for a card."""
+        return any(container.request is not None for container in self.containers)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """When each container runs."""
+        return tuple(container.phase for container in self.containers)
+
+    @property
+    def placed_first(self) -> Request:
+        """The request that is placed before all others: for it the cards as they are now are the whole truth.
+
+        Raises ValueError when the pod asks for no card.
+        """
+        for phase in PHASES_IN_ORDER_OF_PLACING:
+            for container in self.containers:
+                if container.phase is phase and container.request is not None:
+                    return container.request
+        raise ValueError("the pod asks for no card")
+
+    @property
+    def first_turn(self) -> int:
+        """Which container, in order of placing from 1, is the first that asks for cards."""
+        by_request_and_usage = [
+            container.request is not None
+            for phase in PHASES_IN_ORDER_OF_PLACING
+            for container in self.containers
+            if container.phase is phase
+        ]
+        return by_request_and_usage.index(True) + 1
+
+
+Demands = Mapping[str, Demand]
+"""What a pod asks for, by the word of each vendor that it asks, in ascending order."""
+
+
+def asks_for_cards(pod: Pod, catalog: Catalog) -> bool:
+    """Tell whether any container of a pod asks for a card of any vendor."""
+    # Most pods of a cluster name no card: that is to be found out quickly.
+    concerned = catalog.concerned(pod.all_containers)
+    return bool(concerned) and any(asks_vendor(pod, profile) for profile in concerned)
+
+
+def asks_vendor(pod: Pod, profile: Profile) -> bool:
+    """Tell whether any container of a pod asks for a card of one vendor."""
+    annotations = pod.annotations
+    return any(read_request(container, annotations, profile) is not None for container in pod.all_containers)
+
+
+def read_demands(pod: Pod, catalog: Catalog, options: Options) -> Demands:
+    """Read what a pod asks of every vendor; vendors of which it asks nothing are left out.
+
+    Raises PolicyError when a pod that asks for cards has weights that cannot be read.
+    """
+    concerned = catalog.concerned(pod.all_containers)
+    read = {profile.word: read_demand(pod, profile, options) for profile in concerned}
+    return {word: demand for word, demand in read.items() if demand.asks}
+
+
+def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
+    """Read what a pod asks for; ``options`` hold the policies where the pod names none (5.6).
+
+    Raises PolicyError when a pod that asks for cards has weights that cannot be read.
+    """
+    containers = tuple(
+        ContainerDemand(container.name, phase, read_request(container, pod.annotations, profile))
+        for container, phase in zip(pod.all_containers, read_phases(pod), strict=True)
+    )
+    asks = any(container.request is not None for container in containers)
+    return Demand(
+        uid=pod.metadata.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        containers=containers,
+        selector=_read_selector(pod.annotations, profile.select),
+        policy=_read_policy(pod.annotations if asks else {}, profile.select, options),
+    )
+
+
+def _read_policy(annotations: Mapping[str, str], keys: SelectKeys, options: Options) -> PlacementPolicy:
+    numa_bind = _read_flag(annotations.get(keys.numa_bind, ""))
+    return PlacementPolicy(
+        node_policy=annotations.get(NODE_POLICY, options.node_policy),
+        card_policy=read_card_policy(
+            annotations.get(CARD_POLICY, options.card_policy), numa_bind=numa_bind, device_sort=options.device_sort
+        ),
+        weights=read_weights(annotations.get(WEIGHTS)),
+        numa_bind=numa_bind,
+    )
+
+
+def _read_flag(text: str) -> bool:
+    try:
+        return decode_bool(text)
+    except WireError:
+        return False
+
+
+def read_phases(pod: Pod) -> tuple[Phase, ...]:
+    """Tell when each container of a pod runs, init containers first."""
+    first = tuple(Phase.SIDECAR if container.is_sidecar else Phase.INIT for container in pod.init_containers)
+    # One value for all that are alike: there may be very many pods.
+    return first + (Phase.REGULAR,) * len(pod.containers) if first else _regular(len(pod.containers))
+
+
+@lru_cache(64)
+def _regular(count: int) -> tuple[Phase, ...]:
+    return (Phase.REGULAR,) * count
+
+
+def _read_selector(annotations: Mapping[str, str], keys: SelectKeys) -> CardSelector:
+    # Most pods do not care: of them nothing but this is asked.
+    if _keys_of(keys).isdisjoint(annotations):
+        return ANY_CARD
+    use_types = _read_list(annotations, keys.types.use) if keys.types else None
+    nouse_types = _read_list(annotations, keys.types.nouse) if keys.types else None
+    wanted = [found for pair in keys.uuids if (found := _read_list(annotations, pair.use)) is not None]
+    unwanted = [uuid for pair in keys.uuids for uuid in _read_list(annotations, pair.nouse) or ()]
+    return CardSelector(
+        use_types=None if use_types is None else _lower(use_types),
+        nouse_types=_lower(nouse_types or ()),
+        # Every list that is there must name the card.
+        use_uuids=tuple(uuid for uuid in wanted[0] if all(uuid in other for other in wanted)) if wanted else None,
+        nouse_uuids=tuple(unwanted),
+        mode=annotations.get(keys.mode) if keys.mode else None,
+        tenancy=read_tenancy(annotations, keys),
+        link_aware=_read_flag(annotations[keys.link_aware]) if keys.link_aware in annotations else None,
+    )
+
+
+@lru_cache
+def _keys_of(keys: SelectKeys) -> frozenset[str]:
+    return frozenset(keys.all)
+
+
+def read_tenancy(annotations: Mapping[str, str], keys: SelectKeys) -> Tenancy:
+    """Read with whom a pod shares cards."""
+    return Tenancy(annotations.get(keys.app_class, ""), annotations.get(keys.policy, ""))
+
+
+def _read_list(annotations: Mapping[str, str], key: str) -> tuple[str, ...] | None:
+    """Items without blanks around them, None when there is no annotation or nothing in it."""
+    value = annotations.get(key, "").strip()
+    return tuple(part for piece in value.split(",") if (part := piece.strip())) if value else None
+
+
+def _lower(parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(part.lower() for part in parts)

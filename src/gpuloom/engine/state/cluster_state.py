@@ -1,0 +1,188 @@
+"""The cards of all vendors: a table for each, one ledger and one book of quotas over them."""
+
+from collections.abc import Iterable, Iterator, KeysView
+
+import numpy as np
+
+from gpuloom.engine.state.card_table import NO_NODE, CardTable, NodeCards
+from gpuloom.engine.state.closings import Closing, Closings
+from gpuloom.engine.state.ledger import ANY_VENDOR, CardKey, Ledger, Reservation
+from gpuloom.engine.state.quotas import QuotaBook
+from gpuloom.engine.state.vendor_state import VendorState, group_by_node, words_of_bits
+from gpuloom.model.cards import Ints
+from gpuloom.vendors.catalog import Catalog
+
+
+class ClusterState:
+    """What :class:`VendorState` is for one vendor, for all of them."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.ledger = Ledger(words_of_bits(catalog))
+        self.quotas = QuotaBook()
+        self.closings = Closings()
+        self._states = {
+            profile.word: VendorState(profile, self.ledger, self.quotas, self.closings) for profile in catalog
+        }
+        self._words_of: dict[str, set[str]] = {}
+        self._peers: dict[str, list[CardTable]] = {}
+        for table in self.tables:
+            table.peers = self._peers
+        self._across: dict[tuple[str, str], tuple[tuple[int, int], Ints]] = {}
+        # Cards that the tables show as they were, None while they are kept up to date.
+        self._late: dict[CardKey, None] | None = None
+
+    def __getitem__(self, word: str) -> VendorState:
+        """Return the cards of one vendor."""
+        return self._states[word]
+
+    @property
+    def tables(self) -> Iterator[CardTable]:
+        """The card tables, in the order of the vendors' words."""
+        return (state.table for state in self._states.values())
+
+    @property
+    def registrations(self) -> int:
+        """Counts changes of what nodes registered."""
+        return sum(table.registrations for table in self.tables)
+
+    def has(self, node: str) -> bool:
+        """Tell whether a node has cards of any vendor."""
+        return node in self._words_of
+
+    def words_of(self, node: str) -> Iterable[str]:
+        """Return the vendors of which a node has cards."""
+        return self._words_of.get(node, ())
+
+    def has_others(self, word: str) -> bool:
+        """Whether any node has cards of another vendor than this one."""
+        return any(state.table.positions for other, state in self._states.items() if other != word)
+
+    def score_of(self, node: str) -> float:
+        """Return the score of a node with cards."""
+        table = self._states[min(self._words_of[node])].table
+        return float(table.node_scores[table.positions[node]])
+
+    def across(self, word: str, other: str) -> Ints:
+        """Return by position in one vendor's table where the same node stands in another's, NO_NODE for nowhere."""
+        table, there = self._states[word].table, self._states[other].table
+        version = table.registrations, there.registrations
+        known = self._across.get((word, other))
+        if known is None or known[0] != version:
+            found = np.zeros(len(table.names), np.int64)
+            for name, position in table.positions.items():
+                found[position] = there.positions.get(name, NO_NODE)
+            known = self._across[word, other] = version, found
+        return known[1]
+
+    @property
+    def nodes(self) -> KeysView[str]:
+        """The nodes that have cards."""
+        return self._words_of.keys()
+
+    def registered(self, node: str, word: str) -> NodeCards | None:
+        """Return what a node registered of one vendor's cards, None for nothing."""
+        return self._states[word].table.registered(node)
+
+    def register(self, node: str, word: str, registered: NodeCards) -> bool:
+        """Set a node's cards of one vendor, none to remove them; tell whether that changed anything."""
+        words = self._words_of.get(node, set())
+        table = self._states[word].table
+        after = words | {word} if registered.cards else words - {word}
+        if after != words:
+            self._set_words(node, after)
+        changed = self._states[word].register(node, registered)
+        if changed and after != words:
+            for peer in self._peers.get(node, ()) or (self._states[other].table for other in after):
+                if peer is not table:
+                    peer.note_peer(node)
+        return changed
+
+    def _set_words(self, node: str, words: set[str]) -> None:
+        if words:
+            self._words_of[node] = words
+        else:
+            self._words_of.pop(node, None)
+        if len(words) > 1:
+            self._peers[node] = [self._states[word].table for word in sorted(words)]
+        else:
+            self._peers.pop(node, None)
+
+    def assume(self, reservation: Reservation) -> Reservation:
+        """Reserve; the next decision sees it. Returns the reservation with its number."""
+        entered, touched = self.ledger.assume(reservation)
+        for word in entered.shares:
+            if state := self._states.get(word):
+                state.note_parts(entered)
+        self._refresh(touched)
+        return entered
+
+    def confirm(self, uid: str) -> None:
+        """Note that a pod is bound where it was reserved."""
+        self.ledger.confirm(uid)
+
+    def end_init(self, uid: str) -> bool:
+        """Give back what only the pod's init containers held; tell whether anything was."""
+        touched = self.ledger.end_init(uid)
+        self._refresh(touched)
+        return bool(touched)
+
+    def forget(self, uid: str) -> bool:
+        """End a pod's reservation; tell whether there was one."""
+        if self.ledger.find(uid) is None:
+            return False
+        self._refresh(self.ledger.forget(uid))
+        return True
+
+    def close(self, closing: Closing) -> bool:
+        """Let cards take no new pods until :meth:`reopen` is called with the same holder; tell whether that is new.
+
+        The node and its cards need not be known yet. What the holder closed before is superseded.
+        """
+        before = self.closings.find(closing.holder)
+        if before == closing:
+            return False
+        self.closings.put(closing)
+        self._write_closed({closing.node, before.node if before else closing.node})
+        return True
+
+    def reopen(self, holder: str) -> bool:
+        """End what a holder closes; tell whether there was anything. Safe to call twice."""
+        closing = self.closings.take(holder)
+        if closing is not None:
+            self._write_closed({closing.node})
+        return closing is not None
+
+    def closings_in_effect(self) -> Iterator[Closing]:
+        """Give the closings whose node has cards that they close; others wait for such cards to be registered."""
+        for closing in self.closings:
+            words = set(self.words_of(closing.node))
+            if words and (not closing.cards or not words.isdisjoint(closing.cards)):
+                yield closing
+
+    def _write_closed(self, nodes: Iterable[str]) -> None:
+        for node in nodes:
+            for word in self.words_of(node):
+                self._states[word].write_closed(node)
+
+    def postpone(self) -> None:
+        """Bring the tables up to date only when :meth:`catch_up` is called: until then nobody may decide.
+
+        Very many reservations at once touch the same cards again and again.
+        """
+        if self._late is None:
+            self._late = {}
+
+    def catch_up(self) -> None:
+        """Bring the tables up to date, and keep them so from now on."""
+        late, self._late = self._late, None
+        self._refresh(late or ())
+
+    def _refresh(self, touched: Iterable[CardKey]) -> None:
+        if self._late is not None:
+            self._late.update(dict.fromkeys(touched))
+            return
+        for (node, word), uuids in group_by_node(touched).items():
+            for mine in self._words_of.get(node, ()) if word == ANY_VENDOR else (word,):
+                if state := self._states.get(mine):
+                    state.write(node, uuids)

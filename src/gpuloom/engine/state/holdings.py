@@ -1,0 +1,86 @@
+"""What a bound pod was given, and what cannot be read of it (trust T-11)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuloom.engine.request.demand import asks_vendor
+from gpuloom.engine.state.allocations import read_shares_of
+from gpuloom.model.share import ContainerShares, PodShares
+from gpuloom.vendors.catalog import Catalog
+from gpuloom.vendors.profile import Profile
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.objects import Pod
+from gpuloom.wire.quantity import decode_strict_integer
+
+_MOST_CHARS = 200
+_SEPARATORS = re.compile("[:;]")
+_LEFTOVER = re.compile(r"(?:^|[:;])[^:;,]*[^:;,\s][^:;,]*(?:$|[:;])")
+"""A piece without a comma is nothing that a device list can hold, and decoders skip it as HAMi does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What a pod may hold of one vendor's cards beside what can be read.
+
+    cause  why, in one clause
+    cards  ids that it names, none where that cannot be told
+    """
+
+    cause: str
+    cards: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What a pod holds by vendor, as far as it can be read, and of which vendors more than that.
+
+    counts  whether there is anything to count: nothing is where no list of the pod can be read
+    """
+
+    shares: PodShares
+    unread: Mapping[str, Unread] = field(default_factory=dict)
+    counts: bool = True
+
+
+def read_holdings(pod: Pod, catalog: Catalog) -> Holdings:
+    """Read what a bound pod's annotations say it was given, vendor by vendor.
+
+    What cannot be read counts only for vendors of which the pod asks for cards: nobody gains anything by annotations.
+    """
+    shares: dict[str, tuple[ContainerShares, ...]] = {}
+    unread: dict[str, Unread] = {}
+    for profile in catalog.given_by(pod.annotations):
+        key = profile.write.allocated
+        text = pod.annotations[key]
+        try:
+            found = read_shares_of(pod, profile)
+        except WireError as error:
+            unread[profile.word] = _describe(key, str(error), text)
+            continue
+        if any(share.memory_mib < 0 or share.cores < 0 for given in found for share in given):
+            unread[profile.word] = _describe(key, "an amount is negative", text)
+            continue
+        if _LEFTOVER.search(text):
+            unread[profile.word] = _describe(key, "a device has no amounts", text)
+        shares[profile.word] = found
+    counts = bool(shares) or not unread
+    asked = [one for one in catalog.concerned(pod.all_containers) if one.write.allocated and may_hold(pod, one)]
+    for profile in asked:
+        if not any(shares.get(profile.word, ())):
+            missing = Unread(f"its annotation {profile.write.allocated} names no card")
+            unread.setdefault(profile.word, missing)
+    words = {profile.word for profile in asked}
+    return Holdings(shares, {word: one for word, one in unread.items() if word in words}, counts)
+
+
+def may_hold(pod: Pod, profile: Profile) -> bool:
+    """Tell whether a bound pod may hold cards of a vendor: its kubelet gives them, whatever we make of the amounts."""
+    counts = (container.limits.get(profile.resources.count, 0) for container in pod.all_containers)
+    return any(decode_strict_integer(count) != 0 for count in counts) or asks_vendor(pod, profile)
+
+
+def _describe(key: str, problem: str, text: str) -> Unread:
+    names = {piece.partition(",")[0].strip() for piece in _SEPARATORS.split(text) if piece.strip()}
+    cause = f"its annotation {key} cannot be read: {problem}"
+    return Unread(cause[:_MOST_CHARS], frozenset() if "" in names else frozenset(names))

@@ -1,0 +1,155 @@
+"""What one container asks for, worked out for every row of a card table."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gpuloom.model.cards import Flags, Ints, Which
+
+UNLIMITED = 2**62
+"""More than any amount."""
+
+
+class ScoreRequest(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """What HAMi's device score adds to what is in use, which is not what the card must give (scheduler 5.2)."""
+
+    slots: int
+    cores: int
+    memory_mib: Ints
+
+
+class Headroom(msgspec.Struct, frozen=True, gc=False):
+    """What a namespace's quota still allows."""
+
+    memory_mib: int = UNLIMITED
+    cores: int = UNLIMITED
+
+    def shared_by(self, cards: int) -> "Headroom":
+        """Return what each of some cards may take where all of them take the same."""
+        return Headroom(self.memory_mib // cards, self.cores // cards)
+
+
+UNBOUNDED = Headroom()
+
+
+class VendorColumns(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """What only some vendors' requests have; columns like those of :class:`RequestColumns`.
+
+    slots        how many slots a share takes
+    total_cores  how many cores each card is taken to have
+    cards        how many cards are wanted of the row's node
+    unserved     whether the row's node cannot serve the request at all
+    app_class    the pod's class, ``policy`` the number of its policy for sharing cores
+    whole        whether all cores of a card are wanted
+    """
+
+    slots: Ints
+    total_cores: Ints
+    cards: Ints
+    unserved: Flags
+    app_class: str = ""
+    policy: int = 0
+    whole: bool = False
+
+    def rows(self, which: Which) -> "VendorColumns":
+        """Return the same for fewer rows."""
+        return VendorColumns(
+            self.slots[which],
+            self.total_cores[which],
+            self.cards[which],
+            self.unserved[which],
+            self.app_class,
+            self.policy,
+            self.whole,
+        )
+
+
+class RequestColumns(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """What each card would have to give: the columns of a request, aligned with a card table; or numbers of one card.
+
+    ``refused_kind`` and ``refused_uuid`` mark the rows that the pod's own annotations exclude, None for no row;
+    ``mutex`` says that only cards which nobody uses will do. ``elsewhere`` marks cards other than those of the pod's
+    earlier containers, where the vendor wants them to be the same. ``vendor_columns`` is None for most vendors; with it
+    ``cores`` may be a column. ``divided`` says whether any of the cards may be divided in hardware.
+    """
+
+    cards: int
+    cores: Any
+    memory_mib: Ints
+    refused_kind: Flags | None
+    refused_uuid: Flags | None
+    mutex: bool
+    headroom: Headroom
+    score: ScoreRequest
+    elsewhere: Flags | None = None
+    vendor_columns: VendorColumns | None = None
+    divided: bool = True
+
+    def rows(self, which: Which) -> "RequestColumns":
+        """Return the same columns for fewer rows of the table."""
+        return RequestColumns(
+            self.cards,
+            self.cores if self.vendor_columns is None or isinstance(self.cores, int) else self.cores[which],
+            self.memory_mib[which],
+            None if self.refused_kind is None else self.refused_kind[which],
+            None if self.refused_uuid is None else self.refused_uuid[which],
+            self.mutex,
+            self.headroom,
+            ScoreRequest(self.score.slots, self.score.cores, self.score.memory_mib[which]),
+            None if self.elsewhere is None else self.elsewhere[which],
+            None if self.vendor_columns is None else self.vendor_columns.rows(which),
+            self.divided,
+        )
+
+    def cores_at(self, row: int) -> int:
+        """Return the cores that one row's card must give."""
+        return self.cores if isinstance(self.cores, int) else int(self.cores[row])
+
+    def cards_at(self, row: int) -> int:
+        """Return how many cards are wanted of one row's node."""
+        return self.cards if self.vendor_columns is None else int(self.vendor_columns.cards[row])
+
+    def slots_at(self, row: int) -> int:
+        """Return the slots that a share of one row's card takes."""
+        return 1 if self.vendor_columns is None else int(self.vendor_columns.slots[row])
+
+    def one_by_one(self, rows: slice) -> Iterator["RequestColumns"]:
+        """Give what is required of each of some rows, with plain numbers in place of columns."""
+        needs, scores = self.memory_mib[rows].tolist(), self.score.memory_mib[rows].tolist()
+        nobody = [None] * len(needs)
+        kinds = nobody if self.refused_kind is None else self.refused_kind[rows].tolist()
+        uuids = nobody if self.refused_uuid is None else self.refused_uuid[rows].tolist()
+        for need, kind, uuid, score in zip(needs, kinds, uuids, scores, strict=True):
+            yield RequestColumns(
+                self.cards,
+                self.cores,
+                need,
+                kind,
+                uuid,
+                self.mutex,
+                self.headroom,
+                ScoreRequest(self.score.slots, self.score.cores, score),
+                divided=self.divided,
+            )
+
+
+def percentage_of(total_mib: Ints, percentage: int) -> Ints:
+    """Return so many per cent of each card's memory, in MiB, rounded down."""
+    return np.asarray(total_mib * percentage // 100, np.int64)
+
+
+class HookRequest(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """What each card of a node would have to give, as a hook works it out: a column, or one number for all.
+
+    slots        how many of the card's slots a share takes
+    total_cores  how many cores each card is taken to have, None for as registered
+    cards        how many cards are wanted, None for as asked
+    """
+
+    memory_mib: Ints | int
+    cores: Ints | int
+    slots: int = 1
+    total_cores: int | None = None
+    cards: int | None = None
