@@ -7,7 +7,7 @@ import msgspec
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.filtering.rules import select_rules
+from gpuloom.engine.filtering.rule_table import select_rules
 from gpuloom.engine.request.demand import read_demand, read_phases
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards

@@ -4,7 +4,7 @@ from sys import intern
 
 from benchmarks.scheduling.generator import CARDS_PER_NODE, SLOTS
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.filtering.rules import select_rules
+from gpuloom.engine.filtering.rule_table import select_rules
 from gpuloom.engine.request.demand import Phase, read_demand
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards

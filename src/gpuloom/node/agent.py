@@ -35,7 +35,7 @@ from gpuloom.node.mig.lockfile import remove_stale
 from gpuloom.node.nvml import Nvml
 from gpuloom.node.plugin import DevicePluginService
 from gpuloom.node.podresources import AllocationCheck
-from gpuloom.node.registration import COMPONENT, Registration
+from gpuloom.node.registration import COMPONENT, NodeRegistration
 from gpuloom.node.server import register, serve
 from gpuloom.node.settings import NodeSettings
 from gpuloom.node.sockets import check_socket_path
@@ -81,7 +81,7 @@ class NodeAgent:
         )
         self._events = EventRecorder(client, COMPONENT)
         self._check = AllocationCheck(settings, self._events, sleep=sleep)
-        self._registration = Registration(settings, client, self._inventory, nvml, self._events)
+        self._registration = NodeRegistration(settings, client, self._inventory, nvml, self._events)
         self._run: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:

@@ -27,7 +27,7 @@ COMPONENT = "hami-device-plugin"
 _log = structlog.get_logger(__name__)
 
 
-class Registration:
+class NodeRegistration:
     """What one node says about its cards."""
 
     def __init__(

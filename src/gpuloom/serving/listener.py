@@ -42,8 +42,8 @@ async def listen(
 ) -> Listening:
     """Serve until the stack closes.
 
-    Closing takes no new request and lets those under way come to their end. Raises CannotServeError when the address cannot
-    be used.
+    Closing takes no new request and lets those under way come to their end. Raises CannotServeError when the address
+    cannot be used.
     """
     connections = Connections(limits, tls)
     app = web.Application(client_max_size=_LARGEST_UNNAMED, middlewares=[connections.watch])

@@ -14,7 +14,7 @@ from gpuloom.node.errors import CardReadError
 from gpuloom.node.health import HealthBook
 from gpuloom.node.inventory import CardInventory
 from gpuloom.node.nvml import NvLink
-from gpuloom.node.registration import Registration
+from gpuloom.node.registration import NodeRegistration
 from gpuloom.node.simulated import SimulatedFault, SimulatedMachine, load_machine
 from gpuloom.wire.pairscores import decode_pair_scores
 from gpuloom.wire.register import decode_register
@@ -40,7 +40,7 @@ async def make_registration(local_client, settings, machine):
         inventory = inventory or CardInventory(machine, changed, HealthBook(changed.health))
         events = EventRecorder(local_client, "test")
         moment = datetime(2024, 1, 23, 4, 30, 4, 434037, tzinfo=UTC)
-        return Registration(changed, local_client, inventory, machine, events, now=lambda: moment)
+        return NodeRegistration(changed, local_client, inventory, machine, events, now=lambda: moment)
 
     return make
 
@@ -242,7 +242,7 @@ async def test_a_lopsided_pair_is_one_event_of_the_node(settings, local_client):
     changed = replace(settings, report_topology=True)
     async with EventRecorder(local_client, "hami-device-plugin") as recorder:
         inventory = CardInventory(machine, changed, HealthBook(changed.health))
-        registration = Registration(changed, local_client, inventory, machine, recorder)
+        registration = NodeRegistration(changed, local_client, inventory, machine, recorder)
         await registration.tick()
         await registration.tick()
     events, _ = await local_client.list_all(EVENTS, namespace="default")

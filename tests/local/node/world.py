@@ -16,7 +16,7 @@ from gpuloom.node.health import HealthBook
 from gpuloom.node.healthwatch import HealthWatch
 from gpuloom.node.inventory import CardInventory
 from gpuloom.node.plugin import DevicePluginService
-from gpuloom.node.registration import Registration
+from gpuloom.node.registration import NodeRegistration
 from gpuloom.node.replicas import physical_id
 from gpuloom.node.settings import NodeSettings
 from gpuloom.node.simulated import MachineDescription, SimulatedMachine
@@ -60,7 +60,7 @@ class World:
         self._watch = HealthWatch(
             self.machine, self.inventory, book, self.settings.health, sleep=_no_wait, now=lambda: self._now_s
         )
-        self._registration = Registration(
+        self._registration = NodeRegistration(
             self.settings, client, self.inventory, self.machine, EventRecorder(client, "test")
         )
         self._allocator = Allocator(

@@ -11,7 +11,7 @@ from gpuloom.engine.explanation.redaction import redact
 from gpuloom.engine.explanation.study import Depth, ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import Explanation
-from gpuloom.engine.filtering.rules import select_rules
+from gpuloom.engine.filtering.rule_table import select_rules
 from gpuloom.engine.request.demand import read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards

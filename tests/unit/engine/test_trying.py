@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.filtering.rules import select_rules
+from gpuloom.engine.filtering.rule_table import select_rules
 from gpuloom.engine.request.demand import Demand, Phase, read_demand
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.cluster_state import ClusterState

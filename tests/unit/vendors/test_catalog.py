@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuloom.engine.filtering.rules import RULES
+from gpuloom.engine.filtering.rule_table import RULES
 from gpuloom.model.checks import CHECKS
 from gpuloom.vendors.catalog import Catalog, add_families, load_default_profiles, load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config, write_device_config

@@ -12,7 +12,7 @@ from gpuloom.engine.decision.annotations import annotate
 from gpuloom.engine.decision.decision import Decision, UnsettledError
 from gpuloom.engine.decision.vendor_intersection import TOO_FEW, VendorIntersection
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.filtering.rules import select_rules
+from gpuloom.engine.filtering.rule_table import select_rules
 from gpuloom.engine.request.demand import Demand, Demands, Phase
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.request.policies import SPREAD

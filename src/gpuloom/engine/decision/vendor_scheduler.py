@@ -13,7 +13,7 @@ from gpuloom.engine.filtering.filter_results import FilterResults
 from gpuloom.engine.filtering.hooked_results import HookedResults
 from gpuloom.engine.filtering.name_index import NameIndex
 from gpuloom.engine.filtering.refusal_cache import RefusalCache
-from gpuloom.engine.filtering.rules import RuleOrder
+from gpuloom.engine.filtering.rule_table import RuleOrder
 from gpuloom.engine.placement.placement_cache import PlacementCaches
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.request.options import Options

@@ -163,7 +163,7 @@ def _detail_cards(matrix: RuleMatrix, position: int, demand: Demand, chosen: set
                 memory=memory,
                 cores=cores,
                 reason=matrix.check(first).rule.reason.word if first else "",
-                why=tell_numbers(matrix.check(first).name, facts) if first else "",
+                why=tell_numbers(matrix.check(first).rule, facts) if first else "",
                 also=tuple(dict.fromkeys(check.rule.reason.word for check in matrix.behind(row))) if first else (),
                 chosen=table.uuids[row] in chosen,
                 score=scores[place],

@@ -10,7 +10,6 @@ import numpy as np
 from gpuloom.engine.explanation.imagining import ImaginedNode
 from gpuloom.engine.explanation.question import UNBOUNDED, Question, Steps
 from gpuloom.engine.explanation.values import PodName, Remedy
-from gpuloom.engine.filtering.rules import UNACCOUNTED
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.usage import sum_for_quota
 from gpuloom.model.request_columns import Headroom
@@ -18,8 +17,6 @@ from gpuloom.model.request_columns import Headroom
 MOST_NODES_TRIED = 8
 MOST_PODS = 64
 _MOST_SETS = 3
-_LASTING = frozenset({"health", "cordon", UNACCOUNTED, "kind", "uuid"})
-"""Checks that a card fails whoever leaves it."""
 
 
 def find_leaving(question: Question) -> Steps:
@@ -50,7 +47,7 @@ def find_leaving(question: Question) -> Steps:
 def _nearest_nodes(question: Question) -> list[str]:
     """Return nodes with enough cards that are only in use, those with the least to clear first."""
     matrix, cards = question.matrix, question.matrix.cards
-    static = sum(check.bit for check in matrix.checks if check.name in _LASTING)
+    static = sum(check.bit for check in matrix.checks if check.rule.outlasts_pods)
     usable = (matrix.bits >= 0) & ((matrix.bits & static) == 0)
     usable &= matrix.required.memory_mib <= cards.total_memory_mib
     enough = matrix.count(usable) >= question.cards

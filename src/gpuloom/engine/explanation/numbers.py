@@ -1,9 +1,10 @@
-"""The numbers behind a verdict, in one short clause per check: ``asks 20,000 MiB; 12,288 of 46,068 free``."""
+"""The numbers behind a rejection, in one short clause: ``asks 20,000 MiB; 12,288 of 46,068 free``."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpuloom.engine.explanation.values import Amount
+from gpuloom.engine.filtering.rules import Compares, Rule
 from gpuloom.model.request_columns import Headroom
 
 
@@ -25,9 +26,9 @@ class Facts:
     headroom: Headroom
 
 
-def tell_numbers(check: str, facts: Facts) -> str:
-    """Say what stands behind a check's rejection of a card, nothing where the reason says it all."""
-    tell = _CLAUSES.get(check)
+def tell_numbers(rule: Rule, facts: Facts) -> str:
+    """Say which numbers stand behind a rule's rejection of a card, nothing where the reason says it all."""
+    tell = _CLAUSES.get(rule.compares)
     return tell(facts) if tell else ""
 
 
@@ -69,16 +70,13 @@ def _kind(facts: Facts) -> str:
     return f"the card is {facts.kind}"
 
 
-_CLAUSES: Mapping[str, Callable[[Facts], str]] = {
-    "kind": _kind,
-    "slots": _slots,
-    "mutex": _alone,
-    "quota": _quota,
-    "memory": _memory,
-    "cores": _cores,
-    "exclusive": _alone,
-    "full": _full,
-    "geometry": _instance,
-    "placement": _instance,
+_CLAUSES: Mapping[Compares, Callable[[Facts], str]] = {
+    Compares.KIND: _kind,
+    Compares.SLOTS: _slots,
+    Compares.CONTAINERS: _alone,
+    Compares.QUOTA: _quota,
+    Compares.MEMORY: _memory,
+    Compares.CORES: _cores,
+    Compares.ALL_CORES: _full,
+    Compares.INSTANCES: _instance,
 }
-"""By the name that the check has in the profile."""

@@ -4,7 +4,7 @@ Found are single changes: more of one thing free, a card healthy or open again, 
 less. The search is bounded, so what it does not find may exist all the same.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from gpuloom.engine.explanation.leaving import find_leaving
 from gpuloom.engine.explanation.question import UNBOUNDED, Question, Steps
 from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
-from gpuloom.engine.filtering.rules import UNACCOUNTED
+from gpuloom.engine.filtering.rules import Change
 from gpuloom.engine.request.demand import CardSelector, Demand
 from gpuloom.model.cards import Ints
 from gpuloom.model.request_columns import Headroom
@@ -28,7 +28,7 @@ def find_remedies(question: Question) -> Steps:
     """Look for changes, a trial between two steps."""
     found: list[Remedy] = []
     for check in question.matrix.checks:
-        change = _CHANGES.get(check.name)
+        change = _CHANGES.get(check.rule.change)
         if change is not None:
             found.extend((yield from change(question, check)))
     found.extend((yield from _without_annotations(question)))
@@ -181,13 +181,13 @@ def _rows(matrix: RuleMatrix, node: int) -> range:
     return range(rows.start, rows.stop)
 
 
-_CHANGES: dict[str, Callable[[Question, NamedRule], Steps]] = {
-    "health": _healthy,
-    "cordon": _open,
-    "slots": _more_shares,
-    "memory": _more_memory,
-    "cores": _more_cores,
-    UNACCOUNTED: _account,
+_CHANGES: Mapping[Change, Callable[[Question, NamedRule], Steps]] = {
+    Change.HEALTHY: _healthy,
+    Change.UNCORDON: _open,
+    Change.ACCOUNT: _account,
+    Change.MORE_SLOTS: _more_shares,
+    Change.MORE_MEMORY: _more_memory,
+    Change.MORE_CORES: _more_cores,
 }
 
 

@@ -63,7 +63,7 @@ def name_rules(scheduler: VendorScheduler) -> tuple[NamedRule, ...]:
     """Return the checks in their order: the profile's, then those that are always asked."""
     rules = scheduler.rules
     return tuple(
-        NamedRule(name, rule, 1 << position) for name, (position, rule) in zip(rules.names, rules.placed, strict=True)
+        NamedRule(name, rule, 1 << position) for name, (position, rule) in zip(rules.names, rules.numbered, strict=True)
     )
 
 

@@ -22,6 +22,7 @@ from gpuloom.engine.explanation.values import (
     Ranked,
     Remedy,
 )
+from gpuloom.engine.filtering.rules import DependsOn
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.request.policies import SPREAD, SortKey
 from gpuloom.engine.state.card_table import NO_NODE
@@ -225,7 +226,7 @@ class Study:
             most = int(matrix.count(mine).max(initial=0))
             if matrix.request.cards > most:
                 notes.append(f"asks for {matrix.request.cards} cards of one node; the largest node has {most}")
-            static = sum(check.bit for check in matrix.checks if check.name in {"kind", "uuid"})
+            static = sum(check.bit for check in matrix.checks if check.rule.depends_on is DependsOn.REGISTRATION)
             accepted = mine & ((matrix.bits & static) == 0)
             totals = matrix.cards.total_memory_mib[accepted]
             if len(totals) and bool((matrix.required.memory_mib[accepted] > totals).all()):

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from gpuloom.engine.filtering.rules import RuleCodes, RuleOrder, filter_card, filter_cards
+from gpuloom.engine.filtering.rule_table import RuleOrder
+from gpuloom.engine.filtering.rules import RuleCodes, filter_card, filter_cards
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.request_columns import RequestColumns
 

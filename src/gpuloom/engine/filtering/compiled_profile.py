@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpuloom.engine.filtering.rules import RuleOrder, select_rules
+from gpuloom.engine.filtering.rule_table import RuleOrder, select_rules
 from gpuloom.engine.request.demand import PlacementPolicy
 from gpuloom.engine.request.options import Options
 from gpuloom.vendors.hooks import NEED, SCORE, SELECT, RequestHook, ScoreHook, SelectionHook

@@ -2,15 +2,8 @@
 
 import numpy as np
 
-from gpuloom.engine.filtering.rules import (
-    cordoned,
-    cores_used_up,
-    not_exclusive,
-    too_few_cores,
-    too_little_memory,
-    unaccounted,
-    unhealthy,
-)
+from gpuloom.engine.filtering.rule_table import ALWAYS_ASKED, RULES
+from gpuloom.engine.filtering.rules import Adoption
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, card_id
@@ -18,9 +11,10 @@ from gpuloom.engine.state.usage import Usage
 from gpuloom.model.cards import UNDIVIDED
 from gpuloom.model.request_columns import UNBOUNDED, RequestColumns, ScoreRequest
 
-_RULES = (unhealthy, cordoned, unaccounted, too_little_memory)
-_RULES_OF_CORES = (too_few_cores, not_exclusive, cores_used_up)
-"""For cards whose cores are per cent; bits of a mask are free or not."""
+_BY_ADOPTION = {
+    adoption: [rule.rejects for rule in (*RULES.values(), *ALWAYS_ASKED.values()) if rule.adoption is adoption]
+    for adoption in Adoption
+}
 
 
 def fits_exactly(cluster_state: ClusterState, reservation: Reservation) -> bool:
@@ -44,7 +38,8 @@ def _fits(table: CardTable, node: str, uuid: str, usage: Usage, *, are_bits: boo
         return False
     card = table.cards.rows(slice(row, row + 1))
     required = _required(usage)
-    if any(rejects(card, required).any() for rejects in (*_RULES, *(() if are_bits else _RULES_OF_CORES))):
+    asked = [*_BY_ADOPTION[Adoption.ASKED], *([] if are_bits else _BY_ADOPTION[Adoption.PER_CENT])]
+    if any(rejects(card, required).any() for rejects in asked):
         return False
     taken = ~card.total_cores | card.used_cores
     if are_bits and (taken & usage.cores).any():

@@ -1,15 +1,13 @@
-"""Every rule about cards: one function and one Reason each.
+"""Every rule about cards: one function each, and how rules are asked.
 
 A rule gets cards and what is wanted of them and says which cards it rejects. It uses arithmetic, comparison, ``&`` and
 ``|`` only, so that it reads as the sentence it is and works on columns as on the plain numbers of one card. Which rules
-are asked, and in which order, stands in the vendor's profile. Source: scheduler 6.3.
+are asked, and in which order, stands in the vendor's profile (``rule_table``). Source: scheduler 6.3.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from types import MappingProxyType
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_GEOMETRY, BY_PROFILES, BY_UNREADABLE, WHOLE_CARD, Cards, Flags
 from gpuloom.model.reasons import Reason
-from gpuloom.model.request_columns import UNBOUNDED, RequestColumns, VendorColumns
+from gpuloom.model.request_columns import RequestColumns, VendorColumns
 from gpuloom.model.share import ONLINE
 
 RuleCodes = NDArray[np.uint8]
@@ -27,27 +25,77 @@ RuleCodes = NDArray[np.uint8]
 class DependsOn(Enum):
     """What the answer of a rule follows from, and so for whom and how long it may be remembered.
 
-    CARD   the card alone, as registered and used: all requests have it in common
-    FACTS  what is wanted and what nodes registered: usage does not change it
-    USAGE  what is wanted and what is used
+    CARD          the card alone, as registered and used: all requests have it in common
+    REGISTRATION  the request and what nodes registered: usage does not change it
+    USAGE         the request and what is used
     """
 
     CARD = auto()
-    FACTS = auto()
+    REGISTRATION = auto()
     USAGE = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule: which cards it rejects, and the word for it; ``depends_on`` is what the answer follows from.
+class Adoption(Enum):
+    """Whether a decision that was made elsewhere must pass a rule to be taken over (binding 2).
 
-    applies  tells of a request whether the rule can reject any card for it at all; always, if the card alone decides
+    ASKED      on every card
+    PER_CENT   on cards whose cores are per cent; bits of a mask are free or not
+    NOT_ASKED  the decision stands as it was made
+    """
+
+    ASKED = auto()
+    PER_CENT = auto()
+    NOT_ASKED = auto()
+
+
+class Compares(Enum):
+    """Which numbers stand behind a rejection, for people."""
+
+    NOTHING = auto()
+    KIND = auto()
+    SLOTS = auto()
+    CONTAINERS = auto()
+    QUOTA = auto()
+    MEMORY = auto()
+    CORES = auto()
+    ALL_CORES = auto()
+    INSTANCES = auto()
+
+
+class Change(Enum):
+    """What would have to change for a card that a rule rejects; NONE where no single change is known."""
+
+    NONE = auto()
+    HEALTHY = auto()
+    UNCORDON = auto()
+    ACCOUNT = auto()
+    MORE_SLOTS = auto()
+    MORE_MEMORY = auto()
+    MORE_CORES = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule, and all that is said about it.
+
+    reason         the word for its refusals
+    rejects        tells which cards it rejects
+    applies        tells of a request whether it can reject any card at all; always, if the card alone decides
+    depends_on     what its answer follows from
+    outlasts_pods  whether a card stays rejected whoever leaves it
+    adoption       whether decisions made elsewhere must pass it
+    compares       which numbers stand behind its answer
+    change         what would have to change
     """
 
     reason: Reason
     rejects: Callable[[Cards, RequestColumns], Flags]
     applies: Callable[[RequestColumns], bool] = lambda _required: True
     depends_on: DependsOn = DependsOn.USAGE
+    outlasts_pods: bool = False
+    adoption: Adoption = Adoption.NOT_ASKED
+    compares: Compares = Compares.NOTHING
+    change: Change = Change.NONE
 
 
 def unhealthy(cards: Cards, _required: RequestColumns) -> Flags:
@@ -139,7 +187,7 @@ def in_use(cards: Cards, _required: RequestColumns) -> Flags:
 
 def other_class(cards: Cards, required: RequestColumns) -> Flags:
     """Reject a card in use by pods of another kind: with or without a class, and online ones for an offline pod."""
-    app_class = _vendor_columns(required).app_class
+    app_class = vendor_columns_of(required).app_class
     classed = (cards.online > 0) | (cards.offline > 0)
     if not app_class:
         return (cards.used_slots > 0) & classed
@@ -150,7 +198,7 @@ def other_class(cards: Cards, required: RequestColumns) -> Flags:
 def other_policy(cards: Cards, required: RequestColumns) -> Flags:
     """Reject a card in use whose cores are shared out by another policy, or soon will be."""
     shown = cards.policy + (cards.policy < 0) * (-2 * cards.policy - 1)
-    return (cards.used_slots > 0) & (shown != 0) & (shown != _vendor_columns(required).policy)
+    return (cards.used_slots > 0) & (shown != 0) & (shown != vendor_columns_of(required).policy)
 
 
 def other_slices(cards: Cards, required: RequestColumns) -> Flags:
@@ -173,133 +221,18 @@ def _marked(rows: Flags | None, cards: Cards) -> Flags:
     return rows if rows is not None else cards.node < 0
 
 
-def _vendor_columns(required: RequestColumns) -> VendorColumns:
+def vendor_columns_of(required: RequestColumns) -> VendorColumns:
+    """Return what only some vendors' requests have.
+
+    Raises TypeError when a profile names a check that needs it, and has no request hook.
+    """
     if required.vendor_columns is None:
         raise TypeError("this check needs a vendor with a request hook")
     return required.vendor_columns
 
 
-def _anywhere(found: Any) -> bool:
-    """Tell whether something holds, where needs are columns for any card."""
-    return found if isinstance(found, bool) else bool(found.any())
-
-
-def _applies_policy(required: RequestColumns) -> bool:
-    vendor_columns = _vendor_columns(required)
-    return vendor_columns.app_class != ONLINE and not vendor_columns.whole
-
-
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        "health": Rule(Reason.CARD_NOT_HEALTH, unhealthy, depends_on=DependsOn.CARD),
-        "unhealthy": Rule(Reason.CARD_UNHEALTHY, unhealthy, depends_on=DependsOn.CARD),
-        "cordon": Rule(Reason.CARD_CORDONED, cordoned, depends_on=DependsOn.CARD),
-        "kind": Rule(
-            Reason.CARD_TYPE_MISMATCH, other_kind, lambda required: required.refused_kind is not None, DependsOn.FACTS
-        ),
-        "numa": Rule(Reason.NUMA_NOT_FIT, never, lambda _required: False, DependsOn.FACTS),
-        "uuid": Rule(
-            Reason.CARD_UUID_MISMATCH, other_uuid, lambda required: required.refused_uuid is not None, DependsOn.FACTS
-        ),
-        "slots": Rule(Reason.CARD_TIME_SLICING_EXHAUSTED, no_slot, depends_on=DependsOn.CARD),
-        "class": Rule(Reason.CARD_APP_CLASS_MISMATCH, other_class),
-        "policy": Rule(Reason.CARD_QOS_POLICY_MISMATCH, other_policy, _applies_policy),
-        "mutex": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, not_alone, lambda required: required.mutex),
-        "group-mutex": Rule(
-            Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, group_not_alone, lambda required: required.mutex
-        ),
-        "unused": Rule(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT, in_use, depends_on=DependsOn.CARD),
-        "quota": Rule(Reason.RESOURCE_QUOTA_NOT_FIT, over_quota, lambda required: required.headroom != UNBOUNDED),
-        "memory": Rule(Reason.CARD_INSUFFICIENT_MEMORY, too_little_memory),
-        "equal-slices": Rule(Reason.CARD_INSUFFICIENT_MEMORY, other_slices),
-        "cores": Rule(Reason.CARD_INSUFFICIENT_CORE, too_few_cores),
-        "bits": Rule(Reason.CARD_INSUFFICIENT_CORE, too_few_bits),
-        "exclusive": Rule(
-            Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT,
-            not_exclusive,
-            lambda required: _anywhere(required.cores == WHOLE_CARD),
-        ),
-        "full": Rule(
-            Reason.CARD_COMPUTE_UNITS_EXHAUSTED, cores_used_up, lambda required: _anywhere(required.cores == 0)
-        ),
-        "class-full": Rule(
-            Reason.CARD_COMPUTE_UNITS_EXHAUSTED,
-            cores_used_up,
-            lambda required: _vendor_columns(required).app_class != ONLINE and _anywhere(required.cores == 0),
-        ),
-        "geometry": Rule(Reason.CARD_NOT_FOUND_CUSTOM_FILTER_RULE, no_geometry, lambda required: required.divided),
-        "placement": Rule(Reason.CARD_MIG_TOPOLOGY_INFEASIBLE, no_placement, lambda required: required.divided),
-        "same-card": Rule(
-            Reason.CARD_NOT_FOUND_CUSTOM_FILTER_RULE, elsewhere, lambda required: required.elsewhere is not None
-        ),
-    }
-)
-"""The checks that a profile may name."""
-
-UNACCOUNTED = "unaccounted"
-_ALWAYS: Mapping[str, Rule] = MappingProxyType(
-    {UNACCOUNTED: Rule(Reason.CARD_UNACCOUNTED, unaccounted, depends_on=DependsOn.CARD)}
-)
-"""Asked after a profile's own, whatever it names: no profile opens what is closed, and the words before are HAMi's."""
-
-
 NumberedRule = tuple[int, Rule]
 """A rule and its position in the order, from 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class RuleOrder:
-    """The rules of a profile in the order in which they are asked; positions count from 1, 0 means absent.
-
-    names     of all rules
-    placed    all rules
-    static    those whose answers usage does not change, ``by_usage`` all others
-    card_only  those of the rules by usage that the card alone decides, ``by_request_and_usage`` the others
-    numa_at   where NUMA binding has its turn
-    quota_at  where the namespace's quota has its turn
-    """
-
-    names: tuple[str, ...]
-    placed: tuple[NumberedRule, ...]
-    static: tuple[NumberedRule, ...]
-    by_usage: tuple[NumberedRule, ...]
-    card_only: tuple[NumberedRule, ...]
-    by_request_and_usage: tuple[NumberedRule, ...]
-    reasons: tuple[Reason, ...]
-    numa_at: int
-    quota_at: int
-
-    def reason(self, position: int) -> Reason:
-        """Return the word of the rule at a position."""
-        return self.reasons[position - 1]
-
-
-def select_rules(checks: Sequence[str]) -> RuleOrder:
-    """Return the rules of a profile, and those that are always asked.
-
-    Raises ValueError for a name that is no rule.
-    """
-    unknown = [name for name in checks if name not in RULES]
-    if unknown:
-        raise ValueError(f"unknown checks {', '.join(unknown)}: known are {', '.join(RULES)}")
-    rules = {name: RULES[name] for name in checks} | dict(_ALWAYS)
-    placed = tuple(enumerate(rules.values(), 1))
-    positions = {name: position for position, name in enumerate(rules, 1)}
-    return RuleOrder(
-        names=tuple(rules),
-        placed=placed,
-        static=_choose(placed, DependsOn.FACTS),
-        by_usage=_choose(placed, DependsOn.CARD, DependsOn.USAGE),
-        card_only=_choose(placed, DependsOn.CARD),
-        by_request_and_usage=_choose(placed, DependsOn.USAGE),
-        reasons=tuple(rule.reason for _, rule in placed),
-        numa_at=positions.get("numa", 0),
-        quota_at=positions.get("quota", 0),
-    )
-
-
-def _choose(placed: Sequence[NumberedRule], *bases: DependsOn) -> tuple[NumberedRule, ...]:
-    return tuple((position, rule) for position, rule in placed if rule.depends_on in bases)
 
 
 def adjust_cards(cards: Cards, required: RequestColumns) -> Cards:

@@ -117,7 +117,7 @@ class BatchPlacer:
         turn: int,
     ) -> Ints:
         """Choose cards for one container on every node, and note which nodes do not have them."""
-        codes = filter_cards(running, required, self.compiled.rules.placed)
+        codes = filter_cards(running, required, self.compiled.rules.numbered)
         matrix = self._make_matrix(batch, running, required, codes)
         terms = make_terms(self.compiled, self.demand.selector, self.demand.policy.node_policy)
         barred = self._bar(batch, matrix, required)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpuloom.engine.filtering.rules import RuleOrder
+from gpuloom.engine.filtering.rule_table import RuleOrder
 from gpuloom.engine.placement.linked_cards import choose_linked
 from gpuloom.engine.state.partitions import GeometryPartition, Partition
 from gpuloom.model.reasons import Reason

@@ -15,7 +15,8 @@ from gpuloom.engine.filtering.hook_calls import (
     make_terms,
     score_extra,
 )
-from gpuloom.engine.filtering.rules import RuleCodes, RuleOrder, filter_cards
+from gpuloom.engine.filtering.rule_table import RuleOrder
+from gpuloom.engine.filtering.rules import RuleCodes, filter_cards
 from gpuloom.engine.placement.card_walk import OrderedCards, WalkTerms, walk
 from gpuloom.engine.request.demand import PHASES_IN_ORDER_OF_PLACING, CardSelector, Phase, PlacementPolicy
 from gpuloom.engine.request.policies import SPREAD
@@ -219,7 +220,7 @@ class ContainerPlacer:
         return order_cards(node.cards, required, self.policy.card_policy.order, self.policy.weights)
 
     def _judge(self, cards: Cards, required: RequestColumns) -> RuleCodes:
-        return filter_cards(cards, required, self.rules.placed)
+        return filter_cards(cards, required, self.rules.numbered)
 
     def _make_quota_test(
         self,

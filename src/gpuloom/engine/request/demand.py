@@ -127,13 +127,13 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
     @property
     def first_turn(self) -> int:
         """Which container, in order of placing from 1, is the first that asks for cards."""
-        by_request_and_usage = [
+        asking = [
             container.request is not None
             for phase in PHASES_IN_ORDER_OF_PLACING
             for container in self.containers
             if container.phase is phase
         ]
-        return by_request_and_usage.index(True) + 1
+        return asking.index(True) + 1
 
 
 Demands = Mapping[str, Demand]
