@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gpuloom.engine.scoring.policies import PolicyWord
 from gpuloom.local.vendornode import VendorMachine
 from gpuloom.node.simulated import MachineDescription
-from gpuloom.scheduler.flags import NodePolicy
 from gpuloom.vendors.catalog import Catalog, load_default_profiles, make_catalog
 from gpuloom.vendors.profile import Profile
 
@@ -39,7 +39,7 @@ class ClusterDescription:
     vendor_nodes: tuple[VendorNodeDescription, ...] = ()
     profiles: tuple[Profile, ...] = field(default_factory=load_default_profiles)
     scheduler_name: str = "hami-scheduler"
-    node_scheduler_policy: NodePolicy = "binpack"
+    node_scheduler_policy: PolicyWord = "binpack"
     gpu_scheduler_policy: str = "spread"
 
     @property

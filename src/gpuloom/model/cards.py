@@ -16,6 +16,9 @@ Which = slice | Ints | Flags | tuple[None, slice]
 WHOLE_CARD = 100
 """Cores are per cent of a card."""
 
+RuleCodes = NDArray[np.uint8]
+"""Per card the position of the first rule that rejects it, counted from 1; 0: it fits."""
+
 UNDIVIDED = 0
 BY_GEOMETRY = 1
 BY_PROFILES = 2

@@ -11,7 +11,7 @@ import structlog
 from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_success
 from gpuloom.engine.decision.pod_scheduler import PodDecision
 from gpuloom.engine.request.demand import Demands, read_phases
-from gpuloom.engine.request.policies import PolicyError
+from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.allocations import read_tenancies
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.kube import EventRecorder

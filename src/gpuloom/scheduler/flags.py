@@ -10,11 +10,12 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from gpuloom.engine.request.options import DeviceSort, QuotaInFit, ScoreSign, ScoreSlots
+from gpuloom.engine.request.options import QuotaInFit, ScoreSign, ScoreSlots
+from gpuloom.engine.scoring.card_order import DeviceSort
+from gpuloom.engine.scoring.policies import PolicyWord
 from gpuloom.scheduler.durations import format_seconds, parse_seconds
 from gpuloom.scheduler.health import HandshakeProbe
 
-NodePolicy = Literal["binpack", "spread"]
 HandshakeCleanup = Literal["remove", "deleted"]
 FilterWrite = Literal["bind", "inline"]
 OnUnreadable = Literal["close", "ignore"]
@@ -81,7 +82,7 @@ class SchedulerFlags:
 
     scheduler_name: str = ""
     """Name that pods with cards get as their scheduler; empty leaves theirs."""
-    node_scheduler_policy: NodePolicy = "binpack"
+    node_scheduler_policy: PolicyWord = "binpack"
     """How nodes are chosen unless a pod says otherwise."""
     gpu_scheduler_policy: str = "spread"
     """How cards are chosen unless a pod says otherwise."""

@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuloom.engine.scoring.binpack import BINPACK
 from gpuloom.engine.scoring.ranking import UNFIT, Ranking
 
 RANKS = st.lists(st.sampled_from([float(UNFIT), 0.0, 1.0, 2.0]), max_size=12)
@@ -11,7 +12,9 @@ RANKS = st.lists(st.sampled_from([float(UNFIT), 0.0, 1.0, 2.0]), max_size=12)
 
 def ranking(ranks: list[float]) -> Ranking:
     names = [f"n{number}" for number in range(len(ranks))]
-    return Ranking(names, np.arange(len(ranks)), np.array(ranks, np.float32), candidates=len(ranks), spread=False)
+    return Ranking(
+        names, np.arange(len(ranks)), np.array(ranks, np.float32), candidates=len(ranks), policy=BINPACK.node
+    )
 
 
 @given(RANKS, st.integers(1, 12))

@@ -98,7 +98,8 @@ def requests(draw: st.DrawFn) -> RequestColumns:
 
 
 def ask(rule: Rule, columns: dict[str, Ints], required: RequestColumns) -> list[bool]:
-    return np.asarray(rule.rejects(make_cards(columns), required), bool).tolist()
+    rejected: list[bool] = np.asarray(rule.rejects(make_cards(columns), required), bool).tolist()
+    return rejected
 
 
 @pytest.mark.parametrize("name", [name for name, rule in ALL.items() if rule.depends_on is DependsOn.CARD])

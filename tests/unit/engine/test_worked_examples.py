@@ -9,9 +9,11 @@ from builders import NVIDIA, Engine, card, cards_of, container, pod
 
 from gpuloom.engine.placement.linked_cards import choose_linked
 from gpuloom.engine.request.demand import read_demand
-from gpuloom.engine.request.options import DeviceSort, Options
-from gpuloom.engine.request.policies import Weights, read_card_policy
-from gpuloom.engine.scoring.card_scores import order_cards, score_cards, sort_key
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.scoring.card_order import DeviceSort, order_cards, sort_key
+from gpuloom.engine.scoring.card_scores import score_cards
+from gpuloom.engine.scoring.policies import read_card_policy
+from gpuloom.engine.scoring.weights import Weights
 from gpuloom.engine.state.node_score import score_node
 from gpuloom.model.cards import Cards
 from gpuloom.model.request_columns import Headroom, RequestColumns, ScoreRequest

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from unit.wire.strategies import allocations, containers, json_cards, naturals, uuids, words
 
 from gpuloom.engine.decision.annotations import annotate
-from gpuloom.engine.request.policies import read_weights
+from gpuloom.engine.scoring.weights import read_weights
 from gpuloom.model.card import Card
 from gpuloom.model.request import Request
 from gpuloom.model.share import Share

@@ -16,7 +16,7 @@ from unit.wire.strategies import csv_cards, naturals, spoiled, uuids
 from gpuloom.engine.decision.annotations import write_decision
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.request.options import Options
-from gpuloom.engine.request.policies import PolicyError
+from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.allocations import read_decided_at, read_instances, read_shares, read_tenancies
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.card import Card

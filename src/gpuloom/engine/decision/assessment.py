@@ -18,7 +18,7 @@ class Assessment:
     """What one vendor's cards say; columns by position in its table.
 
     takes   whether the pod fits as far as these cards go
-    scores  the node's score with what the vendor adds, where it takes the pod
+    ranks   the node's rank with what the vendor adds, where it takes the pod
     turn    the first container that asks for these cards, in order of placing from 1
     placements  None where the rules on single cards decide
     """
@@ -26,7 +26,7 @@ class Assessment:
     table: CardTable
     results: FilterResults
     takes: Flags
-    scores: Scores
+    ranks: Scores
     turn: int
     placements: PlacementCache | None = None
 

@@ -34,7 +34,7 @@ from gpuloom.engine.placement.placement_cache import (
     placement_class_of,
 )
 from gpuloom.engine.request.demand import Demand
-from gpuloom.engine.request.policies import SPREAD
+from gpuloom.engine.scoring.policy import NodePolicy
 from gpuloom.engine.scoring.ranking import UNFIT, Ranking
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.snapshot import Snapshot
@@ -78,7 +78,7 @@ class SchedulingAttempt:
             refused = results.ranks[candidates.known] == UNFIT if explain else None
         else:
             refused = self._refused_by_rules(candidates.known, request, results, is_quota_tight=is_quota_tight)
-            decision = self._decide_by_placing(candidates, refused)
+            decision = self._decide_by_placing(candidates, refused, results)
         if refused is not None and (decision.node is None or explain):
             self._explain(decision, candidates, results, refused)
         return decision
@@ -90,7 +90,7 @@ class SchedulingAttempt:
             return bool((results.ranks[NO_NODE + 1 :] != UNFIT).any())
         known = self._all_nodes()
         refused = self._refused_by_rules(known, request, results, is_quota_tight=is_quota_tight)
-        return self._decide_by_placing(Candidates(known, (), known), refused).node is not None
+        return self._decide_by_placing(Candidates(known, (), known), refused, results).node is not None
 
     def place_ahead(self) -> Iterator[None]:
         """Place the pod on all nodes step by step and remember the answers; see :meth:`VendorScheduler.place_ahead`."""
@@ -120,15 +120,16 @@ class SchedulingAttempt:
         if by_rank:
             takes = results.ranks != UNFIT
             takes[NO_NODE] = False
-            scores = -results.ranks if self._is_spread else results.ranks
-            return Assessment(self.table, results, takes, scores, self.demand.first_turn)
+            return Assessment(self.table, results, takes, results.ranks, self.demand.first_turn)
         known = self._all_nodes()
         refused = self._refused_by_rules(known, request, results, is_quota_tight=is_quota_tight)
         placements = self._recall_placements()
         self._place_on_untried(placements, known[~refused])
         takes = np.zeros(len(self.table.names), bool)
         takes[known] = ~refused & (placements.answers[known] == TAKES)
-        return Assessment(self.table, results, takes, self._node_scores(placements), self.demand.first_turn, placements)
+        nodes = slice(len(self.table.names))
+        ranks = results.rank_nodes(self.table, self._node_scores(placements), nodes)
+        return Assessment(self.table, results, takes, ranks, self.demand.first_turn, placements)
 
     def _all_nodes(self) -> Ints:
         count = len(self.table.names)
@@ -153,7 +154,7 @@ class SchedulingAttempt:
         known = self._all_nodes()
         refused = self._refused_by_rules(known, request, results, is_quota_tight=is_quota_tight)
         placements, ranks = self._recall_placements(), np.full(len(self.table.names), UNFIT)
-        ranks[known] = self._rank_for_placing(known, refused, placements)
+        ranks[known] = self._rank_for_placing(known, refused, placements, results)
         decision = Decision(None, (), (), partial(self._rank_among, names, ranks), self._refusals)
         tries = 0
         while (best := find_best(names, self.table, ranks)) is not None:
@@ -171,7 +172,7 @@ class SchedulingAttempt:
         candidates = look_up_among(self.table, self.index, names)
         # A node that came after the decision has no rank in it.
         known = candidates.known[candidates.known < len(ranks)]
-        return Ranking(self.table.names, known, ranks[known], candidates=len(candidates), spread=self._is_spread)
+        return Ranking(self.table.names, known, ranks[known], candidates=len(candidates), policy=self._node_policy)
 
     def _is_decided_by_rank(self, request: Request, *, is_quota_tight: bool) -> bool:
         """Whether single cards alone decide which nodes fit: one request, and nothing that depends on several cards."""
@@ -197,10 +198,10 @@ class SchedulingAttempt:
         scores = self.table.node_scores[: len(self.table.names)]
         return scores + placements.extra if self.compiled.score is not None else scores
 
-    def _decide_by_placing(self, candidates: Candidates, refused: Flags) -> Decision:
+    def _decide_by_placing(self, candidates: Candidates, refused: Flags, results: FilterResults) -> Decision:
         """Place the pod on one node after another, best first, until one takes it; the others come later."""
         placements = self.placements = self._recall_placements()
-        ranks = self._rank_for_placing(candidates.known, refused, placements)
+        ranks = self._rank_for_placing(candidates.known, refused, placements, results)
         decision = Decision(None, (), (), self._rank(candidates, ranks), self._refusals)
         tries = 0
         while (best := decision.fitting.best()) is not None:
@@ -214,14 +215,16 @@ class SchedulingAttempt:
             tries += 1
         return decision
 
-    def _rank_for_placing(self, known: Ints, refused: Flags, placements: PlacementCache) -> Scores:
+    def _rank_for_placing(
+        self, known: Ints, refused: Flags, placements: PlacementCache, results: FilterResults
+    ) -> Scores:
         """Return the ranks of nodes that may take the pod; with scores of the vendor's, of those that do."""
         if self.compiled.score is not None:
             # What the pod's cards are worth decides as well, so all nodes must have answered.
             self._place_on_untried(placements, known[~refused])
         scores = self._node_scores(placements)[known]
         refused = refused | (placements.answers[known] == REFUSES)
-        return np.where(refused, UNFIT, -scores if self._is_spread else scores)
+        return np.where(refused, UNFIT, results.rank_nodes(self.table, scores, known))
 
     def _place_on_best(self, decision: Decision, best: int, placements: PlacementCache, tries: int) -> bool:
         """Place the pod on a node if it takes it; note why not if it does not.
@@ -299,11 +302,11 @@ class SchedulingAttempt:
         decision.refusals.update(self._refuse(candidates.known[refused], candidates.unknown, results))
 
     @property
-    def _is_spread(self) -> bool:
-        return self.demand.policy.node_policy == SPREAD
+    def _node_policy(self) -> NodePolicy:
+        return self.demand.policy.node_policy
 
     def _rank(self, candidates: Candidates, ranks: Scores) -> Ranking:
-        return Ranking(self.table.names, candidates.known, ranks, candidates=len(candidates), spread=self._is_spread)
+        return Ranking(self.table.names, candidates.known, ranks, candidates=len(candidates), policy=self._node_policy)
 
     def _settle(self, decision: Decision, position: int, placement: Placement | Unplaced) -> None:
         if isinstance(placement, Unplaced):
@@ -376,7 +379,7 @@ class SchedulingAttempt:
     def _equivalence_class(self, request: Request, headroom: Headroom) -> EquivalenceClass:
         mutex = self.demand.policy.card_policy.mutex
         policy = self.demand.policy if self.compiled.is_hooked else None
-        return EquivalenceClass(request, self.demand.selector, mutex, headroom, self._is_spread, policy)
+        return EquivalenceClass(request, self.demand.selector, mutex, headroom, self._node_policy, policy)
 
     def _make_unsettled(self) -> UnsettledError:
         return UnsettledError(replace(self, most_tries=None).place_ahead())

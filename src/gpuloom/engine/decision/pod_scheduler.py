@@ -15,7 +15,6 @@ from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.rule_table import select_rules
 from gpuloom.engine.request.demand import Demand, Demands, Phase
 from gpuloom.engine.request.options import Options
-from gpuloom.engine.request.policies import SPREAD
 from gpuloom.engine.scoring.ranking import Ranking
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -145,12 +144,12 @@ class PodScheduler:
     def _join(
         self, demands: Demands, headrooms: Mapping[str, Headroom], most_tries: int | None = None
     ) -> VendorIntersection:
-        spread = next(iter(demands.values())).policy.node_policy == SPREAD
+        policy = next(iter(demands.values())).policy.node_policy
         assessments = {
             word: self.by_vendor[word].assess(demand, headrooms.get(word), most_tries=most_tries)
             for word, demand in demands.items()
         }
-        return VendorIntersection(self.cluster_state, assessments, spread=spread)
+        return VendorIntersection(self.cluster_state, assessments, policy)
 
     def has_capacity(self, demands: Demands) -> bool:
         """Tell whether any node would do, without saying which or why the others would not."""

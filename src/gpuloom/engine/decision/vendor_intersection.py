@@ -13,10 +13,11 @@ import numpy as np
 from gpuloom.engine.decision.assessment import Assessment
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.filtering.candidates import Candidates, find_best, look_up
+from gpuloom.engine.scoring.policy import NodePolicy
 from gpuloom.engine.scoring.ranking import UNFIT, Ranking
 from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.engine.state.cluster_state import ClusterState
-from gpuloom.model.cards import Ints, Scores
+from gpuloom.model.cards import Ints, Points, Scores
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
 from gpuloom.wire.nodenames import NodeNames
@@ -31,11 +32,11 @@ _NO_SPEAKER = -1
 class VendorIntersection:
     """What all vendors that a pod asks for say together, in ascending order of their words."""
 
-    def __init__(self, cluster_state: ClusterState, assessments: Mapping[str, Assessment], *, spread: bool) -> None:
+    def __init__(self, cluster_state: ClusterState, assessments: Mapping[str, Assessment], policy: NodePolicy) -> None:
         self._fleet = cluster_state
         self._assessments = dict(sorted(assessments.items()))
         self._first = next(iter(self._assessments))
-        self._spread = spread
+        self._policy = policy
         self._table = self._assessments[self._first].table
         self._names: Sequence[str] = self._table.names
         self._ranks = self._rank()
@@ -63,20 +64,24 @@ class VendorIntersection:
     def _ranking(self, candidates: Candidates) -> Ranking:
         # A node that came after the decision has no rank in it.
         known = candidates.known[candidates.known < len(self._ranks)]
-        return Ranking(self._names, known, self._ranks[known], candidates=len(candidates), spread=self._spread)
+        return Ranking(self._names, known, self._ranks[known], candidates=len(candidates), policy=self._policy)
 
     def _rank(self) -> Scores:
-        """Return ranks by position: the score of all cards of a node, and what each vendor adds."""
+        """Return ranks by position: what all vendors' ranks have in common, counted once, and what each adds."""
         first = self._assessments[self._first]
         takes = first.takes.copy()
-        total = first.table.node_scores[: len(takes)].astype(np.float64)
+        total = self._rank_in_common(first)[: len(takes)]
         for word, one in self._assessments.items():
             where = self._fleet.across(self._first, word)
             # Only where all take the pod are there scores of all.
             takes &= one.takes[where]
             at = where[takes]
-            total[takes] += one.scores[at].astype(np.float64) - one.table.node_scores[at].astype(np.float64)
-        return np.where(takes, -total if self._spread else total, UNFIT).astype(np.float32)
+            total[takes] += one.ranks[at].astype(np.float64) - self._rank_in_common(one)[at]
+        return np.where(takes, total, UNFIT).astype(np.float32)
+
+    def _rank_in_common(self, one: Assessment) -> Points:
+        ranks: Points = self._policy.rank_in_common(one.table.node_scores.astype(np.float64))
+        return ranks
 
     def _refuse(self, names: Sequence[str]) -> dict[str, Refusal]:
         """Say of every node that does not take the pod why: the container that is placed first tells.

@@ -8,10 +8,10 @@ import numpy as np
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.imagining import ImaginedNode
 from gpuloom.engine.filtering.request_columns import adjustments_of, make_request_columns
-from gpuloom.engine.filtering.rules import Rule, RuleCodes, adjust_cards
+from gpuloom.engine.filtering.rules import Rule, adjust_cards
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
-from gpuloom.model.cards import Cards, Flags, Ints
+from gpuloom.model.cards import Cards, Flags, Ints, RuleCodes
 from gpuloom.model.request import Request
 from gpuloom.model.request_columns import Headroom, RequestColumns
 

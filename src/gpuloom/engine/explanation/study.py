@@ -23,21 +23,12 @@ from gpuloom.engine.explanation.values import (
     Remedy,
 )
 from gpuloom.engine.filtering.rules import DependsOn
-from gpuloom.engine.request.demand import Demand
-from gpuloom.engine.request.policies import SPREAD, SortKey
+from gpuloom.engine.request.demand import Demand, PlacementPolicy
 from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.usage import NOTHING
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.model.request_columns import Headroom
-
-_ORDER: Mapping[SortKey, str] = {
-    "score": "emptiest first",
-    "-score": "fullest first",
-    "numa": "lowest NUMA node first",
-    "-numa": "highest NUMA node first",
-    "used": "fewest containers first",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,16 +175,16 @@ class Study:
     def _headline(self, candidates: int, fitting: int) -> str:
         if self.own is not None:
             return f"is bound to {self.home}" if self.outcome == "bound" else f"holds cards of {self.home}, unbound yet"
-        return tell_outlook(self.decision.node, fitting, candidates, self.demand.policy.node_policy)
+        return tell_outlook(self.decision.node, fitting, candidates, self.demand.policy)
 
     def _policy(self) -> Policy:
         policy = self.demand.policy
-        cards = [_ORDER[key] for key in policy.card_policy.order]
+        cards = [key.text for key in policy.card_policy.order]
         cards += ["several cards by how well they are linked"] if policy.card_policy.topology else []
         cards += ["only cards that nobody uses"] if policy.card_policy.mutex else []
         weights = policy.weights
         return Policy(
-            node=policy.node_policy,
+            node=policy.node_word,
             cards=tuple(cards),
             weights={"slot": weights.slot, "core": weights.core, "memory": weights.memory},
             numa_bind=policy.numa_bind,
@@ -237,7 +228,7 @@ class Study:
         return notes
 
 
-def tell_outlook(best: str | None, fitting: int, candidates: int, policy: str) -> str:
+def tell_outlook(best: str | None, fitting: int, candidates: int, policy: PlacementPolicy) -> str:
     """Say in one line on how many nodes a pod fits, and on which best."""
     nodes = f"{candidates:,} nodes"
     if best is None:
@@ -246,8 +237,7 @@ def tell_outlook(best: str | None, fitting: int, candidates: int, policy: str) -
         return f"fits on the only node, {best}"
     if fitting == 1:
         return f"fits on 1 of {nodes}: {best}"
-    order = "emptiest" if policy == SPREAD else "fullest"
-    return f"fits on {fitting:,} of {nodes}; {best} is the {order} of them ({policy})"
+    return f"fits on {fitting:,} of {nodes}; {best} is the {policy.node_policy.best} of them ({policy.node_word})"
 
 
 def tell_asks(demand: Demand) -> list[ContainerRequest]:

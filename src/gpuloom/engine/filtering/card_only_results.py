@@ -3,8 +3,9 @@
 import numpy as np
 
 from gpuloom.engine.filtering.rule_table import RuleOrder
-from gpuloom.engine.filtering.rules import RuleCodes, filter_card, filter_cards
+from gpuloom.engine.filtering.rules import filter_card, filter_cards
 from gpuloom.engine.state.card_table import CardTable
+from gpuloom.model.cards import RuleCodes
 from gpuloom.model.request_columns import RequestColumns
 
 

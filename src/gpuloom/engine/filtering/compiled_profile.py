@@ -22,7 +22,7 @@ class CompiledProfile:
 
     request_hook  what a card must give, ``selection_hook`` how cards are chosen, ``score`` what is added to a node's
                   score; None for the common rules
-    sign          by which factor that worth counts under the policy ``spread``, and under others
+    sign          by which factor that counts where the lowest score wins, and where it does not
     """
 
     profile: Profile

@@ -3,6 +3,7 @@
 import msgspec
 
 from gpuloom.engine.request.demand import CardSelector, PlacementPolicy
+from gpuloom.engine.scoring.policy import NodePolicy
 from gpuloom.model.request import Request
 from gpuloom.model.request_columns import Headroom
 
@@ -17,5 +18,5 @@ class EquivalenceClass(msgspec.Struct, frozen=True, gc=False):
     selector: CardSelector
     mutex: bool
     headroom: Headroom
-    spread: bool
+    node_policy: NodePolicy
     policy: PlacementPolicy | None = None

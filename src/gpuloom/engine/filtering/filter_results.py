@@ -19,7 +19,6 @@ from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.request_columns import adjustments_of, make_request_columns
 from gpuloom.engine.filtering.rules import (
-    RuleCodes,
     filter_card,
     filter_cards,
     first_rejection,
@@ -27,11 +26,12 @@ from gpuloom.engine.filtering.rules import (
     select_applicable,
 )
 from gpuloom.engine.request.options import ScoreSlots
-from gpuloom.engine.request.policies import SortKey, Weights
-from gpuloom.engine.scoring.card_scores import sort_key
+from gpuloom.engine.scoring.card_order import SortKey, sort_key
+from gpuloom.engine.scoring.policy import NodesToRank
 from gpuloom.engine.scoring.ranking import UNFIT
+from gpuloom.engine.scoring.weights import Weights
 from gpuloom.engine.state.card_table import CardTable
-from gpuloom.model.cards import Cards, Flags, Ints, Scores
+from gpuloom.model.cards import Cards, Flags, Ints, RuleCodes, Scores
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
 from gpuloom.model.request_columns import RequestColumns
@@ -199,7 +199,7 @@ class FilterResults:
         self.fitting = table.add_up(self.column == 0, np.int32)
         scores = table.node_scores[nodes]
         enough = self.fitting >= self.equivalence_class.request.cards
-        self.ranks = np.where(enough, -scores if self.equivalence_class.spread else scores, UNFIT)
+        self.ranks = np.where(enough, self.rank_nodes(table, scores, nodes), UNFIT)
 
     def _filter_node(self, table: CardTable, position: int) -> None:
         rows = table.rows_of(position)
@@ -212,10 +212,16 @@ class FilterResults:
                 self.column[rows.start + at] = code
                 self.looks += 1
         self.fitting[position] = fitting = known.results.count(0)
-        score = -table.node_scores[position] if self.equivalence_class.spread else table.node_scores[position]
-        self.ranks[position] = score if fitting >= self.equivalence_class.request.cards else UNFIT
+        enough = fitting >= self.equivalence_class.request.cards
+        score = table.node_scores[position]
+        self.ranks[position] = self.rank_nodes(table, score, position) if enough else UNFIT
         self.refits += 1
         self._refusals.by_node.pop(position, None)
+
+    def rank_nodes(self, table: CardTable, scores: Any, which: int | slice | Ints) -> Any:
+        """Return the ranks of nodes by the policy, from their scores with what the vendor adds."""
+        nodes = NodesToRank(table.cards, table.starts, table.ends, which, self._required, self.column)
+        return self.equivalence_class.node_policy.rank(scores, nodes)
 
     def _recall_node(self, position: int, rows: slice) -> _NodeResults:
         """Return which of a node's cards were filtered as they are, none at first."""

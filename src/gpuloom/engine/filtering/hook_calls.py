@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.request.demand import CardSelector, PlacementPolicy
-from gpuloom.engine.scoring.card_scores import sort_matrix
+from gpuloom.engine.scoring.card_order import sort_matrix
+from gpuloom.engine.scoring.policy import NodePolicy
 from gpuloom.model.card_matrix import CardMatrix, Chosen, HookTerms
 from gpuloom.model.cards import Cards, Flags, Ints, Points
 from gpuloom.model.nodecards import Facts
@@ -20,11 +21,11 @@ from gpuloom.model.request_columns import RequestColumns
 _NOTHING_YET = np.zeros((0, 0), np.int64)
 
 
-def make_terms(compiled: CompiledProfile, selector: CardSelector, node_policy: str) -> HookTerms:
+def make_terms(compiled: CompiledProfile, selector: CardSelector, node_word: str) -> HookTerms:
     """Say what choosing and scoring depend on beside the cards."""
     aware = selector.link_aware
     link_aware = compiled.profile.traits.link_aware if aware is None else aware
-    return HookTerms(node_policy, selector.tenancy.app_class, link_aware=link_aware)
+    return HookTerms(node_word, selector.tenancy.app_class, link_aware=link_aware)
 
 
 def choose_cards(compiled: CompiledProfile, matrix: CardMatrix, request: Request, terms: HookTerms) -> Ints:
@@ -44,12 +45,12 @@ def explain_refusal(compiled: CompiledProfile, matrix: CardMatrix, at: int, requ
 
 
 def score_extra(
-    compiled: CompiledProfile, matrix: CardMatrix, chosen: list[Chosen], terms: HookTerms, *, spread: bool
+    compiled: CompiledProfile, matrix: CardMatrix, chosen: list[Chosen], terms: HookTerms, policy: NodePolicy
 ) -> Points:
     """Return what is added to the score of each node."""
     if compiled.score is None:
         return np.zeros(len(matrix.there))
-    return compiled.score(matrix, chosen, terms, compiled.profile) * compiled.sign[0 if spread else 1]
+    return compiled.score(matrix, chosen, terms, compiled.profile) * compiled.sign[0 if policy.lowest_score_wins else 1]
 
 
 def make_matrix(

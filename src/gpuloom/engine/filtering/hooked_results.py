@@ -17,13 +17,13 @@ from gpuloom.engine.filtering.hook_calls import (
     make_terms,
     score_extra,
 )
-from gpuloom.engine.filtering.rules import RuleCodes, filter_cards
+from gpuloom.engine.filtering.rules import filter_cards
 from gpuloom.engine.request.demand import PlacementPolicy
 from gpuloom.engine.request.options import ScoreSlots
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen
-from gpuloom.model.cards import Ints, Points, Scores
+from gpuloom.model.cards import Ints, Points, RuleCodes, Scores
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.request_columns import RequestColumns
@@ -133,7 +133,7 @@ class HookedResults(FilterResults):
         self.column[table.rows_of(position)] = answer.column
         self.fitting[position] = answer.fitting
         score = np.float32(table.node_scores[position] + answer.extra)
-        self.ranks[position] = UNFIT if not answer.given else -score if self.equivalence_class.spread else score
+        self.ranks[position] = self.rank_nodes(table, score, position) if answer.given else UNFIT
         if len(self._chosen_cards) >= _MOST_CHOSEN:
             self._chosen_cards.clear()
         self._chosen_cards[position] = answer.given
@@ -168,15 +168,15 @@ class HookedResults(FilterResults):
         columns, extra = self._choose(self._make_matrix(table, positions))
         scores = (table.node_scores[positions] + extra).astype(np.float32)
         served = (columns != NO_CARD).any(axis=1)
-        return np.where(served, -scores if self.equivalence_class.spread else scores, UNFIT)
+        return np.where(served, self.rank_nodes(table, scores, positions), UNFIT)
 
     def _choose(self, matrix: CardMatrix) -> tuple[Ints, Points]:
         """Choose cards on every node and say what that adds to the node's score."""
         equivalence_class = self.equivalence_class
-        terms = make_terms(self._compiled, equivalence_class.selector, self._policy.node_policy)
+        terms = make_terms(self._compiled, equivalence_class.selector, self._policy.node_word)
         columns = choose_cards(self._compiled, matrix, equivalence_class.request, terms)
         return columns, score_extra(
-            self._compiled, matrix, [Chosen(equivalence_class.request, columns)], terms, spread=equivalence_class.spread
+            self._compiled, matrix, [Chosen(equivalence_class.request, columns)], terms, equivalence_class.node_policy
         )
 
     @property

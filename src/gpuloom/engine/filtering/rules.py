@@ -11,15 +11,20 @@ from enum import Enum, auto
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from gpuloom.model.cards import BY_ADMINISTRATOR, BY_GEOMETRY, BY_PROFILES, BY_UNREADABLE, WHOLE_CARD, Cards, Flags
+from gpuloom.model.cards import (
+    BY_ADMINISTRATOR,
+    BY_GEOMETRY,
+    BY_PROFILES,
+    BY_UNREADABLE,
+    WHOLE_CARD,
+    Cards,
+    Flags,
+    RuleCodes,
+)
 from gpuloom.model.reasons import Reason
 from gpuloom.model.request_columns import RequestColumns, VendorColumns
 from gpuloom.model.share import ONLINE
-
-RuleCodes = NDArray[np.uint8]
-"""Per card the position of the first rule that rejects it, counted from 1; 0: it fits."""
 
 
 class DependsOn(Enum):

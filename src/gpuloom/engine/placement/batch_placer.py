@@ -14,15 +14,14 @@ import numpy as np
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.hook_calls import choose_cards, explain_refusal, make_matrix, make_terms, score_extra
 from gpuloom.engine.filtering.request_columns import VendorAdjustments, make_request_columns
-from gpuloom.engine.filtering.rules import RuleCodes, filter_cards
+from gpuloom.engine.filtering.rules import filter_cards
 from gpuloom.engine.placement.container_placer import Unplaced, allocate_core_bits
 from gpuloom.engine.request.demand import PHASES_IN_ORDER_OF_PLACING, Demand, Phase
 from gpuloom.engine.request.options import ScoreSlots
-from gpuloom.engine.request.policies import SPREAD
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.tenants import sum_groups
 from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen
-from gpuloom.model.cards import Cards, Flags, Ints, Points
+from gpuloom.model.cards import Cards, Flags, Ints, Points, RuleCodes
 from gpuloom.model.nodecards import Facts
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
@@ -119,7 +118,7 @@ class BatchPlacer:
         """Choose cards for one container on every node, and note which nodes do not have them."""
         codes = filter_cards(running, required, self.compiled.rules.numbered)
         matrix = self._make_matrix(batch, running, required, codes)
-        terms = make_terms(self.compiled, self.demand.selector, self.demand.policy.node_policy)
+        terms = make_terms(self.compiled, self.demand.selector, self.demand.policy.node_word)
         barred = self._bar(batch, matrix, required)
         columns = choose_cards(self.compiled, matrix, request, terms)
         served = (columns != NO_CARD).any(axis=1)
@@ -202,8 +201,8 @@ class BatchPlacer:
         """Return what the vendor adds to the nodes' scores; the cards are as they were before the pod."""
         matrix = self._make_matrix(batch, batch.cards, required, np.zeros(len(batch.rows), np.uint8))
         policy = self.demand.policy
-        terms = make_terms(self.compiled, self.demand.selector, policy.node_policy)
-        return score_extra(self.compiled, matrix, chosen, terms, spread=policy.node_policy == SPREAD)
+        terms = make_terms(self.compiled, self.demand.selector, policy.node_word)
+        return score_extra(self.compiled, matrix, chosen, terms, policy.node_policy)
 
     def _make_matrix(self, batch: NodeBatch, cards: Cards, required: RequestColumns, codes: RuleCodes) -> CardMatrix:
         cells, policy = batch.cells, self.demand.policy

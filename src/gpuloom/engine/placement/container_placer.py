@@ -16,17 +16,16 @@ from gpuloom.engine.filtering.hook_calls import (
     score_extra,
 )
 from gpuloom.engine.filtering.rule_table import RuleOrder
-from gpuloom.engine.filtering.rules import RuleCodes, filter_cards
+from gpuloom.engine.filtering.rules import filter_cards
 from gpuloom.engine.placement.card_walk import OrderedCards, WalkTerms, walk
 from gpuloom.engine.request.demand import PHASES_IN_ORDER_OF_PLACING, CardSelector, Phase, PlacementPolicy
-from gpuloom.engine.request.policies import SPREAD
-from gpuloom.engine.scoring.card_scores import order_cards
+from gpuloom.engine.scoring.card_order import order_cards
 from gpuloom.engine.state.node_copy import NodeCopy
 from gpuloom.engine.state.partitions import TakenInstance
 from gpuloom.engine.state.tenants import sum_groups
 from gpuloom.engine.state.usage import Usage, collapse, sum_for_quota
 from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen
-from gpuloom.model.cards import Cards, Ints
+from gpuloom.model.cards import Cards, Ints, RuleCodes
 from gpuloom.model.mig import MigAllocation, MigInstance
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
@@ -153,9 +152,8 @@ class ContainerPlacer:
             return 0.0
         required = next(container.required for container in containers if container.required is not None)
         matrix = self._make_matrix(node, required, np.zeros(len(node.cards), np.uint8))
-        terms = make_terms(self.compiled, self.selector, self.policy.node_policy)
-        spread = self.policy.node_policy == SPREAD
-        return float(score_extra(self.compiled, matrix, chosen, terms, spread=spread)[0])
+        terms = make_terms(self.compiled, self.selector, self.policy.node_word)
+        return float(score_extra(self.compiled, matrix, chosen, terms, self.policy.node_policy)[0])
 
     def _make_matrix(self, node: NodeCopy, required: RequestColumns, codes: RuleCodes) -> CardMatrix:
         return make_matrix_of_node(self.compiled, self.policy, node.cards, required, codes, node.facts)
@@ -185,7 +183,7 @@ class ContainerPlacer:
                 if not 0 < codes[row] < self.rules.quota_at and exceeds([], row):
                     codes[row] = self.rules.quota_at
         matrix = self._make_matrix(node, required, codes)
-        terms = make_terms(self.compiled, self.selector, self.policy.node_policy)
+        terms = make_terms(self.compiled, self.selector, self.policy.node_word)
         columns = choose_cards(self.compiled, matrix, request, terms)[0]
         if not wanted or columns[0] == NO_CARD:
             return explain_refusal(self.compiled, matrix, 0, request)

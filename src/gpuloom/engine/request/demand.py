@@ -7,7 +7,9 @@ from functools import lru_cache
 import msgspec
 
 from gpuloom.engine.request.options import Options
-from gpuloom.engine.request.policies import CardPolicy, Weights, read_card_policy, read_weights
+from gpuloom.engine.scoring.policies import CardPolicy, read_card_policy, read_node_policy
+from gpuloom.engine.scoring.policy import NodePolicy
+from gpuloom.engine.scoring.weights import Weights, read_weights
 from gpuloom.model.mig import MIG_MODE
 from gpuloom.model.request import Request
 from gpuloom.model.share import Tenancy
@@ -84,9 +86,13 @@ ANY_CARD = CardSelector()
 
 
 class PlacementPolicy(msgspec.Struct, frozen=True, gc=False):
-    """How nodes and cards are chosen among those that would do."""
+    """How nodes and cards are chosen among those that would do.
 
-    node_policy: str
+    node_word  the node policy as written, which may be no policy
+    """
+
+    node_policy: NodePolicy
+    node_word: str
     card_policy: CardPolicy
     weights: Weights
     numa_bind: bool
@@ -185,8 +191,10 @@ def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
 
 def _read_policy(annotations: Mapping[str, str], keys: SelectKeys, options: Options) -> PlacementPolicy:
     numa_bind = _read_flag(annotations.get(keys.numa_bind, ""))
+    node_word = annotations.get(NODE_POLICY, options.node_policy)
     return PlacementPolicy(
-        node_policy=annotations.get(NODE_POLICY, options.node_policy),
+        node_policy=read_node_policy(node_word),
+        node_word=node_word,
         card_policy=read_card_policy(
             annotations.get(CARD_POLICY, options.card_policy), numa_bind=numa_bind, device_sort=options.device_sort
         ),

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-DeviceSort = Literal["numa-first", "score-first"]
+from gpuloom.engine.scoring.card_order import DeviceSort
+
 ScoreSlots = Literal["nums", "one"]
 QuotaInFit = Literal["all", "hami"]
 ScoreSign = Literal["fixed", "upstream"]

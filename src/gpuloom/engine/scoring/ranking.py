@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from gpuloom.engine.scoring.policy import NodePolicy
 from gpuloom.model.cards import Ints, Scores
 
 UNFIT = np.float32(-np.inf)
@@ -16,15 +17,17 @@ class Ranking:
     positions   of the candidates that have cards
     ranks       of the same nodes: their scores, the better the larger, UNFIT for those that do not fit
     candidates  how many nodes there were to choose from, those without cards included
-    spread      whether ranks are scores with the sign turned
+    policy      by which they are ranked
     """
 
-    def __init__(self, names: Sequence[str], positions: Ints, ranks: Scores, *, candidates: int, spread: bool) -> None:
+    def __init__(
+        self, names: Sequence[str], positions: Ints, ranks: Scores, *, candidates: int, policy: NodePolicy
+    ) -> None:
         self.candidates = candidates
         self._names = names
         self._positions = positions
         self._ranks = ranks
-        self._sign = -1 if spread else 1
+        self._policy = policy
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._ranks != UNFIT))
@@ -59,7 +62,7 @@ class Ranking:
         return self._tell(self._order(None)[:most])
 
     def _tell(self, order: Ints) -> list[tuple[str, float]]:
-        scores = (self._sign * self._ranks[order] + 0.0).tolist()
+        scores = (self._policy.show(self._ranks[order]) + 0.0).tolist()
         found = zip(self._positions[order].tolist(), scores, strict=True)
         return [(self._names[position], score) for position, score in found]
 

@@ -8,7 +8,7 @@ from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import Explanation
-from gpuloom.engine.request.policies import PolicyError
+from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.recording.answers import Answer

@@ -11,7 +11,7 @@ from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import STANDARD, Depth, ExplanationScope
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.planning.capacity import count_capacity, intersect_capacities
-from gpuloom.engine.request.policies import PolicyError
+from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.absence import tell_bar
 from gpuloom.scheduler.admission import review_pod

@@ -8,7 +8,7 @@ from gpuloom.engine.explanation.study import tell_asks
 from gpuloom.engine.explanation.summing import Tally
 from gpuloom.engine.explanation.values import PodName, ReasonCount
 from gpuloom.engine.request.demand import Demands
-from gpuloom.engine.request.policies import PolicyError
+from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.model.request_columns import Headroom
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of

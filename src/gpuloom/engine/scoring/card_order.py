@@ -1,0 +1,58 @@
+"""In which order the cards of a node are tried (scheduler 5.3)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from gpuloom.engine.scoring.card_scores import score_cards
+from gpuloom.engine.scoring.weights import Weights
+from gpuloom.model.cards import Cards, Flags, Ints
+from gpuloom.model.request_columns import RequestColumns
+
+DeviceSort = Literal["numa-first", "score-first"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SortKey:
+    """What cards are tried by, smallest first.
+
+    text  says so to people
+    of    gives the numbers: a column for columns, a number for a card of plain numbers
+    """
+
+    text: str
+    of: Callable[[Cards, RequestColumns, Weights], Any]
+
+
+EMPTIEST = SortKey("emptiest first", score_cards)
+FULLEST = SortKey("fullest first", lambda cards, required, weights: -score_cards(cards, required, weights))
+LOWEST_NUMA = SortKey("lowest NUMA node first", lambda cards, _required, _weights: cards.numa)
+HIGHEST_NUMA = SortKey("highest NUMA node first", lambda cards, _required, _weights: -cards.numa)
+LEAST_SHARED = SortKey("fewest containers first", lambda cards, _required, _weights: cards.used_slots)
+
+CardOrder = tuple[SortKey, ...]
+"""Keys in the order in which they count. Among equals the highest index comes first, then the card registered last."""
+
+
+def order_cards(cards: Cards, required: RequestColumns, order: CardOrder, weights: Weights) -> Ints:
+    """Return the rows of one node in the order in which they are tried."""
+    keys = _columns(cards, required, order, weights)
+    return np.lexsort((-np.arange(len(cards)), -cards.index, *reversed(keys)))
+
+
+def sort_matrix(cards: Cards, required: RequestColumns, order: CardOrder, weights: Weights, there: Flags) -> Ints:
+    """Return for each node, a row of columns, its columns in the same order; cells without a card come last."""
+    keys = _columns(cards, required, order, weights)
+    later = np.broadcast_to(-np.arange(there.shape[1]), there.shape)
+    return np.lexsort((later, -cards.index, *reversed(keys), ~there), axis=-1)
+
+
+def sort_key(card: Cards, required: RequestColumns, order: CardOrder, weights: Weights, place: int) -> tuple[Any, ...]:
+    """Return what a card of plain numbers is tried by, smallest first, for the same order; its place breaks ties."""
+    return (*_columns(card, required, order, weights), -card.index, -place)
+
+
+def _columns(cards: Cards, required: RequestColumns, order: CardOrder, weights: Weights) -> list[Any]:
+    return [key.of(cards, required, weights) for key in order]

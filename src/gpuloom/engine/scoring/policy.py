@@ -1,0 +1,66 @@
+"""What a placement policy is: how nodes are ranked, and in which order the cards of a node are tried."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gpuloom.engine.scoring.card_order import CardOrder, DeviceSort, SortKey
+from gpuloom.model.cards import Cards, Ints, RuleCodes
+from gpuloom.model.request_columns import RequestColumns
+
+
+@dataclass(frozen=True, slots=True)
+class NodesToRank:
+    """Nodes before a policy, with all that their rank may depend on.
+
+    cards     of all nodes; rows ``starts`` to ``ends`` are those of a node, by position
+    which     positions of the nodes to rank: one, a slice or a column
+    required  what the request needs of each card
+    codes     by row, 0 for a card that can serve it
+    """
+
+    cards: Cards
+    starts: Ints
+    ends: Ints
+    which: int | slice | Ints
+    required: RequestColumns
+    codes: RuleCodes
+
+
+class NodePolicy(Protocol):
+    """Ranks nodes that fit.
+
+    A policy has no state: ranks follow from the nodes and the request, and are remembered by equivalence class until a
+    node changes.
+    """
+
+    @property
+    def best(self) -> str:
+        """What is said of the node that comes first."""
+
+    @property
+    def lowest_score_wins(self) -> bool:
+        """Whether HAMi takes the node with the lowest score; then vendors subtract what they add."""
+
+    def rank(self, scores: Any, nodes: NodesToRank) -> Any:
+        """Return one number a node, the larger the better. ``scores`` are HAMi's, with what the vendor adds."""
+
+    def rank_in_common(self, scores: Any) -> Any:
+        """Return what the ranks of one node by several vendors' cards have in common, from HAMi's score alone."""
+
+    def show(self, ranks: Any) -> Any:
+        """Return the scores that HAMi's texts show for these ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPolicy:
+    """A placement policy under its word, for nodes and for cards.
+
+    orders  in which order cards are tried, by what counts first
+    key     the same as one of several keys, where policies are joined by commas
+    """
+
+    word: str
+    node: NodePolicy
+    orders: Mapping[DeviceSort, CardOrder]
+    key: SortKey
