@@ -27,7 +27,7 @@ DEVICE_CONFIG: Final[JsonObject] = {
     "knownMigGeometries": list(GEOMETRIES),
 }
 SWITCHES: Final[tuple[tuple[str, Sequence[Any]], ...]] = (
-    ("node-scheduler-policy", NODE_POLICIES[:2]),
+    ("node-scheduler-policy", NODE_POLICIES[:3]),
     ("gpu-scheduler-policy", CARD_POLICIES[:6]),
     ("device-sort", ("numa-first", "score-first")),
     ("device-score-slots", ("nums", "one")),

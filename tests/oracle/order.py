@@ -16,6 +16,7 @@ NUMA_BIND: Final = "nvidia.com/numa-bind"
 CHAIN_KEYS: Final[Mapping[str, Callable[[DeviceUsage], float]]] = {
     "binpack": lambda device: device.score,
     "spread": lambda device: -device.score,
+    "first-fit": lambda device: -device.card.index,
     "numa": lambda device: device.card.numa,
 }
 
@@ -56,6 +57,8 @@ def sort_devices(
 def sort_nodes(scores: Mapping[str, float], policy: str) -> list[tuple[str, float]]:
     """Return nodes and scores so that the last one is the best; ``scores`` is in the order of the candidates (5.5)."""
     last_candidate_first = list(scores.items())[::-1]
+    if policy == "first-fit":
+        return [(node, 0.0) for node, _ in last_candidate_first]
     return sorted(last_candidate_first, key=itemgetter(1), reverse=policy == "spread")
 
 
@@ -65,6 +68,8 @@ def _policy_key(device: DeviceUsage, policy: str, settings: Settings, numa_bind:
     if policy == "numa" or "," in policy:
         return tuple(CHAIN_KEYS[word](device) for word in _chain(policy, numa_bind=numa_bind))
     numa_first = numa_bind or settings.device_sort == "numa-first"
+    if policy == "first-fit":
+        return (-device.card.numa, -device.card.index) if numa_first else (-device.card.index,)
     if policy == "binpack":
         return (-device.card.numa, device.score) if numa_first else (device.score, device.card.numa)
     return (device.card.numa, -device.score) if numa_first else (-device.score, device.card.numa)

@@ -20,11 +20,13 @@ CARD_POLICIES: Final = (
     "topology-aware,binpack",
     "mutex, topology-aware",
     " spread , numa ",
+    "first-fit",
+    "numa,first-fit",
     "",
     "foo",
     "foo,",
 )
-NODE_POLICIES: Final = ("binpack", "spread", "", "Spread")
+NODE_POLICIES: Final = ("binpack", "spread", "first-fit", "", "Spread")
 WEIGHTS: Final = (
     "slot=1,core=1,memory=3",
     " memory=2 , core = 0, slot=1",

@@ -54,7 +54,7 @@ def test_among_equals_the_highest_index_then_the_last_registered_is_tried_first(
     assert tried(devices, "spread") == "CAB"
 
 
-@pytest.mark.parametrize(("policy", "best"), [("binpack", "B"), ("spread", "C"), ("other", "B")])
+@pytest.mark.parametrize(("policy", "best"), [("binpack", "B"), ("spread", "C"), ("first-fit", "A"), ("other", "B")])
 def test_the_best_node_is_the_last(policy: str, best: str):
     assert sort_nodes({"A": 7.0, "B": 21.0, "C": 0.0}, policy)[-1][0] == best
 
@@ -63,3 +63,9 @@ def test_the_best_node_is_the_last(policy: str, best: str):
 def test_among_equal_nodes_the_first_candidate_is_the_best(policy: str):
     """B-04; D-36."""
     assert sort_nodes({"B": 1.0, "A": 1.0, "C": 1.0}, policy)[-1][0] == "B"
+
+
+def test_first_fit_tries_the_lowest_index_first():
+    indexes = (("A", 2), ("B", 0), ("C", 1))
+    devices = [DeviceUsage(RegisteredCard(id_, index=index), at) for at, (id_, index) in enumerate(indexes)]
+    assert tried(devices, "first-fit") == "BCA"

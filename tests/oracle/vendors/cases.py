@@ -37,7 +37,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
 SEVERAL = "several"
 KINDS = (*GROUPS, SEVERAL)
 SWITCHES: Mapping[str, Sequence[Any]] = {
-    "node-scheduler-policy": ("spread", "binpack"),
+    "node-scheduler-policy": ("spread", "binpack", "first-fit"),
     "gpu-scheduler-policy": CARD_POLICIES,
     "device-sort": ("score-first", "numa-first"),
     "device-score-slots": ("one", "nums"),

@@ -10,7 +10,7 @@ from oracle.vendors.records import JsonObject
 Amounts = dict[str, str]
 NONSENSE = frozenset({"x", "y"})
 """Words that the webhook refuses; what they mean where no webhook was asked, no specification says."""
-CARD_POLICIES = ("binpack", "spread", "mutex", "numa,binpack", "mutex, spread")
+CARD_POLICIES = ("binpack", "spread", "mutex", "numa,binpack", "mutex, spread", "first-fit")
 ODD_AMOUNTS = ("0", "16Gi", "3000000000", "1k")
 """What passes the API server, which takes neither fractions nor negative numbers of such resources."""
 
@@ -50,7 +50,7 @@ def _some_policies(chooser: Chooser) -> dict[str, str]:
     if happens(chooser, 30):
         annotations["hami.io/gpu-scheduler-policy"] = chooser.choose(CARD_POLICIES)
     if happens(chooser, 15):
-        annotations["hami.io/node-scheduler-policy"] = chooser.choose(("spread", "binpack"))
+        annotations["hami.io/node-scheduler-policy"] = chooser.choose(("spread", "binpack", "first-fit"))
     if happens(chooser, 15):
         annotations["hami.io/device-scoring-weights"] = chooser.choose(
             ("slot=1,core=1,memory=3", "slot=0, core=5, memory=1", "slot=1,core=0,memory=0")

@@ -8,12 +8,13 @@ from typing import Literal
 
 from gpuloom.engine.scoring.binpack import BINPACK
 from gpuloom.engine.scoring.card_order import HIGHEST_NUMA, LEAST_SHARED, CardOrder, DeviceSort, SortKey
+from gpuloom.engine.scoring.first_fit import FIRST_FIT
 from gpuloom.engine.scoring.policy import NamedPolicy, NodePolicy
 from gpuloom.engine.scoring.spread import SPREAD
 
-PolicyWord = Literal["binpack", "spread"]
+PolicyWord = Literal["binpack", "spread", "first-fit"]
 """What flags may name; a pod may write anything."""
-POLICIES: Mapping[str, NamedPolicy] = MappingProxyType({policy.word: policy for policy in (BINPACK, SPREAD)})
+POLICIES: Mapping[str, NamedPolicy] = MappingProxyType({policy.word: policy for policy in (BINPACK, SPREAD, FIRST_FIT)})
 
 MUTEX = "mutex"
 NUMA = "numa"
