@@ -16,8 +16,8 @@ from gpuloom.engine.decider import Decider
 from gpuloom.engine.demand import Demand
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.scheduler.parts import Parts, assemble
-from gpuloom.scheduler.recording.backstage import ReplayClient, ReplayRecorder
-from gpuloom.scheduler.recording.standing import StandingClock
+from gpuloom.scheduler.recording.replayclient import ReplayClient, ReplayRecorder
+from gpuloom.scheduler.recording.replayclock import StandingClock
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.objects import Node, Pod
 

@@ -28,8 +28,8 @@ from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.engine.options import Options
 from gpuloom.engine.ruling import Ruling
 from gpuloom.model.share import PodShares
-from gpuloom.scheduler.filterverb import MOST_TRIES
-from gpuloom.scheduler.pages import PAGE_S
+from gpuloom.scheduler.filter.verb import MOST_TRIES
+from gpuloom.scheduler.timeslice import PAGE_S
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod

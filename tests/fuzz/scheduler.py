@@ -14,8 +14,8 @@ from fuzz.seeds import dump, give_calls, give_objects, give_recordings
 from fuzz.target import Target
 from prometheus_client import CollectorRegistry
 
-from gpuloom.scheduler.admission import review_pod
-from gpuloom.scheduler.exposition import write_pages
+from gpuloom.scheduler.admission.review import review_pod
+from gpuloom.scheduler.metrics.exposition import write_pages
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.recording.errors import LineError
 from gpuloom.scheduler.recording.flags import read_settings
@@ -30,8 +30,8 @@ from gpuloom.scheduler.recording.lines import (
     decode_line,
 )
 from gpuloom.scheduler.recording.player import Player
-from gpuloom.scheduler.recording.standing import StandingClock
-from gpuloom.scheduler.recording.world import World
+from gpuloom.scheduler.recording.replayclock import StandingClock
+from gpuloom.scheduler.recording.replayedprocess import World
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.admission import Verdict, decode_review, encode_review
 from gpuloom.wire.errors import WireError

@@ -20,7 +20,7 @@ from gpuloom.kube.credentials import load_default
 from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.scheduler.process import SchedulerProcess
 from gpuloom.scheduler.recording.live import run_recorded
-from gpuloom.scheduler.recording.taps import TappedClient
+from gpuloom.scheduler.recording.liveclient import TappedClient
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.serving.addresses import ServerError
 from gpuloom.vendors.profile import ProfileError

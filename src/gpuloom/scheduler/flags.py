@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from gpuloom.engine.options import DeviceSort, QuotaInFit, ScoreSign, ScoreSlots
 from gpuloom.scheduler.durations import format_seconds, parse_seconds
-from gpuloom.scheduler.health import HandshakeProbe
+from gpuloom.scheduler.nodes.health import HandshakeProbe
 
 NodePolicy = Literal["binpack", "spread"]
 HandshakeCleanup = Literal["remove", "deleted"]

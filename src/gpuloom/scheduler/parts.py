@@ -6,38 +6,38 @@ from typing import Any
 
 from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
 from gpuloom.kube import EventRecorder, KubeClient
-from gpuloom.scheduler.admission import review_pod
-from gpuloom.scheduler.afterwards import Afterwards, AtOnce
-from gpuloom.scheduler.binding import Binder
-from gpuloom.scheduler.cardmetrics import CardMetrics
-from gpuloom.scheduler.charge import Charge
+from gpuloom.scheduler.admission.review import review_pod
+from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
+from gpuloom.scheduler.bind.nodelock.ownercheck import Detective
+from gpuloom.scheduler.bind.podlabel import Labeller
+from gpuloom.scheduler.bind.verb import Binder
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.closingevents import ClosingEvents
-from gpuloom.scheduler.exposition import write_pages
-from gpuloom.scheduler.filtering import Filterer
-from gpuloom.scheduler.filterverb import FilterVerb
-from gpuloom.scheduler.handshakes import Handshakes
-from gpuloom.scheduler.labelling import Labeller
-from gpuloom.scheduler.listening import Listener
-from gpuloom.scheduler.locks import NodeLocks
-from gpuloom.scheduler.metrics import Latencies, Series, build_info
-from gpuloom.scheduler.nodepass import NodePass
-from gpuloom.scheduler.nodes import NodeBook
-from gpuloom.scheduler.ownmetrics import OwnMetrics, count_rivals
-from gpuloom.scheduler.pods import PodBook
-from gpuloom.scheduler.quotas import QuotaWatch
-from gpuloom.scheduler.reviewing import Reviewing
-from gpuloom.scheduler.rivals import Rivals
-from gpuloom.scheduler.rivalwatch import RivalWatch
-from gpuloom.scheduler.roles import Roles
-from gpuloom.scheduler.routes import Routes
+from gpuloom.scheduler.events.closedcards import ClosingEvents
+from gpuloom.scheduler.filter.decide import Filterer
+from gpuloom.scheduler.filter.deferred import Afterwards, AtOnce
+from gpuloom.scheduler.filter.verb import FilterVerb
+from gpuloom.scheduler.http.routes import Routes
+from gpuloom.scheduler.http.webhook import Reviewing
+from gpuloom.scheduler.leadership.gate import Charge
+from gpuloom.scheduler.leadership.rivals import Rivals
+from gpuloom.scheduler.leadership.rivalwatch import RivalWatch
+from gpuloom.scheduler.leadership.rolelabel import Roles
+from gpuloom.scheduler.metrics.cards import CardMetrics
+from gpuloom.scheduler.metrics.exposition import write_pages
+from gpuloom.scheduler.metrics.process import OwnMetrics, count_rivals
+from gpuloom.scheduler.metrics.series import Latencies, Series, build_info
+from gpuloom.scheduler.nodes.handler import NodeBook
+from gpuloom.scheduler.nodes.handshakes import Handshakes
+from gpuloom.scheduler.nodes.resync import NodePass
+from gpuloom.scheduler.observer import Listener
+from gpuloom.scheduler.pods.byannotation import TrustingPodBook
+from gpuloom.scheduler.pods.cleanup import Upkeep
+from gpuloom.scheduler.pods.handler import PodBook
+from gpuloom.scheduler.pods.requeue import Waker
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.suspicion import Detective
-from gpuloom.scheduler.trusting import TrustingPodBook
-from gpuloom.scheduler.upkeep import Upkeep
-from gpuloom.scheduler.waking import Waker
-from gpuloom.scheduler.watching import Watches
+from gpuloom.scheduler.watch.informers import Watches
+from gpuloom.scheduler.watch.quotas import QuotaWatch
 from gpuloom.serving.aside import Aside
 from gpuloom.serving.callers import Doors
 from gpuloom.serving.connections import Handler

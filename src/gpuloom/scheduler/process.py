@@ -9,11 +9,11 @@ from typing import Self
 import structlog
 
 from gpuloom.kube import EventRecorder, KubeClient
+from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.listening import Listener
-from gpuloom.scheduler.locks import NodeLocks
+from gpuloom.scheduler.http.server import Certificates, Urls, open_certificates, serve
+from gpuloom.scheduler.observer import Listener
 from gpuloom.scheduler.parts import Parts, assemble
-from gpuloom.scheduler.serving import Certificates, Urls, open_certificates, serve
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.serving.callers import Callers

@@ -11,7 +11,7 @@ from gpuloom.engine.numbering import Numbering
 from gpuloom.engine.ruling import Judge
 from gpuloom.engine.trials import Likeness, likeness_of
 from gpuloom.model.want import Headroom
-from gpuloom.scheduler.decisions import DecisionLog
+from gpuloom.scheduler.filter.history import DecisionLog
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.objects import Node, Pod

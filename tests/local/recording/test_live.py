@@ -16,8 +16,8 @@ from gpuloom.scheduler.recording import Player
 from gpuloom.scheduler.recording.check import Check
 from gpuloom.scheduler.recording.lines import AnswerLine, decode_line
 from gpuloom.scheduler.recording.live import run_recorded
+from gpuloom.scheduler.recording.liveclient import TappedClient
 from gpuloom.scheduler.recording.snapshot import take_snapshot
-from gpuloom.scheduler.recording.taps import TappedClient
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.lock import NodeLock, encode_lock
 

@@ -16,7 +16,7 @@ from local.scheduler.site import DEFAULTS, Site
 
 from gpuloom.local.apiserver import CertificateAuthority
 from gpuloom.scheduler import SchedulerSettings, SettingsError
-from gpuloom.scheduler.exposition import write_pages
+from gpuloom.scheduler.metrics.exposition import write_pages
 
 ANYBODY = ssl.create_default_context()
 ANYBODY.check_hostname = False

@@ -204,7 +204,7 @@ async def test_a_lease_of_which_nothing_is_heard_is_asked_for_anew(
     empty: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """binding 5: a watch that hangs must not hide a new leader for as long as other watches may be silent."""
-    monkeypatch.setattr("gpuloom.scheduler.charge.SILENCE_S", 0.2)
+    monkeypatch.setattr("gpuloom.scheduler.leadership.gate.SILENCE_S", 0.2)
     await make_lease(empty, "here_1")
     empty.fail("GET", "/namespaces/kube-system/leases.*watch", delay_s=1000)
     await empty.start(ELECTED)

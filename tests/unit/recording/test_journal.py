@@ -4,9 +4,9 @@ import shutil
 import stat
 from pathlib import Path
 
-from gpuloom.scheduler.recording.beginning import JsonLine
-from gpuloom.scheduler.recording.journal import Journal
+from gpuloom.scheduler.recording.header import JsonLine
 from gpuloom.scheduler.recording.rotation import KEPT_FILES, RotatedFile
+from gpuloom.scheduler.recording.writer import Journal
 
 
 def read(path: Path) -> list[JsonLine]:

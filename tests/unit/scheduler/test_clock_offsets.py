@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.scheduler.lockowner import Witness, is_over
+from gpuloom.scheduler.bind.nodelock.owner import Witness, is_over
 from gpuloom.wire.lock import NodeLock, decode_lock, encode_lock
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_time

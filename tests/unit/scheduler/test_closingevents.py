@@ -8,7 +8,7 @@ from builders import card
 from gpuloom.engine.closings import Closing
 from gpuloom.engine.table import NodeCards
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.closingevents import MOST_AT_ONCE, ClosingEvents
+from gpuloom.scheduler.events.closedcards import MOST_AT_ONCE, ClosingEvents
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 

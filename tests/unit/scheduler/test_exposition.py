@@ -12,8 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpuloom.scheduler.exposition import PAGE_SAMPLES, write_pages
-from gpuloom.scheduler.metrics import Samples, Series
+from gpuloom.scheduler.metrics.exposition import PAGE_SAMPLES, write_pages
+from gpuloom.scheduler.metrics.series import Samples, Series
 
 
 async def write(samples: Samples) -> str:

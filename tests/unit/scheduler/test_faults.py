@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuloom.scheduler.faults import spare_others
+from gpuloom.scheduler.watch.skip import spare_others
 from gpuloom.wire.objects import Node, ObjectMeta, Pod
 
 POD = Pod(metadata=ObjectMeta(name="p", namespace="ns"))

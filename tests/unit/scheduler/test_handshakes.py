@@ -6,8 +6,8 @@ from unit.scheduler.listening import Listening
 
 from gpuloom.kube import KubeClient
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.handshakes import PACE, Handshakes
-from gpuloom.scheduler.health import Deed
+from gpuloom.scheduler.nodes.handshakes import PACE, Handshakes
+from gpuloom.scheduler.nodes.health import Deed
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 

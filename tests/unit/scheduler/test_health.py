@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gpuloom.scheduler.health import Deed, Finding, Memory, Sight, judge_health
+from gpuloom.scheduler.nodes.health import Deed, Finding, Memory, Sight, judge_health
 from gpuloom.vendors.profile import HealthRules
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

@@ -6,8 +6,8 @@ import msgspec
 from unit.scheduler.listening import Listening
 
 from gpuloom.kube import KubeClient
+from gpuloom.scheduler.bind.podlabel import BUSY_S, MOST_WHEN_BUSY, Labeller
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.labelling import BUSY_S, MOST_WHEN_BUSY, Labeller
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Pod

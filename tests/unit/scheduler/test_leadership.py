@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuloom.scheduler.leadership import Leadership, Term
+from gpuloom.scheduler.leadership.lease import Leadership, Term
 from gpuloom.wire.objects import Lease, LeaseSpec
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpuloom.scheduler.lockowner import Witness, is_over
+from gpuloom.scheduler.bind.nodelock.owner import Witness, is_over
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.keys import NODE_LOCK

@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from gpuloom.scheduler.lockplace import LockPlace, LockTicket
+from gpuloom.scheduler.bind.nodelock.queue import LockPlace, LockTicket
 from gpuloom.wire.objects import Node, ObjectMeta
 
 TICKET = LockTicket("n1", "ns", "p", "uid", lambda: "")

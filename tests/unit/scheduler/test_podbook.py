@@ -7,10 +7,10 @@ import pytest
 from builders import card, pod
 
 from gpuloom.engine.table import CardTable, NodeCards
-from gpuloom.scheduler.charge import Charge
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.pods import PodBook
-from gpuloom.scheduler.rivals import Rivals
+from gpuloom.scheduler.leadership.gate import Charge
+from gpuloom.scheduler.leadership.rivals import Rivals
+from gpuloom.scheduler.pods.handler import PodBook
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Pod

@@ -7,9 +7,9 @@ import pytest
 
 from gpuloom.kube import Unreadable
 from gpuloom.model.want import UNLIMITED
-from gpuloom.scheduler.quotas import QuotaWatch
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.watch.quotas import QuotaWatch
 from gpuloom.wire.objects import ObjectMeta, ResourceQuota
 
 META = ObjectMeta(name="q", namespace="ml")

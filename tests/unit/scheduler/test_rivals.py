@@ -1,6 +1,6 @@
 """trust T-15: which leases of other schedulers are in the way, by what was seen of them."""
 
-from gpuloom.scheduler.rivals import MOST_ELSEWHERE, Rivals
+from gpuloom.scheduler.leadership.rivals import MOST_ELSEWHERE, Rivals
 from gpuloom.wire.objects import Lease, LeaseSpec, ObjectMeta
 
 OWN = ("gpu-system", "hami-scheduler")

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from gpuloom.kube import NotFoundError
+from gpuloom.scheduler.bind.nodelock.ownercheck import Detective
+from gpuloom.scheduler.bind.nodelock.queue import LockPlace
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.lockplace import LockPlace
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.suspicion import Detective
 from gpuloom.wire.lock import NodeLock, encode_lock
 from gpuloom.wire.objects import Node, ObjectMeta
 

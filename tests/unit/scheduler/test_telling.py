@@ -7,11 +7,11 @@ import msgspec
 from builders import card, pod
 
 from gpuloom.engine.table import NodeCards
-from gpuloom.scheduler.afterwards import Afterwards
-from gpuloom.scheduler.filtering import Filterer
+from gpuloom.scheduler.filter.decide import Filterer
+from gpuloom.scheduler.filter.deferred import Afterwards
 from gpuloom.scheduler.parts import assemble
-from gpuloom.scheduler.recording.backstage import ReplayClient, ReplayRecorder
-from gpuloom.scheduler.recording.standing import StandingClock
+from gpuloom.scheduler.recording.replayclient import ReplayClient, ReplayRecorder
+from gpuloom.scheduler.recording.replayclock import StandingClock
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.extender import FilterArgs
 from gpuloom.wire.nodenames import NodeNames

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpuloom.engine.table import NodeCards
 from gpuloom.kube import Unreadable
-from gpuloom.scheduler.pods import PodBook
+from gpuloom.scheduler.pods.handler import PodBook
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import ObjectMeta, Pod

@@ -11,9 +11,9 @@ from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.kube import NotFoundError
 from gpuloom.model.share import Share
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.pods.cleanup import UNBOUND_LIMIT_S, Upkeep
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.upkeep import UNBOUND_LIMIT_S, Upkeep
 
 NOW_S = 2000.0
 

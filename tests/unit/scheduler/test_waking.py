@@ -11,9 +11,9 @@ from gpuloom.engine.demand import Demands
 from gpuloom.engine.ruling import Judge
 from gpuloom.kube import KubeClient
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.pods.requeue import Waker
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.waking import Waker
 
 
 class Answering:

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 from unit.kube.scripted import Answer, ScriptedServer, bad_pod, change, pod, pod_list, stream
 
-from gpuloom.scheduler import pages
-from gpuloom.scheduler.watching import Watches
+from gpuloom.scheduler import timeslice
+from gpuloom.scheduler.watch.informers import Watches
 from gpuloom.wire.objects import Pod
 
 CROWD = 50
@@ -47,7 +47,7 @@ class Book:
 
 
 async def test_others_run_between_two_changes_of_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "PAGE_S", 0.0)
+    monkeypatch.setattr(timeslice, "PAGE_S", 0.0)
     book: Any = Book()
     async with ScriptedServer(otherwise=answer) as server, server.client() as client, asyncio.timeout(10):
         watches = Watches(client, book, book, book, book, note_listed=lambda: None)

@@ -4,7 +4,7 @@ from builders import Engine, card, pod
 
 from gpuloom.engine.events import MESSAGE_LIMIT_BYTES
 from gpuloom.engine.ruling import Ruling
-from gpuloom.scheduler.wording import Wording
+from gpuloom.scheduler.events.refusals import Wording
 
 ENGINE = Engine({node: [card(f"GPU-{node}")] for node in ("n1", "n2")})
 

@@ -8,8 +8,8 @@ from gpuloom.doctor.cluster.facts import ClusterFacts
 from gpuloom.doctor.cluster.installation import ExtenderFlags
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.model.card import Card
-from gpuloom.scheduler.health import ANSWER_LIMIT
-from gpuloom.scheduler.lockowner import Witness, is_allocating, is_over
+from gpuloom.scheduler.bind.nodelock.owner import Witness, is_allocating, is_over
+from gpuloom.scheduler.nodes.health import ANSWER_LIMIT
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.handshake import decode_handshake

@@ -23,8 +23,8 @@ from gpuloom.kube import (
 )
 from gpuloom.kube.backoff import Backoff
 from gpuloom.kube.following import follow_object
+from gpuloom.scheduler.certificates.cabundle import Publication
 from gpuloom.scheduler.certificates.lifecycle import Stock, plan
-from gpuloom.scheduler.certificates.publication import Publication
 from gpuloom.scheduler.certificates.secret import LABEL, is_foreign, read_stock, write_stock
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.serving.presented import CertificateError, Presented

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from gpuloom.scheduler.recording.backstage import Deeds
+from gpuloom.scheduler.recording.replayclient import Deeds
 from gpuloom.wire.admission import Verdict, encode_review
 from gpuloom.wire.extender import BindResult, FilterResult
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.process import SchedulerProcess
-from gpuloom.scheduler.recording.journal import Journal
-from gpuloom.scheduler.recording.scribe import Scribe
-from gpuloom.scheduler.recording.taps import TappedClient, TappedRecorder
+from gpuloom.scheduler.recording.liveclient import TappedClient, TappedRecorder
+from gpuloom.scheduler.recording.recorder import Scribe
+from gpuloom.scheduler.recording.writer import Journal
 from gpuloom.scheduler.settings import SchedulerSettings
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from gpuloom.kube.errors import Status
-from gpuloom.scheduler.binding import BindError
+from gpuloom.scheduler.bind.verb import BindError
+from gpuloom.scheduler.pods.cleanup import GONE
 from gpuloom.scheduler.recording import answers
 from gpuloom.scheduler.recording.answers import Answer
 from gpuloom.scheduler.recording.errors import LineError
@@ -24,9 +25,8 @@ from gpuloom.scheduler.recording.lines import (
     WriteFailedLine,
     key_of,
 )
-from gpuloom.scheduler.recording.standing import StandingClock
-from gpuloom.scheduler.recording.world import World
-from gpuloom.scheduler.upkeep import GONE
+from gpuloom.scheduler.recording.replayclock import StandingClock
+from gpuloom.scheduler.recording.replayedprocess import World
 from gpuloom.wire.admission import Verdict, decode_review
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import BindArgs, BindResult, FilterResult, decode_bind_args, decode_filter_args

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from gpuloom.kube import NODES, PODS, RESOURCE_QUOTAS, KubeClient
-from gpuloom.scheduler.recording.beginning import JsonLine, begin
+from gpuloom.scheduler.recording.header import JsonLine, begin
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.keys import VGPU_NODE

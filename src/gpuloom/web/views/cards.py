@@ -10,7 +10,7 @@ from gpuloom.engine.explanation.values import Amount, Closer
 from gpuloom.engine.ledger import Reservation, card_id
 from gpuloom.engine.table import NOBODY, CardTable
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE
-from gpuloom.scheduler.absence import tell_bar
+from gpuloom.scheduler.nodes.missingcards import tell_bar
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import container_names, standing_of
 from gpuloom.web.views.values import CardView, Holder, LockView, NodeDetail, NodeView

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpuloom.engine.explanation.summing import count_reasons, group_refusals
 from gpuloom.engine.explanation.values import Given, Ranked
-from gpuloom.scheduler.decisions import MOST_DECISIONS, Decided
+from gpuloom.scheduler.filter.history import MOST_DECISIONS, Decided
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import DecisionView
 

@@ -13,9 +13,9 @@ from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.foreign import find_vendors_held, is_foreign
 from gpuloom.engine.policies import PolicyError
 from gpuloom.engine.room import count_room, share_room
-from gpuloom.scheduler.absence import tell_bar
-from gpuloom.scheduler.admission import review_pod
-from gpuloom.scheduler.podpatch import apply_patch
+from gpuloom.scheduler.admission.patch import apply_patch
+from gpuloom.scheduler.admission.review import review_pod
+from gpuloom.scheduler.nodes.missingcards import tell_bar
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import Fits, NodeRoom
 from gpuloom.wire.admission import Review

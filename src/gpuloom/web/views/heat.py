@@ -7,7 +7,7 @@ import numpy as np
 from gpuloom.engine.explanation.values import Value
 from gpuloom.engine.table import CardTable
 from gpuloom.model.cards import Ints
-from gpuloom.scheduler.absence import tell_bar
+from gpuloom.scheduler.nodes.missingcards import tell_bar
 from gpuloom.web.views.source import Source
 
 _USABLE, _CORDONED, _UNHEALTHY = "01234", "abcde", "ABCDE"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gpuloom.kube import NODES, PODS, RESOURCE_QUOTAS
-from gpuloom.scheduler.recording.beginning import begin
+from gpuloom.scheduler.recording.header import begin
 from gpuloom.scheduler.recording.projection import Projection
 from gpuloom.web.views.source import Source
 from gpuloom.wire.objects import Pod

@@ -1,0 +1,37 @@
+"""The regular pass over all nodes (scheduler 8.1): it catches what time changes, and what could not be written."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.leadership.rolelabel import Roles
+from gpuloom.scheduler.nodes.handler import NodeBook
+from gpuloom.scheduler.observer import Listener
+from gpuloom.scheduler.state import SchedulerState
+
+
+@dataclass(slots=True)
+class NodePass:
+    """Passes every few seconds, or at once when something of importance has changed."""
+
+    state: SchedulerState
+    nodes: NodeBook
+    roles: Roles
+    clocks: Clocks
+    listener: Listener | None = None
+    _due: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def hurry(self) -> None:
+        """Make the next pass follow at once; asking twice makes one."""
+        self._due.set()
+
+    async def run(self) -> None:
+        """Pass until cancelled."""
+        self.roles.tell_if_idle()
+        while True:
+            await self.clocks.wait(self._due, self.state.settings.node_pass_interval_s)
+            self._due.clear()
+            if self.listener is not None:
+                self.listener.hear_pass()
+            await self.nodes.run_pass()
+            await self.roles.label()

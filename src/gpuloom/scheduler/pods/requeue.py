@@ -1,0 +1,75 @@
+"""Waking pods that were refused, when room appears (binding 4).
+
+kube-scheduler tries a refused pod again on any cluster event, but a Filter that came before our watch had seen the
+same event was refused again, and then nothing follows for minutes. A change of the pod itself puts it back into the
+queue, so one annotation is patched.
+"""
+
+from dataclasses import dataclass
+
+import structlog
+
+from gpuloom.engine.demand import Demands
+from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.kube.annotations import patch_same
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.timeslice import Page
+from gpuloom.wire.keys import WOKEN
+from gpuloom.wire.objects import Pod
+from gpuloom.wire.words import encode_time
+
+PAUSE_S = 0.05
+"""At most 20 wake-ups a second."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Waker:
+    """Wakes refused pods, oldest first, that would fit now."""
+
+    client: KubeClient
+    state: SchedulerState
+    clocks: Clocks
+
+    async def run(self) -> None:
+        """Wake until cancelled."""
+        while True:
+            await self.state.room.wait()
+            self.state.room.clear()
+            if self.state.obstacle:
+                continue
+            await self._wake_those_that_fit()
+
+    async def _wake_those_that_fit(self) -> None:
+        page = Page()
+        # Very many pods may wait, and few different ones among them.
+        without_room: set[int] = set()
+        for uid in list(self.state.refused):
+            # Asked at the last moment: between two wake-ups others take the room, and pods go away.
+            refused = self.state.refused.get(uid)
+            if refused is None or refused.likeness in without_room:
+                continue
+            if not await self._fits(refused.demands, page):
+                without_room.add(refused.likeness)
+            elif self.state.refused.pop(uid, None) is not None and not self.state.obstacle:
+                # While it was looked at, this process may have ceased to lead.
+                await self._wake(refused.pod)
+                await self.clocks.sleep(PAUSE_S)
+                if self.state.room.is_set():
+                    # More came meanwhile: again from the oldest on, also for those without room until now.
+                    return
+            await page.turn()
+
+    async def _fits(self, demands: Demands, page: Page) -> bool:
+        for _ in self.state.judge.try_nodes(demands):
+            await page.turn()
+        return self.state.judge.has_room(demands)
+
+    async def _wake(self, pod: Pod) -> None:
+        body = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}
+        try:
+            await patch_same(self.client, PODS, pod, body)
+        except ApiError as error:
+            _log.warning("pod not woken, it waits for kube-scheduler's next try", pod=pod.full_name, cause=str(error))
