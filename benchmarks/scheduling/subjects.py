@@ -38,7 +38,7 @@ def make_subject(objects: ClusterObjects) -> "Subject":
         parts.nodes.apply(node)
     for pod in read_pods(objects.pods):
         parts.pods.add(pod)
-    parts.charge.note_listed()
+    parts.gate.note_listed()
     return Subject(parts, objects)
 
 

@@ -18,10 +18,10 @@ from gpuloom.scheduler.filter.deferred import Afterwards, AtOnce
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.scheduler.http.routes import Routes
 from gpuloom.scheduler.http.webhook import Reviewing
-from gpuloom.scheduler.leadership.gate import Charge
-from gpuloom.scheduler.leadership.rivals import Rivals
-from gpuloom.scheduler.leadership.rivalwatch import RivalWatch
-from gpuloom.scheduler.leadership.rolelabel import Roles
+from gpuloom.scheduler.leadership.gate import LeadershipGate
+from gpuloom.scheduler.leadership.rivals import RivalLeases
+from gpuloom.scheduler.leadership.rivalwatch import RivalLeaseWatch
+from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.metrics.cards import CardMetrics
 from gpuloom.scheduler.metrics.exposition import write_pages
 from gpuloom.scheduler.metrics.process import OwnMetrics, count_rivals
@@ -67,8 +67,8 @@ class Parts:
     pods: PodBook
     nodes: NodeBook
     quotas: QuotaWatch
-    charge: Charge
-    rivals: Rivals
+    gate: LeadershipGate
+    rivals: RivalLeases
     cards: CardMetrics
     latencies: Latencies
     aside: Aside
@@ -86,8 +86,8 @@ class Parts:
             reviewing=self.reviewing,
             filter=listener.around_filter(self.filter_verb) if listener else filter_call,
             bind=listener.around_bind(bind_call) if listener else bind_call,
-            wait_answerable=self.charge.wait_answerable,
-            is_ready=lambda: self.charge.is_ready,
+            wait_answerable=self.gate.wait_answerable,
+            is_ready=lambda: self.gate.is_ready,
             latencies=self.latencies,
             rights=self.rights,
         )
@@ -120,8 +120,8 @@ class Parts:
         """Return what runs as long as the process does; none of them ends by itself."""
         waker = Waker(self.client, self.state, self.clocks)
         settings, leases = self.state.settings, self.client.with_own_budget()
-        rivals = RivalWatch(settings, self.rivals, self.clocks, self.recorder, self.charge.check)
-        follow_leases = [self.charge.run(leases), rivals.run(leases)] if settings.leader_elect else []
+        rivals = RivalLeaseWatch(settings, self.rivals, self.clocks, self.recorder, self.gate.check)
+        follow_leases = [self.gate.run(leases), rivals.run(leases)] if settings.leader_elect else []
         return [
             self.watches.run(),
             self.handshakes.run(),
@@ -161,7 +161,7 @@ def assemble(
     handshakes = Handshakes(client, state, clocks)
     nodes = NodeBook(state, handshakes, clocks)
     quotas = QuotaWatch(state)
-    nodepass = NodePass(state, nodes, Roles(client, state), clocks, listener)
+    nodepass = NodePass(state, nodes, RoleLabels(client, state), clocks, listener)
 
     aside = Aside()
 
@@ -169,7 +169,7 @@ def assemble(
         return review_pod(one, settings, state.headroom)
 
     def note_listed() -> None:
-        charge.note_listed()
+        gate.note_listed()
 
     def notice_change() -> None:
         locks.wake()
@@ -177,10 +177,10 @@ def assemble(
 
     pods = (TrustingPodBook if settings.trust_annotations else PodBook)(state, clocks.monotonic)
     watches = Watches(client, pods, nodes, quotas, locks, note_listed=note_listed, listener=listener)
-    rivals = Rivals(
+    rivals = RivalLeases(
         (settings.leader_elect_resource_namespace, settings.leader_elect_resource_name), settings.rival_namespaces
     )
-    charge = Charge(
+    gate = LeadershipGate(
         settings, state, clocks, list_anew=watches.list_anew, wake=notice_change, rivals=rivals, listener=listener
     )
     return Parts(
@@ -200,7 +200,7 @@ def assemble(
         pods=pods,
         nodes=nodes,
         quotas=quotas,
-        charge=charge,
+        gate=gate,
         rivals=rivals,
         cards=CardMetrics(state, quotas),
         latencies=latencies,

@@ -81,7 +81,7 @@ class SchedulerProcess:
                 stack, self.settings, parts.routes(), parts.scraper(presented), presented, parts.doors, parts.rights
             )
             # The first thing to happen at the end: nobody who waits keeps the listeners from closing.
-            stack.callback(parts.charge.stop)
+            stack.callback(parts.gate.stop)
             flows = parts.flows() + [one.run() for one in (certificates, callers) if one]
             self._tasks = [asyncio.create_task(run) for run in flows]
             self._stack = stack.pop_all()

@@ -8,8 +8,8 @@ from builders import card, pod
 
 from gpuloom.engine.table import CardTable, NodeCards
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.leadership.gate import Charge
-from gpuloom.scheduler.leadership.rivals import Rivals
+from gpuloom.scheduler.leadership.gate import LeadershipGate
+from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.pods.handler import PodBook
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
@@ -115,17 +115,17 @@ def test_pods_of_a_list_that_began_again_are_summed_up(state: SchedulerState, bo
     assert table.cards.used_slots.tolist() == [1]
 
 
-def make_charge(state: SchedulerState) -> Charge:
-    rivals = Rivals(("", ""), frozenset())
-    return Charge(state.settings, state, Clocks(), list_anew=lambda: None, wake=lambda: None, rivals=rivals)
+def make_gate(state: SchedulerState) -> LeadershipGate:
+    rivals = RivalLeases(("", ""), frozenset())
+    return LeadershipGate(state.settings, state, Clocks(), list_anew=lambda: None, wake=lambda: None, rivals=rivals)
 
 
 async def test_who_takes_charge_while_a_list_is_read_sees_what_was_listed(state: SchedulerState, book: PodBook) -> None:
     table = table_of(state)
-    charge = make_charge(state)
+    gate = make_gate(state)
     book.begin_list()
     book.take_listed(bound_pod("a"))
-    charge.note_listed()
+    gate.note_listed()
     book.take_listed(bound_pod("b"))
     assert table.cards.used_slots.tolist() == [2]
 
@@ -133,10 +133,10 @@ async def test_who_takes_charge_while_a_list_is_read_sees_what_was_listed(state:
 async def test_who_takes_charge_has_scored_all_nodes_before_the_first_decision(
     state: SchedulerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    charge = make_charge(state)
+    gate = make_gate(state)
     for number in range(1000):
         state.cluster.register(f"n{number}", "NVIDIA", NodeCards((card("GPU-0"),)))
-    charge.note_listed()
+    gate.note_listed()
     monkeypatch.setattr("gpuloom.engine.table.score_node", None)
     wanted = pod(name="p", gpu=1, gpumem=1000)
     assert state.judge.decide(state.read_demands(wanted), [f"n{number}" for number in range(1000)]).node == "n0"

@@ -36,7 +36,7 @@ def test_each_event_about_a_pod_that_fits_nowhere_is_a_step_of_its_own() -> None
     parts = assemble(SchedulerSettings(), client, clock.clocks, recorder)
     healthy, broken = card("GPU-0", memory_mib=10), card("GPU-1", healthy=False)
     parts.state.cluster.register("n1", "NVIDIA", NodeCards((healthy, broken)))
-    parts.charge.note_listed()
+    parts.gate.note_listed()
 
     asked = FilterArgs(pod(gpu=1, gpumem=1000), NodeNames(msgspec.json.encode(["n1"])))
     assert not Filterer(parts.state, recorder, clock.clocks, kept).filter(asked).node_names

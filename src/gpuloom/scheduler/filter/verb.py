@@ -41,7 +41,7 @@ class FilterVerb:
         if pod is None or (patch := self.patch_of(args, result)) is None:
             return result
         try:
-            await patch_same(self.client, PODS, pod, patch, self._insist_on_charge)
+            await patch_same(self.client, PODS, pod, patch, self._raise_if_not_in_charge)
         except _NotInChargeError as error:
             self.state.release(pod.metadata.uid)
             return FilterResult(error=str(error))
@@ -70,7 +70,7 @@ class FilterVerb:
         held = self.state.cluster.ledger.find(pod.metadata.uid)
         return patch_decision(held, pod, settings) if held is not None else None
 
-    def _insist_on_charge(self) -> None:
+    def _raise_if_not_in_charge(self) -> None:
         if objection := self.state.objection:
             raise _NotInChargeError(objection)
 

@@ -26,8 +26,8 @@ from gpuloom.kube import (
     ReflectorTiming,
 )
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.leadership.lease import Leadership, Term
-from gpuloom.scheduler.leadership.rivals import Rivals
+from gpuloom.scheduler.leadership.lease import LeaseState, Term
+from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.observer import Listener
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
@@ -48,7 +48,7 @@ STOPPING = "scheduler shutting down"
 _log = structlog.get_logger(__name__)
 
 
-class Charge:
+class LeadershipGate:
     """Keeps ``state.obstacle`` and ``state.in_charge_since`` right.
 
     ``awaits_lists``: it waits for new lists, which have begun.
@@ -66,7 +66,7 @@ class Charge:
         *,
         list_anew: Callable[[], None],
         wake: Callable[[], None],
-        rivals: Rivals,
+        rivals: RivalLeases,
         listener: Listener | None = None,
     ) -> None:
         self._listener = listener
@@ -78,15 +78,15 @@ class Charge:
         self._clocks = clocks
         self._list_anew = list_anew
         self._wake = wake
-        self._leadership = Leadership(settings.host_name) if settings.leader_elect else None
+        self._lease = LeaseState(settings.host_name) if settings.leader_elect else None
         self._term: Term | None = None
         self._term_began = 0.0
         self._complete = False
         self._follows = False
         self._has_to_list = False
         self.awaits_lists = False
-        if self._leadership is not None:
-            self._state.obstacle = self._leadership.obstacle(clocks.monotonic())
+        if self._lease is not None:
+            self._state.obstacle = self._lease.obstacle(clocks.monotonic())
             self._answerable.set()
 
     @property
@@ -107,27 +107,27 @@ class Charge:
 
     def stop(self) -> None:
         """End all work: from now on calls end at once, waiting ones too, and no new write starts."""
-        self._leadership = None
+        self._lease = None
         self._step_down(STOPPING)
 
     def observe(self, lease: Lease | None) -> None:
         """Take the lease as it is now."""
-        if self._leadership is not None:
-            self._leadership.observe(lease, self._clocks.monotonic())
+        if self._lease is not None:
+            self._lease.observe(lease, self._clocks.monotonic())
             self.check()
 
     def check(self) -> None:
         """See whether time or news have changed anything."""
         now = self._clocks.monotonic()
-        if self._leadership is not None:
-            self._follow(self._leadership, now)
+        if self._lease is not None:
+            self._follow(self._lease, now)
         if self._state.obstacle or self._state.in_charge_since is not None or self.awaits_lists:
             return
         if self._has_to_list and self._is_settled(now):
             self._has_to_list, self._complete, self.awaits_lists = False, False, True
             self._list_anew()
         elif self._complete and not self._has_to_list:
-            self._take_charge(now)
+            self._open(now)
 
     def _is_settled(self, now: float) -> bool:
         """Whether a list shows all that the leader before has written.
@@ -136,10 +136,10 @@ class Charge:
         has been stored, so that whatever etcd took before has been stored as well. A replay hears of no renewals.
         """
         settled_at = self._term_began + SETTLING_S
-        is_stored = self._leadership is not None and self._leadership.renewed_at >= settled_at
+        is_stored = self._lease is not None and self._lease.renewed_at >= settled_at
         return now >= settled_at and (is_stored or not self._follows)
 
-    def _take_charge(self, now: float) -> None:
+    def _open(self, now: float) -> None:
         # A watch may be listing again by itself just now.
         self._state.cluster.catch_up()
         self._state.judge.prepare()
@@ -152,7 +152,7 @@ class Charge:
 
     async def run(self, client: KubeClient) -> None:
         """Follow the lease until cancelled; without leader election there is none."""
-        if self._leadership is None:
+        if self._lease is None:
             return
         self._follows = True
         async with asyncio.TaskGroup() as tasks:
@@ -195,10 +195,10 @@ class Charge:
         if self._listener is not None:
             self._listener.hear_change(LEASES.kind, lease, is_gone=is_gone)
 
-    def _follow(self, leadership: Leadership, now: float) -> None:
-        term = leadership.term(now)
+    def _follow(self, lease: LeaseState, now: float) -> None:
+        term = lease.term(now)
         if term is None:
-            self._step_down(leadership.obstacle(now))
+            self._step_down(lease.obstacle(now))
         elif rival := self._rivals.obstacle():
             # What the other one writes until it ends is listed then, as after a change of leaders.
             self._term = None
@@ -228,14 +228,14 @@ class Charge:
             _log.info("not in charge", why=obstacle)
         self._state.obstacle = obstacle
         self._state.in_charge_since = None
-        self._drop_undone()
+        self._forget_assumed()
         if obstacle:
             self._answerable.set()
         else:
             self._answerable.clear()
         self._wake()
 
-    def _drop_undone(self) -> None:
+    def _forget_assumed(self) -> None:
         """End what was decided and not sent: whoever leads now decides anew. What was sent is settled first."""
         for reservation in list(self._state.cluster.ledger):
             if reservation.standing is Standing.ASSUMED and reservation.uid not in self._state.binding:

@@ -19,7 +19,7 @@ class Term:
     transitions: int
 
 
-class Leadership:
+class LeaseState:
     """What is known of the lease, in monotonic seconds.
 
     ``host_name`` is this pod's: kube-scheduler writes ``<host name>_<uuid>``, so the underscore belongs to the test

@@ -36,7 +36,7 @@ class _Held:
         return now - self.changed >= (self.spec.lease_duration_seconds or _USUAL_DURATION_S)
 
 
-class Rivals:
+class RivalLeases:
     """What is known of the leases with certain names, but for the one that this process follows itself.
 
     Nothing is in the way before ``expect`` says which names will be listed; from then on one that has not been is.

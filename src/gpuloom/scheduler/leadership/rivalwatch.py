@@ -21,7 +21,7 @@ from gpuloom.kube import (
 )
 from gpuloom.kube.client import Selection
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.leadership.rivals import LeaseKey, Rivals
+from gpuloom.scheduler.leadership.rivals import LeaseKey, RivalLeases
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.objects import Lease
 
@@ -32,7 +32,7 @@ TELL_S = 60.0
 _log = structlog.get_logger(__name__)
 
 
-class RivalWatch:
+class RivalLeaseWatch:
     """Keeps what is known of other leases right.
 
     notice  lets the process see that something has changed
@@ -41,7 +41,7 @@ class RivalWatch:
     def __init__(
         self,
         settings: SchedulerSettings,
-        rivals: Rivals,
+        rivals: RivalLeases,
         clocks: Clocks,
         recorder: EventRecorder,
         notice: Callable[[], None],

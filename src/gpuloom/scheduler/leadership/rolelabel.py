@@ -16,13 +16,13 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Roles:
+class RoleLabels:
     """Labels this pod as leader and its siblings as followers, where they are not yet."""
 
     client: KubeClient
     state: SchedulerState
 
-    def tell_if_idle(self) -> None:
+    def warn_if_disabled(self) -> None:
         """Say why nothing will be labelled when only half of this process's own pod is known."""
         settings = self.state.settings
         if bool(settings.pod_name) != bool(settings.pod_namespace):

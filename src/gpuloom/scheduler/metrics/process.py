@@ -11,7 +11,7 @@ from gpuloom.model.cards import BY_UNREADABLE
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.bind.podlabel import Labeller
 from gpuloom.scheduler.http.webhook import Reviewing
-from gpuloom.scheduler.leadership.rivals import Rivals
+from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.metrics.series import Samples, Series
 from gpuloom.scheduler.pods.cleanup import Upkeep
 from gpuloom.scheduler.pods.foreign import ForeignPods
@@ -150,7 +150,7 @@ class OwnMetrics:
         return [((plural,), float(value(watched))) for plural, watched in self.watches.watched.items()]
 
 
-def count_rivals(rivals: Rivals, monotonic: Callable[[], float]) -> Iterator[Series]:
+def count_rivals(rivals: RivalLeases, monotonic: Callable[[], float]) -> Iterator[Series]:
     """Give the series about leases of other schedulers."""
 
     def count() -> Samples:

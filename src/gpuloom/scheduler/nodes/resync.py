@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.leadership.rolelabel import Roles
+from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.nodes.handler import NodeBook
 from gpuloom.scheduler.observer import Listener
 from gpuloom.scheduler.state import SchedulerState
@@ -16,7 +16,7 @@ class NodePass:
 
     state: SchedulerState
     nodes: NodeBook
-    roles: Roles
+    role_labels: RoleLabels
     clocks: Clocks
     listener: Listener | None = None
     _due: asyncio.Event = field(default_factory=asyncio.Event)
@@ -27,11 +27,11 @@ class NodePass:
 
     async def run(self) -> None:
         """Pass until cancelled."""
-        self.roles.tell_if_idle()
+        self.role_labels.warn_if_disabled()
         while True:
             await self.clocks.wait(self._due, self.state.settings.node_pass_interval_s)
             self._due.clear()
             if self.listener is not None:
                 self.listener.hear_pass()
             await self.nodes.run_pass()
-            await self.roles.label()
+            await self.role_labels.label()

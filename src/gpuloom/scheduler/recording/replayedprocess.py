@@ -19,7 +19,7 @@ class World:
         self.client = ReplayClient()
         self.recorder = ReplayRecorder(self.client)
         self.parts: Parts = assemble(settings, self.client, clock.clocks, self.recorder)
-        self.parts.charge.note_listed()
+        self.parts.gate.note_listed()
 
     def take_fact(self, line: FactLine) -> None:
         """Take what a watch showed.
@@ -44,10 +44,10 @@ class World:
 
     def see_time(self) -> None:
         """Take that time has passed."""
-        self.parts.charge.check()
-        if self.parts.charge.awaits_lists:
+        self.parts.gate.check()
+        if self.parts.gate.awaits_lists:
             # The lists are always complete here, also those of a new term.
-            self.parts.charge.note_listed()
+            self.parts.gate.note_listed()
 
     async def reconcile(self, names: list[str] | None) -> None:
         """Pass over all nodes, or over those that are named."""
@@ -82,7 +82,7 @@ class World:
             pods.apply(pod)
 
     def _take_lease(self, lease: Lease | None) -> None:
-        self.parts.charge.observe(lease)
+        self.parts.gate.observe(lease)
         self.see_time()
 
     def _apply_node(self, node: Node) -> None:
