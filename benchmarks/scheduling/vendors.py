@@ -29,7 +29,7 @@ from gpuloom.engine.options import Options
 from gpuloom.engine.ruling import Ruling
 from gpuloom.model.share import PodShares
 from gpuloom.scheduler.filter.verb import MOST_TRIES
-from gpuloom.scheduler.timeslice import PAGE_S
+from gpuloom.scheduler.timeslice import SLICE_S
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
@@ -116,7 +116,7 @@ class Caller:
             ruling = self._ask(demands, names, MOST_TRIES)
         except UnsettledError as error:
             for _ in error.trying:
-                if time.process_time() - parts[-1] >= PAGE_S:
+                if time.process_time() - parts[-1] >= SLICE_S:
                     parts.append(time.process_time())
             parts.append(time.process_time())
             ruling = self._ask(demands, names, None)

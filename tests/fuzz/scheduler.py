@@ -15,7 +15,7 @@ from fuzz.target import Target
 from prometheus_client import CollectorRegistry
 
 from gpuloom.scheduler.admission.review import review_pod
-from gpuloom.scheduler.metrics.exposition import write_pages
+from gpuloom.scheduler.metrics.exposition import write_exposition
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.recording.errors import LineError
 from gpuloom.scheduler.recording.flags import read_settings
@@ -91,7 +91,7 @@ class Stage:
 
     def show(self) -> None:
         """Write all metrics."""
-        self._loop.run_until_complete(_drain(write_pages(self.parts.series(), CollectorRegistry())))
+        self._loop.run_until_complete(_drain(write_exposition(self.parts.series(), CollectorRegistry())))
 
 
 @lru_cache(1)

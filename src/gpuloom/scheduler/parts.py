@@ -23,7 +23,7 @@ from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.leadership.rivalwatch import RivalLeaseWatch
 from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.metrics.cards import CardMetrics
-from gpuloom.scheduler.metrics.exposition import write_pages
+from gpuloom.scheduler.metrics.exposition import write_exposition
 from gpuloom.scheduler.metrics.process import OwnMetrics, count_rivals
 from gpuloom.scheduler.metrics.series import Latencies, Series, build_info
 from gpuloom.scheduler.nodes.handler import NodeBook
@@ -114,7 +114,7 @@ class Parts:
 
     def scraper(self, presented: Presented | None) -> Handler:
         """Make what answers Prometheus."""
-        return Scrapes(lambda: write_pages(self.series(presented), self.latencies.registry)).answer
+        return Scrapes(lambda: write_exposition(self.series(presented), self.latencies.registry)).answer
 
     def flows(self) -> list[Coroutine[Any, Any, None]]:
         """Return what runs as long as the process does; none of them ends by itself."""

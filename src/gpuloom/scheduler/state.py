@@ -46,7 +46,7 @@ class SchedulerState:
     gone      UID of a pod that is deleted to the time when that was seen (binding 2.2)
     refused   by UID, oldest first: pods that wait for room
     binding   UIDs whose binding is sent and not settled
-    room      set when capacity came back; whoever wakes the refused clears it
+    capacity_freed  set when capacity came back; whoever wakes the refused clears it
     decisions  those made last, for people
     obstacle  why this process must neither decide nor write now, empty when it may
     in_charge_since  when this process was synced and in charge (monotonic seconds), None while it is not
@@ -61,7 +61,7 @@ class SchedulerState:
     gone: dict[str, float] = field(default_factory=dict)
     refused: dict[str, Refused] = field(default_factory=dict)
     binding: set[str] = field(default_factory=set)
-    room: asyncio.Event = field(default_factory=asyncio.Event)
+    capacity_freed: asyncio.Event = field(default_factory=asyncio.Event)
     decisions: DecisionLog = field(default_factory=DecisionLog)
     obstacle: str = ""
     in_charge_since: float | None = None
@@ -106,12 +106,12 @@ class SchedulerState:
     def release(self, uid: str) -> None:
         """End a pod's reservation, if there is one, and let those that wait know."""
         if self.cluster.forget(uid):
-            self.room.set()
+            self.capacity_freed.set()
 
     def reopen(self, uid: str) -> None:
         """Open the cards that a pod closed, if any, and let those that wait know."""
         if self.cluster.reopen(uid):
-            self.room.set()
+            self.capacity_freed.set()
 
     def hand_over(self, uid: str) -> None:
         """Note that a pod was bound here and is its device plugin's now; what the watch has shown counts more."""

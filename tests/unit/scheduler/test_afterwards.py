@@ -41,7 +41,7 @@ async def test_pieces_are_done_in_the_order_in_which_they_came() -> None:
 
 
 async def test_others_run_between_two_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeslice, "PAGE_S", 0.0)
+    monkeypatch.setattr(timeslice, "SLICE_S", 0.0)
     work, done = Afterwards(), list[str]()
     work.add(note(done, *"abc"))
     task = asyncio.create_task(work.run())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuloom.scheduler.watch.skip import spare_others
+from gpuloom.scheduler.watch.skip import skip_on_error
 from gpuloom.wire.objects import Node, ObjectMeta, Pod
 
 POD = Pod(metadata=ObjectMeta(name="p", namespace="ns"))
@@ -10,7 +10,7 @@ POD = Pod(metadata=ObjectMeta(name="p", namespace="ns"))
 
 def test_an_object_that_is_taken_is_a_success() -> None:
     taken: list[Pod] = []
-    assert spare_others(taken.append, POD)
+    assert skip_on_error(taken.append, POD)
     assert taken == [POD]
 
 
@@ -21,7 +21,7 @@ def test_an_object_that_we_fail_on_is_told_of_by_its_name(
     def fail(_item: Pod | Node) -> None:
         raise OverflowError("too large")
 
-    assert not spare_others(fail, item)
+    assert not skip_on_error(fail, item)
     said = "".join(capsys.readouterr())
     assert f"object={name}" in said or name in said
     assert "too large" in said

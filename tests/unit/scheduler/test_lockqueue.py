@@ -48,14 +48,14 @@ async def count_turns(locks: NodeLocks) -> int:
 
 
 async def test_others_run_while_all_locks_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeslice, "PAGE_S", 0.0)
+    monkeypatch.setattr(timeslice, "SLICE_S", 0.0)
     locks = locks_with(Patient())
     locks.replace_nodes(node(f"n{number}", lock=LOCK) for number in range(NODES))
     assert await count_turns(locks) >= NODES
 
 
 async def test_a_sweep_has_nothing_to_do_with_nodes_that_show_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeslice, "PAGE_S", 0.0)
+    monkeypatch.setattr(timeslice, "SLICE_S", 0.0)
     locks = locks_with(Patient())
     locks.replace_nodes(node(f"n{number}") for number in range(NODES))
     assert await count_turns(locks) <= 2

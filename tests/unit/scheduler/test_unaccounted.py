@@ -84,9 +84,9 @@ def test_a_broken_list_of_another_vendor_hides_nothing(scene: Scene) -> None:
 
 def test_it_opens_when_the_pod_is_gone(scene: Scene) -> None:
     scene.book.apply(bound("junk"))
-    scene.state.room.clear()
+    scene.state.capacity_freed.clear()
     scene.book.delete(bound("junk"))
-    assert (scene.room(), scene.state.room.is_set()) == (3, True)
+    assert (scene.room(), scene.state.capacity_freed.is_set()) == (3, True)
 
 
 def test_it_opens_when_the_pod_is_over(scene: Scene) -> None:

@@ -56,14 +56,14 @@ class Setting:
         if self.arriving:
             self.judge.room.update(self.arriving)
             self.arriving = {}
-            self.state.room.set()
+            self.state.capacity_freed.set()
 
     async def sleep(self, _seconds: float) -> None:
         await asyncio.sleep(0)
 
     async def wake(self) -> None:
         """Let the waker do what it does when room appears, until nothing more happens."""
-        self.state.room.set()
+        self.state.capacity_freed.set()
         running = asyncio.create_task(self.waker.run())
         for _ in range(1000):
             await asyncio.sleep(0)

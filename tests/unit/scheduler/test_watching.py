@@ -47,7 +47,7 @@ class Book:
 
 
 async def test_others_run_between_two_changes_of_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeslice, "PAGE_S", 0.0)
+    monkeypatch.setattr(timeslice, "SLICE_S", 0.0)
     book: Any = Book()
     async with ScriptedServer(otherwise=answer) as server, server.client() as client, asyncio.timeout(10):
         watches = Watches(client, book, book, book, book, note_listed=lambda: None)

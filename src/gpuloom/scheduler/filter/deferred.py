@@ -1,17 +1,17 @@
-"""Work that a reply does not wait for, such as the fate of nodes that were not needed: done after it, in pages."""
+"""Work that a reply does not wait for, such as the fate of nodes that were not needed: done after it, in time slices."""
 
 import asyncio
 from collections import deque
 from collections.abc import Iterator
 
-from gpuloom.scheduler.timeslice import Page
+from gpuloom.scheduler.timeslice import TimeSlice
 
 MOST_WAITING = 256
 """Every piece of work may hold a snapshot of the cards."""
 
 
 class Afterwards:
-    """Does pieces of work in the order in which they came, a page at a time."""
+    """Does pieces of work in the order in which they came, a time slice at a time."""
 
     def __init__(self) -> None:
         self._waiting: deque[Iterator[None]] = deque()
@@ -31,13 +31,13 @@ class Afterwards:
             await self._arrived.wait()
             # The call that this work comes from is answered first.
             await asyncio.sleep(0)
-            page = Page()
+            time_slice = TimeSlice()
             while self._waiting:
                 try:
                     next(self._waiting[0])
                 except StopIteration:
                     self._waiting.popleft()
-                await page.turn()
+                await time_slice.yield_if_over()
             self._arrived.clear()
 
 

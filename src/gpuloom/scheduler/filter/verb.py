@@ -9,7 +9,7 @@ from gpuloom.scheduler.events.record import record
 from gpuloom.scheduler.filter.decide import Filterer
 from gpuloom.scheduler.filter.patch import MergePatch, patch_decision, patch_refusal
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.timeslice import Page
+from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.extender import FilterArgs, FilterResult
 from gpuloom.wire.objects import Pod
 
@@ -55,9 +55,9 @@ class FilterVerb:
                 return self.filterer.filter(args, most_tries=MOST_TRIES)
             except UnsettledError as error:
                 # Other calls go on meanwhile. What changes until then is tried again by the next round.
-                page = Page()
+                time_slice = TimeSlice()
                 for _ in error.trying:
-                    await page.turn()
+                    await time_slice.yield_if_over()
         return self.filterer.filter(args)
 
     def patch_of(self, args: FilterArgs, result: FilterResult) -> MergePatch | None:

@@ -147,7 +147,7 @@ class LeadershipGate:
         self._answerable.set()
         self._wake()
         # What came free while nobody was to be woken.
-        self._state.room.set()
+        self._state.capacity_freed.set()
         _log.info("in charge", term=self._term)
 
     async def run(self, client: KubeClient) -> None:

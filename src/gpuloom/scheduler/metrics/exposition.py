@@ -1,6 +1,6 @@
-"""Writing metrics for Prometheus, a page at a time: a large cluster has hundreds of thousands of samples.
+"""Writing metrics for Prometheus, a chunk at a time: a large cluster has hundreds of thousands of samples.
 
-Between two pages calls are answered, so samples of one reply may be some milliseconds apart.
+Between two chunks calls are answered, so samples of one reply may be some milliseconds apart.
 """
 
 import asyncio
@@ -15,19 +15,19 @@ from prometheus_client.utils import floatToGoString
 
 from gpuloom.scheduler.metrics.series import Series
 
-PAGE_SAMPLES = 100
+CHUNK_SAMPLES = 100
 
 _SPECIAL = re.compile(r'[\\"\n]')
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-async def write_pages(series: Iterable[Series], registry: CollectorRegistry) -> AsyncIterator[bytes]:
+async def write_exposition(series: Iterable[Series], registry: CollectorRegistry) -> AsyncIterator[bytes]:
     """Give the text of all series, then that of the registry."""
     for one in series:
         samples, line = iter(one.samples()), _line_of(one)
         yield generate_latest(_Head(one))
-        while page := list(islice(samples, PAGE_SAMPLES)):
-            yield "".join([_fill_in(line, *sample) for sample in page if sample is not None]).encode()
+        while chunk := list(islice(samples, CHUNK_SAMPLES)):
+            yield "".join([_fill_in(line, *sample) for sample in chunk if sample is not None]).encode()
             await asyncio.sleep(0)
     yield generate_latest(registry)
 

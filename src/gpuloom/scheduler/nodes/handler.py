@@ -14,8 +14,8 @@ from gpuloom.scheduler.nodes.handshakes import Handshakes
 from gpuloom.scheduler.nodes.health import Deed, Memory, Sight, judge_health
 from gpuloom.scheduler.nodes.missingcards import tell_absence, tell_no_vendor
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.timeslice import Page
-from gpuloom.scheduler.watch.skip import spare_others
+from gpuloom.scheduler.timeslice import TimeSlice
+from gpuloom.scheduler.watch.skip import skip_on_error
 from gpuloom.vendors.hooks import read_cards
 from gpuloom.vendors.profile import Profile
 from gpuloom.vendors.registers import read_capacity
@@ -74,12 +74,12 @@ class NodeBook:
         self._looks_at_labels = bool(self._selector or catalog.node_labels)
 
     async def run_pass(self) -> None:
-        """Look at all nodes again, a page at a time so that calls are answered in between."""
-        page = Page()
+        """Look at all nodes again, a time slice at a time so that calls are answered in between."""
+        time_slice = TimeSlice()
         for name in list(self._state.nodes):
             if node := self._state.nodes.get(name):
-                spare_others(self._look, node)
-            await page.turn()
+                skip_on_error(self._look, node)
+            await time_slice.yield_if_over()
 
     def replace(self, nodes: dict[str, Node]) -> None:
         """Take a complete list: nodes that are not in it are gone."""
@@ -88,7 +88,7 @@ class NodeBook:
         before = self._state.cluster.registrations
         self._is_listing = True
         for node in nodes.values():
-            spare_others(self.apply, node)
+            skip_on_error(self.apply, node)
         self._is_listing = False
         if changed := self._state.cluster.registrations - before:
             _log.info("nodes listed", nodes=len(nodes), registrations=changed)
@@ -209,7 +209,7 @@ class NodeBook:
         if self._state.cluster.register(node.name, profile.word, registered):
             if not self._is_listing:
                 _log.info("node registered its cards", node=node.name, vendor=profile.word, cards=len(registered.cards))
-            self._state.room.set()
+            self._state.capacity_freed.set()
 
 
 def _what_counts(node: Node, profile: Profile) -> tuple[Hashable, ...]:

@@ -134,7 +134,7 @@ class PodBook:
         """Give back what a pod's init containers held, once they are over."""
         # A pod that is being deleted keeps all it has until it is gone (scheduler 4.6).
         if not pod.is_terminating and _init_is_over(pod) and self._state.cluster.end_init(pod.metadata.uid):
-            self._state.room.set()
+            self._state.capacity_freed.set()
 
     def _node_of(self, pod: Pod) -> str:
         """Tell on which node a pod's shares count, empty when on none."""

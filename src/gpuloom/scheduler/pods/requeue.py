@@ -14,7 +14,7 @@ from gpuloom.kube import PODS, ApiError, KubeClient
 from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.timeslice import Page
+from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.keys import WOKEN
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_time
@@ -36,14 +36,14 @@ class Waker:
     async def run(self) -> None:
         """Wake until cancelled."""
         while True:
-            await self.state.room.wait()
-            self.state.room.clear()
+            await self.state.capacity_freed.wait()
+            self.state.capacity_freed.clear()
             if self.state.obstacle:
                 continue
             await self._wake_those_that_fit()
 
     async def _wake_those_that_fit(self) -> None:
-        page = Page()
+        time_slice = TimeSlice()
         # Very many pods may wait, and few different ones among them.
         without_room: set[int] = set()
         for uid in list(self.state.refused):
@@ -51,20 +51,20 @@ class Waker:
             refused = self.state.refused.get(uid)
             if refused is None or refused.likeness in without_room:
                 continue
-            if not await self._fits(refused.demands, page):
+            if not await self._fits(refused.demands, time_slice):
                 without_room.add(refused.likeness)
             elif self.state.refused.pop(uid, None) is not None and not self.state.obstacle:
                 # While it was looked at, this process may have ceased to lead.
                 await self._wake(refused.pod)
                 await self.clocks.sleep(PAUSE_S)
-                if self.state.room.is_set():
+                if self.state.capacity_freed.is_set():
                     # More came meanwhile: again from the oldest on, also for those without room until now.
                     return
-            await page.turn()
+            await time_slice.yield_if_over()
 
-    async def _fits(self, demands: Demands, page: Page) -> bool:
+    async def _fits(self, demands: Demands, time_slice: TimeSlice) -> bool:
         for _ in self.state.judge.try_nodes(demands):
-            await page.turn()
+            await time_slice.yield_if_over()
         return self.state.judge.has_room(demands)
 
     async def _wake(self, pod: Pod) -> None:

@@ -25,9 +25,9 @@ from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.nodes.handler import NodeBook
 from gpuloom.scheduler.observer import Listener
 from gpuloom.scheduler.pods.handler import PodBook
-from gpuloom.scheduler.timeslice import Page
+from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.quotas import QuotaWatch
-from gpuloom.scheduler.watch.skip import spare_others
+from gpuloom.scheduler.watch.skip import skip_on_error
 from gpuloom.wire.objects import KubeObject, Node, Pod, ResourceQuota
 
 LONGEST_PAUSE_S = 5.0
@@ -199,7 +199,7 @@ class Watches:
         reflector = Reflector(self._client, resource, timing=ReflectorTiming(ceiling_s=LONGEST_PAUSE_S))
         known = self._watched.get(resource.plural)
         self._watched[resource.plural] = known.begin_anew(reflector) if known else Watched(reflector)
-        page = Page()
+        time_slice = TimeSlice()
         is_listing = False
         async with aclosing(reflector.events()) as events:
             async for event in events:
@@ -208,22 +208,22 @@ class Watches:
                         is_listing = True
                         listing.begin_list()
                     case InitialObject(object=item):
-                        reflector.bad_objects += not spare_others(listing.take_listed, item)
+                        reflector.bad_objects += not skip_on_error(listing.take_listed, item)
                     case InitialListComplete():
                         is_listing = False
                         listing.end_list()
                         self._note_complete(resource.plural)
                     case Applied(object=item):
-                        reflector.bad_objects += not spare_others(taker.apply, item)
+                        reflector.bad_objects += not skip_on_error(taker.apply, item)
                         self._tell(resource, item)
-                        await page.turn()
+                        await time_slice.yield_if_over()
                     case Deleted(object=item):
-                        reflector.bad_objects += not spare_others(taker.delete, item)
+                        reflector.bad_objects += not skip_on_error(taker.delete, item)
                         self._tell(resource, item, is_gone=True)
-                        await page.turn()
+                        await time_slice.yield_if_over()
                     case Unreadable():
                         (listing if is_listing else taker).take_unreadable(event)
-                        await page.turn()
+                        await time_slice.yield_if_over()
 
     def _tell(self, resource: Resource[Any], item: KubeObject, *, is_gone: bool = False) -> None:
         if self._listener is not None:

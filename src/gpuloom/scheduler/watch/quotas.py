@@ -40,7 +40,7 @@ class QuotaWatch:
         self._known[key] = quota
         if before is None or before.spec != quota.spec:
             self._state.cluster.quotas.apply(quota, closes=self._state.settings.unreadable == "close")
-            self._state.room.set()
+            self._state.capacity_freed.set()
 
     def take_unreadable(self, found: Unreadable) -> None:
         """Take a quota that is there and cannot be read."""
@@ -59,4 +59,4 @@ class QuotaWatch:
         """Take that a quota is gone."""
         self._known.pop((quota.namespace, quota.name), None)
         self._state.cluster.quotas.delete(quota)
-        self._state.room.set()
+        self._state.capacity_freed.set()

@@ -11,7 +11,7 @@ _O = TypeVar("_O", bound=KubeObject)
 _log = structlog.get_logger(__name__)
 
 
-def spare_others(take: Callable[[_O], None], item: _O) -> bool:
+def skip_on_error(take: Callable[[_O], None], item: _O) -> bool:
     """Take an object and say whether that went well.
 
     One that we fail on is left out and told of. Ended by it, the process would meet it again in its next life, and

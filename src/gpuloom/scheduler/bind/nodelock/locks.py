@@ -19,7 +19,7 @@ from gpuloom.scheduler.bind.nodelock.queue import COMMON_LOCK, LockPlace, LockTi
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.durations import format_seconds
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.scheduler.timeslice import Page
+from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.vendors.profile import LockRules
 from gpuloom.wire.lock import NodeLock, encode_lock
 from gpuloom.wire.objects import Node
@@ -119,9 +119,9 @@ class NodeLocks:
 
     async def sweep(self) -> None:
         """Remove locks whose owner is over although nobody waits for them, such as those of an earlier life."""
-        page = Page()
+        time_slice = TimeSlice()
         for key in list(self._shown_locked):
-            await page.turn()
+            await time_slice.yield_if_over()
             place = self._places.get(key)
             if place is None or not place.value:
                 self._shown_locked.pop(key, None)
