@@ -8,7 +8,7 @@ from gpuloom.engine.events import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
 from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.scheduler.admission.review import review_pod
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
-from gpuloom.scheduler.bind.nodelock.ownercheck import Detective
+from gpuloom.scheduler.bind.nodelock.ownercheck import LockOwnerCheck
 from gpuloom.scheduler.bind.podlabel import Labeller
 from gpuloom.scheduler.bind.verb import Binder
 from gpuloom.scheduler.clocks import Clocks
@@ -150,7 +150,7 @@ def assemble(
     state = SchedulerState(settings)
     listener = listen(state) if listen else None
     latencies = Latencies()
-    locks = NodeLocks(client.with_own_budget(), settings, clocks, Detective(client, state, clocks))
+    locks = NodeLocks(client.with_own_budget(), settings, clocks, LockOwnerCheck(client, state, clocks))
     afterwards = Afterwards() if recorder is None else AtOnce()
     recorder = recorder or EventRecorder(
         client.with_own_budget(),

@@ -14,8 +14,8 @@ import structlog
 from gpuloom.kube import NODES, WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient, NotFoundError
 from gpuloom.kube.annotations import Annotations, change_annotations, swap_annotations
 from gpuloom.kube.client import go_on
-from gpuloom.scheduler.bind.nodelock.ownercheck import OWNER_CHECK_S, Detective
-from gpuloom.scheduler.bind.nodelock.queue import COMMON_LOCK, LockPlace, LockTicket
+from gpuloom.scheduler.bind.nodelock.ownercheck import OWNER_CHECK_S, LockOwnerCheck
+from gpuloom.scheduler.bind.nodelock.queue import COMMON_LOCK, LockQueue, LockTicket
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.durations import format_seconds
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -40,12 +40,12 @@ class LockError(Exception):
 class NodeLocks:
     """All node locks of the cluster, as one process sees and takes them."""
 
-    def __init__(self, client: KubeClient, settings: SchedulerSettings, clocks: Clocks, detective: Detective) -> None:
+    def __init__(self, client: KubeClient, settings: SchedulerSettings, clocks: Clocks, owner_check: LockOwnerCheck) -> None:
         self._client = client
         self._settings = settings
         self._clocks = clocks
-        self._detective = detective
-        self._places: dict[tuple[str, str], LockPlace] = {}
+        self._owner_check = owner_check
+        self._queues: dict[tuple[str, str], LockQueue] = {}
         # Where the watch has shown a lock, and perhaps none by now: few of very many nodes.
         self._shown_locked: dict[tuple[str, str], None] = {}
         self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
@@ -55,16 +55,16 @@ class NodeLocks:
     @property
     def waiting(self) -> int:
         """How many Binds wait for a lock now."""
-        return sum(len(place.waiting) for place in self._places.values())
+        return sum(len(queue.waiting) for queue in self._queues.values())
 
     def __len__(self) -> int:
         """How many locks of nodes are remembered here."""
-        return len(self._places)
+        return len(self._queues)
 
     def replace_nodes(self, nodes: Iterable[Node]) -> None:
         """Take a complete list: nodes that are not in it are gone."""
         listed = {node.name: node for node in nodes}
-        for name in {name for name, _ in self._places} - listed.keys():
+        for name in {name for name, _ in self._queues} - listed.keys():
             self.delete_node(name)
         for node in listed.values():
             self.apply_node(node)
@@ -73,27 +73,27 @@ class NodeLocks:
         """Take what the watch shows of a node; what is older than our own last write is not news."""
         for key, rules in self._rules.items():
             # Few nodes have another lock than the common one.
-            if key == COMMON_LOCK.key or key in node.annotations or (node.name, key) in self._places:
-                place = self._place(node.name, rules)
-                place.apply(node)
-                if place.value:
+            if key == COMMON_LOCK.key or key in node.annotations or (node.name, key) in self._queues:
+                queue = self._queue_of(node.name, rules)
+                queue.apply(node)
+                if queue.value:
                     self._shown_locked[node.name, key] = None
 
-    def _place(self, node: str, rules: LockRules) -> LockPlace:
-        return self._places.setdefault((node, rules.key), LockPlace(rules=rules))
+    def _queue_of(self, node: str, rules: LockRules) -> LockQueue:
+        return self._queues.setdefault((node, rules.key), LockQueue(rules=rules))
 
     def delete_node(self, name: str) -> None:
         """Take that a node is gone; whoever waits for it finds out."""
         for key in self._rules:
-            if place := self._places.get((name, key)):
-                place.node = None
-                place.wake()
-                self._tidy(name, place)
+            if queue := self._queues.get((name, key)):
+                queue.node = None
+                queue.wake()
+                self._tidy(name, queue)
 
     def wake(self) -> None:
         """Let every waiter see at once whether it is still to wait."""
-        for place in self._places.values():
-            place.wake()
+        for queue in self._queues.values():
+            queue.wake()
 
     @asynccontextmanager
     async def hold(self, ticket: LockTicket) -> AsyncIterator[None]:
@@ -104,62 +104,62 @@ class NodeLocks:
 
         Raises LockError when that takes too long, is not wanted any more, or the API server refuses.
         """
-        place = self._place(ticket.node, ticket.rules)
+        queue = self._queue_of(ticket.node, ticket.rules)
         try:
-            await self._acquire(place, ticket)
+            await self._acquire(queue, ticket)
             yield
         except Exception:
-            await self._release(place, ticket)
+            await self._release(queue, ticket)
             raise
         finally:
-            if place.holder is ticket:
-                place.holder = None
-            place.wake()
-            self._tidy(ticket.node, place)
+            if queue.holder is ticket:
+                queue.holder = None
+            queue.wake()
+            self._tidy(ticket.node, queue)
 
     async def sweep(self) -> None:
         """Remove locks whose owner is over although nobody waits for them, such as those of an earlier life."""
         time_slice = TimeSlice()
         for key in list(self._shown_locked):
             await time_slice.yield_if_over()
-            place = self._places.get(key)
-            if place is None or not place.value:
+            queue = self._queues.get(key)
+            if queue is None or not queue.value:
                 self._shown_locked.pop(key, None)
-            elif place.is_idle:
-                await self._sweep_patiently(key[0], place)
+            elif queue.is_idle:
+                await self._sweep_patiently(key[0], queue)
 
-    async def _sweep_patiently(self, name: str, place: LockPlace) -> None:
+    async def _sweep_patiently(self, name: str, queue: LockQueue) -> None:
         try:
-            await self._sweep(name, place)
+            await self._sweep(name, queue)
         except ApiError as error:
             _log.warning("node lock not swept, tried again later", node=name, cause=str(error))
 
-    async def _sweep(self, name: str, place: LockPlace) -> None:
-        seen = place.value
-        if await self._detective.is_owner_over(place, name) and place.is_idle and place.node and place.value == seen:
-            place.apply(await self._write(place.node, place.rules.key, None))
+    async def _sweep(self, name: str, queue: LockQueue) -> None:
+        seen = queue.value
+        if await self._owner_check.is_owner_over(queue, name) and queue.is_idle and queue.node and queue.value == seen:
+            queue.apply(await self._write(queue.node, queue.rules.key, None))
             _log.info("node lock removed, its owner is over", node=name, value=seen)
 
-    def _tidy(self, name: str, place: LockPlace) -> None:
-        key = (name, place.rules.key)
-        if place.node is None and place.is_idle and self._places.get(key) is place:
-            del self._places[key]
+    def _tidy(self, name: str, queue: LockQueue) -> None:
+        key = (name, queue.rules.key)
+        if queue.node is None and queue.is_idle and self._queues.get(key) is queue:
+            del self._queues[key]
 
-    async def _acquire(self, place: LockPlace, ticket: LockTicket) -> None:
+    async def _acquire(self, queue: LockQueue, ticket: LockTicket) -> None:
         deadline = self._clocks.monotonic() + self._settings.node_lock_retry_timeout_s
-        place.waiting.append(ticket)
+        queue.waiting.append(ticket)
         try:
             while True:
                 # Taken before looking: what the watch shows while we look must not be slept through.
-                news = place.news
-                if place.waiting[0] is ticket and await self._try(place, ticket):
-                    place.holder = ticket
+                news = queue.news
+                if queue.waiting[0] is ticket and await self._try(queue, ticket):
+                    queue.holder = ticket
                     return
-                await self._wait_for(news, place, ticket, deadline)
+                await self._wait_for(news, queue, ticket, deadline)
         finally:
-            place.waiting.remove(ticket)
+            queue.waiting.remove(ticket)
 
-    async def _wait_for(self, news: asyncio.Event, place: LockPlace, ticket: LockTicket, deadline: float) -> None:
+    async def _wait_for(self, news: asyncio.Event, queue: LockQueue, ticket: LockTicket, deadline: float) -> None:
         _check_wanted(ticket)
         if not self._may_wait(ticket):
             limit = _tell_limit(ticket, self._settings.node_lock_timeout_s)
@@ -170,16 +170,16 @@ class NodeLocks:
             raise LockError(
                 f"timed out after {limit} waiting for node {ticket.node} to be unlocked: node lock contention"
             )
-        await self._clocks.wait(news, min(left_s, self._until_next_look(place, ticket)))
+        await self._clocks.wait(news, min(left_s, self._until_next_look(queue, ticket)))
 
-    def _until_next_look(self, place: LockPlace, ticket: LockTicket) -> float:
+    def _until_next_look(self, queue: LockQueue, ticket: LockTicket) -> float:
         """Tell how long nobody has to ask for the owner of a lock; news come in between and change nothing of it.
 
         Only the first who waits asks.
         """
-        if place.suspicion is None or place.waiting[0] is not ticket:
+        if queue.blocking is None or queue.waiting[0] is not ticket:
             return OWNER_CHECK_S
-        due_s = place.suspicion.checked + OWNER_CHECK_S - self._clocks.monotonic()
+        due_s = queue.blocking.checked + OWNER_CHECK_S - self._clocks.monotonic()
         return min(max(due_s, _SHORTEST_WAIT_S), OWNER_CHECK_S)
 
     def _may_wait(self, ticket: LockTicket) -> bool:
@@ -187,14 +187,14 @@ class NodeLocks:
         settings = self._settings
         return settings.node_lock_retry_timeout_s > 0 and (settings.lock_wait == "all" or ticket.in_group)
 
-    async def _try(self, place: LockPlace, ticket: LockTicket) -> bool:
+    async def _try(self, queue: LockQueue, ticket: LockTicket) -> bool:
         """Set the lock if it is free or abandoned, or ours already; an open outcome is a reason to look again."""
         # While a Bind has the lock, or gives it back, not even one of the same pod may take it: what the first one
         # removes would be the second one's.
-        if ticket.objection() or place.holder is not None:
+        if ticket.objection() or queue.holder is not None:
             return False
         try:
-            return await self._take(place, ticket)
+            return await self._take(queue, ticket)
         except NotFoundError as error:
             raise LockError(f'node "{ticket.node}" not found') from error
         except ApiError as error:
@@ -203,47 +203,47 @@ class NodeLocks:
             _log.warning("node lock not set yet", node=ticket.node, pod=ticket.full_name, cause=str(error))
             return False
 
-    async def _take(self, place: LockPlace, ticket: LockTicket) -> bool:
-        if place.node is None:
-            place.apply(await self._read(ticket.node))
-        seen = place.value
-        if seen and place.is_ours(ticket):
+    async def _take(self, queue: LockQueue, ticket: LockTicket) -> bool:
+        if queue.node is None:
+            queue.apply(await self._read(ticket.node))
+        seen = queue.value
+        if seen and queue.is_ours(ticket):
             return True
-        if seen and not await self._detective.is_abandoned(place, ticket.node):
+        if seen and not await self._owner_check.is_abandoned(queue, ticket.node):
             return False
         async with self._writes:
-            if place.value != seen or place.node is None or ticket.objection():
+            if queue.value != seen or queue.node is None or ticket.objection():
                 return False
-            return await self._set(place, place.node, ticket)
+            return await self._set(queue, queue.node, ticket)
 
-    async def _set(self, place: LockPlace, node: Node, ticket: LockTicket) -> bool:
+    async def _set(self, queue: LockQueue, node: Node, ticket: LockTicket) -> bool:
         now = self._clocks.now()
         value = encode_lock(
             NodeLock(now, ticket.namespace, ticket.name) if ticket.rules.names_holder else NodeLock(now)
         )
         # Noted before the write: when its reply is lost, the value is known as ours once it is seen.
-        place.note_ours(ticket, value)
+        queue.note_ours(ticket, value)
         try:
-            place.apply(await self._write(node, ticket.rules.key, value, lambda: _check_wanted(ticket)))
+            queue.apply(await self._write(node, ticket.rules.key, value, lambda: _check_wanted(ticket)))
         except ApiError as error:
             if not (error.outcome_unknown or isinstance(error, ConflictError)):
                 raise
-            place.apply(await self._read(ticket.node))
-            if not isinstance(error, ConflictError) and place.value != value:
+            queue.apply(await self._read(ticket.node))
+            if not isinstance(error, ConflictError) and queue.value != value:
                 raise
-        return place.value == value
+        return queue.value == value
 
-    async def _release(self, place: LockPlace, ticket: LockTicket) -> None:
+    async def _release(self, queue: LockQueue, ticket: LockTicket) -> None:
         """Remove the lock that this ticket set; a lock of somebody else is left alone. Failures are logged."""
-        if place.holder is not ticket:
+        if queue.holder is not ticket:
             return
 
         def free(node: Node) -> Annotations:
-            place.apply(node)
-            return {ticket.rules.key: None} if place.is_ours(ticket) else {}
+            queue.apply(node)
+            return {ticket.rules.key: None} if queue.is_ours(ticket) else {}
 
         try:
-            place.apply(await change_annotations(self._client, NODES, ticket.node, free, sleep=self._clocks.sleep))
+            queue.apply(await change_annotations(self._client, NODES, ticket.node, free, sleep=self._clocks.sleep))
         except ApiError as error:
             _log.warning("node lock not released, it will be taken over", node=ticket.node, cause=str(error))
 

@@ -24,7 +24,7 @@ CLOCK_MARGIN = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class LocalKnowledge:
     """What this process knows beside the objects.
 
     binds_it      a Bind of the owner runs here
@@ -36,7 +36,7 @@ class Witness:
 
 
 def is_over(
-    lock: NodeLock, owner: Pod | None, node: str, now: datetime, witness: Witness, lists: Iterable[str]
+    lock: NodeLock, owner: Pod | None, node: str, now: datetime, knowledge: LocalKnowledge, lists: Iterable[str]
 ) -> bool:
     """Tell whether the pod that a lock names will never release it.
 
@@ -47,7 +47,7 @@ def is_over(
         return True
     if not owner.spec.node_name:
         is_late = is_older(lock, UNBOUND_OWNER_LIMIT, now) or _is_namesake(lock, owner)
-        return not witness.binds_it and (witness.would_know or is_late)
+        return not knowledge.binds_it and (knowledge.would_know or is_late)
     if owner.spec.node_name != node:
         return True
     return not is_allocating(owner, node) and (_is_namesake(lock, owner) or _is_served(lock, owner, lists))

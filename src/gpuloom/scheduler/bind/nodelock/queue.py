@@ -1,4 +1,4 @@
-"""One lock of one node in the queue: what is known of it, and who waits for it. Nothing here talks to anybody."""
+"""The queue of one lock of one node: what is known of the lock, and who waits for it. Nothing here talks to anybody."""
 
 import asyncio
 from collections import deque
@@ -37,7 +37,7 @@ class LockTicket:
 
 
 @dataclass(slots=True)
-class Suspicion:
+class BlockingLock:
     """What is known of a lock that is in the way; times are monotonic seconds.
 
     is_told  whether the log has it that the lock is kept beyond its time
@@ -51,20 +51,20 @@ class Suspicion:
 
 
 @dataclass(slots=True)
-class LockPlace:
-    """What is known of one node.
+class LockQueue:
+    """What is known of one lock of one node, and the Binds that wait for it.
 
     waiting     Binds in the order in which they came
     holder      the Bind that has the lock and has not ended
     node        the node as last seen, None when unknown or gone
-    suspicion   about the lock that is in the way
+    blocking    the lock that is in the way
     rules       which of the node's locks it is
     """
 
     waiting: deque[LockTicket] = field(default_factory=deque)
     holder: LockTicket | None = None
     node: Node | None = None
-    suspicion: Suspicion | None = None
+    blocking: BlockingLock | None = None
     rules: LockRules = COMMON_LOCK
     _our_uid: str = ""
     _our_value: str = ""
@@ -73,7 +73,7 @@ class LockPlace:
     @property
     def news(self) -> asyncio.Event:
         """Set when there is something new to see; the next news is another event."""
-        # Made for those who wait: there is a place for every node, and nobody at most of them.
+        # Made for those who wait: there is a queue for every node, and nobody at most of them.
         if self._news is None:
             self._news = asyncio.Event()
         return self._news

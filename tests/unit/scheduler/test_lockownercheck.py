@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gpuloom.kube import NotFoundError
-from gpuloom.scheduler.bind.nodelock.ownercheck import Detective
-from gpuloom.scheduler.bind.nodelock.queue import LockPlace
+from gpuloom.scheduler.bind.nodelock.ownercheck import LockOwnerCheck
+from gpuloom.scheduler.bind.nodelock.queue import LockQueue
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
@@ -27,10 +27,10 @@ class Setting:
         self.state.in_charge_since = 0.0
         clocks = Clocks(monotonic=lambda: self.now_s, now=lambda: START + timedelta(seconds=self.now_s))
         client: Any = self
-        self.detective = Detective(client, self.state, clocks)
+        self.owner_check = LockOwnerCheck(client, self.state, clocks)
         lock = encode_lock(NodeLock(START, "ns", "gone"))
         node = Node(metadata=ObjectMeta(name="n1", resource_version="1", annotations={"hami.io/mutex.lock": lock}))
-        self.place = LockPlace(node=node)
+        self.queue = LockQueue(node=node)
 
     async def get(self, *_: object, **__: object) -> None:
         self.state.obstacle = self.obstacle_after
@@ -38,7 +38,7 @@ class Setting:
 
     async def is_over_in(self, seconds: float) -> bool:
         self.now_s += seconds
-        return await self.detective.is_owner_over(self.place, "n1")
+        return await self.owner_check.is_owner_over(self.queue, "n1")
 
 
 @pytest.mark.parametrize(("obstacle", "expected"), [("", True), ("another process leads", False)])
@@ -57,6 +57,6 @@ async def test_a_lock_that_names_no_pod_is_left_to_expire(value: str) -> None:
     """B-18: what cannot be read expires."""
     s = Setting()
     lock = encode_lock(NodeLock(START)) + value
-    s.place.node = Node(metadata=ObjectMeta(name="n1", resource_version="2", annotations={"hami.io/mutex.lock": lock}))
+    s.queue.node = Node(metadata=ObjectMeta(name="n1", resource_version="2", annotations={"hami.io/mutex.lock": lock}))
     assert not await s.is_over_in(0)
     assert not await s.is_over_in(3)
