@@ -9,12 +9,12 @@ from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.scheduler.admission.review import review_pod
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.bind.nodelock.ownercheck import LockOwnerCheck
-from gpuloom.scheduler.bind.podlabel import Labeller
-from gpuloom.scheduler.bind.verb import Binder
+from gpuloom.scheduler.bind.podlabel import PodLabeller
+from gpuloom.scheduler.bind.verb import BindVerb
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.events.closedcards import ClosingEvents
 from gpuloom.scheduler.filter.decide import Filterer
-from gpuloom.scheduler.filter.deferred import Afterwards, AtOnce
+from gpuloom.scheduler.filter.deferred import DeferredWork, ImmediateWork
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.scheduler.http.routes import Routes
 from gpuloom.scheduler.http.webhook import Reviewing
@@ -33,7 +33,7 @@ from gpuloom.scheduler.observer import Listener
 from gpuloom.scheduler.pods.byannotation import TrustingPodBook
 from gpuloom.scheduler.pods.cleanup import Upkeep
 from gpuloom.scheduler.pods.handler import PodBook
-from gpuloom.scheduler.pods.requeue import Waker
+from gpuloom.scheduler.pods.requeue import PodRequeuer
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.watch.informers import Watches
@@ -55,10 +55,10 @@ class Parts:
     clocks: Clocks
     state: SchedulerState
     recorder: EventRecorder
-    afterwards: Afterwards
+    deferred: DeferredWork
     locks: NodeLocks
-    binder: Binder
-    labeller: Labeller
+    bind_verb: BindVerb
+    labeller: PodLabeller
     handshakes: Handshakes
     nodepass: NodePass
     upkeep: Upkeep
@@ -80,7 +80,7 @@ class Parts:
 
     def routes(self) -> Routes:
         """Make the HTTP handlers."""
-        listener, filter_call, bind_call = self.listener, self.filter_verb.filter, self.binder.bind
+        listener, filter_call, bind_call = self.listener, self.filter_verb.filter, self.bind_verb.bind
         return Routes(
             settings=self.state.settings,
             reviewing=self.reviewing,
@@ -118,7 +118,7 @@ class Parts:
 
     def flows(self) -> list[Coroutine[Any, Any, None]]:
         """Return what runs as long as the process does; none of them ends by itself."""
-        waker = Waker(self.client, self.state, self.clocks)
+        requeuer = PodRequeuer(self.client, self.state, self.clocks)
         settings, leases = self.state.settings, self.client.with_own_budget()
         rivals = RivalLeaseWatch(settings, self.rivals, self.clocks, self.recorder, self.gate.check)
         follow_leases = [self.gate.run(leases), rivals.run(leases)] if settings.leader_elect else []
@@ -129,8 +129,8 @@ class Parts:
             self.upkeep.run(),
             ClosingEvents(self.state, self.recorder, self.clocks).run(),
             self.labeller.run(),
-            waker.run(),
-            self.afterwards.run(),
+            requeuer.run(),
+            self.deferred.run(),
             *follow_leases,
         ]
 
@@ -151,13 +151,13 @@ def assemble(
     listener = listen(state) if listen else None
     latencies = Latencies()
     locks = NodeLocks(client.with_own_budget(), settings, clocks, LockOwnerCheck(client, state, clocks))
-    afterwards = Afterwards() if recorder is None else AtOnce()
+    deferred = DeferredWork() if recorder is None else ImmediateWork()
     recorder = recorder or EventRecorder(
         client.with_own_budget(),
         settings.scheduler_name,
         is_busy=lambda: bool(state.binding) or latencies.is_busy,
     )
-    labeller = Labeller(client, state, clocks)
+    labeller = PodLabeller(client, state, clocks)
     handshakes = Handshakes(client, state, clocks)
     nodes = NodeBook(state, handshakes, clocks)
     quotas = QuotaWatch(state)
@@ -188,15 +188,15 @@ def assemble(
         clocks=clocks,
         state=state,
         recorder=recorder,
-        afterwards=afterwards,
+        deferred=deferred,
         locks=locks,
-        binder=Binder(client.with_own_budget(), state, locks, recorder, clocks, labeller),
+        bind_verb=BindVerb(client.with_own_budget(), state, locks, recorder, clocks, labeller),
         labeller=labeller,
         handshakes=handshakes,
         nodepass=nodepass,
         upkeep=Upkeep(client, state, locks, clocks, listener),
         watches=watches,
-        filter_verb=FilterVerb(Filterer(state, recorder, clocks, afterwards, event_bytes), client, state, recorder),
+        filter_verb=FilterVerb(Filterer(state, recorder, clocks, deferred, event_bytes), client, state, recorder),
         pods=pods,
         nodes=nodes,
         quotas=quotas,

@@ -73,7 +73,7 @@ class SchedulerProcess:
             presented = certificates.presented if certificates else None
             await stack.enter_async_context(parts.recorder)
             stack.push_async_callback(self._stop_tasks)
-            stack.push_async_callback(parts.binder.close)
+            stack.push_async_callback(parts.bind_verb.close)
             stack.push_async_callback(parts.aside.close)
             stack.push_async_callback(parts.manifests.close)
             callers = parts.doors.callers = _find_callers(self.settings, presented, self._clocks)

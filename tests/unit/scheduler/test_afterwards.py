@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from gpuloom.scheduler import timeslice
-from gpuloom.scheduler.filter.deferred import MOST_WAITING, Afterwards, AtOnce
+from gpuloom.scheduler.filter.deferred import MOST_WAITING, DeferredWork, ImmediateWork
 
 
 def note(done: list[str], *words: str) -> Iterator[None]:
@@ -16,7 +16,7 @@ def note(done: list[str], *words: str) -> Iterator[None]:
         yield
 
 
-async def run_until(work: Afterwards, done: list[str], count: int) -> None:
+async def run_until(work: DeferredWork, done: list[str], count: int) -> None:
     task = asyncio.create_task(work.run())
     for _ in range(10):
         await asyncio.sleep(0)
@@ -28,12 +28,12 @@ async def run_until(work: Afterwards, done: list[str], count: int) -> None:
 
 async def test_nothing_is_done_before_the_reply() -> None:
     done: list[str] = []
-    Afterwards().add(note(done, "a"))
+    DeferredWork().add(note(done, "a"))
     assert done == []
 
 
 async def test_pieces_are_done_in_the_order_in_which_they_came() -> None:
-    work, done = Afterwards(), list[str]()
+    work, done = DeferredWork(), list[str]()
     work.add(note(done, "a1", "a2"))
     work.add(note(done, "b"))
     await run_until(work, done, 3)
@@ -42,7 +42,7 @@ async def test_pieces_are_done_in_the_order_in_which_they_came() -> None:
 
 async def test_others_run_between_two_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeslice, "SLICE_S", 0.0)
-    work, done = Afterwards(), list[str]()
+    work, done = DeferredWork(), list[str]()
     work.add(note(done, *"abc"))
     task = asyncio.create_task(work.run())
     seen = []
@@ -54,12 +54,12 @@ async def test_others_run_between_two_pages(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_what_is_too_much_is_refused() -> None:
-    work = Afterwards()
+    work = DeferredWork()
     taken = [work.add(note([], "a")) for _ in range(MOST_WAITING + 1)]
     assert taken == [True] * MOST_WAITING + [False]
 
 
 async def test_for_a_recording_all_is_done_at_once() -> None:
     done: list[str] = []
-    AtOnce().add(note(done, "a", "b"))
+    ImmediateWork().add(note(done, "a", "b"))
     assert done == ["a", "b"]

@@ -6,7 +6,7 @@ import msgspec
 from unit.scheduler.listening import Listening
 
 from gpuloom.kube import KubeClient
-from gpuloom.scheduler.bind.podlabel import BUSY_S, MOST_WHEN_BUSY, Labeller
+from gpuloom.scheduler.bind.podlabel import BUSY_S, MOST_WHEN_BUSY, PodLabeller
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
@@ -23,7 +23,7 @@ class Setting:
         self.now = 0.0
         state = SchedulerState(SchedulerSettings())
         clocks = Clocks(monotonic=lambda: self.now)
-        self.labeller = Labeller(cast("KubeClient", self.client), state, clocks)
+        self.labeller = PodLabeller(cast("KubeClient", self.client), state, clocks)
         for number in range(PODS):
             metadata = {"name": f"p{number}", "namespace": "ns", "uid": f"u{number}"}
             pod = msgspec.convert({"metadata": metadata, "spec": {"nodeName": "n1"}}, Pod)

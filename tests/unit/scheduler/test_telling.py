@@ -8,7 +8,7 @@ from builders import card, pod
 
 from gpuloom.engine.table import NodeCards
 from gpuloom.scheduler.filter.decide import Filterer
-from gpuloom.scheduler.filter.deferred import Afterwards
+from gpuloom.scheduler.filter.deferred import DeferredWork
 from gpuloom.scheduler.parts import assemble
 from gpuloom.scheduler.recording.replayclient import ReplayClient, ReplayRecorder
 from gpuloom.scheduler.recording.replayclock import StandingClock
@@ -17,7 +17,7 @@ from gpuloom.wire.extender import FilterArgs
 from gpuloom.wire.nodenames import NodeNames
 
 
-class Kept(Afterwards):
+class Kept(DeferredWork):
     """Keeps the work for the test to do."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from gpuloom.engine.demand import Demands
 from gpuloom.engine.ruling import Judge
 from gpuloom.kube import KubeClient
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.pods.requeue import Waker
+from gpuloom.scheduler.pods.requeue import PodRequeuer
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 
@@ -34,7 +34,7 @@ class Answering:
 
 
 class Setting:
-    """A waker over pods that were refused, of which it wakes one at a time; woken ones take their room."""
+    """A requeuer over pods that were refused, of which it wakes one at a time; woken ones take their room."""
 
     def __init__(self) -> None:
         self.judge = Answering()
@@ -43,12 +43,12 @@ class Setting:
         self.state.judge = cast("Judge", self.judge)
         self.sizes: dict[str, int] = {}
         self.arriving: dict[int, int] = {}
-        self.waker = Waker(cast("KubeClient", self), self.state, Clocks(sleep=self.sleep))
+        self.requeuer = PodRequeuer(cast("KubeClient", self), self.state, Clocks(sleep=self.sleep))
 
     def refuse(self, name: str, memory_mib: int, namespace: str = "default") -> None:
         refused = pod(name=name, namespace=namespace, gpu=1, gpumem=memory_mib)
         self.sizes[name] = memory_mib
-        self.state.refuse(refused, self.state.read_demands(refused), 0.0)
+        self.state.note_unschedulable(refused, self.state.read_demands(refused), 0.0)
 
     async def patch(self, _resource: object, name: str, _body: Mapping[str, Any], **_options: object) -> None:
         self.woken.append(name)
@@ -62,9 +62,9 @@ class Setting:
         await asyncio.sleep(0)
 
     async def wake(self) -> None:
-        """Let the waker do what it does when room appears, until nothing more happens."""
+        """Let the requeuer do what it does when room appears, until nothing more happens."""
         self.state.capacity_freed.set()
-        running = asyncio.create_task(self.waker.run())
+        running = asyncio.create_task(self.requeuer.run())
         for _ in range(1000):
             await asyncio.sleep(0)
         running.cancel()

@@ -32,7 +32,7 @@ def label_of(node: str) -> dict[str, str]:
 
 
 @dataclass(slots=True)
-class Labeller:
+class PodLabeller:
     """Sets the labels that the API server did not copy. ``dropped`` counts pods that stay without, ours or not."""
 
     client: KubeClient

@@ -17,8 +17,8 @@ from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeCl
 from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE, LockError, NodeLocks
 from gpuloom.scheduler.bind.nodelock.queue import LockTicket
-from gpuloom.scheduler.bind.podlabel import Labeller
-from gpuloom.scheduler.bind.writer import BindingWriter, BindRefusedError
+from gpuloom.scheduler.bind.podlabel import PodLabeller
+from gpuloom.scheduler.bind.writer import BindRefusedError, BindingWriter
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.events.record import record
 from gpuloom.scheduler.state import SchedulerState
@@ -48,7 +48,7 @@ class _Call:
     hung_up: bool = False
 
 
-class Binder:
+class BindVerb:
     """Binds pods. One call a reservation at a time; calls for different pods run side by side."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Binder:
         locks: NodeLocks,
         recorder: EventRecorder,
         clocks: Clocks,
-        labeller: Labeller,
+        labeller: PodLabeller,
     ) -> None:
         self._client = client
         self._state = state
@@ -114,7 +114,7 @@ class Binder:
             raise BindError(f"bind of pod {args.podnamespace}/{args.podname} in progress")
         pod = await self._find_pod(args)
         # Finding it may have taken a while.
-        if objection := self._object_to_call(call):
+        if objection := self._find_objection_to_call(call):
             raise BindError(objection)
         if pod.spec.node_name == args.node:
             return
@@ -132,7 +132,7 @@ class Binder:
     async def _bind_unbound(self, pod: Pod, call: _Call) -> None:
         node = call.args.node
         if not self._state.asks_for_cards(pod):
-            await self._writer.write(pod, node, {}, lambda: _insist_on_none(self._object_to_call(call)))
+            await self._writer.write(pod, node, {}, lambda: _raise_objection(self._find_objection_to_call(call)))
             return
         reservation = self._find_reservation(pod, node)
         if node not in self._state.nodes:
@@ -150,7 +150,7 @@ class Binder:
 
     async def _bind_reserved(self, pod: Pod, reservation: Reservation, call: _Call) -> None:
         def objection() -> str:
-            return self._object(reservation, call)
+            return self._find_objection(reservation, call)
 
         async with AsyncExitStack() as stack:
             for rules in self._locks_for(reservation):
@@ -166,8 +166,8 @@ class Binder:
                 await stack.enter_async_context(self._locks.hold(ticket))
             async with self._writes:
                 # The lock came with a reply: what was true before it was sent need not be true now.
-                _insist_on_none(objection())
-                await self._write(pod, reservation, lambda: _insist_on_none(objection()))
+                _raise_objection(objection())
+                await self._write(pod, reservation, lambda: _raise_objection(objection()))
         self._labeller.note(pod, reservation.node)
 
     def _locks_for(self, reservation: Reservation) -> list[LockRules]:
@@ -195,11 +195,11 @@ class Binder:
             self._state.binding.discard(reservation.uid)
         if ledger.is_current(reservation):
             self._state.cluster.confirm(reservation.uid)
-            self._state.hand_over(reservation.uid)
+            self._state.mark_allocating(reservation.uid)
 
-    def _object(self, reservation: Reservation, call: _Call) -> str:
+    def _find_objection(self, reservation: Reservation, call: _Call) -> str:
         """Why a Bind that has written nothing yet is to end, empty when it is not."""
-        if objection := self._object_to_call(call):
+        if objection := self._find_objection_to_call(call):
             return objection
         if reservation.uid in self._state.gone:
             return f"pod {reservation.full_name} was deleted"
@@ -207,7 +207,7 @@ class Binder:
             return f"the reservation of pod {reservation.full_name} on node {reservation.node} was superseded"
         return ""
 
-    def _object_to_call(self, call: _Call) -> str:
+    def _find_objection_to_call(self, call: _Call) -> str:
         """Why nothing may be written for a call any more, empty when it may."""
         if call.hung_up:
             return "kube-scheduler hung up"
@@ -221,12 +221,12 @@ class Binder:
         try:
             pod = await self._client.get(PODS, args.podname, namespace=args.podnamespace)
         except NotFoundError as error:
-            self._state.bury(args.poduid, self._clocks.monotonic())
+            self._state.remove_pod(args.poduid, self._clocks.monotonic())
             raise BindError(f'pod "{args.podname}" not found') from error
         except ApiError as error:
             raise BindError(str(error)) from error
         if pod.metadata.uid != args.poduid:
-            self._state.bury(args.poduid, self._clocks.monotonic())
+            self._state.remove_pod(args.poduid, self._clocks.monotonic())
             raise BindError(f'pod "{args.podname}" not found: another pod has its name now')
         return pod
 
@@ -276,6 +276,6 @@ class Binder:
             raise BindRefusedError(str(error)) from error
 
 
-def _insist_on_none(objection: str) -> None:
+def _raise_objection(objection: str) -> None:
     if objection:
         raise BindError(objection)

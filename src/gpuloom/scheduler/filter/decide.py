@@ -18,7 +18,7 @@ from gpuloom.kube import EventRecorder
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.events.record import record
 from gpuloom.scheduler.events.refusals import Wording
-from gpuloom.scheduler.filter.deferred import Afterwards
+from gpuloom.scheduler.filter.deferred import DeferredWork
 from gpuloom.scheduler.nodes.handler import read_all_cards
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
@@ -36,7 +36,7 @@ class Filterer:
     state: SchedulerState
     recorder: EventRecorder
     clocks: Clocks
-    afterwards: Afterwards
+    deferred: DeferredWork
     event_bytes: int = MESSAGE_LIMIT_BYTES
     wording: Wording = field(init=False)
 
@@ -106,9 +106,9 @@ class Filterer:
             return "extender args must name the pod, its namespace and its UID"
         if pod.metadata.uid in self.state.binding:
             return f"bind of pod {pod.full_name} in progress"
-        return "" if self.state.settings.trust_annotations else self._object_to_its_state(pod)
+        return "" if self.state.settings.trust_annotations else self._find_objection_to_state(pod)
 
-    def _object_to_its_state(self, pod: Pod) -> str:
+    def _find_objection_to_state(self, pod: Pod) -> str:
         uid = pod.metadata.uid
         if uid in self.state.gone:
             return f"pod {pod.full_name} is deleted"
@@ -118,9 +118,9 @@ class Filterer:
         return ""
 
     def _accept(self, pod: Pod, decision: Ruling, node: str, at: datetime) -> FilterResult:
-        self.state.refused.pop(pod.metadata.uid, None)
+        self.state.unschedulable.pop(pod.metadata.uid, None)
         self._reserve(pod, decision, node, at)
-        self._say_later(decision, self._tell_success(pod, decision))
+        self._defer(decision, self._tell_success(pod, decision))
         return FilterResult(node_names=[node])
 
     def _tell_success(self, pod: Pod, decision: Ruling) -> Iterator[None]:
@@ -130,8 +130,8 @@ class Filterer:
         record(self.recorder, pod, "Normal", "FilteringSucceed", tell)
 
     def _refuse(self, pod: Pod, demands: Demands, decision: Ruling) -> FilterResult:
-        self.state.refuse(pod, demands, self.clocks.monotonic())
-        self._say_later(decision, self._tell_failure(pod, decision))
+        self.state.note_unschedulable(pod, demands, self.clocks.monotonic())
+        self._defer(decision, self._tell_failure(pod, decision))
         return FilterResult(failed_nodes=self.wording.tell_nodes(decision))
 
     def _tell_failure(self, pod: Pod, decision: Ruling) -> Iterator[None]:
@@ -139,8 +139,8 @@ class Filterer:
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
             yield
 
-    def _say_later(self, decision: Ruling, telling: Iterator[None]) -> None:
-        if not self.afterwards.add(telling):
+    def _defer(self, decision: Ruling, telling: Iterator[None]) -> None:
+        if not self.deferred.add(telling):
             self.recorder.dropped += 1
             decision.decision.abandon()
 

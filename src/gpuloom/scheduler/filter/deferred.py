@@ -10,7 +10,7 @@ MOST_WAITING = 256
 """Every piece of work may hold a snapshot of the cards."""
 
 
-class Afterwards:
+class DeferredWork:
     """Does pieces of work in the order in which they came, a time slice at a time."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Afterwards:
             self._arrived.clear()
 
 
-class AtOnce(Afterwards):
+class ImmediateWork(DeferredWork):
     """Does all work when it comes: for recordings, where what was said belongs to the answer."""
 
     def add(self, work: Iterator[None]) -> bool:

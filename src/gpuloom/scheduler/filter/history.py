@@ -15,7 +15,7 @@ MOST_OFFERED = 200_000
 """A decision keeps a word on every node, so large clusters remember fewer decisions."""
 
 
-class Decided(msgspec.Struct, frozen=True, gc=False):
+class PastDecision(msgspec.Struct, frozen=True, gc=False):
     """One answered Filter that came to a decision, numbered from 1; ``offered`` counts the names in the call."""
 
     number: int
@@ -32,28 +32,28 @@ class Decided(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(slots=True)
-class DecisionLog:
+class DecisionHistory:
     """Decisions, oldest first."""
 
-    _entries: deque[Decided] = field(default_factory=deque)
+    _entries: deque[PastDecision] = field(default_factory=deque)
     _offered: int = 0
     _count: int = 0
 
-    def __iter__(self) -> Iterator[Decided]:
+    def __iter__(self) -> Iterator[PastDecision]:
         return iter(self._entries)
 
     def note(self, at: datetime, pod: Pod, decision: Ruling, *, offered: int) -> None:
         """Remember a decision among so many nodes; the oldest go when there are too many."""
         self._count += 1
         self._offered += offered
-        self._entries.append(Decided(self._count, at, pod, decision, offered))
+        self._entries.append(PastDecision(self._count, at, pod, decision, offered))
         while len(self._entries) > MOST_DECISIONS or (self._offered > MOST_OFFERED and len(self._entries) > 1):
             self._offered -= self._entries.popleft().offered
 
-    def find(self, number: int) -> Decided | None:
+    def find(self, number: int) -> PastDecision | None:
         """Return a decision by its number, None when it is forgotten."""
         return next((entry for entry in self._entries if entry.number == number), None)
 
-    def last_of(self, uid: str) -> Decided | None:
+    def last_of(self, uid: str) -> PastDecision | None:
         """Return the last decision about a pod."""
         return next((entry for entry in reversed(self._entries) if entry.pod.metadata.uid == uid), None)

@@ -186,12 +186,12 @@ class LeadershipGate:
                         listed = None
                     case Applied(object=lease):
                         self.observe(lease)
-                        self._tell(lease)
+                        self._tell_observer(lease)
                     case Deleted(object=lease):
                         self.observe(None)
-                        self._tell(lease, is_gone=True)
+                        self._tell_observer(lease, is_gone=True)
 
-    def _tell(self, lease: Lease, *, is_gone: bool = False) -> None:
+    def _tell_observer(self, lease: Lease, *, is_gone: bool = False) -> None:
         if self._listener is not None:
             self._listener.hear_change(LEASES.kind, lease, is_gone=is_gone)
 
@@ -217,7 +217,7 @@ class LeadershipGate:
         )
         self._step_down("")
         # Who schedules anew tries all pods anew. In the same term, after a doubt, nobody does.
-        self._state.refused.clear()
+        self._state.unschedulable.clear()
         self._term, self._term_began = term, now
         self._has_to_list, self.awaits_lists = True, False
 

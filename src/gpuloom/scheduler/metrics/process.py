@@ -9,7 +9,7 @@ from gpuloom.engine.table import NOBODY
 from gpuloom.kube import EventRecorder
 from gpuloom.model.cards import BY_UNREADABLE
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
-from gpuloom.scheduler.bind.podlabel import Labeller
+from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.http.webhook import Reviewing
 from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.metrics.series import Samples, Series
@@ -30,7 +30,7 @@ class OwnMetrics:
     watches: Watches
     locks: NodeLocks
     recorder: EventRecorder
-    labeller: Labeller
+    labeller: PodLabeller
     upkeep: Upkeep
     lookout: Lookout
     foreign: ForeignPods
@@ -67,7 +67,7 @@ class OwnMetrics:
             ),
         )
         yield _one("gpuloom_binds_open", "Bindings sent and not settled", lambda: len(state.binding))
-        yield _one("gpuloom_pods_refused", "Pods that wait for room", lambda: len(state.refused))
+        yield _one("gpuloom_pods_refused", "Pods that wait for room", lambda: len(state.unschedulable))
         yield _one("gpuloom_lock_waiters", "Binds that wait for a node lock", lambda: self.locks.waiting)
         yield from self._about_watches()
         yield _one(

@@ -31,10 +31,10 @@ class TrustingPodBook(PodBook):
                 self._remember(pod)
             return
         if pod.is_over:
-            self._bury(uid)
+            self._remove(uid)
             return
         self._remember(pod)
-        self._state.refused.pop(uid, None)
+        self._state.unschedulable.pop(uid, None)
         held = self._state.cluster.ledger.find(uid)
         if held is None:
             self._recount(pod)

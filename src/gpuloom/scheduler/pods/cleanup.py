@@ -44,7 +44,7 @@ class Upkeep:
             await self.check()
 
     async def check(self) -> None:
-        """Look once at every reservation that is not bound yet, at every pod that was refused, and at every lock."""
+        """Look once at every reservation that is not bound yet, at every unschedulable pod, and at every lock."""
         now = self.clocks.monotonic()
         self._forget_old(now)
         if not self.state.is_in_charge:
@@ -58,16 +58,16 @@ class Upkeep:
         for uid, since in list(self.state.gone.items()):
             if now - since > GONE_MEMORY_S:
                 del self.state.gone[uid]
-        for uid, refused in list(self.state.refused.items()):
-            if uid not in self.state.pods and now - refused.since > UNSEEN_LIMIT_S:
-                del self.state.refused[uid]
+        for uid, waiting in list(self.state.unschedulable.items()):
+            if uid not in self.state.pods and now - waiting.since > UNSEEN_LIMIT_S:
+                del self.state.unschedulable[uid]
 
     async def _check(self, reservation: Reservation, age_s: float) -> None:
         if age_s > UNBOUND_LIMIT_S:
             _log.warning("reservation ends: no Bind came", pod=reservation.full_name, node=reservation.node)
             self.expired += 1
             self.state.release(reservation.uid)
-            self._tell(reservation, EXPIRED)
+            self._tell_observer(reservation, EXPIRED)
         elif (
             age_s > UNSEEN_LIMIT_S
             and reservation.uid not in self.state.pods
@@ -75,15 +75,15 @@ class Upkeep:
             and self._is_undone(reservation)
         ):
             _log.warning("reservation ends: there is no such pod", pod=reservation.full_name, node=reservation.node)
-            self.state.bury(reservation.uid, self.clocks.monotonic())
-            self._tell(reservation, GONE)
+            self.state.remove_pod(reservation.uid, self.clocks.monotonic())
+            self._tell_observer(reservation, GONE)
 
     def _is_undone(self, reservation: Reservation) -> bool:
         """Whether this very reservation still stands and no Bind of it writes: asking about others takes a while."""
         uid = reservation.uid
         return self.state.cluster.ledger.find(uid) is reservation and uid not in self.state.binding
 
-    def _tell(self, reservation: Reservation, why: str) -> None:
+    def _tell_observer(self, reservation: Reservation, why: str) -> None:
         if self.listener is not None:
             self.listener.hear_forgotten(reservation.uid, why)
 

@@ -69,14 +69,14 @@ class PodBook:
     def end_list(self) -> None:
         """Take that the list is complete."""
         for uid in self._unlisted:
-            self._bury(uid)
+            self._remove(uid)
         self._unlisted.clear()
         self._state.cluster.catch_up()
 
     def delete(self, pod: Pod) -> None:
         """Take that a pod is gone; of an unreadable one only the metadata is known."""
         if pod.metadata.uid in self._state.pods or not pod.containers or self._concerns_us(pod):
-            self._bury(pod.metadata.uid)
+            self._remove(pod.metadata.uid)
 
     def add(self, pod: Pod) -> None:
         """Take a pod that is said to be new."""
@@ -90,11 +90,11 @@ class PodBook:
             self._state.reopen(uid)
             return
         if pod.is_over or (pod.is_terminating and not pod.spec.node_name):
-            self._bury(uid)
+            self._remove(uid)
             return
         self._remember(pod)
         if pod.spec.node_name:
-            self._state.refused.pop(uid, None)
+            self._state.unschedulable.pop(uid, None)
             self._follow_binding(pod)
 
     def _remember(self, pod: Pod) -> None:
@@ -108,9 +108,9 @@ class PodBook:
     def _concerns_us(self, pod: Pod) -> bool:
         return VGPU_NODE in pod.annotations or self._state.asks_for_cards(pod)
 
-    def _bury(self, uid: str) -> None:
+    def _remove(self, uid: str) -> None:
         self._unreadable.discard(uid)
-        self._state.bury(uid, self._clock())
+        self._state.remove_pod(uid, self._clock())
 
     def _follow_phase(self, pod: Pod) -> None:
         if pod.annotations.get(BIND_PHASE) == PHASE_ALLOCATING:

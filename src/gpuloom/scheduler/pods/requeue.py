@@ -1,4 +1,4 @@
-"""Waking pods that were refused, when room appears (binding 4).
+"""Moves unschedulable pods back into the queue of kube-scheduler, when capacity is freed (binding 4).
 
 kube-scheduler tries a refused pod again on any cluster event, but a Filter that came before our watch had seen the
 same event was refused again, and then nothing follows for minutes. A change of the pod itself puts it back into the
@@ -20,45 +20,45 @@ from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_time
 
 PAUSE_S = 0.05
-"""At most 20 wake-ups a second."""
+"""At most 20 of them a second."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Waker:
-    """Wakes refused pods, oldest first, that would fit now."""
+class PodRequeuer:
+    """Requeues unschedulable pods, oldest first, that would fit now."""
 
     client: KubeClient
     state: SchedulerState
     clocks: Clocks
 
     async def run(self) -> None:
-        """Wake until cancelled."""
+        """Requeue until cancelled."""
         while True:
             await self.state.capacity_freed.wait()
             self.state.capacity_freed.clear()
             if self.state.obstacle:
                 continue
-            await self._wake_those_that_fit()
+            await self._requeue_those_that_fit()
 
-    async def _wake_those_that_fit(self) -> None:
+    async def _requeue_those_that_fit(self) -> None:
         time_slice = TimeSlice()
         # Very many pods may wait, and few different ones among them.
-        without_room: set[int] = set()
-        for uid in list(self.state.refused):
-            # Asked at the last moment: between two wake-ups others take the room, and pods go away.
-            refused = self.state.refused.get(uid)
-            if refused is None or refused.likeness in without_room:
+        without_capacity: set[int] = set()
+        for uid in list(self.state.unschedulable):
+            # Asked at the last moment: between two of them others take the capacity, and pods go away.
+            waiting = self.state.unschedulable.get(uid)
+            if waiting is None or waiting.likeness in without_capacity:
                 continue
-            if not await self._fits(refused.demands, time_slice):
-                without_room.add(refused.likeness)
-            elif self.state.refused.pop(uid, None) is not None and not self.state.obstacle:
+            if not await self._fits(waiting.demands, time_slice):
+                without_capacity.add(waiting.likeness)
+            elif self.state.unschedulable.pop(uid, None) is not None and not self.state.obstacle:
                 # While it was looked at, this process may have ceased to lead.
-                await self._wake(refused.pod)
+                await self._requeue(waiting.pod)
                 await self.clocks.sleep(PAUSE_S)
                 if self.state.capacity_freed.is_set():
-                    # More came meanwhile: again from the oldest on, also for those without room until now.
+                    # More came meanwhile: again from the oldest on, also for those that did not fit until now.
                     return
             await time_slice.yield_if_over()
 
@@ -67,7 +67,7 @@ class Waker:
             await time_slice.yield_if_over()
         return self.state.judge.has_room(demands)
 
-    async def _wake(self, pod: Pod) -> None:
+    async def _requeue(self, pod: Pod) -> None:
         body = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}
         try:
             await patch_same(self.client, PODS, pod, body)

@@ -115,7 +115,7 @@ class Player:
         try:
             args = decode_bind_args(bytes(line.args))
             self._arm(line.id)
-            await self.world.parts.binder.bind(args)
+            await self.world.parts.bind_verb.bind(args)
         except (WireError, BindError) as error:
             result = BindResult(error=str(error))
         else:
@@ -142,7 +142,7 @@ class Player:
     def _forget(self, line: ForgottenLine) -> None:
         state = self.world.parts.state
         if line.why == GONE:
-            state.bury(line.uid, self._clock.monotonic())
+            state.remove_pod(line.uid, self._clock.monotonic())
         else:
             state.release(line.uid)
 

@@ -215,17 +215,17 @@ class Watches:
                         self._note_complete(resource.plural)
                     case Applied(object=item):
                         reflector.bad_objects += not skip_on_error(taker.apply, item)
-                        self._tell(resource, item)
+                        self._tell_observer(resource, item)
                         await time_slice.yield_if_over()
                     case Deleted(object=item):
                         reflector.bad_objects += not skip_on_error(taker.delete, item)
-                        self._tell(resource, item, is_gone=True)
+                        self._tell_observer(resource, item, is_gone=True)
                         await time_slice.yield_if_over()
                     case Unreadable():
                         (listing if is_listing else taker).take_unreadable(event)
                         await time_slice.yield_if_over()
 
-    def _tell(self, resource: Resource[Any], item: KubeObject, *, is_gone: bool = False) -> None:
+    def _tell_observer(self, resource: Resource[Any], item: KubeObject, *, is_gone: bool = False) -> None:
         if self._listener is not None:
             self._listener.hear_change(resource.kind, item, is_gone=is_gone)
 

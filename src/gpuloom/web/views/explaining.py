@@ -35,7 +35,7 @@ class PodError(ValueError):
 
 def find_pod(source: Source, namespace: str, name: str) -> Pod | None:
     """Return a pod that asks for cards or holds some."""
-    known = chain(source.state.pods.values(), (refused.pod for refused in source.state.refused.values()))
+    known = chain(source.state.pods.values(), (refused.pod for refused in source.state.unschedulable.values()))
     return next((pod for pod in known if (pod.namespace, pod.name) == (namespace, name)), None)
 
 
