@@ -26,18 +26,18 @@ from gpuloom.scheduler.metrics.cards import CardMetrics
 from gpuloom.scheduler.metrics.exposition import write_exposition
 from gpuloom.scheduler.metrics.process import OwnMetrics, count_rivals
 from gpuloom.scheduler.metrics.series import Latencies, Series, build_info
-from gpuloom.scheduler.nodes.handler import NodeBook
-from gpuloom.scheduler.nodes.handshakes import Handshakes
-from gpuloom.scheduler.nodes.resync import NodePass
+from gpuloom.scheduler.nodes.handler import NodeHandler
+from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
+from gpuloom.scheduler.nodes.resync import NodeResync
 from gpuloom.scheduler.observer import Listener
-from gpuloom.scheduler.pods.byannotation import TrustingPodBook
-from gpuloom.scheduler.pods.cleanup import Upkeep
-from gpuloom.scheduler.pods.handler import PodBook
+from gpuloom.scheduler.pods.byannotation import PodHandlerByAnnotation
+from gpuloom.scheduler.pods.cleanup import ReservationCleanup
+from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.pods.requeue import PodRequeuer
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.watch.informers import Watches
-from gpuloom.scheduler.watch.quotas import QuotaWatch
+from gpuloom.scheduler.watch.informers import Informers
+from gpuloom.scheduler.watch.quotas import QuotaHandler
 from gpuloom.serving.aside import Aside
 from gpuloom.serving.callers import Doors
 from gpuloom.serving.connections import Handler
@@ -59,14 +59,14 @@ class Parts:
     locks: NodeLocks
     bind_verb: BindVerb
     labeller: PodLabeller
-    handshakes: Handshakes
-    nodepass: NodePass
-    upkeep: Upkeep
-    watches: Watches
+    handshakes: HandshakeWriter
+    node_resync: NodeResync
+    cleanup: ReservationCleanup
+    informers: Informers
     filter_verb: FilterVerb
-    pods: PodBook
-    nodes: NodeBook
-    quotas: QuotaWatch
+    pods: PodHandler
+    nodes: NodeHandler
+    quotas: QuotaHandler
     gate: LeadershipGate
     rivals: RivalLeases
     cards: CardMetrics
@@ -97,12 +97,12 @@ class Parts:
         yield build_info()
         own = OwnMetrics(
             self.state,
-            self.watches,
+            self.informers,
             self.locks,
             self.recorder,
             self.labeller,
-            self.upkeep,
-            self.pods.lookout,
+            self.cleanup,
+            self.pods.watchdog,
             self.pods.foreign,
             self.reviewing,
             self.doors,
@@ -123,10 +123,10 @@ class Parts:
         rivals = RivalLeaseWatch(settings, self.rivals, self.clocks, self.recorder, self.gate.check)
         follow_leases = [self.gate.run(leases), rivals.run(leases)] if settings.leader_elect else []
         return [
-            self.watches.run(),
+            self.informers.run(),
             self.handshakes.run(),
-            self.nodepass.run(),
-            self.upkeep.run(),
+            self.node_resync.run(),
+            self.cleanup.run(),
             ClosingEvents(self.state, self.recorder, self.clocks).run(),
             self.labeller.run(),
             requeuer.run(),
@@ -158,10 +158,10 @@ def assemble(
         is_busy=lambda: bool(state.binding) or latencies.is_busy,
     )
     labeller = PodLabeller(client, state, clocks)
-    handshakes = Handshakes(client, state, clocks)
-    nodes = NodeBook(state, handshakes, clocks)
-    quotas = QuotaWatch(state)
-    nodepass = NodePass(state, nodes, RoleLabels(client, state), clocks, listener)
+    handshakes = HandshakeWriter(client, state, clocks)
+    nodes = NodeHandler(state, handshakes, clocks)
+    quotas = QuotaHandler(state)
+    node_resync = NodeResync(state, nodes, RoleLabels(client, state), clocks, listener)
 
     aside = Aside()
 
@@ -173,15 +173,15 @@ def assemble(
 
     def notice_change() -> None:
         locks.wake()
-        nodepass.hurry()
+        node_resync.trigger()
 
-    pods = (TrustingPodBook if settings.trust_annotations else PodBook)(state, clocks.monotonic)
-    watches = Watches(client, pods, nodes, quotas, locks, note_listed=note_listed, listener=listener)
+    pods = (PodHandlerByAnnotation if settings.trust_annotations else PodHandler)(state, clocks.monotonic)
+    informers = Informers(client, pods, nodes, quotas, locks, note_listed=note_listed, listener=listener)
     rivals = RivalLeases(
         (settings.leader_elect_resource_namespace, settings.leader_elect_resource_name), settings.rival_namespaces
     )
     gate = LeadershipGate(
-        settings, state, clocks, list_anew=watches.list_anew, wake=notice_change, rivals=rivals, listener=listener
+        settings, state, clocks, list_anew=informers.list_anew, wake=notice_change, rivals=rivals, listener=listener
     )
     return Parts(
         client=client,
@@ -193,9 +193,9 @@ def assemble(
         bind_verb=BindVerb(client.with_own_budget(), state, locks, recorder, clocks, labeller),
         labeller=labeller,
         handshakes=handshakes,
-        nodepass=nodepass,
-        upkeep=Upkeep(client, state, locks, clocks, listener),
-        watches=watches,
+        node_resync=node_resync,
+        cleanup=ReservationCleanup(client, state, locks, clocks, listener),
+        informers=informers,
         filter_verb=FilterVerb(Filterer(state, recorder, clocks, deferred, event_bytes), client, state, recorder),
         pods=pods,
         nodes=nodes,

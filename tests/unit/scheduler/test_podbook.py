@@ -10,7 +10,7 @@ from gpuloom.engine.table import CardTable, NodeCards
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.gate import LeadershipGate
 from gpuloom.scheduler.leadership.rivals import RivalLeases
-from gpuloom.scheduler.pods.handler import PodBook
+from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Pod
@@ -34,42 +34,42 @@ def state() -> SchedulerState:
 
 
 @pytest.fixture
-def book(state: SchedulerState) -> PodBook:
-    return PodBook(state, lambda: 0.0)
+def handler(state: SchedulerState) -> PodHandler:
+    return PodHandler(state, lambda: 0.0)
 
 
-def test_a_pod_that_the_list_no_longer_names_gives_back_its_share(state: SchedulerState, book: PodBook) -> None:
-    book.apply(bound_pod("a"))
-    book.begin_list()
-    book.end_list()
+def test_a_pod_that_the_list_no_longer_names_gives_back_its_share(state: SchedulerState, handler: PodHandler) -> None:
+    handler.apply(bound_pod("a"))
+    handler.begin_list()
+    handler.end_list()
     assert state.cluster.ledger.find("a") is None
 
 
-def test_a_pod_bound_while_an_older_list_is_read_stays_counted(state: SchedulerState, book: PodBook) -> None:
-    book.begin_list()
-    book.apply(bound_pod("younger than the list"))
-    book.end_list()
+def test_a_pod_bound_while_an_older_list_is_read_stays_counted(state: SchedulerState, handler: PodHandler) -> None:
+    handler.begin_list()
+    handler.apply(bound_pod("younger than the list"))
+    handler.end_list()
     assert state.cluster.ledger.find("younger than the list") is not None
 
 
-def test_a_listed_pod_counts_before_the_list_is_complete(state: SchedulerState, book: PodBook) -> None:
-    book.begin_list()
-    book.take_listed(bound_pod("a"))
+def test_a_listed_pod_counts_before_the_list_is_complete(state: SchedulerState, handler: PodHandler) -> None:
+    handler.begin_list()
+    handler.take_listed(bound_pod("a"))
     assert state.cluster.ledger.find("a") is not None
 
 
-def test_a_list_that_begins_again_forgets_nobody_of_the_first_try(state: SchedulerState, book: PodBook) -> None:
-    book.begin_list()
-    book.take_listed(bound_pod("a"))
-    book.begin_list()
-    book.take_listed(bound_pod("a"))
-    book.end_list()
+def test_a_list_that_begins_again_forgets_nobody_of_the_first_try(state: SchedulerState, handler: PodHandler) -> None:
+    handler.begin_list()
+    handler.take_listed(bound_pod("a"))
+    handler.begin_list()
+    handler.take_listed(bound_pod("a"))
+    handler.end_list()
     assert state.cluster.ledger.find("a") is not None
 
 
-def test_of_a_bound_pod_only_what_is_read_later_is_kept(state: SchedulerState, book: PodBook) -> None:
+def test_of_a_bound_pod_only_what_is_read_later_is_kept(state: SchedulerState, handler: PodHandler) -> None:
     instances = {"hami.io/vgpu-mig-allocations": "[]", "hami.io/vgpu-node": "n1"}
-    book.apply(bound_pod("a", labels={"hami.io/vgpu-node": "n1", "app": "x"}, annotations=instances))
+    handler.apply(bound_pod("a", labels={"hami.io/vgpu-node": "n1", "app": "x"}, annotations=instances))
     kept = state.pods["a"]
     assert (kept.full_name, kept.metadata.resource_version, kept.spec.node_name) == ("ns/a", "7", "n1")
     assert (dict(kept.labels), dict(kept.annotations)) == (
@@ -85,33 +85,33 @@ def table_of(state: SchedulerState) -> CardTable:
     return state.cluster["NVIDIA"].table
 
 
-def changes_while_listing(state: SchedulerState, book: PodBook, pods: int) -> int:
+def changes_while_listing(state: SchedulerState, handler: PodHandler, pods: int) -> int:
     table = table_of(state)
     before = table.journal.mark
-    book.begin_list()
+    handler.begin_list()
     for number in range(pods):
-        book.take_listed(bound_pod(f"p{number}"))
-    book.end_list()
+        handler.take_listed(bound_pod(f"p{number}"))
+    handler.end_list()
     return table.journal.mark - before
 
 
-def test_a_node_with_many_listed_pods_is_summed_up_once(state: SchedulerState, book: PodBook) -> None:
-    assert changes_while_listing(state, book, 20) == 1
+def test_a_node_with_many_listed_pods_is_summed_up_once(state: SchedulerState, handler: PodHandler) -> None:
+    assert changes_while_listing(state, handler, 20) == 1
     assert table_of(state).cards.used_slots.tolist() == [20]
 
 
-def test_while_this_process_decides_every_listed_pod_counts_at_once(state: SchedulerState, book: PodBook) -> None:
+def test_while_this_process_decides_every_listed_pod_counts_at_once(state: SchedulerState, handler: PodHandler) -> None:
     state.in_charge_since = 0.0
-    assert changes_while_listing(state, book, 20) == 20
+    assert changes_while_listing(state, handler, 20) == 20
 
 
-def test_pods_of_a_list_that_began_again_are_summed_up(state: SchedulerState, book: PodBook) -> None:
+def test_pods_of_a_list_that_began_again_are_summed_up(state: SchedulerState, handler: PodHandler) -> None:
     table = table_of(state)
-    book.begin_list()
-    book.take_listed(bound_pod("a"))
-    book.begin_list()
-    book.end_list()
-    book.apply(bound_pod("b"))
+    handler.begin_list()
+    handler.take_listed(bound_pod("a"))
+    handler.begin_list()
+    handler.end_list()
+    handler.apply(bound_pod("b"))
     assert table.cards.used_slots.tolist() == [1]
 
 
@@ -120,13 +120,13 @@ def make_gate(state: SchedulerState) -> LeadershipGate:
     return LeadershipGate(state.settings, state, Clocks(), list_anew=lambda: None, wake=lambda: None, rivals=rivals)
 
 
-async def test_who_takes_charge_while_a_list_is_read_sees_what_was_listed(state: SchedulerState, book: PodBook) -> None:
+async def test_who_takes_charge_while_a_list_is_read_sees_what_was_listed(state: SchedulerState, handler: PodHandler) -> None:
     table = table_of(state)
     gate = make_gate(state)
-    book.begin_list()
-    book.take_listed(bound_pod("a"))
+    handler.begin_list()
+    handler.take_listed(bound_pod("a"))
     gate.note_listed()
-    book.take_listed(bound_pod("b"))
+    handler.take_listed(bound_pod("b"))
     assert table.cards.used_slots.tolist() == [2]
 
 

@@ -9,7 +9,7 @@ from gpuloom.kube import Unreadable
 from gpuloom.model.want import UNLIMITED
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.watch.quotas import QuotaWatch
+from gpuloom.scheduler.watch.quotas import QuotaHandler
 from gpuloom.wire.objects import ObjectMeta, ResourceQuota
 
 META = ObjectMeta(name="q", namespace="ml")
@@ -19,7 +19,7 @@ UNREADABLE = Unreadable(META, msgspec.Raw(b"{}"), "wrong type")
 class Scene:
     def __init__(self, **flags: Any) -> None:
         self.state = SchedulerState(SchedulerSettings(**flags))
-        self.watch = QuotaWatch(self.state)
+        self.watch = QuotaHandler(self.state)
 
     def apply(self, memory: str) -> None:
         body = {"metadata": {"name": "q", "namespace": "ml"}, "spec": {"hard": {"limits.nvidia.com/gpumem": memory}}}

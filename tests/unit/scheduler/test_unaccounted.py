@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpuloom.engine.table import NodeCards
 from gpuloom.kube import Unreadable
-from gpuloom.scheduler.pods.handler import PodBook
+from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import ObjectMeta, Pod
@@ -27,7 +27,7 @@ class Scene:
     def __init__(self, **flags: Any) -> None:
         self.state = SchedulerState(SchedulerSettings(**flags))
         self.state.cluster.register("n1", "NVIDIA", NodeCards(tuple(card(f"GPU-{one}") for one in "abc")))
-        self.book = PodBook(self.state, lambda: 0.0)
+        self.book = PodHandler(self.state, lambda: 0.0)
 
     def room(self, memory_mib: int = 16384) -> int:
         """On how many cards such a pod fits."""

@@ -11,7 +11,7 @@ from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.kube import NotFoundError
 from gpuloom.model.share import Share
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.pods.cleanup import UNBOUND_LIMIT_S, Upkeep
+from gpuloom.scheduler.pods.cleanup import UNBOUND_LIMIT_S, ReservationCleanup
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 
@@ -30,7 +30,7 @@ class Setting:
         self.state = SchedulerState(SchedulerSettings())
         self.state.in_charge_since = 0.0
         stand_in: Any = self
-        self.upkeep = Upkeep(stand_in, self.state, stand_in, Clocks(monotonic=lambda: NOW_S))
+        self.cleanup = ReservationCleanup(stand_in, self.state, stand_in, Clocks(monotonic=lambda: NOW_S))
         self.meanwhile: Callable[[], object] = lambda: None
 
     async def get(self, *_: object, **__: object) -> None:
@@ -45,7 +45,7 @@ async def test_reservations_that_nobody_uses_end() -> None:
     s = Setting()
     for one in (reservation("unseen", 10), reservation("forgotten", UNBOUND_LIMIT_S + 1), reservation("new", 1)):
         s.state.cluster.assume(one)
-    await s.upkeep.check()
+    await s.cleanup.check()
     assert [one.uid for one in s.state.cluster.ledger] == ["new"]
 
 
@@ -58,5 +58,5 @@ async def test_a_reservation_made_anew_or_confirmed_while_others_are_asked_about
         s.meanwhile = lambda: s.state.cluster.confirm("busy")
     else:
         s.meanwhile = lambda: s.state.cluster.assume(replace(old, since=NOW_S))
-    await s.upkeep.check()
+    await s.cleanup.check()
     assert [one.uid for one in s.state.cluster.ledger] == ["busy"]

@@ -9,7 +9,7 @@ from aiohttp import web
 from unit.kube.scripted import Answer, ScriptedServer, bad_pod, change, pod, pod_list, stream
 
 from gpuloom.scheduler import timeslice
-from gpuloom.scheduler.watch.informers import Watches
+from gpuloom.scheduler.watch.informers import Informers
 from gpuloom.wire.objects import Pod
 
 CROWD = 50
@@ -50,8 +50,8 @@ async def test_others_run_between_two_changes_of_a_crowd(monkeypatch: pytest.Mon
     monkeypatch.setattr(timeslice, "SLICE_S", 0.0)
     book: Any = Book()
     async with ScriptedServer(otherwise=answer) as server, server.client() as client, asyncio.timeout(10):
-        watches = Watches(client, book, book, book, book, note_listed=lambda: None)
-        tasks = [asyncio.create_task(one) for one in (watches.run(), book.count_turns())]
+        informers = Informers(client, book, book, book, book, note_listed=lambda: None)
+        tasks = [asyncio.create_task(one) for one in (informers.run(), book.count_turns())]
         await book.all_seen.wait()
         for task in tasks:
             task.cancel()
@@ -104,8 +104,8 @@ async def test_what_cannot_be_read_is_told_in_lists_and_as_a_change(plural: str,
     other: Any = Noting()
     server = ScriptedServer(otherwise=answering(plural, listed, *lines))
     async with server, server.client() as client, asyncio.timeout(10):
-        watches = Watches(client, books["/pods"], other, books["/resourcequotas"], other, note_listed=lambda: None)
-        task = asyncio.create_task(watches.run())
+        informers = Informers(client, books["/pods"], other, books["/resourcequotas"], other, note_listed=lambda: None)
+        task = asyncio.create_task(informers.run())
         await books[plural].wanted.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -20,7 +20,7 @@ class ClosingEvents:
     state: SchedulerState
     recorder: EventRecorder
     clocks: Clocks
-    _told: dict[str, Closing] = field(default_factory=dict)
+    _reported: dict[str, Closing] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Tell until cancelled."""
@@ -33,10 +33,10 @@ class ClosingEvents:
         if not self.state.is_in_charge:
             return
         closings = self.state.cluster.closings
-        self._told = {holder: one for holder, one in self._told.items() if closings.find(holder) == one}
-        new = [one for one in self.state.cluster.closings_in_effect() if one.holder not in self._told]
+        self._reported = {holder: one for holder, one in self._reported.items() if closings.find(holder) == one}
+        new = [one for one in self.state.cluster.closings_in_effect() if one.holder not in self._reported]
         for closing in new[:MOST_AT_ONCE]:
-            self._told[closing.holder] = closing
+            self._reported[closing.holder] = closing
             self._record(closing)
 
     def _record(self, closing: Closing) -> None:

@@ -26,7 +26,7 @@ from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.objects import Lease
 
 CHECK_S = 1.0
-TELL_S = 60.0
+REPORT_S = 60.0
 """At most so often is a new lease elsewhere told of: who writes leases must not write our events as well."""
 
 _log = structlog.get_logger(__name__)
@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 class RivalLeaseWatch:
     """Keeps what is known of other leases right.
 
-    notice  lets the process see that something has changed
+    wake  lets the process see that something has changed
     """
 
     def __init__(
@@ -44,15 +44,15 @@ class RivalLeaseWatch:
         rivals: RivalLeases,
         clocks: Clocks,
         recorder: EventRecorder,
-        notice: Callable[[], None],
+        wake: Callable[[], None],
     ) -> None:
         self._settings = settings
         self._rivals = rivals
         self._clocks = clocks
         self._recorder = recorder
-        self._notice = notice
-        self._told: set[LeaseKey] = set()
-        self._told_at = float("-inf")
+        self._wake = wake
+        self._reported: set[LeaseKey] = set()
+        self._reported_at = float("-inf")
 
     async def run(self, client: KubeClient) -> None:
         """Follow until cancelled."""
@@ -79,14 +79,14 @@ class RivalLeaseWatch:
                         self._rivals.observe(lease, self._clocks.monotonic())
                     case Deleted(object=lease):
                         self._rivals.remove((lease.namespace, lease.name))
-                self._notice()
+                self._wake()
 
     async def _check_often(self, client: KubeClient) -> None:
         while True:
             await self._clocks.sleep(CHECK_S)
             for key in self._rivals.doubtful(self._clocks.monotonic()):
                 await self._confirm(client, key)
-            self._tell()
+            self._report()
 
     async def _confirm(self, client: KubeClient, key: LeaseKey) -> None:
         """Read a lease before it counts as nobody's: a watch that tells nothing proves nothing."""
@@ -100,20 +100,20 @@ class RivalLeaseWatch:
             return
         if not page.unreadable:
             self._rivals.confirm(key, next(iter(page.items), None), self._clocks.monotonic())
-            self._notice()
+            self._wake()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         now = self._clocks.monotonic()
         alive = self._rivals.elsewhere(now)
-        self._told.intersection_update(alive)
-        new = [key for key in alive if key not in self._told]
-        if not new or now - self._told_at < TELL_S:
+        self._reported.intersection_update(alive)
+        new = [key for key in alive if key not in self._reported]
+        if not new or now - self._reported_at < REPORT_S:
             return
-        self._told_at = now
-        self._told.update(new)
-        self._tell_of(new[0], len(new))
+        self._reported_at = now
+        self._reported.update(new)
+        self._report_one(new[0], len(new))
 
-    def _tell_of(self, key: LeaseKey, count: int) -> None:
+    def _report_one(self, key: LeaseKey, count: int) -> None:
         namespace, name = key
         holder = self._rivals.holder(key)
         more = f", and {count - 1} more like it" if count > 1 else ""

@@ -11,7 +11,7 @@ from gpuloom.engine.ledger import card_id
 from gpuloom.engine.table import CardTable
 from gpuloom.scheduler.metrics.series import Samples, Series
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.watch.quotas import QuotaWatch
+from gpuloom.scheduler.watch.quotas import QuotaHandler
 
 _MIB = 2**20
 _CARD = ("node", "device_uuid", "device_index", "device_type")
@@ -98,7 +98,7 @@ class CardMetrics:
     """HAMi's metrics, read from the scheduler's state."""
 
     state: SchedulerState
-    quotas: QuotaWatch
+    quotas: QuotaHandler
 
     def series(self, *, legacy: bool) -> Iterator[Series]:
         """All series, with the old names beside the new ones if wanted."""

@@ -13,11 +13,11 @@ from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.http.webhook import Reviewing
 from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.metrics.series import Samples, Series
-from gpuloom.scheduler.pods.cleanup import Upkeep
+from gpuloom.scheduler.pods.cleanup import ReservationCleanup
 from gpuloom.scheduler.pods.foreign import ForeignPods
-from gpuloom.scheduler.pods.watchdog import Lookout
+from gpuloom.scheduler.pods.watchdog import Watchdog
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.watch.informers import Watched, Watches
+from gpuloom.scheduler.watch.informers import InformerStats, Informers
 from gpuloom.serving.callers import Doors
 from gpuloom.serving.presented import Presented
 
@@ -27,12 +27,12 @@ class OwnMetrics:
     """Read from the parts of the process."""
 
     state: SchedulerState
-    watches: Watches
+    informers: Informers
     locks: NodeLocks
     recorder: EventRecorder
     labeller: PodLabeller
-    upkeep: Upkeep
-    lookout: Lookout
+    cleanup: ReservationCleanup
+    watchdog: Watchdog
     foreign: ForeignPods
     reviewing: Reviewing
     doors: Doors
@@ -78,19 +78,19 @@ class OwnMetrics:
         yield _one(
             "gpuloom_reservations_expired",
             "Reservations ended after 15 minutes without Bind",
-            lambda: self.upkeep.expired,
+            lambda: self.cleanup.expired,
             _COUNT,
         )
         yield _one(
             "gpuloom_foreign_bindings",
             "Pods that another scheduler has given cards: above 0 is wrong, only one may decide",
-            lambda: self.lookout.foreign_bindings,
+            lambda: self.watchdog.foreign_bindings,
             _COUNT,
         )
         yield _one(
             "gpuloom_pods_unmutated",
             "Pods with cards that came without the webhook's changes: above 0, it is not asked",
-            lambda: self.lookout.unmutated,
+            lambda: self.watchdog.unmutated,
             _COUNT,
         )
         yield _one(
@@ -138,16 +138,16 @@ class OwnMetrics:
         return [(("assumed",), assumed), (("confirmed",), len(ledger) - assumed)]
 
     def _synced(self) -> Samples:
-        return self._of_watches(lambda watched: watched.reflector.synced)
+        return self._of_watches(lambda stats: stats.reflector.synced)
 
     def _ages(self) -> Samples:
         now_s = time.monotonic()
-        for plural, watched in self.watches.watched.items():
-            if watched.reflector.last_event_s is not None:
-                yield (plural,), now_s - watched.reflector.last_event_s
+        for plural, stats in self.informers.stats.items():
+            if stats.reflector.last_event_s is not None:
+                yield (plural,), now_s - stats.reflector.last_event_s
 
-    def _of_watches(self, value: Callable[[Watched], float]) -> Samples:
-        return [((plural,), float(value(watched))) for plural, watched in self.watches.watched.items()]
+    def _of_watches(self, value: Callable[[InformerStats], float]) -> Samples:
+        return [((plural,), float(value(stats))) for plural, stats in self.informers.stats.items()]
 
 
 def count_rivals(rivals: RivalLeases, monotonic: Callable[[], float]) -> Iterator[Series]:
@@ -168,12 +168,12 @@ def count_rivals(rivals: RivalLeases, monotonic: Callable[[], float]) -> Iterato
 
 
 _COUNT = "counter"
-_OF_WATCHES: tuple[tuple[str, str, Callable[[Watched], float]], ...] = (
-    ("gpuloom_watch_changes", "Changes of objects that watches told of", lambda watched: watched.changes),
-    ("gpuloom_watch_relists", "Lists after the first", lambda watched: watched.lists),
-    ("gpuloom_watch_reconnects", "Watches after the first", lambda watched: watched.reconnects),
-    ("gpuloom_watch_failures", "Lists and watches that failed and had to wait", lambda watched: watched.failures),
-    ("gpuloom_watch_bad_objects", "Objects that cannot be read", lambda watched: watched.bad_objects),
+_OF_WATCHES: tuple[tuple[str, str, Callable[[InformerStats], float]], ...] = (
+    ("gpuloom_watch_changes", "Changes of objects that watches told of", lambda stats: stats.changes),
+    ("gpuloom_watch_relists", "Lists after the first", lambda stats: stats.lists),
+    ("gpuloom_watch_reconnects", "Watches after the first", lambda stats: stats.reconnects),
+    ("gpuloom_watch_failures", "Lists and watches that failed and had to wait", lambda stats: stats.failures),
+    ("gpuloom_watch_bad_objects", "Objects that cannot be read", lambda stats: stats.bad_objects),
 )
 
 

@@ -10,9 +10,9 @@ import structlog
 
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.nodes.handshakes import Handshakes
-from gpuloom.scheduler.nodes.health import Deed, Memory, Sight, judge_health
-from gpuloom.scheduler.nodes.missingcards import tell_absence, tell_no_vendor
+from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
+from gpuloom.scheduler.nodes.health import HandshakeAction, HealthHistory, Observation, check_health
+from gpuloom.scheduler.nodes.missingcards import explain_missing_cards, explain_no_vendor
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.skip import skip_on_error
@@ -53,15 +53,15 @@ def read_all_cards(node: Node, catalog: Iterable[Profile]) -> dict[str, NodeCard
     return {word: said for word, said in found.items() if said.cards}
 
 
-class NodeBook:
+class NodeHandler:
     """Applies what nodes say about their cards; what is to be written on them goes to ``handshakes``."""
 
-    def __init__(self, state: SchedulerState, handshakes: Handshakes, clocks: Clocks) -> None:
+    def __init__(self, state: SchedulerState, handshakes: HandshakeWriter, clocks: Clocks) -> None:
         self._state = state
         self._handshakes = handshakes
         self._clocks = clocks
         self._selector = state.settings.node_labels
-        self._memories: dict[str, dict[str, Memory]] = {}
+        self._histories: dict[str, dict[str, HealthHistory]] = {}
         self._said: dict[tuple[str, str], tuple[Hashable, ...]] = {}
         # By name the node as it was looked at, and the vendors that it names: passes meet the same nodes again.
         self._named: dict[str, tuple[Node, frozenset[str]]] = {}
@@ -123,55 +123,55 @@ class NodeBook:
         self._handshakes.note(name, {})
         self._forget(name)
 
-    def tell_absence(self, name: str, profile: Profile | None = None) -> str:
+    def explain_missing_cards(self, name: str, profile: Profile | None = None) -> str:
         """Say why the cards of a node are not known: those of one vendor, or of the one that the node names."""
         node = self._state.nodes.get(name)
         if profile is None:
             catalog = self._state.settings.catalog
             profile = next(iter(catalog.named_by(node)), None) if node else None
         if profile is None:
-            return tell_no_vendor(node, self._selector)
-        sight = self._see(node, profile, is_used=False) if node else Sight("", None, 0, is_used=False)
-        memory = self._memories.get(name, {}).get(profile.word, Memory())
-        return tell_absence(node, sight, memory, profile, self._selector)
+            return explain_no_vendor(node, self._selector)
+        observation = self._observe(node, profile, is_used=False) if node else Observation("", None, 0, is_used=False)
+        history = self._histories.get(name, {}).get(profile.word, HealthHistory())
+        return explain_missing_cards(node, observation, history, profile, self._selector)
 
     def _look(self, node: Node) -> None:
         if any(node.labels.get(key) != value for key, value in self._selector.items()):
             self._forget(node.name)
             return
-        memories = self._memories.setdefault(node.name, {})
-        deeds: dict[str, Deed] = {}
-        for profile in self._concerning(node, memories):
+        histories = self._histories.setdefault(node.name, {})
+        actions: dict[str, HandshakeAction] = {}
+        for profile in self._concerning(node, histories):
             word, rules = profile.word, profile.health
             is_registered = self._state.cluster.registered(node.name, word) is not None
-            finding = judge_health(
-                self._see(node, profile, is_used=is_registered),
-                memories.get(word, Memory()),
+            result = check_health(
+                self._observe(node, profile, is_used=is_registered),
+                histories.get(word, HealthHistory()),
                 self._clocks.now(),
                 rules,
                 self._state.settings.handshake_probe,
             )
-            memories[word] = finding.memory
-            if finding.deed is not Deed.NOTHING:
-                deeds[profile.cards.register if finding.deed is Deed.UNREGISTER else rules.handshake] = finding.deed
-            if finding.healthy:
+            histories[word] = result.history
+            if result.action is not HandshakeAction.NOTHING:
+                actions[profile.cards.register if result.action is HandshakeAction.UNREGISTER else rules.handshake] = result.action
+            if result.healthy:
                 self._register(node, profile)
             else:
                 self._remove(node.name, word)
-        self._handshakes.note(node.name, deeds)
+        self._handshakes.note(node.name, actions)
 
-    def _concerning(self, node: Node, memories: Collection[str]) -> list[Profile]:
+    def _concerning(self, node: Node, histories: Collection[str]) -> list[Profile]:
         """Return the vendors of which a node has cards, had some, may have some, or is asked about all the same."""
         known = self._named.get(node.name)
         if known is None or known[0] is not node:
             named = self._asked.union(one.word for one in self._state.settings.catalog.named_by(node))
             known = self._named[node.name] = node, named
-        words = known[1].union(memories, self._state.cluster.words_of(node.name))
+        words = known[1].union(histories, self._state.cluster.words_of(node.name))
         return [self._state.settings.catalog[word] for word in sorted(words)]
 
-    def _see(self, node: Node, profile: Profile, *, is_used: bool) -> Sight:
+    def _observe(self, node: Node, profile: Profile, *, is_used: bool) -> Observation:
         offered = (node.status.allocatable or {}).get(profile.resources.count)
-        return Sight(
+        return Observation(
             handshake=node.annotations.get(profile.health.handshake, "") if profile.health.handshake else "",
             register=node.annotations.get(profile.cards.register) if profile.cards.register else None,
             count=decode_strict_integer(offered) or 0 if offered is not None else 0,
@@ -180,7 +180,7 @@ class NodeBook:
         )
 
     def _forget(self, name: str) -> None:
-        self._memories.pop(name, None)
+        self._histories.pop(name, None)
         self._named.pop(name, None)
         for profile in self._state.settings.catalog:
             self._remove(name, profile.word)

@@ -13,7 +13,7 @@ import structlog
 
 from gpuloom.kube import NODES, WRITE_DEADLINE_S, ApiError, KubeClient, Pace, RateLimit
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.nodes.health import Deed
+from gpuloom.scheduler.nodes.health import HandshakeAction
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.handshake import encode_deleted, encode_requesting
 
@@ -24,25 +24,25 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class Handshakes:
+class HandshakeWriter:
     """Writes what health found out; a process that is not in charge writes nothing."""
 
     client: KubeClient
     state: SchedulerState
     clocks: Clocks
-    _pending: dict[str, Mapping[str, Deed]] = field(default_factory=dict)
+    _pending: dict[str, Mapping[str, HandshakeAction]] = field(default_factory=dict)
     _work: asyncio.Event = field(default_factory=asyncio.Event)
     _pace: Pace = field(init=False)
 
     def __post_init__(self) -> None:
         self._pace = Pace(PACE, sleep=self.clocks.sleep, monotonic_s=self.clocks.monotonic)
 
-    def note(self, node: str, deeds: Mapping[str, Deed]) -> None:
+    def note(self, node: str, actions: Mapping[str, HandshakeAction]) -> None:
         """Note what is to be written on a node, by annotation."""
-        if not deeds:
+        if not actions:
             self._pending.pop(node, None)
         else:
-            self._pending[node] = deeds
+            self._pending[node] = actions
             self._work.set()
 
     async def run(self) -> None:
@@ -59,20 +59,20 @@ class Handshakes:
                 if node in self._pending:
                     await self._pace.keep()
                 # Written on another node meanwhile, this one may be done or gone.
-                if (deeds := self._pending.pop(node, None)) is not None:
-                    await self._write(node, deeds)
+                if (actions := self._pending.pop(node, None)) is not None:
+                    await self._write(node, actions)
 
-    async def _write(self, node: str, deeds: Mapping[str, Deed]) -> None:
+    async def _write(self, node: str, actions: Mapping[str, HandshakeAction]) -> None:
         if not self.state.is_in_charge:
             return
-        metadata = {"annotations": {key: self._value(deed) for key, deed in deeds.items()}}
+        metadata = {"annotations": {key: self._value(action) for key, action in actions.items()}}
         try:
             await self.client.patch(NODES, node, {"metadata": metadata}, timeout_s=WRITE_DEADLINE_S)
         except ApiError as error:
             _log.warning("handshake not written, tried again on the next pass", node=node, cause=str(error))
 
-    def _value(self, deed: Deed) -> str | None:
-        if deed is Deed.ASK:
+    def _value(self, action: HandshakeAction) -> str | None:
+        if action is HandshakeAction.ASK:
             return encode_requesting(self.clocks.now())
-        leaves_mark = deed is Deed.CLEAN and self.state.settings.handshake_cleanup == "deleted"
+        leaves_mark = action is HandshakeAction.CLEAN and self.state.settings.handshake_cleanup == "deleted"
         return encode_deleted(self.clocks.now()) if leaves_mark else None

@@ -23,7 +23,7 @@ _REPORTED = "Reported"
 _DELETED = "Deleted_"
 
 
-class Deed(Enum):
+class HandshakeAction(Enum):
     """What is to be written on the node about its handshake.
 
     ``CLEAN`` leaves behind what the switch says, ``REMOVE`` nothing: a vendor that is not there has no handshake.
@@ -38,7 +38,7 @@ class Deed(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """What a node shows of one vendor.
 
     handshake   the annotation, empty without one
@@ -55,7 +55,7 @@ class Sight:
     capacity: int = 0
 
 
-class Memory(msgspec.Struct, frozen=True, gc=False):
+class HealthHistory(msgspec.Struct, frozen=True, gc=False):
     """What is remembered of a node and vendor.
 
     count           how many shares the kubelet offered when last seen
@@ -67,68 +67,68 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HealthResult:
     """Whether the cards can be used, what to write, and what to remember."""
 
     healthy: bool
-    deed: Deed
-    memory: Memory
+    action: HandshakeAction
+    history: HealthHistory
 
 
-def judge_health(
-    sight: Sight, memory: Memory, now: datetime, rules: HealthRules, probe: HandshakeProbe = "registered"
-) -> Finding:
+def check_health(
+    observation: Observation, history: HealthHistory, now: datetime, rules: HealthRules, probe: HandshakeProbe = "registered"
+) -> HealthResult:
     """Judge one vendor's cards on one node; ``now`` is in the zone in which this process writes handshakes."""
     match rules.kind:
         case "handshake":
-            return _judge_handshake(sight, memory, now, probe, counted=rules.counted)
+            return _check_handshake(observation, history, now, probe, counted=rules.counted)
         case "capacity":
-            healthy = sight.capacity > 0
-            gone = sight.is_used and not healthy and rules.clean_register
-            return Finding(healthy, Deed.UNREGISTER if gone else Deed.NOTHING, Memory())
+            healthy = observation.capacity > 0
+            gone = observation.is_used and not healthy and rules.clean_register
+            return HealthResult(healthy, HandshakeAction.UNREGISTER if gone else HandshakeAction.NOTHING, HealthHistory())
         case "annotation":
-            return Finding(bool(sight.register), Deed.NOTHING, Memory())
-    return Finding(healthy=True, deed=Deed.NOTHING, memory=Memory())
+            return HealthResult(bool(observation.register), HandshakeAction.NOTHING, HealthHistory())
+    return HealthResult(healthy=True, action=HandshakeAction.NOTHING, history=HealthHistory())
 
 
-def _judge_handshake(sight: Sight, memory: Memory, now: datetime, probe: HandshakeProbe, *, counted: bool) -> Finding:
-    if sight.register is None and probe == "registered":
+def _check_handshake(observation: Observation, history: HealthHistory, now: datetime, probe: HandshakeProbe, *, counted: bool) -> HealthResult:
+    if observation.register is None and probe == "registered":
         # A vendor that registered nothing is absent: no question, and an old one is taken back (B-56).
-        deed = Deed.REMOVE if _is_a_schedulers(sight, now) else Deed.NOTHING
-        return Finding(healthy=False, deed=deed, memory=Memory())
-    if sight.count > 0:
-        return Finding(healthy=True, deed=_ask(sight, now), memory=Memory(sight.count if counted else 0))
-    if _stays_down(sight, memory):
-        return Finding(healthy=False, deed=Deed.NOTHING, memory=Memory(0, sight.register))
-    if memory.count > 0 or _is_unanswered(sight, now):
-        if not sight.is_used:
+        action = HandshakeAction.REMOVE if _is_a_schedulers(observation, now) else HandshakeAction.NOTHING
+        return HealthResult(healthy=False, action=action, history=HealthHistory())
+    if observation.count > 0:
+        return HealthResult(healthy=True, action=_ask(observation, now), history=HealthHistory(observation.count if counted else 0))
+    if _stays_down(observation, history):
+        return HealthResult(healthy=False, action=HandshakeAction.NOTHING, history=HealthHistory(0, observation.register))
+    if history.count > 0 or _is_unanswered(observation, now):
+        if not observation.is_used:
             # Nothing was cleaned up, so a question that is asked anew counts again.
-            return Finding(healthy=False, deed=Deed.NOTHING, memory=Memory(0, memory.down_register))
-        return Finding(healthy=False, deed=Deed.CLEAN, memory=Memory(0, sight.register))
-    return Finding(healthy=True, deed=_ask(sight, now), memory=Memory())
+            return HealthResult(healthy=False, action=HandshakeAction.NOTHING, history=HealthHistory(0, history.down_register))
+        return HealthResult(healthy=False, action=HandshakeAction.CLEAN, history=HealthHistory(0, observation.register))
+    return HealthResult(healthy=True, action=_ask(observation, now), history=HealthHistory())
 
 
-def _ask(sight: Sight, now: datetime) -> Deed:
-    return Deed.NOTHING if _read(sight, now).requesting else Deed.ASK
+def _ask(observation: Observation, now: datetime) -> HandshakeAction:
+    return HandshakeAction.NOTHING if _read(observation, now).requesting else HandshakeAction.ASK
 
 
-def _is_unanswered(sight: Sight, now: datetime) -> bool:
-    since = _read(sight, now).since
+def _is_unanswered(observation: Observation, now: datetime) -> bool:
+    since = _read(observation, now).since
     return since is not None and now - since >= ANSWER_LIMIT
 
 
-def _stays_down(sight: Sight, memory: Memory) -> bool:
+def _stays_down(observation: Observation, history: HealthHistory) -> bool:
     """Down until the kubelet offers cards again, the plugin registers anew or reports (B-26)."""
-    if _REPORTED in sight.handshake:
+    if _REPORTED in observation.handshake:
         return False
-    if sight.handshake.startswith(_DELETED):
+    if observation.handshake.startswith(_DELETED):
         return True
-    return memory.down_register is not None and memory.down_register == sight.register
+    return history.down_register is not None and history.down_register == observation.register
 
 
-def _is_a_schedulers(sight: Sight, now: datetime) -> bool:
-    return sight.handshake.startswith(_DELETED) or _read(sight, now).requesting
+def _is_a_schedulers(observation: Observation, now: datetime) -> bool:
+    return observation.handshake.startswith(_DELETED) or _read(observation, now).requesting
 
 
-def _read(sight: Sight, now: datetime) -> Handshake:
-    return decode_handshake(sight.handshake, now.tzinfo or UTC)
+def _read(observation: Observation, now: datetime) -> Handshake:
+    return decode_handshake(observation.handshake, now.tzinfo or UTC)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gpuloom.scheduler.nodes.health import Memory, Sight
+from gpuloom.scheduler.nodes.health import HealthHistory, Observation
 from gpuloom.vendors.hooks import read_cards
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.errors import WireError
@@ -14,7 +14,7 @@ _NOT_READY = "the node is not ready: its kubelet does not answer"
 _CLOSED = "the node is closed to new pods (kubectl cordon)"
 
 
-def tell_bar(node: Node) -> str:
+def explain_unschedulable(node: Node) -> str:
     """Say why kube-scheduler offers a node to no pod, nothing if it does."""
     if node.spec.unschedulable:
         return _CLOSED
@@ -22,12 +22,12 @@ def tell_bar(node: Node) -> str:
     return _NOT_READY if ready and ready[0] != "True" else ""
 
 
-def tell_no_vendor(node: Node | None, selector: Mapping[str, str]) -> str:
+def explain_no_vendor(node: Node | None, selector: Mapping[str, str]) -> str:
     """Say why a node that names no vendor has no cards here."""
-    return _tell_node(node, selector) or "no device plugin has registered cards"
+    return _explain_node(node, selector) or "no device plugin has registered cards"
 
 
-def _tell_node(node: Node | None, selector: Mapping[str, str]) -> str:
+def _explain_node(node: Node | None, selector: Mapping[str, str]) -> str:
     if node is None:
         return "there is no such node"
     if any(node.labels.get(key) != value for key, value in selector.items()):
@@ -35,20 +35,20 @@ def _tell_node(node: Node | None, selector: Mapping[str, str]) -> str:
     return ""
 
 
-def tell_absence(node: Node | None, sight: Sight, memory: Memory, profile: Profile, selector: Mapping[str, str]) -> str:
+def explain_missing_cards(node: Node | None, observation: Observation, history: HealthHistory, profile: Profile, selector: Mapping[str, str]) -> str:
     """Say why the cards of a node are not known."""
-    told = _tell_node(node, selector)
+    told = _explain_node(node, selector)
     if told or node is None:
         return told
     key, resource = profile.cards.register, profile.resources.count
     if profile.cards.source == "capacity":
-        return "" if sight.capacity else f"its capacity names no {resource}: no device plugin offers cards"
-    if sight.register is None:
+        return "" if observation.capacity else f"its capacity names no {resource}: no device plugin offers cards"
+    if observation.register is None:
         return f"no annotation {key}: no device plugin has registered cards"
     if fault := _find_fault(node, profile):
         return f"the annotation {key} {fault}"
-    if sight.count == 0 and profile.health.kind == "handshake":
-        gone = " any more" if memory.down_register is not None else ""
+    if observation.count == 0 and profile.health.kind == "handshake":
+        gone = " any more" if history.down_register is not None else ""
         return f"the kubelet offers no {resource}{gone}: look at the device plugin's pod on this node"
     return "its cards were not looked at yet"
 

@@ -5,23 +5,23 @@ from dataclasses import dataclass, field
 
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.rolelabel import RoleLabels
-from gpuloom.scheduler.nodes.handler import NodeBook
+from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.observer import Listener
 from gpuloom.scheduler.state import SchedulerState
 
 
 @dataclass(slots=True)
-class NodePass:
+class NodeResync:
     """Passes every few seconds, or at once when something of importance has changed."""
 
     state: SchedulerState
-    nodes: NodeBook
+    nodes: NodeHandler
     role_labels: RoleLabels
     clocks: Clocks
     listener: Listener | None = None
     _due: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def hurry(self) -> None:
+    def trigger(self) -> None:
         """Make the next pass follow at once; asking twice makes one."""
         self._due.set()
 

@@ -4,13 +4,13 @@ Only for clusters where nobody else may write that annotation: whoever can, hold
 """
 
 from gpuloom.engine.ledger import Standing
-from gpuloom.scheduler.pods.handler import PodBook
+from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import Pod
 
 
-class TrustingPodBook(PodBook):
-    """A pod book that asks nobody whether a pod is bound. What a counted pod's annotations say later counts nothing."""
+class PodHandlerByAnnotation(PodHandler):
+    """A pod handler that asks nobody whether a pod is bound. What a counted pod's annotations say later counts nothing."""
 
     def add(self, pod: Pod) -> None:
         """Take a pod that is said to be new: what it says now counts."""

@@ -27,7 +27,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class Upkeep:
+class ReservationCleanup:
     """Ends what the watch alone would leave behind. ``expired`` counts reservations whose Bind never came."""
 
     client: KubeClient

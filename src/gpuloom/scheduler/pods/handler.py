@@ -16,9 +16,9 @@ from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.kube import Unreadable
 from gpuloom.model.share import compact_shares, without_end
 from gpuloom.scheduler.pods.foreign import ForeignPods
-from gpuloom.scheduler.pods.trim import Slimmer
-from gpuloom.scheduler.pods.unreadable import Unaccounted
-from gpuloom.scheduler.pods.watchdog import Lookout
+from gpuloom.scheduler.pods.trim import PodTrimmer
+from gpuloom.scheduler.pods.unreadable import UnreadablePods
+from gpuloom.scheduler.pods.watchdog import Watchdog
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import BIND_PHASE, PHASE_ALLOCATING, VGPU_NODE
@@ -27,7 +27,7 @@ from gpuloom.wire.objects import Pod
 _log = structlog.get_logger(__name__)
 
 
-class PodBook:
+class PodHandler:
     """Applies what the API server says about pods.
 
     clock  monotonic seconds
@@ -36,12 +36,12 @@ class PodBook:
     def __init__(self, state: SchedulerState, clock: Callable[[], float]) -> None:
         self._state = state
         self._clock = clock
-        self._unreadable: set[str] = set()
+        self._reported_unreadable: set[str] = set()
         self._unlisted: set[str] = set()
-        self._slimmer = Slimmer(state.settings.catalog)
-        self._unaccounted = Unaccounted(state)
+        self._trimmer = PodTrimmer(state.settings.catalog)
+        self._unreadable_pods = UnreadablePods(state)
         self._closes = state.settings.unreadable == "close"
-        self.lookout = Lookout(state)
+        self.watchdog = Watchdog(state)
         self.foreign = ForeignPods(state)
 
     def begin_list(self) -> None:
@@ -64,7 +64,7 @@ class PodBook:
         """Take a pod that is there, in the list or changed, and cannot be read: it is not gone."""
         self._unlisted.discard(found.metadata.uid)
         if self._closes:
-            self._unaccounted.follow_unreadable(found)
+            self._unreadable_pods.follow_unreadable(found)
 
     def end_list(self) -> None:
         """Take that the list is complete."""
@@ -98,9 +98,9 @@ class PodBook:
             self._follow_binding(pod)
 
     def _remember(self, pod: Pod) -> None:
-        self.lookout.see(pod)
+        self.watchdog.check(pod)
         if pod.spec.node_name:
-            self._state.pods[pod.metadata.uid] = self._slimmer.slim(pod)
+            self._state.pods[pod.metadata.uid] = self._trimmer.trim(pod)
             self._follow_phase(pod)
         else:
             self._state.pods[pod.metadata.uid] = pod
@@ -109,7 +109,7 @@ class PodBook:
         return VGPU_NODE in pod.annotations or self._state.asks_for_cards(pod)
 
     def _remove(self, uid: str) -> None:
-        self._unreadable.discard(uid)
+        self._reported_unreadable.discard(uid)
         self._state.remove_pod(uid, self._clock())
 
     def _follow_phase(self, pod: Pod) -> None:
@@ -160,7 +160,7 @@ class PodBook:
         found, unread = self._read_reservation(pod)
         if found is not None:
             self._state.cluster.assume(found)
-        self._unaccounted.follow(pod, unread)
+        self._unreadable_pods.follow(pod, unread)
 
     def _read_reservation(self, pod: Pod) -> tuple[Reservation | None, Mapping[str, Unread]]:
         """Read what a pod that is bound already holds, None when there is nothing to count, and what cannot be read."""
@@ -194,8 +194,8 @@ class PodBook:
         try:
             return Holdings(read_shares(pod, catalog))
         except WireError as error:
-            if pod.metadata.uid not in self._unreadable:
-                self._unreadable.add(pod.metadata.uid)
+            if pod.metadata.uid not in self._reported_unreadable:
+                self._reported_unreadable.add(pod.metadata.uid)
                 _log.error(
                     "a pod's device annotation cannot be read: its cards are not counted",
                     pod=pod.full_name,

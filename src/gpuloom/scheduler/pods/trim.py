@@ -8,14 +8,14 @@ from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec
 
 
-class Slimmer:
-    """Cuts bound pods down: an unbound one is needed whole, for its Bind."""
+class PodTrimmer:
+    """Trims bound pods: an unbound one is needed whole, for its Bind."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._instances = catalog.instance_keys
         self._places: dict[str, tuple[PodSpec, dict[str, str]]] = {}
 
-    def slim(self, pod: Pod) -> Pod:
+    def trim(self, pod: Pod) -> Pod:
         """Return the pod with what is read of it later: identity, version, node, node label, parts of cards."""
         meta, annotations = pod.metadata, pod.annotations
         spec, label = self._place(pod.spec.node_name)

@@ -42,7 +42,7 @@ class _AskingPod(KubeStruct, frozen=True):
     spec: _Asking = _Asking()
 
 
-class Unaccounted:
+class UnreadablePods:
     """Closes and opens cards on behalf of pods; a pod is its own holder, by its UID."""
 
     def __init__(self, state: SchedulerState) -> None:

@@ -12,7 +12,7 @@ from gpuloom.wire.objects import Pod
 _log = structlog.get_logger(__name__)
 
 
-class Lookout:
+class Watchdog:
     """Counts pods that no webhook has completed, and bindings that another scheduler has made with our annotations."""
 
     def __init__(self, state: SchedulerState) -> None:
@@ -22,20 +22,20 @@ class Lookout:
         # What the webhook removes, and what a namespace has used up meanwhile, says nothing about a pod that exists.
         self._settings = replace(state.settings, strip_owned_keys=False, admission_quota=False)
 
-    def see(self, pod: Pod) -> None:
+    def check(self, pod: Pod) -> None:
         """Look at a pod before it is remembered."""
         known = self._state.pods.get(pod.metadata.uid)
         if known is None and not pod.spec.node_name:
-            self._see_new(pod)
+            self._check_new(pod)
         elif pod.spec.node_name and not (known and known.spec.node_name):
-            self._see_bound(pod)
+            self._check_bound(pod)
 
-    def _see_new(self, pod: Pod) -> None:
+    def _check_new(self, pod: Pod) -> None:
         if needs_completion(pod, self._settings):
             self.unmutated += 1
             _log.warning("a pod with cards came without the webhook's changes", pod=pod.full_name)
 
-    def _see_bound(self, pod: Pod) -> None:
+    def _check_bound(self, pod: Pod) -> None:
         if not self._state.is_in_charge or VGPU_NODE not in pod.annotations:
             return
         held = self._state.cluster.ledger.find(pod.metadata.uid)

@@ -64,7 +64,7 @@ class Explainer:
 
         def scene_of(word: str) -> Scene:
             decider = self._state.judge.deciders[word]
-            tell_absence = partial(self._parts.nodes.tell_absence, profile=decider.profile)
+            tell_absence = partial(self._parts.nodes.explain_missing_cards, profile=decider.profile)
             return Scene(decider, names, tell_absence=tell_absence)
 
         return finish(explain_all(self._state.judge, demands, scene_of))

@@ -1,4 +1,4 @@
-"""The watches: reflector events become calls of the books, and readiness."""
+"""The informers: events of reflectors become calls of the handlers, and readiness."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -22,23 +22,23 @@ from gpuloom.kube import (
     Unreadable,
 )
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
-from gpuloom.scheduler.nodes.handler import NodeBook
+from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.observer import Listener
-from gpuloom.scheduler.pods.handler import PodBook
+from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.timeslice import TimeSlice
-from gpuloom.scheduler.watch.quotas import QuotaWatch
+from gpuloom.scheduler.watch.quotas import QuotaHandler
 from gpuloom.scheduler.watch.skip import skip_on_error
 from gpuloom.wire.objects import KubeObject, Node, Pod, ResourceQuota
 
 LONGEST_PAUSE_S = 5.0
 """What happened while the API server was away is known so soon after it is back; few watch."""
 _O = TypeVar("_O", bound=KubeObject)
-_Taken_contra = TypeVar("_Taken_contra", bound=KubeObject, contravariant=True)
+_Object_contra = TypeVar("_Object_contra", bound=KubeObject, contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """How a watch is doing: counts since the start of the process, also when it was begun anew."""
+class InformerStats:
+    """How one informer is doing: counts since the start of the process, also when it was begun anew."""
 
     reflector: Reflector[Any]
     lists_before: int = 0
@@ -72,29 +72,29 @@ class Watched:
         """How many changes of objects watches have told of."""
         return self.changes_before + self.reflector.changes
 
-    def begin_anew(self, reflector: Reflector[Any]) -> "Watched":
+    def begin_anew(self, reflector: Reflector[Any]) -> "InformerStats":
         """Go on counting with another reflector."""
-        return Watched(reflector, self.lists + 1, self.failures, self.bad_objects, self.reconnects + 1, self.changes)
+        return InformerStats(reflector, self.lists + 1, self.failures, self.bad_objects, self.reconnects + 1, self.changes)
 
 
-class _Listing(Protocol[_Taken_contra]):
-    """Who takes a list, object by object."""
+class _ListHandler(Protocol[_Object_contra]):
+    """What takes a list, object by object."""
 
     def begin_list(self) -> None: ...
 
-    def take_listed(self, item: _Taken_contra, /) -> None: ...
+    def take_listed(self, item: _Object_contra, /) -> None: ...
 
     def take_unreadable(self, found: Unreadable, /) -> None: ...
 
     def end_list(self) -> None: ...
 
 
-class _Taker(Protocol[_Taken_contra]):
-    """Who takes changes, one by one."""
+class _ChangeHandler(Protocol[_Object_contra]):
+    """What takes changes, one by one."""
 
-    def apply(self, item: _Taken_contra, /) -> None: ...
+    def apply(self, item: _Object_contra, /) -> None: ...
 
-    def delete(self, item: _Taken_contra, /) -> None: ...
+    def delete(self, item: _Object_contra, /) -> None: ...
 
     def take_unreadable(self, found: Unreadable, /) -> None: ...
 
@@ -122,15 +122,15 @@ class _WholeList(Generic[_O]):
         self.take(items, unreadable)
 
 
-class Watches:
+class Informers:
     """Keeps pods, nodes and quotas as the API server shows them; ``note_listed`` is called when all are listed."""
 
     def __init__(
         self,
         client: KubeClient,
-        pods: PodBook,
-        nodes: NodeBook,
-        quotas: QuotaWatch,
+        pods: PodHandler,
+        nodes: NodeHandler,
+        quotas: QuotaHandler,
         locks: NodeLocks,
         *,
         note_listed: Callable[[], None],
@@ -145,12 +145,12 @@ class Watches:
         self._note_listed = note_listed
         self._complete: set[str] = set()
         self._again = asyncio.Event()
-        self._watched: dict[str, Watched] = {}
+        self._stats: dict[str, InformerStats] = {}
 
     @property
-    def watched(self) -> Mapping[str, Watched]:
-        """How the watches are doing, by plural name."""
-        return self._watched
+    def stats(self) -> Mapping[str, InformerStats]:
+        """How the informers are doing, by plural name."""
+        return self._stats
 
     def list_anew(self) -> None:
         """Begin again with new lists, which are consistent reads."""
@@ -180,10 +180,10 @@ class Watches:
         return (
             self._follow(PODS, self._pod_list(), self._pods),
             self._follow(RESOURCE_QUOTAS, self._whole(RESOURCE_QUOTAS, self._replace_quotas), self._quotas),
-            self._follow(NODES, self._whole(NODES, self._replace_nodes), _NodeTaker(self._nodes, self._locks)),
+            self._follow(NODES, self._whole(NODES, self._replace_nodes), _NodeChangeHandler(self._nodes, self._locks)),
         )
 
-    def _pod_list(self) -> "_Listing[Pod]":
+    def _pod_list(self) -> "_ListHandler[Pod]":
         """Pods are taken one by one, because there are very many; a recorder has to hear them all at once."""
         return self._pods if self._listener is None else self._whole(PODS, self._replace_pods)
 
@@ -195,10 +195,10 @@ class Watches:
 
         return _WholeList(take)
 
-    async def _follow(self, resource: Resource[_O], listing: "_Listing[_O]", taker: "_Taker[_O]") -> None:
+    async def _follow(self, resource: Resource[_O], listing: "_ListHandler[_O]", handler: "_ChangeHandler[_O]") -> None:
         reflector = Reflector(self._client, resource, timing=ReflectorTiming(ceiling_s=LONGEST_PAUSE_S))
-        known = self._watched.get(resource.plural)
-        self._watched[resource.plural] = known.begin_anew(reflector) if known else Watched(reflector)
+        known = self._stats.get(resource.plural)
+        self._stats[resource.plural] = known.begin_anew(reflector) if known else InformerStats(reflector)
         time_slice = TimeSlice()
         is_listing = False
         async with aclosing(reflector.events()) as events:
@@ -214,15 +214,15 @@ class Watches:
                         listing.end_list()
                         self._note_complete(resource.plural)
                     case Applied(object=item):
-                        reflector.bad_objects += not skip_on_error(taker.apply, item)
+                        reflector.bad_objects += not skip_on_error(handler.apply, item)
                         self._tell_observer(resource, item)
                         await time_slice.yield_if_over()
                     case Deleted(object=item):
-                        reflector.bad_objects += not skip_on_error(taker.delete, item)
+                        reflector.bad_objects += not skip_on_error(handler.delete, item)
                         self._tell_observer(resource, item, is_gone=True)
                         await time_slice.yield_if_over()
                     case Unreadable():
-                        (listing if is_listing else taker).take_unreadable(event)
+                        (listing if is_listing else handler).take_unreadable(event)
                         await time_slice.yield_if_over()
 
     def _tell_observer(self, resource: Resource[Any], item: KubeObject, *, is_gone: bool = False) -> None:
@@ -254,10 +254,10 @@ class Watches:
 
 
 @dataclass(frozen=True, slots=True)
-class _NodeTaker:
+class _NodeChangeHandler:
     """Takes changes of nodes, for their cards and for their locks."""
 
-    nodes: NodeBook
+    nodes: NodeHandler
     locks: NodeLocks
 
     def apply(self, node: Node, /) -> None:

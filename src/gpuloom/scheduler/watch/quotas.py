@@ -8,7 +8,7 @@ from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Quantity, ResourceQuota, ResourceQuotaSpec
 
 
-class QuotaWatch:
+class QuotaHandler:
     """Applies what the API server says about resource quotas; a change may make room for refused pods."""
 
     def __init__(self, state: SchedulerState) -> None:

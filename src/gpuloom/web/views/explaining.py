@@ -15,7 +15,7 @@ from gpuloom.engine.policies import PolicyError
 from gpuloom.engine.room import count_room, share_room
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import review_pod
-from gpuloom.scheduler.nodes.missingcards import tell_bar
+from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import Fits, NodeRoom
 from gpuloom.wire.admission import Review
@@ -83,7 +83,7 @@ def _explain_foreign(source: Source, viewer: Viewer, pod: Pod) -> Explanation:
 
 def _scene(source: Source, pod: Pod, offered: frozenset[str] | None, word: str) -> Scene:
     names = source.node_names()
-    barred = {name: bar for name, node in source.state.nodes.items() if (bar := tell_bar(node))}
+    barred = {name: bar for name, node in source.state.nodes.items() if (bar := explain_unschedulable(node))}
     decided = source.state.decisions.last_of(pod.metadata.uid)
     if offered is None and decided is not None:
         offered = decided.names()
@@ -91,7 +91,7 @@ def _scene(source: Source, pod: Pod, offered: frozenset[str] | None, word: str) 
         barred = {name: NOT_OFFERED for name in names if name not in offered} | barred
     profile = source.state.settings.catalog[word]
     return Scene(
-        source.judge.deciders[word], names, barred, lambda name: source.parts.nodes.tell_absence(name, profile)
+        source.judge.deciders[word], names, barred, lambda name: source.parts.nodes.explain_missing_cards(name, profile)
     )
 
 
@@ -126,7 +126,7 @@ def fit_pod(
 
 def _is_barred(source: Source, name: str) -> bool:
     node = source.state.nodes.get(name)
-    return node is not None and bool(tell_bar(node))
+    return node is not None and bool(explain_unschedulable(node))
 
 
 def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[Pod, str]:
