@@ -17,7 +17,7 @@ from gpuloom.engine.demand import Demand
 from gpuloom.engine.ledger import Reservation, Standing
 from gpuloom.scheduler.parts import Parts, assemble
 from gpuloom.scheduler.recording.replayclient import ReplayClient, ReplayRecorder
-from gpuloom.scheduler.recording.replayclock import StandingClock
+from gpuloom.scheduler.recording.replayclock import ReplayClock
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.objects import Node, Pod
 
@@ -26,7 +26,7 @@ NOW = datetime.fromisoformat("2026-05-04T08:00:00Z")
 
 def make_parts(settings: SchedulerSettings | None = None) -> Parts:
     """Make the parts of a scheduler process that knows no objects yet; its writes go nowhere."""
-    clock, client = StandingClock(), ReplayClient()
+    clock, client = ReplayClock(), ReplayClient()
     clock.set(NOW)
     return assemble(settings or SchedulerSettings(), client, clock.clocks, ReplayRecorder(client))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpuloom.scheduler.recording.header import JsonLine
 from gpuloom.scheduler.recording.rotation import KEPT_FILES, RotatedFile
-from gpuloom.scheduler.recording.writer import Journal
+from gpuloom.scheduler.recording.writer import RecordingWriter
 
 
 def read(path: Path) -> list[JsonLine]:
@@ -18,40 +18,40 @@ def begin() -> list[JsonLine]:
 
 
 async def test_lines_come_in_the_order_of_their_places(tmp_path: Path) -> None:
-    async with Journal(tmp_path / "r") as journal:
-        slot = journal.open_slot()
-        journal.write({"type": "RECONCILE", "id": 2})
+    async with RecordingWriter(tmp_path / "r") as writer:
+        slot = writer.open_slot()
+        writer.write({"type": "RECONCILE", "id": 2})
         await asyncio.sleep(0)
         assert slot is not None
-        journal.fill(slot, {"type": "RECONCILE", "id": 1})
+        writer.fill(slot, {"type": "RECONCILE", "id": 1})
     assert [line["id"] for line in read(tmp_path / "r")] == [1, 2]
 
 
 async def test_what_does_not_fit_is_counted_and_said(tmp_path: Path) -> None:
-    async with Journal(tmp_path / "r", queue_lines=2) as journal:
-        slot = journal.open_slot()
+    async with RecordingWriter(tmp_path / "r", queue_lines=2) as writer:
+        slot = writer.open_slot()
         for _ in range(3):
-            journal.write({"type": "RECONCILE"})
+            writer.write({"type": "RECONCILE"})
         assert slot is not None
-        journal.fill(slot, {"type": "RECONCILE"})
-        lost = journal.lost
-        await journal.flush()
-        journal.write({"type": "RECONCILE"})
+        writer.fill(slot, {"type": "RECONCILE"})
+        lost = writer.lost
+        await writer.flush()
+        writer.write({"type": "RECONCILE"})
     assert lost > 0
     assert {"type": "LOST", "count": lost} in read(tmp_path / "r")
 
 
 async def test_place_that_was_never_filled_holds_nothing_back_at_the_end(tmp_path: Path) -> None:
-    async with Journal(tmp_path / "r") as journal:
-        journal.open_slot()
-        journal.write({"type": "RECONCILE"})
+    async with RecordingWriter(tmp_path / "r") as writer:
+        writer.open_slot()
+        writer.write({"type": "RECONCILE"})
     assert read(tmp_path / "r") == [{"type": "RECONCILE"}]
 
 
 async def test_file_that_is_full_is_followed_by_one_that_begins_anew(tmp_path: Path) -> None:
-    async with Journal(tmp_path / "r", begin=begin, file_bytes=60) as journal:
+    async with RecordingWriter(tmp_path / "r", begin=begin, file_bytes=60) as writer:
         for number in range(3):
-            journal.write({"type": "RECONCILE", "id": number})
+            writer.write({"type": "RECONCILE", "id": number})
     assert [line["type"] for line in read(tmp_path / "r.1")] == ["SETTINGS", "RECONCILE", "RECONCILE"]
     assert [line["type"] for line in read(tmp_path / "r")] == ["SETTINGS", "RECONCILE"]
 
@@ -59,11 +59,11 @@ async def test_file_that_is_full_is_followed_by_one_that_begins_anew(tmp_path: P
 async def test_lines_that_cannot_be_written_are_counted(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    async with Journal(folder / "r", file_bytes=1) as journal:
-        await journal.flush()
+    async with RecordingWriter(folder / "r", file_bytes=1) as writer:
+        await writer.flush()
         shutil.rmtree(folder)
-        journal.write({"type": "RECONCILE"})
-    assert journal.lost > 0
+        writer.write({"type": "RECONCILE"})
+    assert writer.lost > 0
 
 
 def test_only_so_many_old_files_stay(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from gpuloom.scheduler.filter.decide import Filterer
 from gpuloom.scheduler.filter.deferred import DeferredWork
 from gpuloom.scheduler.parts import assemble
 from gpuloom.scheduler.recording.replayclient import ReplayClient, ReplayRecorder
-from gpuloom.scheduler.recording.replayclock import StandingClock
+from gpuloom.scheduler.recording.replayclock import ReplayClock
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.extender import FilterArgs
 from gpuloom.wire.nodenames import NodeNames
@@ -30,7 +30,7 @@ class Kept(DeferredWork):
 
 
 def test_each_event_about_a_pod_that_fits_nowhere_is_a_step_of_its_own() -> None:
-    clock, client, kept = StandingClock(), ReplayClient(), Kept()
+    clock, client, kept = ReplayClock(), ReplayClient(), Kept()
     clock.set(datetime.fromisoformat("2026-05-04T08:00:00Z"))
     recorder = ReplayRecorder(client)
     parts = assemble(SchedulerSettings(), client, clock.clocks, recorder)
@@ -42,5 +42,5 @@ def test_each_event_about_a_pod_that_fits_nowhere_is_a_step_of_its_own() -> None
     assert not Filterer(parts.state, recorder, clock.clocks, kept).filter(asked).node_names
 
     (work,) = kept.works
-    told = [len(client.deeds.events) for _ in work]
+    told = [len(client.effects.events) for _ in work]
     assert told == [1, 2, 3]

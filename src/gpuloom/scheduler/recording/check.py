@@ -14,7 +14,7 @@ KEPT_ANSWERS = 10_000
 
 
 @dataclass(slots=True)
-class Check:
+class ReplayCheck:
     """Counts the recorded answers and those that differ."""
 
     answers: int = 0

@@ -15,19 +15,19 @@ from gpuloom.kube.client import go_on
 from gpuloom.kube.resources import T
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.recording.header import write_time
-from gpuloom.scheduler.recording.replayclient import Deeds
-from gpuloom.scheduler.recording.writer import Journal, Slot
+from gpuloom.scheduler.recording.replayclient import Effects
+from gpuloom.scheduler.recording.writer import LineSlot, RecordingWriter
 
 
 @dataclass(slots=True)
-class Call:
+class RecordedCall:
     """One call. Its place in the recording is where it first wrote: what came of the write follows it."""
 
-    journal: Journal
+    writer: RecordingWriter
     clocks: Clocks
-    deeds: Deeds = field(default_factory=Deeds)
+    effects: Effects = field(default_factory=Effects)
     failures: list[dict[str, Any]] = field(default_factory=list)
-    slot: Slot | None = None
+    slot: LineSlot | None = None
     time: str = ""
     at_s: float = 0.0
     is_abandoned: bool = False
@@ -36,12 +36,12 @@ class Call:
         """Take a place in the recording, unless the call has one."""
         if not self.time and not self.is_abandoned:
             self.time, self.at_s = write_time(self.clocks.now()), self.clocks.monotonic()
-            self.slot = self.journal.open_slot()
+            self.slot = self.writer.open_slot()
 
     def end(self, *lines: dict[str, Any]) -> None:
         """Put the call's lines into its place."""
         if self.slot is not None:
-            self.journal.fill(self.slot, *lines)
+            self.writer.fill(self.slot, *lines)
             self.slot = None
 
     def abandon(self) -> None:
@@ -50,10 +50,10 @@ class Call:
         self.end()
 
 
-current_call: ContextVar[Call | None] = ContextVar("current_call", default=None)
+current_call: ContextVar[RecordedCall | None] = ContextVar("current_call", default=None)
 
 
-class TappedClient(KubeClient):
+class RecordingClient(KubeClient):
     """A client that tells the current call what it writes."""
 
     async def patch(
@@ -77,7 +77,7 @@ class TappedClient(KubeClient):
             recheck()
             if call is not None:
                 call.begin()
-                call.deeds.patches.append(
+                call.effects.patches.append(
                     {"kind": resource.kind, "namespace": namespace, "name": name, "patch": msgspec.to_builtins(body)}
                 )
 
@@ -133,7 +133,7 @@ class TappedClient(KubeClient):
             _note_failure(call, PODS.kind, namespace, name, error)
             raise
         if call is not None:
-            call.deeds.binding = {
+            call.effects.binding = {
                 "namespace": namespace,
                 "name": name,
                 "uid": uid,
@@ -142,13 +142,13 @@ class TappedClient(KubeClient):
             }
 
 
-def _note_failure(call: Call | None, kind: str, namespace: str, name: str, error: ApiError) -> None:
+def _note_failure(call: RecordedCall | None, kind: str, namespace: str, name: str, error: ApiError) -> None:
     if call is not None:
         target = {"kind": kind, "namespace": namespace, "name": name}
         call.failures.append({"object": target, "status": {"code": error.status, "message": error.message}})
 
 
-class TappedRecorder(EventRecorder):
+class RecordingEventRecorder(EventRecorder):
     """An event recorder that tells the current call what was said."""
 
     def record(
@@ -165,5 +165,5 @@ class TappedRecorder(EventRecorder):
         """Note an event."""
         message = message if isinstance(message, str) else message()
         if call := current_call.get():
-            call.deeds.events.append({"type": type, "reason": reason, "message": message})
+            call.effects.events.append({"type": type, "reason": reason, "message": message})
         super().record(kind=kind, namespace=namespace, name=name, uid=uid, type=type, reason=reason, message=message)

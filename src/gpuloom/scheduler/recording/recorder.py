@@ -13,10 +13,10 @@ from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.scheduler.observer import BindCall, FilterCall, ReviewCall
 from gpuloom.scheduler.recording import answers
 from gpuloom.scheduler.recording.calls import write_bind_args, write_filter_args, write_review
-from gpuloom.scheduler.recording.header import JsonLine, begin, fact_line, write_time
-from gpuloom.scheduler.recording.liveclient import Call, current_call
+from gpuloom.scheduler.recording.header import JsonLine, fact_line, header_lines, write_time
+from gpuloom.scheduler.recording.liveclient import RecordedCall, current_call
 from gpuloom.scheduler.recording.projection import Projection
-from gpuloom.scheduler.recording.writer import Journal
+from gpuloom.scheduler.recording.writer import RecordingWriter
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.admission import Review, Verdict
 from gpuloom.wire.errors import WireError
@@ -28,18 +28,18 @@ _Key = tuple[str, str, str, str]
 """Kind, namespace, name and UID: what has the name of something that is gone is not the same."""
 
 
-class Scribe:
-    """Listens to one process and writes its journal."""
+class ProcessRecorder:
+    """Observes one process, and gives its lines to the writer of its recording."""
 
-    def __init__(self, journal: Journal, state: SchedulerState, clocks: Clocks) -> None:
-        self._journal = journal
+    def __init__(self, writer: RecordingWriter, state: SchedulerState, clocks: Clocks) -> None:
+        self._writer = writer
         self._state = state
         self._clocks = clocks
         self._projection = Projection(state.settings)
         # The hash of what was last written of an object: most changes of nodes are none for us.
         self._written: dict[_Key, tuple[int, KubeObject]] = {}
         self._calls = 0
-        journal.begin = self._begin
+        writer.begin = self._begin
 
     def hear_list(self, kind: str, items: Iterable[KubeObject]) -> None:
         """Write all objects of a kind that are new or different, and those that are gone."""
@@ -84,7 +84,7 @@ class Scribe:
             written = write_filter_args(args, self._projection)
             with self._calling() as call:
                 result = await verb.filter(args)
-            answer = answers.filtered(result, verb.patch_of(args, result), call.deeds)
+            answer = answers.filtered(result, verb.patch_of(args, result), call.effects)
             if written["Nodes"] is not None and answer["result"]["Nodes"] is not None:
                 _cut_reply(answer["result"], written["Nodes"], is_echo=result.nodes is args.nodes)
             self._end(call, {"type": "FILTER", "args": written}, answer)
@@ -110,7 +110,7 @@ class Scribe:
                 finally:
                     context.begin()
                     line = {"type": "BIND", "args": write_bind_args(args), "waited": context.at_s - began_s}
-                    self._end(context, line, answers.bound(result, context.deeds))
+                    self._end(context, line, answers.bound(result, context.effects))
 
         return bind_recorded
 
@@ -125,7 +125,7 @@ class Scribe:
                 # Not a pod: nothing was decided.
                 return verdict
             self._end(
-                Call(self._journal, self._clocks), line, answers.reviewed(review.api_version, review.uid, verdict)
+                RecordedCall(self._writer, self._clocks), line, answers.reviewed(review.api_version, review.uid, verdict)
             )
             return verdict
 
@@ -135,15 +135,15 @@ class Scribe:
         return VGPU_NODE in pod.annotations or self._state.asks_for_cards(pod)
 
     @contextmanager
-    def _calling(self) -> Iterator[Call]:
-        call = Call(self._journal, self._clocks)
+    def _calling(self) -> Iterator[RecordedCall]:
+        call = RecordedCall(self._writer, self._clocks)
         token = current_call.set(call)
         try:
             yield call
         finally:
             current_call.reset(token)
 
-    def _end(self, call: Call, line: JsonLine, answer: JsonLine) -> None:
+    def _end(self, call: RecordedCall, line: JsonLine, answer: JsonLine) -> None:
         call.begin()
         self._calls += 1
         failures = ({"type": "WRITE_FAILED", "of": self._calls, **failure} for failure in call.failures)
@@ -151,13 +151,13 @@ class Scribe:
         call.end(*failures, asked, {**answer, "id": self._calls})
 
     def _write(self, line: JsonLine) -> None:
-        self._journal.write({**line, "time": write_time(self._clocks.now())})
+        self._writer.write({**line, "time": write_time(self._clocks.now())})
 
     def _begin(self) -> Iterator[JsonLine]:
         known: list[tuple[str, Any]] = [(key[0], item) for key, (_, item) in self._written.items()]
         order = (NODES.kind, RESOURCE_QUOTAS.kind, LEASES.kind, PODS.kind)
         known.sort(key=lambda pair: order.index(pair[0]))
-        return begin(self._state.settings, self._clocks.now(), known)
+        return header_lines(self._state.settings, self._clocks.now(), known)
 
 
 def _key_of(kind: str, item: KubeObject) -> _Key:

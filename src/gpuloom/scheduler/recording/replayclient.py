@@ -16,7 +16,7 @@ _Key = tuple[str, str, str]
 
 
 @dataclass(slots=True)
-class Deeds:
+class Effects:
     """What was written and said since the last answer, in order."""
 
     patches: list[dict[str, Any]] = field(default_factory=list)
@@ -29,7 +29,7 @@ class ReplayClient(KubeClient):
 
     def __init__(self) -> None:
         # No transport: nothing here may reach a network.
-        self.deeds = Deeds()
+        self.effects = Effects()
         self._objects: dict[_Key, msgspec.Raw] = {}
         self._written: dict[_Key, dict[str, Any]] = {}
         self._failures: dict[_Key, list[Status]] = {}
@@ -38,11 +38,11 @@ class ReplayClient(KubeClient):
         """Nothing is limited here."""
         return self
 
-    def take_deeds(self) -> Deeds:
+    def take_effects(self) -> Effects:
         """Return what a call wrote, and begin anew."""
-        deeds, self.deeds = self.deeds, Deeds()
+        effects, self.effects = self.effects, Effects()
         self._written.clear()
-        return deeds
+        return effects
 
     def keep(self, kind: str, namespace: str, name: str, raw: msgspec.Raw) -> None:
         """Know an object."""
@@ -89,7 +89,7 @@ class ReplayClient(KubeClient):
     ) -> T:
         """Collect the patch and return what would come of it."""
         recheck()
-        self.deeds.patches.append(
+        self.effects.patches.append(
             {"kind": resource.kind, "namespace": namespace, "name": name, "patch": msgspec.to_builtins(body)}
         )
         self._fail_as_told("patch", resource, namespace, name)
@@ -113,7 +113,7 @@ class ReplayClient(KubeClient):
         """Collect the binding."""
         recheck()
         self._fail_as_told("bind", PODS, namespace, name)
-        self.deeds.binding = {
+        self.effects.binding = {
             "namespace": namespace,
             "name": name,
             "uid": uid,
@@ -158,7 +158,7 @@ class ReplayRecorder(EventRecorder):
     ) -> None:
         """Note an event, in full."""
         text = message if isinstance(message, str) else message()
-        self._replay.deeds.events.append({"type": type, "reason": reason, "message": text})
+        self._replay.effects.events.append({"type": type, "reason": reason, "message": text})
 
 
 def _merge(known: Any, patch: Mapping[str, Any]) -> dict[str, Any]:

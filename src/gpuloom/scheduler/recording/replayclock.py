@@ -12,7 +12,7 @@ from gpuloom.scheduler.clocks import Clocks
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class StandingClock:
+class ReplayClock:
     """The clock that lines set."""
 
     def __init__(self) -> None:

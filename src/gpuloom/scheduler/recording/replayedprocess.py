@@ -4,18 +4,18 @@ from dataclasses import replace
 
 from gpuloom.scheduler.parts import Parts, assemble
 from gpuloom.scheduler.recording.lines import AddedLine, DeletedLine, FactLine, decode_object
-from gpuloom.scheduler.recording.replayclient import Deeds, ReplayClient, ReplayRecorder
-from gpuloom.scheduler.recording.replayclock import StandingClock
+from gpuloom.scheduler.recording.replayclient import Effects, ReplayClient, ReplayRecorder
+from gpuloom.scheduler.recording.replayclock import ReplayClock
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.keys import NODE_CORDON
 from gpuloom.wire.objects import Lease, Node, Pod, ResourceQuota
 from gpuloom.wire.words import decode_list
 
 
-class World:
+class ReplayedProcess:
     """A scheduler process that is told things; none of its own timers run."""
 
-    def __init__(self, settings: SchedulerSettings, clock: StandingClock) -> None:
+    def __init__(self, settings: SchedulerSettings, clock: ReplayClock) -> None:
         self.client = ReplayClient()
         self.recorder = ReplayRecorder(self.client)
         self.parts: Parts = assemble(settings, self.client, clock.clocks, self.recorder)
@@ -60,9 +60,9 @@ class World:
                     self.parts.nodes.look(name)
         await self.parts.handshakes.write_pending()
 
-    def show_nodes_again(self, deeds: Deeds) -> None:
+    def show_nodes_again(self, effects: Effects) -> None:
         """Undo what a Bind knows of its own writes: objects change only when a line says so."""
-        for name in {patch["name"] for patch in deeds.patches if patch["kind"] == "Node"}:
+        for name in {patch["name"] for patch in effects.patches if patch["kind"] == "Node"}:
             if name in self.parts.state.nodes:
                 self.parts.locks.apply_node(self.parts.state.nodes[name])
 

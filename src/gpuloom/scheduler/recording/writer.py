@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class Slot:
+class LineSlot:
     """A place for lines that are still to come; None while they are."""
 
     text: bytes | None = None
@@ -32,7 +32,7 @@ class Slot:
 
 
 @dataclass(slots=True)
-class Journal:
+class RecordingWriter:
     """Takes lines without waiting; an async context manager that writes what is left at the end.
 
     begin       gives the first lines of every file
@@ -45,7 +45,7 @@ class Journal:
     file_bytes: int = FILE_BYTES
     lost: int = 0
     _file: RotatedFile = field(init=False)
-    _queue: deque[Slot] = field(default_factory=deque)
+    _queue: deque[LineSlot] = field(default_factory=deque)
     _unsaid: int = 0
     _bytes: int = 0
     _closing: bool = False
@@ -86,19 +86,19 @@ class Journal:
         else:
             self._lose(len(lines) - 1)
 
-    def open_slot(self) -> Slot | None:
+    def open_slot(self) -> LineSlot | None:
         """Keep a place for lines; None when there is none, which counts as a lost line."""
         if len(self._queue) >= self.queue_lines:
             self._lose(1)
             return None
         if self._unsaid:
-            self._append(Slot(_encode({"type": "LOST", "count": self._unsaid})))
+            self._append(LineSlot(_encode({"type": "LOST", "count": self._unsaid})))
             self._unsaid = 0
-        slot = Slot()
+        slot = LineSlot()
         self._append(slot)
         return slot
 
-    def fill(self, slot: Slot, *lines: JsonLine) -> None:
+    def fill(self, slot: LineSlot, *lines: JsonLine) -> None:
         """Put lines into a slot."""
         slot.text = b"".join(map(_encode, lines))
         self._bytes += len(slot.text)
@@ -110,10 +110,10 @@ class Journal:
         # As one piece and past the limit: a file that does not begin like this cannot be replayed.
         text = b"".join(map(_encode, self.begin()))
         self._bytes = len(text)
-        self._append(Slot(text, begins_file=begins_file))
+        self._append(LineSlot(text, begins_file=begins_file))
         self._work.set()
 
-    def _append(self, slot: Slot) -> None:
+    def _append(self, slot: LineSlot) -> None:
         self._queue.append(slot)
         self._idle.clear()
 
@@ -131,7 +131,7 @@ class Journal:
 
     async def _write_ready(self) -> None:
         """Write up to the first slot that is still open."""
-        ready: list[Slot] = []
+        ready: list[LineSlot] = []
         while self._queue and self._queue[0].text is not None:
             ready.append(self._queue.popleft())
         try:
