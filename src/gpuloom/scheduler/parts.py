@@ -29,7 +29,7 @@ from gpuloom.scheduler.metrics.series import Latencies, Series, build_info
 from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
 from gpuloom.scheduler.nodes.resync import NodeResync
-from gpuloom.scheduler.observer import Listener
+from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.pods.byannotation import PodHandlerByAnnotation
 from gpuloom.scheduler.pods.cleanup import ReservationCleanup
 from gpuloom.scheduler.pods.handler import PodHandler
@@ -76,16 +76,16 @@ class Parts:
     reviewing: Reviewing
     rights: Rights
     doors: Doors
-    listener: Listener | None
+    observer: ProcessObserver | None
 
     def routes(self) -> Routes:
         """Make the HTTP handlers."""
-        listener, filter_call, bind_call = self.listener, self.filter_verb.filter, self.bind_verb.bind
+        observer, filter_call, bind_call = self.observer, self.filter_verb.filter, self.bind_verb.bind
         return Routes(
             settings=self.state.settings,
             reviewing=self.reviewing,
-            filter=listener.around_filter(self.filter_verb) if listener else filter_call,
-            bind=listener.around_bind(bind_call) if listener else bind_call,
+            filter=observer.wrap_filter(self.filter_verb) if observer else filter_call,
+            bind=observer.wrap_bind(bind_call) if observer else bind_call,
             wait_answerable=self.gate.wait_answerable,
             is_ready=lambda: self.gate.is_ready,
             latencies=self.latencies,
@@ -140,7 +140,7 @@ def assemble(
     client: KubeClient,
     clocks: Clocks,
     recorder: EventRecorder | None = None,
-    listen: Callable[[SchedulerState], Listener] | None = None,
+    make_observer: Callable[[SchedulerState], ProcessObserver] | None = None,
 ) -> Parts:
     """Put a process together; without ``recorder`` its events go to the API server, cut to what that takes.
 
@@ -148,7 +148,7 @@ def assemble(
     """
     event_bytes = MESSAGE_LIMIT_BYTES if recorder is None else NO_LIMIT_BYTES
     state = SchedulerState(settings)
-    listener = listen(state) if listen else None
+    observer = make_observer(state) if make_observer else None
     latencies = Latencies()
     locks = NodeLocks(client.with_own_budget(), settings, clocks, LockOwnerCheck(client, state, clocks))
     deferred = DeferredWork() if recorder is None else ImmediateWork()
@@ -161,7 +161,7 @@ def assemble(
     handshakes = HandshakeWriter(client, state, clocks)
     nodes = NodeHandler(state, handshakes, clocks)
     quotas = QuotaHandler(state)
-    node_resync = NodeResync(state, nodes, RoleLabels(client, state), clocks, listener)
+    node_resync = NodeResync(state, nodes, RoleLabels(client, state), clocks, observer)
 
     aside = Aside()
 
@@ -176,12 +176,12 @@ def assemble(
         node_resync.trigger()
 
     pods = (PodHandlerByAnnotation if settings.trust_annotations else PodHandler)(state, clocks.monotonic)
-    informers = Informers(client, pods, nodes, quotas, locks, note_listed=note_listed, listener=listener)
+    informers = Informers(client, pods, nodes, quotas, locks, note_listed=note_listed, observer=observer)
     rivals = RivalLeases(
         (settings.leader_elect_resource_namespace, settings.leader_elect_resource_name), settings.rival_namespaces
     )
     gate = LeadershipGate(
-        settings, state, clocks, list_anew=informers.list_anew, wake=notice_change, rivals=rivals, listener=listener
+        settings, state, clocks, list_anew=informers.list_anew, wake=notice_change, rivals=rivals, observer=observer
     )
     return Parts(
         client=client,
@@ -194,7 +194,7 @@ def assemble(
         labeller=labeller,
         handshakes=handshakes,
         node_resync=node_resync,
-        cleanup=ReservationCleanup(client, state, locks, clocks, listener),
+        cleanup=ReservationCleanup(client, state, locks, clocks, observer),
         informers=informers,
         filter_verb=FilterVerb(Filterer(state, recorder, clocks, deferred, event_bytes), client, state, recorder),
         pods=pods,
@@ -207,8 +207,8 @@ def assemble(
         aside=aside,
         # Apart, so that nobody who fills in forms keeps reviews waiting.
         manifests=Aside(most_waiting=4),
-        reviewing=Reviewing(listener.around_review(review) if listener else review, aside),
+        reviewing=Reviewing(observer.wrap_review(review) if observer else review, aside),
         rights=Rights(client.with_own_budget()),
         doors=Doors(),
-        listener=listener,
+        observer=observer,
     )

@@ -12,7 +12,7 @@ from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.http.server import Certificates, Urls, open_certificates, serve
-from gpuloom.scheduler.observer import Listener
+from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.parts import Parts, assemble
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
@@ -32,13 +32,13 @@ class SchedulerProcess:
         *,
         clocks: Clocks | None = None,
         recorder: EventRecorder | None = None,
-        listen: Callable[[SchedulerState], Listener] | None = None,
+        make_observer: Callable[[SchedulerState], ProcessObserver] | None = None,
     ) -> None:
         self.settings = settings
         self.urls = Urls()
         self.certificates: Certificates | None = None
         self._clocks = clocks or Clocks()
-        self._parts = assemble(settings, client, self._clocks, recorder, listen)
+        self._parts = assemble(settings, client, self._clocks, recorder, make_observer)
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
 

@@ -28,7 +28,7 @@ from gpuloom.kube import (
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.lease import LeaseState, Term
 from gpuloom.scheduler.leadership.rivals import RivalLeases
-from gpuloom.scheduler.observer import Listener
+from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Lease
@@ -67,9 +67,9 @@ class LeadershipGate:
         list_anew: Callable[[], None],
         wake: Callable[[], None],
         rivals: RivalLeases,
-        listener: Listener | None = None,
+        observer: ProcessObserver | None = None,
     ) -> None:
-        self._listener = listener
+        self._observer = observer
         self._rivals = rivals
         self._answerable = asyncio.Event()
         self.listed = asyncio.Event()
@@ -181,8 +181,8 @@ class LeadershipGate:
                         listed = lease
                     case InitialListComplete():
                         self.observe(listed)
-                        if self._listener is not None:
-                            self._listener.hear_list(LEASES.kind, [] if listed is None else [listed])
+                        if self._observer is not None:
+                            self._observer.on_list(LEASES.kind, [] if listed is None else [listed])
                         listed = None
                     case Applied(object=lease):
                         self.observe(lease)
@@ -192,8 +192,8 @@ class LeadershipGate:
                         self._tell_observer(lease, is_gone=True)
 
     def _tell_observer(self, lease: Lease, *, is_gone: bool = False) -> None:
-        if self._listener is not None:
-            self._listener.hear_change(LEASES.kind, lease, is_gone=is_gone)
+        if self._observer is not None:
+            self._observer.on_change(LEASES.kind, lease, is_gone=is_gone)
 
     def _follow(self, lease: LeaseState, now: float) -> None:
         term = lease.term(now)

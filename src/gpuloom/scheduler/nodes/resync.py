@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.nodes.handler import NodeHandler
-from gpuloom.scheduler.observer import Listener
+from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.state import SchedulerState
 
 
@@ -18,7 +18,7 @@ class NodeResync:
     nodes: NodeHandler
     role_labels: RoleLabels
     clocks: Clocks
-    listener: Listener | None = None
+    observer: ProcessObserver | None = None
     _due: asyncio.Event = field(default_factory=asyncio.Event)
 
     def trigger(self) -> None:
@@ -31,7 +31,7 @@ class NodeResync:
         while True:
             await self.clocks.wait(self._due, self.state.settings.node_pass_interval_s)
             self._due.clear()
-            if self.listener is not None:
-                self.listener.hear_pass()
+            if self.observer is not None:
+                self.observer.on_pass()
             await self.nodes.run_pass()
             await self.role_labels.label()

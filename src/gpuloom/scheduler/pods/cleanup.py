@@ -8,7 +8,7 @@ from gpuloom.engine.ledger import Reservation
 from gpuloom.kube import PODS, ApiError, KubeClient, NotFoundError
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.observer import Listener
+from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.state import SchedulerState
 
 PERIOD_S = 1.0
@@ -21,7 +21,7 @@ GONE_MEMORY_S = 900.0
 
 EXPIRED = "expired"
 GONE = "gone"
-"""Why a reservation was ended, for a listener."""
+"""Why a reservation was ended, for an observer."""
 
 _log = structlog.get_logger(__name__)
 
@@ -34,7 +34,7 @@ class ReservationCleanup:
     state: SchedulerState
     locks: NodeLocks
     clocks: Clocks
-    listener: Listener | None = None
+    observer: ProcessObserver | None = None
     expired: int = 0
 
     async def run(self) -> None:
@@ -84,8 +84,8 @@ class ReservationCleanup:
         return self.state.cluster.ledger.find(uid) is reservation and uid not in self.state.binding
 
     def _tell_observer(self, reservation: Reservation, why: str) -> None:
-        if self.listener is not None:
-            self.listener.hear_forgotten(reservation.uid, why)
+        if self.observer is not None:
+            self.observer.on_forgotten(reservation.uid, why)
 
     async def _is_gone(self, reservation: Reservation) -> bool:
         try:

@@ -26,7 +26,7 @@ async def run_recorded(
         client,
         clocks=clocks,
         recorder=RecordingEventRecorder(client.with_own_budget(), settings.scheduler_name),
-        listen=lambda state: ProcessRecorder(writer, state, clocks),
+        make_observer=lambda state: ProcessRecorder(writer, state, clocks),
     )
     async with writer, process:
         yield process

@@ -41,16 +41,16 @@ class ProcessRecorder:
         self._calls = 0
         writer.begin = self._begin
 
-    def hear_list(self, kind: str, items: Iterable[KubeObject]) -> None:
+    def on_list(self, kind: str, items: Iterable[KubeObject]) -> None:
         """Write all objects of a kind that are new or different, and those that are gone."""
         listed = {_key_of(kind, item): item for item in items}
         for key, (_, known) in list(self._written.items()):
             if key[0] == kind and key not in listed:
-                self.hear_change(kind, known, is_gone=True)
+                self.on_change(kind, known, is_gone=True)
         for item in listed.values():
-            self.hear_change(kind, item)
+            self.on_change(kind, item)
 
-    def hear_change(self, kind: str, item: KubeObject, *, is_gone: bool = False) -> None:
+    def on_change(self, kind: str, item: KubeObject, *, is_gone: bool = False) -> None:
         """Write one object if what decisions depend on is different from before."""
         key = _key_of(kind, item)
         before = self._written.pop(key, None)
@@ -69,15 +69,15 @@ class ProcessRecorder:
             # The live process looks at a node as soon as it changes, a replay only when told.
             self._write({"type": "RECONCILE", "nodes": [item.name]})
 
-    def hear_pass(self) -> None:
+    def on_pass(self) -> None:
         """Write that all nodes are looked at."""
         self._write({"type": "RECONCILE"})
 
-    def hear_forgotten(self, uid: str, why: str) -> None:
+    def on_forgotten(self, uid: str, why: str) -> None:
         """Write that a timer ended a reservation."""
         self._write({"type": "FORGOTTEN", "uid": uid, "why": why})
 
-    def around_filter(self, verb: FilterVerb) -> FilterCall:
+    def wrap_filter(self, verb: FilterVerb) -> FilterCall:
         """Record the filter call."""
 
         async def filter_recorded(args: FilterArgs) -> FilterResult:
@@ -92,7 +92,7 @@ class ProcessRecorder:
 
         return filter_recorded
 
-    def around_bind(self, call: BindCall) -> BindCall:
+    def wrap_bind(self, call: BindCall) -> BindCall:
         """Record the bind call."""
 
         async def bind_recorded(args: BindArgs) -> None:
@@ -114,7 +114,7 @@ class ProcessRecorder:
 
         return bind_recorded
 
-    def around_review(self, call: ReviewCall) -> ReviewCall:
+    def wrap_review(self, call: ReviewCall) -> ReviewCall:
         """Record the webhook."""
 
         def review_recorded(review: Review) -> Verdict:

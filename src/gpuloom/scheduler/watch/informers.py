@@ -23,7 +23,7 @@ from gpuloom.kube import (
 )
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.nodes.handler import NodeHandler
-from gpuloom.scheduler.observer import Listener
+from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.quotas import QuotaHandler
@@ -134,10 +134,10 @@ class Informers:
         locks: NodeLocks,
         *,
         note_listed: Callable[[], None],
-        listener: Listener | None = None,
+        observer: ProcessObserver | None = None,
     ) -> None:
         self._client = client
-        self._listener = listener
+        self._observer = observer
         self._pods = pods
         self._nodes = nodes
         self._quotas = quotas
@@ -184,14 +184,14 @@ class Informers:
         )
 
     def _pod_list(self) -> "_ListHandler[Pod]":
-        """Pods are taken one by one, because there are very many; a recorder has to hear them all at once."""
-        return self._pods if self._listener is None else self._whole(PODS, self._replace_pods)
+        """Pods are taken one by one, because there are very many; an observer takes them all at once."""
+        return self._pods if self._observer is None else self._whole(PODS, self._replace_pods)
 
     def _whole(self, resource: Resource[_O], replace: Callable[[list[_O], list[Unreadable]], None]) -> "_WholeList[_O]":
         def take(items: list[_O], unreadable: list[Unreadable]) -> None:
             replace(items, unreadable)
-            if self._listener is not None:
-                self._listener.hear_list(resource.kind, items)
+            if self._observer is not None:
+                self._observer.on_list(resource.kind, items)
 
         return _WholeList(take)
 
@@ -226,8 +226,8 @@ class Informers:
                         await time_slice.yield_if_over()
 
     def _tell_observer(self, resource: Resource[Any], item: KubeObject, *, is_gone: bool = False) -> None:
-        if self._listener is not None:
-            self._listener.hear_change(resource.kind, item, is_gone=is_gone)
+        if self._observer is not None:
+            self._observer.on_change(resource.kind, item, is_gone=is_gone)
 
     def _note_complete(self, plural: str) -> None:
         if plural in self._complete or self._again.is_set():
