@@ -12,19 +12,19 @@ from gpuloom.scheduler.bind.nodelock.ownercheck import LockOwnerCheck
 from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.bind.verb import BindVerb
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.events.closedcards import ClosingEvents
+from gpuloom.scheduler.events.closedcards import ClosedCardEvents
 from gpuloom.scheduler.filter.decide import Filterer
 from gpuloom.scheduler.filter.deferred import DeferredWork, ImmediateWork
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.scheduler.http.routes import Routes
-from gpuloom.scheduler.http.webhook import Reviewing
+from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.leadership.gate import LeadershipGate
 from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.leadership.rivalwatch import RivalLeaseWatch
 from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.metrics.cards import CardMetrics
 from gpuloom.scheduler.metrics.exposition import write_exposition
-from gpuloom.scheduler.metrics.process import OwnMetrics, count_rivals
+from gpuloom.scheduler.metrics.process import ProcessMetrics, count_rivals
 from gpuloom.scheduler.metrics.series import Latencies, Series, build_info
 from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
@@ -73,7 +73,7 @@ class Parts:
     latencies: Latencies
     aside: Aside
     manifests: Aside
-    reviewing: Reviewing
+    webhook: WebhookEndpoint
     rights: Rights
     doors: Doors
     observer: ProcessObserver | None
@@ -83,7 +83,7 @@ class Parts:
         observer, filter_call, bind_call = self.observer, self.filter_verb.filter, self.bind_verb.bind
         return Routes(
             settings=self.state.settings,
-            reviewing=self.reviewing,
+            webhook=self.webhook,
             filter=observer.wrap_filter(self.filter_verb) if observer else filter_call,
             bind=observer.wrap_bind(bind_call) if observer else bind_call,
             wait_answerable=self.gate.wait_answerable,
@@ -95,7 +95,7 @@ class Parts:
     def series(self, presented: Presented | None = None) -> Iterator[Series]:
         """Give all metrics but those of the registry; ``presented`` is the server's certificate."""
         yield build_info()
-        own = OwnMetrics(
+        own = ProcessMetrics(
             self.state,
             self.informers,
             self.locks,
@@ -104,7 +104,7 @@ class Parts:
             self.cleanup,
             self.pods.watchdog,
             self.pods.foreign,
-            self.reviewing,
+            self.webhook,
             self.doors,
         )
         yield from own.series(presented)
@@ -127,7 +127,7 @@ class Parts:
             self.handshakes.run(),
             self.node_resync.run(),
             self.cleanup.run(),
-            ClosingEvents(self.state, self.recorder, self.clocks).run(),
+            ClosedCardEvents(self.state, self.recorder, self.clocks).run(),
             self.labeller.run(),
             requeuer.run(),
             self.deferred.run(),
@@ -207,7 +207,7 @@ def assemble(
         aside=aside,
         # Apart, so that nobody who fills in forms keeps reviews waiting.
         manifests=Aside(most_waiting=4),
-        reviewing=Reviewing(observer.wrap_review(review) if observer else review, aside),
+        webhook=WebhookEndpoint(observer.wrap_review(review) if observer else review, aside),
         rights=Rights(client.with_own_budget()),
         doors=Doors(),
         observer=observer,

@@ -8,7 +8,7 @@ from builders import card
 from gpuloom.engine.closings import Closing
 from gpuloom.engine.table import NodeCards
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.events.closedcards import MOST_AT_ONCE, ClosingEvents
+from gpuloom.scheduler.events.closedcards import MOST_AT_ONCE, ClosedCardEvents
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 
@@ -28,14 +28,14 @@ class Scene:
         self.state.cluster.register("n1", "NVIDIA", NodeCards((card("GPU-a"),)))
         self.recorder = Recorder()
         recorder: Any = self.recorder
-        self.events = ClosingEvents(self.state, recorder, Clocks())
+        self.events = ClosedCardEvents(self.state, recorder, Clocks())
 
     def close(self, name: str, cause: str = "cannot be read", node: str = "n1", **cards: frozenset[str]) -> None:
         self.state.cluster.close(Closing(f"uid-{name}", "ml", name, node, cause, cards))
 
     def tell(self) -> list[str]:
         self.recorder.told.clear()
-        self.events.tell()
+        self.events.record_new()
         return [f"{one['kind']} {one['name']}" for one in self.recorder.told]
 
 

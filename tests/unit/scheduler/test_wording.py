@@ -4,7 +4,7 @@ from builders import Engine, card, pod
 
 from gpuloom.engine.events import MESSAGE_LIMIT_BYTES
 from gpuloom.engine.ruling import Ruling
-from gpuloom.scheduler.events.refusals import Wording
+from gpuloom.scheduler.events.refusals import RefusalTexts
 
 ENGINE = Engine({node: [card(f"GPU-{node}")] for node in ("n1", "n2")})
 
@@ -14,20 +14,20 @@ def refuse(*nodes: str) -> Ruling:
 
 
 def test_decisions_that_share_refusals_share_the_words() -> None:
-    wording = Wording(False, MESSAGE_LIMIT_BYTES)
+    texts = RefusalTexts(False, MESSAGE_LIMIT_BYTES)
     first, second = refuse("n1", "n2"), refuse("n1", "n2")
-    assert wording.tell_nodes(first) is wording.tell_nodes(second)
-    told, again = list(wording.tell_events(first)), list(wording.tell_events(second))
+    assert texts.node_texts(first) is texts.node_texts(second)
+    told, again = list(texts.event_messages(first)), list(texts.event_messages(second))
     assert [id(message) for message in told] == [id(message) for message in again]
 
 
 def test_other_refusals_have_words_of_their_own() -> None:
-    wording = Wording(False, MESSAGE_LIMIT_BYTES)
-    wording.tell_nodes(refuse("n1", "n2"))
-    assert wording.tell_nodes(refuse("n2")) == {"n2": "1/1 CardInsufficientMemory"}
+    texts = RefusalTexts(False, MESSAGE_LIMIT_BYTES)
+    texts.node_texts(refuse("n1", "n2"))
+    assert texts.node_texts(refuse("n2")) == {"n2": "1/1 CardInsufficientMemory"}
 
 
 def test_short_replies_still_tell_which_nodes_are_unknown() -> None:
     """scheduler D-06."""
-    wording = Wording(True, MESSAGE_LIMIT_BYTES)
-    assert wording.tell_nodes(refuse("n1", "stranger")) == {"n1": "NodeUnfitPod", "stranger": "node unregistered"}
+    texts = RefusalTexts(True, MESSAGE_LIMIT_BYTES)
+    assert texts.node_texts(refuse("n1", "stranger")) == {"n1": "NodeUnfitPod", "stranger": "node unregistered"}

@@ -14,7 +14,7 @@ SETTLING_S = 30.0
 _log = structlog.get_logger(__name__)
 
 
-class Publication:
+class CaBundlePublisher:
     """Keeps the bundle of one webhook configuration right. Where none is wanted, everything counts as published."""
 
     def __init__(self, client: KubeClient, clocks: Clocks, *, is_wanted: bool) -> None:

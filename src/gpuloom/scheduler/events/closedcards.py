@@ -14,7 +14,7 @@ MOST_AT_ONCE = 20
 
 
 @dataclass(slots=True)
-class ClosingEvents:
+class ClosedCardEvents:
     """Tells of every closing once, as long as it stands; only the replica in charge does."""
 
     state: SchedulerState
@@ -26,9 +26,9 @@ class ClosingEvents:
         """Tell until cancelled."""
         while True:
             await self.clocks.sleep(PERIOD_S)
-            self.tell()
+            self.record_new()
 
-    def tell(self) -> None:
+    def record_new(self) -> None:
         """Tell of what is new since the last time."""
         if not self.state.is_in_charge:
             return

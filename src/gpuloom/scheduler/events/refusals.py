@@ -1,4 +1,4 @@
-"""The words about pods that fit nowhere, for replies and events; what was said last is not put into words again."""
+"""The texts of pods that fit nowhere, for replies and events; the last ones are remembered."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,12 +11,12 @@ from gpuloom.model.refusal import Refusal
 from gpuloom.wire.extender import FailedNodes
 
 UNFIT_NODE = "NodeUnfitPod"
-_MOST_SAID = 8
+_MOST_REMEMBERED = 8
 
 
 @dataclass(slots=True)
-class _Said:
-    """The words about refusals, as far as somebody has asked for them."""
+class _Texts:
+    """The texts of refusals, as far as somebody has asked for them."""
 
     refusals: Mapping[str, Refusal]
     by_node: FailedNodes | None = None
@@ -24,7 +24,7 @@ class _Said:
 
 
 @dataclass(slots=True)
-class Wording:
+class RefusalTexts:
     """Puts refusals into words; decisions that tell the same refusals share them.
 
     short        whether replies say only that a node does not fit, unless it is unknown (D-06)
@@ -33,36 +33,36 @@ class Wording:
 
     short: bool
     event_bytes: int
-    _said: deque[_Said] = field(default_factory=lambda: deque(maxlen=_MOST_SAID))
+    _remembered: deque[_Texts] = field(default_factory=lambda: deque(maxlen=_MOST_REMEMBERED))
 
-    def tell_nodes(self, decision: Ruling) -> FailedNodes:
+    def node_texts(self, decision: Ruling) -> FailedNodes:
         """Say of every node why it does not fit, in the reply's words."""
-        said = self._recall(decision)
-        if said.by_node is None:
+        texts = self._recall(decision)
+        if texts.by_node is None:
             # Few different refusals are shared by many nodes.
-            words = {refusal: self._word(refusal) for refusal in set(said.refusals.values())}
-            said.by_node = FailedNodes(zip(said.refusals, map(words.__getitem__, said.refusals.values()), strict=True))
-        return said.by_node
+            words = {refusal: self._word(refusal) for refusal in set(texts.refusals.values())}
+            texts.by_node = FailedNodes(zip(texts.refusals, map(words.__getitem__, texts.refusals.values()), strict=True))
+        return texts.by_node
 
-    def tell_events(self, decision: Ruling) -> Iterator[str]:
+    def event_messages(self, decision: Ruling) -> Iterator[str]:
         """Give the messages about a pod that fits nowhere, one after the other; of many nodes each takes its time."""
-        said = self._recall(decision)
-        if said.messages is not None:
-            yield from said.messages
+        texts = self._recall(decision)
+        if texts.messages is not None:
+            yield from texts.messages
             return
         messages = []
-        for message in describe_failure(said.refusals, decision.candidates, self.event_bytes):
+        for message in describe_failure(texts.refusals, decision.candidates, self.event_bytes):
             messages.append(message)
             yield message
-        said.messages = messages
+        texts.messages = messages
 
     def _word(self, refusal: Refusal) -> str:
         return UNFIT_NODE if self.short and Reason.NODE_UNREGISTERED not in refusal.counts else refusal.text
 
-    def _recall(self, decision: Ruling) -> _Said:
-        for said in self._said:
-            if said.refusals is decision.refusals:
-                return said
-        said = _Said(decision.refusals)
-        self._said.append(said)
-        return said
+    def _recall(self, decision: Ruling) -> _Texts:
+        for texts in self._remembered:
+            if texts.refusals is decision.refusals:
+                return texts
+        texts = _Texts(decision.refusals)
+        self._remembered.append(texts)
+        return texts

@@ -17,7 +17,7 @@ from gpuloom.engine.ruling import Ruling
 from gpuloom.kube import EventRecorder
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.events.record import record
-from gpuloom.scheduler.events.refusals import Wording
+from gpuloom.scheduler.events.refusals import RefusalTexts
 from gpuloom.scheduler.filter.deferred import DeferredWork
 from gpuloom.scheduler.nodes.handler import read_all_cards
 from gpuloom.scheduler.state import SchedulerState
@@ -38,11 +38,11 @@ class Filterer:
     clocks: Clocks
     deferred: DeferredWork
     event_bytes: int = MESSAGE_LIMIT_BYTES
-    wording: Wording = field(init=False)
+    refusal_texts: RefusalTexts = field(init=False)
 
     def __post_init__(self) -> None:
         short = self.state.settings.failed_node_reason == "short"
-        object.__setattr__(self, "wording", Wording(short, self.event_bytes))
+        object.__setattr__(self, "refusal_texts", RefusalTexts(short, self.event_bytes))
 
     def filter(self, args: FilterArgs, *, most_tries: int | None = None) -> FilterResult:
         """Answer one filter call; a pod that fits holds its cards from now on.
@@ -88,7 +88,7 @@ class Filterer:
         decision = self.state.judge.simulate(
             demands, {name: read_all_cards(item.node, self.state.settings.catalog) for name, item in received.items()}
         )
-        failed = self.wording.tell_nodes(decision)
+        failed = self.refusal_texts.node_texts(decision)
         if decision.node is None:
             return FilterResult(failed_nodes=failed)
         fitting = {decision.node}
@@ -120,10 +120,10 @@ class Filterer:
     def _accept(self, pod: Pod, decision: Ruling, node: str, at: datetime) -> FilterResult:
         self.state.unschedulable.pop(pod.metadata.uid, None)
         self._reserve(pod, decision, node, at)
-        self._defer(decision, self._tell_success(pod, decision))
+        self._defer(decision, self._record_success(pod, decision))
         return FilterResult(node_names=[node])
 
-    def _tell_success(self, pod: Pod, decision: Ruling) -> Iterator[None]:
+    def _record_success(self, pod: Pod, decision: Ruling) -> Iterator[None]:
         yield from decision.complete()
         # Ranking the nodes costs as much as choosing one, so it waits until the event is written.
         tell = partial(describe_success, decision.decision, self.event_bytes)
@@ -131,16 +131,16 @@ class Filterer:
 
     def _refuse(self, pod: Pod, demands: Demands, decision: Ruling) -> FilterResult:
         self.state.note_unschedulable(pod, demands, self.clocks.monotonic())
-        self._defer(decision, self._tell_failure(pod, decision))
-        return FilterResult(failed_nodes=self.wording.tell_nodes(decision))
+        self._defer(decision, self._record_failure(pod, decision))
+        return FilterResult(failed_nodes=self.refusal_texts.node_texts(decision))
 
-    def _tell_failure(self, pod: Pod, decision: Ruling) -> Iterator[None]:
-        for message in self.wording.tell_events(decision):
+    def _record_failure(self, pod: Pod, decision: Ruling) -> Iterator[None]:
+        for message in self.refusal_texts.event_messages(decision):
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
             yield
 
-    def _defer(self, decision: Ruling, telling: Iterator[None]) -> None:
-        if not self.deferred.add(telling):
+    def _defer(self, decision: Ruling, work: Iterator[None]) -> None:
+        if not self.deferred.add(work):
             self.recorder.dropped += 1
             decision.decision.abandon()
 

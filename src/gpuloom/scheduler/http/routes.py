@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gpuloom.scheduler.bind.verb import BindError
 from gpuloom.scheduler.http.pprof import profile_routes
-from gpuloom.scheduler.http.webhook import Reviewing
+from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.metrics.series import Latencies
 from gpuloom.scheduler.observer import BindCall, FilterCall
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -58,7 +58,7 @@ class Routes:
     """The verbs as HTTP handlers."""
 
     settings: SchedulerSettings
-    reviewing: Reviewing
+    webhook: WebhookEndpoint
     filter: FilterCall
     bind: BindCall
     wait_answerable: Callable[[], Awaitable[object]]
@@ -71,7 +71,7 @@ class Routes:
 
         ``callers`` says who may call the webhook, None for everybody.
         """
-        review = self._timed("webhook", self.reviewing.answer)
+        review = self._timed("webhook", self.webhook.answer)
         webhook = web.post("/webhook", callers.guard(review) if callers else review)
         profiles = profile_routes(None if address.is_loopback else self.rights) if self.settings.profiling else []
         is_open = address.is_loopback or self.settings.extender_on_main_port

@@ -42,7 +42,7 @@ class ReviewRefusedError(Exception):
 
 
 @dataclass(slots=True)
-class Reviewing:
+class WebhookEndpoint:
     """Answers reviews; ``refused`` counts those that were not looked at because there were too many."""
 
     review: ReviewCall

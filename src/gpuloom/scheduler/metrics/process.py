@@ -10,7 +10,7 @@ from gpuloom.kube import EventRecorder
 from gpuloom.model.cards import BY_UNREADABLE
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.bind.podlabel import PodLabeller
-from gpuloom.scheduler.http.webhook import Reviewing
+from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.metrics.series import Samples, Series
 from gpuloom.scheduler.pods.cleanup import ReservationCleanup
@@ -23,7 +23,7 @@ from gpuloom.serving.presented import Presented
 
 
 @dataclass(frozen=True, slots=True)
-class OwnMetrics:
+class ProcessMetrics:
     """Read from the parts of the process."""
 
     state: SchedulerState
@@ -34,7 +34,7 @@ class OwnMetrics:
     cleanup: ReservationCleanup
     watchdog: Watchdog
     foreign: ForeignPods
-    reviewing: Reviewing
+    webhook: WebhookEndpoint
     doors: Doors
 
     def series(self, presented: Presented | None) -> Iterator[Series]:
@@ -96,7 +96,7 @@ class OwnMetrics:
         yield _one(
             "gpuloom_reviews_refused",
             "Reviews of large pods that were denied because too many came at once",
-            lambda: self.reviewing.refused,
+            lambda: self.webhook.refused,
             _COUNT,
         )
         yield _one(

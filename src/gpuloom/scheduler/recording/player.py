@@ -108,7 +108,7 @@ class Player:
             review = decode_review(bytes(line.review))
         except WireError as error:
             return answers.reviewed("admission.k8s.io/v1", "", Verdict(allowed=False, code=400, message=str(error)))
-        return answers.reviewed(review.api_version, review.uid, self.process.parts.reviewing.review(review))
+        return answers.reviewed(review.api_version, review.uid, self.process.parts.webhook.review(review))
 
     async def _bind(self, line: BindLine) -> Answer:
         client = self.process.client
