@@ -60,7 +60,7 @@ async def _play(source: str, *, check: bool, explain: bool) -> ExitCode:
     with open_source(source) as file:
         for number, text, line in read_lines(source, file):
             if isinstance(line, AnswerLine):
-                for difference in verdict.hold(line, text) if check else ():
+                for difference in verdict.compare(line, text) if check else ():
                     _print(f"{source}:{number}: {difference}")
                 continue
             try:
@@ -80,13 +80,13 @@ async def _take(player: Player, verdict: ReplayCheck, line: AnyLine, *, explain:
     """Play one line; give what is to be printed unless answers are only compared."""
     explainer = Explainer(player.process.parts) if explain and isinstance(line, FilterLine) else None
     if explainer is not None and isinstance(line, FilterLine):
-        explainer.look(bytes(line.args))
+        explainer.prepare(bytes(line.args))
     answer = await player.play(line)
     if answer is None:
         return iter(())
     verdict.note(answer)
     if explain:
-        return iter(explainer.tell(answer) if explainer is not None else ())
+        return iter(explainer.describe(answer) if explainer is not None else ())
     return iter((msgspec.json.encode(answer).decode(),))
 
 

@@ -22,7 +22,7 @@ class ProcessObserver(Protocol):
     def on_change(self, kind: str, item: KubeObject, *, is_gone: bool = False) -> None:
         """Take one object as it is now, or that it is gone."""
 
-    def on_pass(self) -> None:
+    def on_resync(self) -> None:
         """Take that all nodes are looked at."""
 
     def on_forgotten(self, uid: str, why: str) -> None:

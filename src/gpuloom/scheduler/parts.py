@@ -13,7 +13,7 @@ from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.bind.verb import BindVerb
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.events.closedcards import ClosedCardEvents
-from gpuloom.scheduler.filter.decide import Filterer
+from gpuloom.scheduler.filter.decide import PodPlacer
 from gpuloom.scheduler.filter.deferred import DeferredWork, ImmediateWork
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.scheduler.http.routes import Routes
@@ -196,7 +196,7 @@ def assemble(
         node_resync=node_resync,
         cleanup=ReservationCleanup(client, state, locks, clocks, observer),
         informers=informers,
-        filter_verb=FilterVerb(Filterer(state, recorder, clocks, deferred, event_bytes), client, state, recorder),
+        filter_verb=FilterVerb(PodPlacer(state, recorder, clocks, deferred, event_bytes), client, state, recorder),
         pods=pods,
         nodes=nodes,
         quotas=quotas,

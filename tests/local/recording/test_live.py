@@ -51,7 +51,7 @@ async def check(file: Path) -> tuple[int, list[str]]:
     for text in map(json.dumps, read(file)):
         line = decode_line(text.encode())
         if isinstance(line, AnswerLine):
-            differences += map(str, verdict.hold(line, text.encode()))
+            differences += map(str, verdict.compare(line, text.encode()))
         elif (answer := await player.play(line)) is not None:
             verdict.note(answer)
     return verdict.answers, differences

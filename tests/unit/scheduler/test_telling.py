@@ -7,7 +7,7 @@ import msgspec
 from builders import card, pod
 
 from gpuloom.engine.table import NodeCards
-from gpuloom.scheduler.filter.decide import Filterer
+from gpuloom.scheduler.filter.decide import PodPlacer
 from gpuloom.scheduler.filter.deferred import DeferredWork
 from gpuloom.scheduler.parts import assemble
 from gpuloom.scheduler.recording.replayclient import ReplayClient, ReplayRecorder
@@ -39,7 +39,7 @@ def test_each_event_about_a_pod_that_fits_nowhere_is_a_step_of_its_own() -> None
     parts.gate.note_listed()
 
     asked = FilterArgs(pod(gpu=1, gpumem=1000), NodeNames(msgspec.json.encode(["n1"])))
-    assert not Filterer(parts.state, recorder, clock.clocks, kept).filter(asked).node_names
+    assert not PodPlacer(parts.state, recorder, clock.clocks, kept).filter(asked).node_names
 
     (work,) = kept.works
     told = [len(client.effects.events) for _ in work]

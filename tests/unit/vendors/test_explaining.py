@@ -63,9 +63,9 @@ async def test_an_explanation_says_what_the_decision_does(profile: Profile, kind
     facts = [limit(plain(profile), 0)] if kind == "more than the quota" else []
     player = await prepare(profile, *facts)
     explainer, args = Explainer(player.process.parts), {"Pod": describe_pod(asked), "NodeNames": NODES}
-    explainer.look(json.dumps(args).encode())
+    explainer.prepare(json.dumps(args).encode())
     answer = await ask(player, {"type": "FILTER", "id": "1", "args": args})
-    told = "\n".join(explainer.tell(answer))
+    told = "\n".join(explainer.describe(answer))
     assert ("fits on none of 2 nodes" in told) is (answer["result"]["NodeNames"] is None)
 
 

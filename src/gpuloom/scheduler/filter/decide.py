@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Filterer:
+class PodPlacer:
     """Says where a pod may run. It never awaits, so two calls never see the same free card."""
 
     state: SchedulerState

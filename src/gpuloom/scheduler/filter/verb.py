@@ -6,7 +6,7 @@ from gpuloom.engine.decision import UnsettledError
 from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient
 from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.events.record import record
-from gpuloom.scheduler.filter.decide import Filterer
+from gpuloom.scheduler.filter.decide import PodPlacer
 from gpuloom.scheduler.filter.patch import MergePatch, patch_decision, patch_refusal
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
@@ -27,7 +27,7 @@ class _NotInChargeError(Exception):
 class FilterVerb:
     """Filters; with ``filter-write=inline`` the decision stands on the pod before the answer, as in HAMi."""
 
-    filterer: Filterer
+    placer: PodPlacer
     client: KubeClient
     state: SchedulerState
     recorder: EventRecorder
@@ -52,13 +52,13 @@ class FilterVerb:
     async def _decide(self, args: FilterArgs) -> FilterResult:
         for _ in range(_MOST_ROUNDS):
             try:
-                return self.filterer.filter(args, most_tries=MOST_TRIES)
+                return self.placer.filter(args, most_tries=MOST_TRIES)
             except UnsettledError as error:
                 # Other calls go on meanwhile. What changes until then is tried again by the next round.
                 time_slice = TimeSlice()
                 for _ in error.trying:
                     await time_slice.yield_if_over()
-        return self.filterer.filter(args)
+        return self.placer.filter(args)
 
     def patch_of(self, args: FilterArgs, result: FilterResult) -> MergePatch | None:
         """Return what this call writes on its pod, now or with the Binding; None for nothing."""

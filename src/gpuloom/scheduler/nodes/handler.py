@@ -73,12 +73,12 @@ class NodeHandler:
         self._asked = frozenset(profile.word for profile in catalog if asks_all and profile.health.handshake)
         self._looks_at_labels = bool(self._selector or catalog.node_labels)
 
-    async def run_pass(self) -> None:
+    async def resync_all(self) -> None:
         """Look at all nodes again, a time slice at a time so that calls are answered in between."""
         time_slice = TimeSlice()
         for name in list(self._state.nodes):
             if node := self._state.nodes.get(name):
-                skip_on_error(self._look, node)
+                skip_on_error(self._update, node)
             await time_slice.yield_if_over()
 
     def replace(self, nodes: dict[str, Node]) -> None:
@@ -98,7 +98,7 @@ class NodeHandler:
         before = self._state.nodes.get(node.name)
         self._state.nodes[node.name] = node
         if before is None or self._facts(before) != self._facts(node):
-            self._look(node)
+            self._update(node)
 
     def _facts(self, node: Node) -> tuple[object, ...]:
         """Tell what a look at a node depends on, time apart."""
@@ -113,9 +113,9 @@ class NodeHandler:
         """Return a node as it was seen last."""
         return self._state.nodes.get(name)
 
-    def look(self, name: str) -> None:
+    def resync(self, name: str) -> None:
         """Look at a node again, as a pass does."""
-        self._look(self._state.nodes[name])
+        self._update(self._state.nodes[name])
 
     def delete(self, name: str) -> None:
         """Take that a node is gone."""
@@ -135,7 +135,7 @@ class NodeHandler:
         history = self._histories.get(name, {}).get(profile.word, HealthHistory())
         return explain_missing_cards(node, observation, history, profile, self._selector)
 
-    def _look(self, node: Node) -> None:
+    def _update(self, node: Node) -> None:
         if any(node.labels.get(key) != value for key, value in self._selector.items()):
             self._forget(node.name)
             return

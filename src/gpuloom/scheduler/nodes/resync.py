@@ -32,6 +32,6 @@ class NodeResync:
             await self.clocks.wait(self._due, self.state.settings.node_pass_interval_s)
             self._due.clear()
             if self.observer is not None:
-                self.observer.on_pass()
-            await self.nodes.run_pass()
+                self.observer.on_resync()
+            await self.nodes.resync_all()
             await self.role_labels.label()

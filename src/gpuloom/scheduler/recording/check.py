@@ -30,7 +30,7 @@ class ReplayCheck:
             if len(self._by_id) > KEPT_ANSWERS:
                 del self._by_id[next(iter(self._by_id))]
 
-    def hold(self, line: AnswerLine, text: bytes) -> Iterator[Difference]:
+    def compare(self, line: AnswerLine, text: bytes) -> Iterator[Difference]:
         """Compare one recorded answer with the replayed one of the same id, or the last when it has no id."""
         self.answers += 1
         replayed = self._last if line.id is None else self._by_id.get(key_of(line.id))

@@ -60,7 +60,7 @@ class Player:
             self._clock.set(decode_time(text))
         except WireError as error:
             raise LineError(f"time: {error}") from error
-        self.process.see_time()
+        self.process.check_time()
 
     async def _answer(self, line: AnyLine) -> Answer | None:
         match line:
@@ -99,7 +99,7 @@ class Player:
             args = decode_filter_args(bytes(line.args))
         except WireError as error:
             return answers.filtered(FilterResult(error=str(error)), None, client.take_effects())
-        self._arm(line.id)
+        self._set_failures(line.id)
         result = await verb.filter(args)
         return answers.filtered(result, verb.patch_of(args, result), client.take_effects())
 
@@ -114,7 +114,7 @@ class Player:
         client = self.process.client
         try:
             args = decode_bind_args(bytes(line.args))
-            self._arm(line.id)
+            self._set_failures(line.id)
             await self.process.parts.bind_verb.bind(args)
         except (WireError, BindError) as error:
             result = BindResult(error=str(error))
@@ -125,7 +125,7 @@ class Player:
         self.process.show_nodes_again(effects := client.take_effects())
         return answers.bound(result, effects)
 
-    def _arm(self, id_: Any) -> None:
+    def _set_failures(self, id_: Any) -> None:
         """Let the writes of one call fail as lines before it said."""
         failures = self._failures.pop(key_of(id_), []) if id_ is not None else []
         self.process.client.set_failures(

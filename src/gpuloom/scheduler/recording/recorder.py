@@ -69,7 +69,7 @@ class ProcessRecorder:
             # The live process looks at a node as soon as it changes, a replay only when told.
             self._write({"type": "RECONCILE", "nodes": [item.name]})
 
-    def on_pass(self) -> None:
+    def on_resync(self) -> None:
         """Write that all nodes are looked at."""
         self._write({"type": "RECONCILE"})
 

@@ -92,7 +92,7 @@ class ReplayClient(KubeClient):
         self.effects.patches.append(
             {"kind": resource.kind, "namespace": namespace, "name": name, "patch": msgspec.to_builtins(body)}
         )
-        self._fail_as_told("patch", resource, namespace, name)
+        self._fail_if_set("patch", resource, namespace, name)
         key = (resource.kind, namespace, name)
         known = self._look_up(key) or {"metadata": {"namespace": namespace, "name": name}}
         self._written[key] = _merge(known, body)
@@ -112,7 +112,7 @@ class ReplayClient(KubeClient):
     ) -> None:
         """Collect the binding."""
         recheck()
-        self._fail_as_told("bind", PODS, namespace, name)
+        self._fail_if_set("bind", PODS, namespace, name)
         self.effects.binding = {
             "namespace": namespace,
             "name": name,
@@ -127,7 +127,7 @@ class ReplayClient(KubeClient):
         known: dict[str, Any] = msgspec.json.decode(self._objects[key])
         return known
 
-    def _fail_as_told(self, verb: str, resource: Resource[T], namespace: str, name: str) -> None:
+    def _fail_if_set(self, verb: str, resource: Resource[T], namespace: str, name: str) -> None:
         if failures := self._failures.get((resource.kind, namespace, name)):
             raise _error(verb, resource.describe(namespace=namespace, name=name), failures.pop(0))
 

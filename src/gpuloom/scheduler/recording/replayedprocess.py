@@ -42,7 +42,7 @@ class ReplayedProcess:
             case Lease() as lease:
                 self._take_lease(None if is_gone else lease)
 
-    def see_time(self) -> None:
+    def check_time(self) -> None:
         """Take that time has passed."""
         self.parts.gate.check()
         if self.parts.gate.awaits_lists:
@@ -53,11 +53,11 @@ class ReplayedProcess:
         """Pass over all nodes, or over those that are named."""
         nodes = self.parts.state.nodes
         if names is None:
-            await self.parts.nodes.run_pass()
+            await self.parts.nodes.resync_all()
         else:
             for name in names:
                 if name in nodes:
-                    self.parts.nodes.look(name)
+                    self.parts.nodes.resync(name)
         await self.parts.handshakes.write_pending()
 
     def show_nodes_again(self, effects: Effects) -> None:
@@ -83,7 +83,7 @@ class ReplayedProcess:
 
     def _take_lease(self, lease: Lease | None) -> None:
         self.parts.gate.observe(lease)
-        self.see_time()
+        self.check_time()
 
     def _apply_node(self, node: Node) -> None:
         """Take a node; its cards are looked at with the next pass, but what its administrator says counts at once."""

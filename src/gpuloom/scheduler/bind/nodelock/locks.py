@@ -126,9 +126,9 @@ class NodeLocks:
             if queue is None or not queue.value:
                 self._shown_locked.pop(key, None)
             elif queue.is_idle:
-                await self._sweep_patiently(key[0], queue)
+                await self._try_sweep(key[0], queue)
 
-    async def _sweep_patiently(self, name: str, queue: LockQueue) -> None:
+    async def _try_sweep(self, name: str, queue: LockQueue) -> None:
         try:
             await self._sweep(name, queue)
         except ApiError as error:
@@ -162,7 +162,7 @@ class NodeLocks:
     async def _wait_for(self, news: asyncio.Event, queue: LockQueue, ticket: LockTicket, deadline: float) -> None:
         _check_wanted(ticket)
         if not self._may_wait(ticket):
-            limit = _tell_limit(ticket, self._settings.node_lock_timeout_s)
+            limit = _describe_limit(ticket, self._settings.node_lock_timeout_s)
             raise LockError(f"node {ticket.node} has been locked within {limit}: node lock contention")
         left_s = deadline - self._clocks.monotonic()
         if left_s <= 0:
@@ -260,7 +260,7 @@ def _check_wanted(ticket: LockTicket) -> None:
         raise LockError(f"{objection} while waiting for node lock: node lock contention")
 
 
-def _tell_limit(ticket: LockTicket, timeout_s: float) -> str:
+def _describe_limit(ticket: LockTicket, timeout_s: float) -> str:
     """Say when a lock expires, as HAMi says it of each kind."""
     if ticket.rules.expires_s:
         return f"{ticket.rules.expires_s // 60} minutes"

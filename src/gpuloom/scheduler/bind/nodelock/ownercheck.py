@@ -84,8 +84,8 @@ class LockOwnerCheck:
         blocking.checked = now
         if not (self._is_alive(queue, node) or await self._is_allocating(lock, node)):
             return True
-        if not blocking.is_told:
-            blocking.is_told = True
+        if not blocking.is_logged:
+            blocking.is_logged = True
             _log.warning(
                 "node lock kept beyond its time, its pod waits for the device plugin", node=node, value=queue.value
             )
@@ -107,7 +107,7 @@ class LockOwnerCheck:
             return False
         owner = await self._find_owner(lock)
         lists = self._state.settings.catalog.lists_under(queue.rules.key)
-        if not is_over(lock, owner, node, self._clocks.now(), self._tell_local_knowledge(lock, queue), lists):
+        if not is_over(lock, owner, node, self._clocks.now(), self._local_knowledge(lock, queue), lists):
             blocking.over_since = None
             return False
         if blocking.over_since is None:
@@ -135,7 +135,7 @@ class LockOwnerCheck:
         held = self._state.cluster.ledger.find(uid)
         return uid in self._state.allocating and held is not None and held.node == node
 
-    def _tell_local_knowledge(self, lock: NodeLock, queue: LockQueue) -> LocalKnowledge:
+    def _local_knowledge(self, lock: NodeLock, queue: LockQueue) -> LocalKnowledge:
         holder, since = queue.holder, self._state.in_charge_since
         return LocalKnowledge(
             binds_it=holder is not None and lock.is_held_by(holder.namespace, holder.name),

@@ -40,14 +40,14 @@ class LockTicket:
 class BlockingLock:
     """What is known of a lock that is in the way; times are monotonic seconds.
 
-    is_told  whether the log has it that the lock is kept beyond its time
+    is_logged  whether the log has it that the lock is kept beyond its time
     """
 
     value: str
     first_seen: float
     checked: float
     over_since: float | None = None
-    is_told: bool = False
+    is_logged: bool = False
 
 
 @dataclass(slots=True)
