@@ -40,7 +40,7 @@ async def renew(site: Site) -> None:
     await let_answers_arrive()
 
 
-async def take_charge(site: Site) -> None:
+async def become_leader(site: Site) -> None:
     for _ in range(6):
         await renew(site)
         await site.clock.advance(1)
@@ -58,7 +58,7 @@ async def leader(empty: Site) -> Site:
     await make_lease(empty, "here_1")
     await empty.start(ELECTED)
     await empty.process.wait_synced()
-    await take_charge(empty)
+    await become_leader(empty)
     await empty.register("n1")
     return empty
 
@@ -128,7 +128,7 @@ async def test_nothing_is_decided_in_the_first_five_seconds_of_a_term(follower: 
     await follower.clock.advance(4)
     await let_answers_arrive()
     assert not call.done()
-    await take_charge(follower)
+    await become_leader(follower)
     assert await call == "n1"
 
 
@@ -142,7 +142,7 @@ async def test_a_term_begins_with_new_lists(follower: Site) -> None:
     await poll(lambda: outage.times < 1000)
     assert not follower.process.state.is_in_charge
     follower.server.faults.waiting.remove(outage)
-    await take_charge(follower)
+    await become_leader(follower)
 
 
 async def test_what_the_leader_before_wrote_last_counts_however_late_the_watch_is(follower: Site) -> None:
@@ -156,7 +156,7 @@ async def test_what_the_leader_before_wrote_last_counts_however_late_the_watch_i
         await renew(follower)
         await follower.clock.advance(1)
     await follower.bind_by_another(pod, "n1", {"hami.io/vgpu-node": "n1"} | share(8000))
-    await take_charge(follower)
+    await become_leader(follower)
     assert await follower.free_mib("n1") == 2000
 
 
@@ -209,7 +209,7 @@ async def test_a_lease_of_which_nothing_is_heard_is_asked_for_anew(
     empty.fail("GET", "/namespaces/kube-system/leases.*watch", delay_s=1000)
     await empty.start(ELECTED)
     await empty.process.wait_synced()
-    await take_charge(empty)
+    await become_leader(empty)
     await change_lease(empty, holderIdentity="there_1", leaseTransitions=1)
     await poll(lambda: "there_1" in empty.process.state.obstacle)
 
@@ -256,7 +256,7 @@ async def test_what_the_other_leader_bound_counts_when_leading_again(leader: Sit
     await leader.bind_by_another(pod, "n1", {"hami.io/vgpu-node": "n1"} | share(4000))
     await change_lease(leader, holderIdentity="here_2", leaseTransitions=2)
     await poll(lambda: not leader.process.state.obstacle)
-    await take_charge(leader)
+    await become_leader(leader)
     assert await leader.free_mib("n1") == 6000
 
 
@@ -273,7 +273,7 @@ async def test_the_leader_labels_itself_and_its_siblings(empty: Site) -> None:
     await make_lease(empty, "here_1")
     await empty.start(ELECTED)
     await empty.process.wait_synced()
-    await take_charge(empty)
+    await become_leader(empty)
     async with asyncio.timeout(20):
         while await roles(empty) != ["leader", "follower"]:
             await let_answers_arrive()
@@ -327,7 +327,7 @@ async def test_a_lease_that_is_deleted_ends_deciding(leader: Site) -> None:
 async def test_gaining_the_lease_begins_a_pass_at_once(follower: Site) -> None:
     """scheduler 8.1 leadership gained."""
     await change_lease(follower, holderIdentity="here_1", leaseTransitions=1)
-    await take_charge(follower)
+    await become_leader(follower)
     before_s = follower.clock.elapsed_s
     await poll(lambda: HANDSHAKE in follower.process.state.nodes["n1"].annotations)
     assert follower.clock.elapsed_s == before_s
