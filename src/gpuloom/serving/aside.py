@@ -14,7 +14,7 @@ _MODULE = "gpuloom.serving.reader"
 _START_S = 30.0
 
 
-class UnreadableError(Exception):
+class UnreadableTextError(Exception):
     """A text cannot be read; the message says why."""
 
 
@@ -38,7 +38,7 @@ class Aside:
     async def read(self, verb: Verb, text: bytes) -> bytes:
         """Return what is left of a text.
 
-        Raises UnreadableError, CrowdedError.
+        Raises UnreadableTextError, CrowdedError.
         """
         if self._waiting >= self._most_waiting:
             self.refused += 1
@@ -74,9 +74,9 @@ class Aside:
                 status, answer = await _exchange(process, verb, text)
         except (TimeoutError, EOFError, OSError) as error:
             await self._end()
-            raise UnreadableError("cannot be read: it takes too much time or memory") from error
+            raise UnreadableTextError("cannot be read: it takes too much time or memory") from error
         if status == REFUSED:
-            raise UnreadableError(answer.decode(errors="replace"))
+            raise UnreadableTextError(answer.decode(errors="replace"))
         return answer
 
     async def _start(self) -> Process:

@@ -20,9 +20,9 @@ from gpuloom.local.apiserver.kinds import (
     PODS,
     RESOURCE_QUOTAS,
     SECRETS,
-    SERVICE_ACCOUNTS,
     SERVICES,
-    Kind,
+    SERVICE_ACCOUNTS,
+    ResourceKind,
 )
 from gpuloom.local.apiserver.objects import Json, labels_of, look_up, name_of
 from gpuloom.local.apiserver.podstatus import show_pod
@@ -52,7 +52,7 @@ class Columns:
         ]
 
 
-def columns_of(kind: Kind) -> Columns:
+def columns_of(kind: ResourceKind) -> Columns:
     """Return the columns of a kind."""
     return _COLUMNS[kind]
 
@@ -167,7 +167,7 @@ def _service(value: Json, now: dt.datetime) -> Cells:
     ]
 
 
-_COLUMNS: Mapping[Kind, Columns] = MappingProxyType(
+_COLUMNS: Mapping[ResourceKind, Columns] = MappingProxyType(
     {
         PODS: Columns(
             ("Name", "Ready", "Status", "Restarts", "Age", "+IP", "+Node", "+Nominated Node", "+Readiness Gates"), _pod

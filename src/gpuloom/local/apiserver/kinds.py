@@ -30,7 +30,7 @@ class Subresource:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ResourceKind:
     """One kind: where it is served, and how it differs from the others.
 
     ``shape`` is the struct whose types a body must fit. ``fields`` are the paths that a field selector may name besides
@@ -80,7 +80,7 @@ def _status(kind: str) -> Subresource:
     return Subresource("status", kind, ("get", "patch", "update"))
 
 
-PODS = Kind(
+PODS = ResourceKind(
     "",
     "v1",
     "pods",
@@ -109,7 +109,7 @@ PODS = Kind(
     ),
     returns_deleted=True,
 )
-NODES = Kind(
+NODES = ResourceKind(
     "",
     "v1",
     "nodes",
@@ -120,7 +120,7 @@ NODES = Kind(
     fields=("spec.unschedulable",),
     subresources=(_status("Node"),),
 )
-NAMESPACES = Kind(
+NAMESPACES = ResourceKind(
     "",
     "v1",
     "namespaces",
@@ -132,7 +132,7 @@ NAMESPACES = Kind(
     verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
     returns_deleted=True,
 )
-EVENTS = Kind(
+EVENTS = ResourceKind(
     "",
     "v1",
     "events",
@@ -153,7 +153,7 @@ EVENTS = Kind(
         "type",
     ),
 )
-RESOURCE_QUOTAS = Kind(
+RESOURCE_QUOTAS = ResourceKind(
     "",
     "v1",
     "resourcequotas",
@@ -164,7 +164,7 @@ RESOURCE_QUOTAS = Kind(
     subresources=(_status("ResourceQuota"),),
     returns_deleted=True,
 )
-SERVICES = Kind(
+SERVICES = ResourceKind(
     "",
     "v1",
     "services",
@@ -177,15 +177,15 @@ SERVICES = Kind(
     subresources=(_status("Service"),),
     returns_deleted=True,
 )
-CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap", namespaced=True, short_names=("cm",))
-SECRETS = Kind("", "v1", "secrets", "Secret", namespaced=True, fields=("type",))
-SERVICE_ACCOUNTS = Kind(
+CONFIG_MAPS = ResourceKind("", "v1", "configmaps", "ConfigMap", namespaced=True, short_names=("cm",))
+SECRETS = ResourceKind("", "v1", "secrets", "Secret", namespaced=True, fields=("type",))
+SERVICE_ACCOUNTS = ResourceKind(
     "", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, short_names=("sa",), returns_deleted=True
 )
-LEASES = Kind(
+LEASES = ResourceKind(
     "coordination.k8s.io", "v1", "leases", "Lease", namespaced=True, shape=LeaseShape, needs_version_to_update=True
 )
-MUTATING_WEBHOOKS = Kind(
+MUTATING_WEBHOOKS = ResourceKind(
     "admissionregistration.k8s.io",
     "v1",
     "mutatingwebhookconfigurations",
