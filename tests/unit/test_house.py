@@ -1,0 +1,57 @@
+"""The house is in order: one name, one class; each folder of the scheduler says what it is for; the glossary is sorted."""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "gpuloom"
+SCHEDULER = PACKAGE / "scheduler"
+FOLDERS = sorted({path.parent for path in SCHEDULER.rglob("*.py")})
+PARTS = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").split("\n## ")[1:]
+
+SHARED = {
+    "Check": "a check of the doctor, and what an explanation says of one rule: the engine's is to be renamed",
+    "Container": "a container as Kubernetes has it, and what placement knows of one: the engine's is to be renamed",
+    "Placement": "where a MIG instance lies on its card, in NVIDIA's word, and where a pod's cards lie: likewise",
+    "Terms": "what a vendor's hook is asked, and what a walk over a node's cards depends on: both are the engine's",
+}
+"""Names of several public classes, and why."""
+
+LEAST_LINES, MOST_LINES = 3, 14
+"""Of the docstring of a folder; the scheduler's own has a line for each folder besides."""
+
+
+def list_public_classes() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in PACKAGE.rglob("*.py"):
+        if path.stem.endswith(("_pb2", "_pb2_grpc")):
+            continue
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].add(str(path.relative_to(PACKAGE)))
+    return found
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    shared = {name: sorted(paths) for name, paths in list_public_classes().items() if len(paths) > 1}
+    assert {name: paths for name, paths in shared.items() if name not in SHARED} == {}
+    assert sorted(SHARED.keys() - shared.keys()) == [], "no longer shared: take it from the list"
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_a_folder_of_the_scheduler_says_what_it_is_for(folder: Path) -> None:
+    docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+    assert docstring is not None
+    assert LEAST_LINES <= len(docstring.splitlines()) <= MOST_LINES + (len(FOLDERS) if folder == SCHEDULER else 0)
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.split()[0])
+def test_the_glossary_is_sorted_and_says_one_sentence_of_each_word(part: str) -> None:
+    rows = re.findall(r"^\| (?!Word \||---)(.+?) \| (.+) \|$", part, re.MULTILINE)
+    words = [word.casefold() for word, _ in rows]
+    assert words == sorted(set(words))
+    assert [word for word, meaning in rows if not re.fullmatch(r"[^.]+(\.\w[^.]*)*\.", meaning)] == []
