@@ -1,4 +1,4 @@
-"""The house is in order: one name, one class; each folder of the scheduler says what it is for; the glossary is sorted."""
+"""One name means one class, each folder of the scheduler says what it is for, and the glossary is sorted."""
 
 import ast
 import re

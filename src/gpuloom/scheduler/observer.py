@@ -14,7 +14,7 @@ ReviewCall = Callable[[Review], Verdict]
 
 
 class ProcessObserver(Protocol):
-    """Is told facts when they are applied, and put around calls. Nothing here may raise, block or change anything."""
+    """Is told of objects when they are applied, and wraps calls. Nothing here may raise, block or change anything."""
 
     def on_list(self, kind: str, items: Iterable[KubeObject]) -> None:
         """Take all objects of a kind; those known before and not among them are gone."""

@@ -15,7 +15,7 @@ MOST_AT_ONCE = 20
 
 @dataclass(slots=True)
 class ClosedCardEvents:
-    """Tells of every closing once, as long as it stands; only the replica in charge does."""
+    """Records events about every closing once, as long as it stands; only the replica in charge does."""
 
     state: SchedulerState
     recorder: EventRecorder
@@ -23,13 +23,13 @@ class ClosedCardEvents:
     _reported: dict[str, Closing] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """Tell until cancelled."""
+        """Record until cancelled."""
         while True:
             await self.clocks.sleep(PERIOD_S)
             self.record_new()
 
     def record_new(self) -> None:
-        """Tell of what is new since the last time."""
+        """Record what is new since the last time."""
         if not self.state.is_in_charge:
             return
         closings = self.state.cluster.closings

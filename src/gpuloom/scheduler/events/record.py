@@ -1,4 +1,4 @@
-"""Events about pods: one way to record them."""
+"""Records events on pods."""
 
 from typing import Literal
 

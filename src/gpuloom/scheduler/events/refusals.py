@@ -25,7 +25,7 @@ class _Texts:
 
 @dataclass(slots=True)
 class RefusalTexts:
-    """Puts refusals into words; decisions that tell the same refusals share them.
+    """Makes the texts of refusals; decisions with the same refusals share them.
 
     short        whether replies say only that a node does not fit, unless it is unknown (D-06)
     event_bytes  longest message of an event

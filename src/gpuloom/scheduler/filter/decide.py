@@ -31,7 +31,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PodPlacer:
-    """Says where a pod may run. It never awaits, so two calls never see the same free card."""
+    """Chooses a node and cards for a pod, and reserves them.
+
+    It never awaits, so two calls never see the same free card.
+    """
 
     state: SchedulerState
     recorder: EventRecorder

@@ -1,4 +1,4 @@
-"""Work that a reply does not wait for, such as the fate of nodes that were not needed: done after it, in time slices."""
+"""Work that an answer does not wait for, such as the texts of events: done after it, in time slices."""
 
 import asyncio
 from collections import deque

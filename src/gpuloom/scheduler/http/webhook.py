@@ -1,4 +1,4 @@
-"""The webhook's bodies: what is small is read here, what is large aside, and what is too large is denied unread.
+"""Reads the webhook's bodies: small ones here, large ones aside; too large ones are denied unread.
 
 So a review costs the event loop milliseconds whatever its body, and calls of kube-scheduler go on beside (trust T-02).
 A denial is an answer with the review's uid, as far as that is known: the API server takes anything else for a webhook

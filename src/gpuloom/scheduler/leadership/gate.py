@@ -49,12 +49,12 @@ _log = structlog.get_logger(__name__)
 
 
 class LeadershipGate:
-    """Keeps ``state.obstacle`` and ``state.in_charge_since`` right.
+    """Says whether this process is in charge: it keeps ``state.obstacle`` and ``state.in_charge_since`` right.
 
     ``awaits_lists``: it waits for new lists, which have begun.
 
     list_anew    begins new lists; their completion is told by :meth:`note_listed`
-    wake         lets everybody who waits see that something has changed
+    wake         lets all that wait see that something has changed
     rivals       what is known of other schedulers
     """
 

@@ -114,7 +114,7 @@ class NodeHandler:
         return self._state.nodes.get(name)
 
     def resync(self, name: str) -> None:
-        """Look at a node again, as a pass does."""
+        """Look at one node again."""
         self._update(self._state.nodes[name])
 
     def delete(self, name: str) -> None:

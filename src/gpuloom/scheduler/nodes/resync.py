@@ -1,4 +1,4 @@
-"""The regular pass over all nodes (scheduler 8.1): it catches what time changes, and what could not be written."""
+"""The resync of all nodes (scheduler 8.1): it catches what time changes, and what could not be written."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from gpuloom.scheduler.state import SchedulerState
 
 @dataclass(slots=True)
 class NodeResync:
-    """Passes every few seconds, or at once when something of importance has changed."""
+    """Resyncs every few seconds, or at once when something of importance has changed."""
 
     state: SchedulerState
     nodes: NodeHandler
@@ -22,11 +22,11 @@ class NodeResync:
     _due: asyncio.Event = field(default_factory=asyncio.Event)
 
     def trigger(self) -> None:
-        """Make the next pass follow at once; asking twice makes one."""
+        """Make the next resync follow at once; asking twice makes one."""
         self._due.set()
 
     async def run(self) -> None:
-        """Pass until cancelled."""
+        """Resync until cancelled."""
         self.role_labels.warn_if_disabled()
         while True:
             await self.clocks.wait(self._due, self.state.settings.node_pass_interval_s)

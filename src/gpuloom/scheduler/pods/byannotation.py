@@ -10,7 +10,7 @@ from gpuloom.wire.objects import Pod
 
 
 class PodHandlerByAnnotation(PodHandler):
-    """A pod handler that asks nobody whether a pod is bound. What a counted pod's annotations say later counts nothing."""
+    """A pod handler that does not ask whether a pod is bound. Later annotations of a counted pod change nothing."""
 
     def add(self, pod: Pod) -> None:
         """Take a pod that is said to be new: what it says now counts."""

@@ -1,4 +1,4 @@
-"""What nobody will use or end: reservations without a pod or without a Bind, locks without a Bind (binding 2.2, 3)."""
+"""Ends reservations without a pod or without a Bind, and removes locks without a Bind (binding 2.2, 3)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What is kept of a bound pod: its name, where it is, and the little that is still read. There may be very many."""
+"""Trims bound pods to what is read later: name, node, and a few annotations. There may be very many."""
 
 import sys
 

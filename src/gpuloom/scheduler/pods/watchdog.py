@@ -1,4 +1,4 @@
-"""What the pod watch shows that should not be: told once a pod, counted for metrics (binding 5 and 6)."""
+"""What the pod watch shows and should not: logged once a pod, counted for metrics (binding 5 and 6)."""
 
 from dataclasses import replace
 

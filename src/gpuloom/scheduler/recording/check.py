@@ -1,4 +1,4 @@
-"""Holding a replay against the answers that a recording already contains."""
+"""Compares a replay with the answers that a recording already contains."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A recorded Filter told to a person: the engine's explanation of it, or what the answer alone says."""
+"""Explains a recorded Filter to a person: by the engine, or by what the answer alone says."""
 
 from collections.abc import Iterator
 from functools import partial

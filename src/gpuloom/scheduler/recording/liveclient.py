@@ -1,4 +1,4 @@
-"""What one call of the running process writes and says, collected beside it.
+"""Collects what one call of a recorded process writes and which events it records.
 
 A context variable tells writes of different calls apart: every Bind runs in a task that copies its caller's context.
 """

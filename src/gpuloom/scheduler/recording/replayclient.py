@@ -1,4 +1,4 @@
-"""What stands in for the API server in a replay: writes succeed and are collected, reads know what lines have said."""
+"""The client of a replay, without an API server: writes succeed and are kept, reads return what lines have shown."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _Key = tuple[str, str, str]
 
 @dataclass(slots=True)
 class Effects:
-    """What was written and said since the last answer, in order."""
+    """What was written, and which events were recorded, since the last answer, in order."""
 
     patches: list[dict[str, Any]] = field(default_factory=list)
     binding: dict[str, Any] | None = None

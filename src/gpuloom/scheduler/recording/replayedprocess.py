@@ -13,7 +13,7 @@ from gpuloom.wire.words import decode_list
 
 
 class ReplayedProcess:
-    """A scheduler process that is told things; none of its own timers run."""
+    """The parts of a scheduler process, driven by lines; none of its own timers run."""
 
     def __init__(self, settings: SchedulerSettings, clock: ReplayClock) -> None:
         self.client = ReplayClient()

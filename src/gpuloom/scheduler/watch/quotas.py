@@ -9,7 +9,7 @@ from gpuloom.wire.objects import Quantity, ResourceQuota, ResourceQuotaSpec
 
 
 class QuotaHandler:
-    """Applies what the API server says about resource quotas; a change may make room for refused pods."""
+    """Applies what the API server says about resource quotas; a change may free capacity for unschedulable pods."""
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state

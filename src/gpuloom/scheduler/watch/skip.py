@@ -1,4 +1,4 @@
-"""Faults of our own, kept to the object at which they come to light."""
+"""Skips an object on which gpuloom itself fails, so that all others are still handled."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -25,7 +25,7 @@ CLOCK_MARGIN = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class LocalKnowledge:
-    """What this process knows beside the objects.
+    """What this process knows about the owner beside the objects.
 
     binds_it      a Bind of the owner runs here
     would_know    this process has been in charge for so long that every living Bind is its own

@@ -1,4 +1,4 @@
-"""The queue of one lock of one node: what is known of the lock, and who waits for it. Nothing here talks to anybody."""
+"""The queue of one lock of one node: what is known of the lock, and who waits for it. No input or output."""
 
 import asyncio
 from collections import deque
