@@ -93,7 +93,7 @@ class SchedulerProcess:
 
     async def wait_synced(self) -> None:
         """Wait until the first lists of pods, nodes and quotas are complete."""
-        await self._parts.charge.listed.wait()
+        await self._parts.gate.listed.wait()
 
     async def wait_failed(self) -> None:
         """Wait until one of the process's tasks ends, which none should, and raise what ended it."""
