@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from gpuloom.node.monitor.exporter import render
-from gpuloom.node.monitor.families import Scrape
+from gpuloom.node.monitor.families import Snapshot
 from gpuloom.node.monitor.layouts import MAGIC, V1_2
 from gpuloom.node.monitor.legacymetrics import LEGACY_FAMILIES
 from gpuloom.node.monitor.metrics import HAMI_FAMILIES, OWN_FAMILIES
@@ -68,7 +68,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         times_ms, found = asyncio.run(measure(Path(folder)))
     began_s = time.perf_counter()
-    text = render((*HAMI_FAMILIES, *OWN_FAMILIES, *LEGACY_FAMILIES), Scrape("n1", time.time(), found))
+    text = render((*HAMI_FAMILIES, *OWN_FAMILIES, *LEGACY_FAMILIES), Snapshot("n1", time.time(), found))
     scrape_ms = (time.perf_counter() - began_s) * 1000
     print(f"containers {len(found.containers)}, processes each {PROCESSES}")
     print(f"round   median {statistics.median(times_ms):.1f} ms, slowest {max(times_ms):.1f} ms (goal 20 ms)")

@@ -10,12 +10,12 @@ from typing import Any
 from fuzz.seeds import dump, read_lines
 from fuzz.target import Target
 
-from gpuloom.kube.client import KubeClient, ListOptions
+from gpuloom.kube.client import KubeClient, Selection
 from gpuloom.kube.credentials import Credentials
 from gpuloom.kube.errors import ApiError
 from gpuloom.kube.reflector import Applied, Deleted, Reflector, ReflectorTiming
 from gpuloom.kube.resources import NODES, PODS, Resource
-from gpuloom.kube.transport import HttpRequest
+from gpuloom.kube.transport import Request
 
 _PIECE_BYTES = 1000
 
@@ -46,11 +46,11 @@ class _Transport:
         self.listed = listed
         self._watches = [watched]
 
-    async def send(self, _request: HttpRequest) -> bytes:
+    async def send(self, _request: Request) -> bytes:
         return self.listed
 
     @asynccontextmanager
-    async def open(self, _request: HttpRequest, *, silence_s: float | None = None) -> AsyncIterator[_Reply]:
+    async def open(self, _request: Request, *, silence_s: float | None = None) -> AsyncIterator[_Reply]:
         del silence_s
         if not self._watches:
             raise _EndError
@@ -72,7 +72,7 @@ async def _list(data: bytes) -> None:
     resources: tuple[Resource[Any], ...] = (PODS, NODES)
     for resource in resources:
         try:
-            page = await client.list_page(resource, ListOptions(), limit=500)
+            page = await client.list_page(resource, Selection(), limit=500)
         except ApiError as error:
             str(error).encode()
         else:

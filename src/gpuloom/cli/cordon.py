@@ -33,7 +33,7 @@ _POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class CardPlace:
+class Place:
     """A card and the node that registered it."""
 
     node: str
@@ -100,7 +100,7 @@ async def _set_cordon(card: str, cluster: ClusterFlags, *, is_closed: bool) -> N
         sys.stdout.write(f"card {place.uuid} of node {place.node} {word if changed else f'already {word}'}\n")
 
 
-async def _write_cordon(client: KubeClient, place: CardPlace, *, is_closed: bool) -> bool:
+async def _write_cordon(client: KubeClient, place: Place, *, is_closed: bool) -> bool:
     """Change the node's list of closed cards; tell whether that was necessary."""
     changed = False
 
@@ -117,7 +117,7 @@ async def _write_cordon(client: KubeClient, place: CardPlace, *, is_closed: bool
     return changed
 
 
-async def _find_card(client: KubeClient, card: str) -> CardPlace:
+async def _find_card(client: KubeClient, card: str) -> Place:
     """Find the node of a card.
 
     Raises CommandError when there is none, or several.
@@ -134,7 +134,7 @@ async def _find_card(client: KubeClient, card: str) -> CardPlace:
     raise CommandError(f"{card} is the beginning of {len(found)} cards ({names} ...): give more of it", ExitCode.USAGE)
 
 
-def _cards_of(node: Node) -> Iterator[CardPlace]:
+def _cards_of(node: Node) -> Iterator[Place]:
     """Give the cards that a node registered, of whatever vendor; closed ones that are gone can be opened too."""
     closed = decode_list(node.annotations.get(NODE_CORDON, ""))
     uuids = dict.fromkeys(closed)
@@ -144,7 +144,7 @@ def _cards_of(node: Node) -> Iterator[CardPlace]:
                 uuids.update((card.id, None) for card in decode_register(text))
             except WireError:
                 continue
-    return (CardPlace(node.name, uuid) for uuid in uuids)
+    return (Place(node.name, uuid) for uuid in uuids)
 
 
 async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, timeout_s: float) -> None:
@@ -164,7 +164,7 @@ async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, ti
         sys.stdout.write(f"card {place.uuid} of node {place.node} drained\n")
 
 
-async def _pods_on(client: KubeClient, place: CardPlace) -> list[FullPod]:
+async def _pods_on(client: KubeClient, place: Place) -> list[FullPod]:
     pods, _ = await client.list_all(FULL_PODS, field_selector=f"spec.nodeName={place.node}")
     return [pod for pod in pods if not pod.is_over and _is_on(pod, place.uuid)]
 
@@ -186,7 +186,7 @@ def _check(pods: Sequence[FullPod], *, force: bool) -> None:
         raise CommandError(f"nothing will make these pods anew: {', '.join(alone)}; evict them with --force")
 
 
-def _confirm(pods: Sequence[Pod], place: CardPlace) -> None:
+def _confirm(pods: Sequence[Pod], place: Place) -> None:
     for pod in pods:
         sys.stderr.write(f"  {pod.full_name}\n")
     if not sys.stdin.isatty():

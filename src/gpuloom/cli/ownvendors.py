@@ -8,12 +8,12 @@ from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.vendors.catalog import add_families, default_profiles, load_shipped, make_catalog
 from gpuloom.vendors.names import ClashError
 from gpuloom.vendors.profile import ProfileError
-from gpuloom.vendors.profilefile import MOST_BYTES, FamilyFile, read_family
+from gpuloom.vendors.profilefile import MOST_BYTES, Family, read_family
 
 ALL_FLAGS = ("enable-ascend", "enable-iluvatar", "metax-same-card")
 
 
-def read_own(folder: Path | None) -> list[FamilyFile]:
+def read_own(folder: Path | None) -> list[Family]:
     """Read the profiles of a folder, none without one; a file that cannot be read or used is never left out.
 
     Raises CommandError or ProfileError that names the file.
@@ -25,7 +25,7 @@ def read_own(folder: Path | None) -> list[FamilyFile]:
     return [read_own_file(file, f"--vendor-dir {file}") for file in sorted(folder.glob("*.toml"))]
 
 
-def read_own_file(file: Path, name: str) -> FamilyFile:
+def read_own_file(file: Path, name: str) -> Family:
     """Read one profile; ``name`` stands for a file that cannot be read.
 
     Raises CommandError or ProfileError.
@@ -38,7 +38,7 @@ def read_own_file(file: Path, name: str) -> FamilyFile:
     return read_family(text, str(file))
 
 
-def check_beside_shipped(own: Sequence[FamilyFile]) -> None:
+def check_beside_shipped(own: Sequence[Family]) -> None:
     """Check that profiles are in nobody's way, whatever flags are set.
 
     Raises ProfileError that names the file.
@@ -48,7 +48,7 @@ def check_beside_shipped(own: Sequence[FamilyFile]) -> None:
 
 
 @contextmanager
-def naming_files(own: Iterable[FamilyFile]) -> Iterator[None]:
+def naming_files(own: Iterable[Family]) -> Iterator[None]:
     """Put the file of a user's own profile before the message when it clashes with another.
 
     Raises ProfileError.

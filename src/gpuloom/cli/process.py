@@ -10,7 +10,7 @@ import uvloop
 
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.kube import KubeClient
-from gpuloom.kube.client import ListOptions
+from gpuloom.kube.client import Selection
 from gpuloom.kube.credentials import load_default
 from gpuloom.kube.errors import ApiError, CredentialsError
 from gpuloom.kube.resources import NODES
@@ -53,7 +53,7 @@ async def check_cluster(client: KubeClient) -> None:
 
     Raises ApiError.
     """
-    await client.list_page(NODES, ListOptions(), limit=1)
+    await client.list_page(NODES, Selection(), limit=1)
 
 
 def _raise_descriptor_limit() -> None:

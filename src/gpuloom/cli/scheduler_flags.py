@@ -11,7 +11,7 @@ from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.vendors.catalog import add_families, default_profiles, load_shipped
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.vendors.profile import Profile
-from gpuloom.vendors.profilefile import FamilyFile
+from gpuloom.vendors.profilefile import Family
 
 
 def make_settings(
@@ -37,7 +37,7 @@ def make_settings(
         )
 
 
-def load_profiles(device_config_file: Path | None, own: Iterable[FamilyFile]) -> tuple[Profile, ...]:
+def load_profiles(device_config_file: Path | None, own: Iterable[Family]) -> tuple[Profile, ...]:
     """Read the profiles of all vendors: the shipped ones, a user's own, and what a device configuration changes.
 
     Raises CommandError or ProfileError that names the file.

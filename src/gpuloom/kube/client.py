@@ -18,7 +18,7 @@ from gpuloom.kube.errors import ExpiredError, TooManyRequestsError, UnreachableE
 from gpuloom.kube.pace import Pace, RateLimit
 from gpuloom.kube.resources import PODS, Resource, T
 from gpuloom.kube.stream import WatchLine, read_lines
-from gpuloom.kube.transport import HttpRequest, Transport
+from gpuloom.kube.transport import Request, Transport
 from gpuloom.wire.depth import BAD_JSON, decode, decode_by
 
 WRITE_DEADLINE_S = 4.0
@@ -35,7 +35,7 @@ def go_on() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ListOptions:
+class Selection:
     """Which objects of a kind: of one namespace (empty: of all), with these labels and fields."""
 
     namespace: str = ""
@@ -49,7 +49,7 @@ class ListOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ListPage(Generic[T]):
+class Page(Generic[T]):
     """Part of a list: its objects, the list's version, and the token for the rest (empty: there is none).
 
     ``unreadable`` holds what could not be decoded, as JSON, and why.
@@ -109,7 +109,7 @@ class KubeClient:
         """Read one object; raises :class:`~gpuloom.kube.errors.NotFoundError` and the like."""
         target = resource.describe(namespace=namespace, name=name)
         path = resource.path(namespace=namespace, name=name)
-        request = HttpRequest("get", target, "GET", path)
+        request = Request("get", target, "GET", path)
         return _decode(resource, await self._patiently(request, timeout_s), request)
 
     async def token(self) -> str:
@@ -131,7 +131,7 @@ class KubeClient:
         ``target`` is what messages call it. Raises :class:`~gpuloom.kube.errors.ApiError`.
         """
         verb = "read" if method == "GET" else "ask"
-        request = HttpRequest(verb, target, method, path, query or {}, body, headers=headers or {})
+        request = Request(verb, target, method, path, query or {}, body, headers=headers or {})
         return await self._patiently(request, None)
 
     async def list_all(
@@ -149,7 +149,7 @@ class KubeClient:
         A list whose continue token expires is started again, three times at most. With ``must_read_all`` an object
         that cannot be read is an :class:`~gpuloom.kube.errors.UnreadableError`: for who takes what is missing for gone.
         """
-        selection = ListOptions(namespace, label_selector, field_selector)
+        selection = Selection(namespace, label_selector, field_selector)
         for _ in range(_LIST_RESTARTS):
             try:
                 return await self._list_once(resource, selection, page_size, must_read_all=must_read_all)
@@ -158,8 +158,8 @@ class KubeClient:
         raise expired
 
     async def list_page(
-        self, resource: Resource[T], selection: ListOptions, *, limit: int, continue_token: str = ""
-    ) -> ListPage[T]:
+        self, resource: Resource[T], selection: Selection, *, limit: int, continue_token: str = ""
+    ) -> Page[T]:
         """Read one page of at most ``limit`` objects, once, within the client's deadline."""
         query = {**selection.query(), "limit": str(limit)}
         if continue_token:
@@ -193,7 +193,7 @@ class KubeClient:
             same = {"uid": uid, "resourceVersion": resource_version}
             known = {key: value for key, value in same.items() if value}
             body = {**body, "metadata": {**(body.get("metadata") or {}), **known}}
-        request = HttpRequest(
+        request = Request(
             "patch",
             resource.describe(namespace=namespace, name=name),
             "PATCH",
@@ -225,7 +225,7 @@ class KubeClient:
         path = resource.path(namespace=namespace, name=name if subresource else "", subresource=subresource)
         target = resource.describe(namespace=namespace, name=own_name)
         query = {"dryRun": "All"} if dry_run else {}
-        request = HttpRequest("create", target, "POST", path, query, body=msgspec.json.encode(body))
+        request = Request("create", target, "POST", path, query, body=msgspec.json.encode(body))
         return _decode(resource, await self._patiently(request, timeout_s), request)
 
     async def delete(
@@ -237,7 +237,7 @@ class KubeClient:
             body["gracePeriodSeconds"] = grace_period_s
         target = resource.describe(namespace=namespace, name=name)
         path = resource.path(namespace=namespace, name=name)
-        await self._patiently(HttpRequest("delete", target, "DELETE", path, body=msgspec.json.encode(body)), None)
+        await self._patiently(Request("delete", target, "DELETE", path, body=msgspec.json.encode(body)), None)
 
     async def bind(
         self,
@@ -264,11 +264,11 @@ class KubeClient:
         }
         path = PODS.path(namespace=namespace, name=name, subresource="binding")
         target = PODS.describe(namespace=namespace, name=name)
-        request = HttpRequest("bind", target, "POST", path, body=msgspec.json.encode(body))
+        request = Request("bind", target, "POST", path, body=msgspec.json.encode(body))
         await self._patiently(request, timeout_s, recheck)
 
     async def watch(
-        self, resource: Resource[Any], selection: ListOptions, *, version: str, timeout_s: int, silence_s: float
+        self, resource: Resource[Any], selection: Selection, *, version: str, timeout_s: int, silence_s: float
     ) -> AsyncGenerator[WatchLine, None]:
         """Give the changes since ``version``, objects still as JSON, until the server ends the stream.
 
@@ -289,7 +289,7 @@ class KubeClient:
                 yield line
 
     async def _list_once(
-        self, resource: Resource[T], selection: ListOptions, page_size: int, *, must_read_all: bool
+        self, resource: Resource[T], selection: Selection, page_size: int, *, must_read_all: bool
     ) -> tuple[list[T], str]:
         items: list[T] = []
         token = ""
@@ -306,14 +306,14 @@ class KubeClient:
             if not token:
                 return items, page.version
 
-    async def _patiently(self, request: HttpRequest, timeout_s: float | None, recheck: Callable[[], None] = go_on) -> bytes:
+    async def _patiently(self, request: Request, timeout_s: float | None, recheck: Callable[[], None] = go_on) -> bytes:
         """Send; after a 429 that names a delay, wait and send again while the deadline allows it."""
         await self._pace.keep()
         recheck()
         limit_s = self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s)
         return await self._within(limit_s, request, self._obey(request, asyncio.get_running_loop().time() + limit_s))
 
-    async def _obey(self, request: HttpRequest, deadline_s: float) -> bytes:
+    async def _obey(self, request: Request, deadline_s: float) -> bytes:
         clock = asyncio.get_running_loop().time
         while True:
             try:
@@ -323,7 +323,7 @@ class KubeClient:
                     raise
                 await self._sleep(max(error.retry_after_s, _RETRY_FLOOR_S))
 
-    async def _within(self, limit_s: float, request: HttpRequest, answer: Awaitable[bytes]) -> bytes:
+    async def _within(self, limit_s: float, request: Request, answer: Awaitable[bytes]) -> bytes:
         try:
             async with asyncio.timeout(limit_s):
                 return await answer
@@ -331,27 +331,27 @@ class KubeClient:
             raise UnreachableError(request.verb, request.target, f"no answer within {limit_s:g} s") from error
 
 
-def _collection_request(verb: str, resource: Resource[Any], selection: ListOptions, query: Mapping[str, str]) -> HttpRequest:
+def _collection_request(verb: str, resource: Resource[Any], selection: Selection, query: Mapping[str, str]) -> Request:
     namespace = selection.namespace
-    return HttpRequest(verb, resource.describe(namespace=namespace), "GET", resource.path(namespace=namespace), query)
+    return Request(verb, resource.describe(namespace=namespace), "GET", resource.path(namespace=namespace), query)
 
 
-def _decode(resource: Resource[T], body: bytes, request: HttpRequest) -> T:
+def _decode(resource: Resource[T], body: bytes, request: Request) -> T:
     try:
         return decode(body, resource.type)
     except BAD_JSON as error:
         raise UnreadableError(request.verb, request.target, 0, f"the answer cannot be read: {error}") from error
 
 
-def _decode_page(resource: Resource[T], body: bytes, request: HttpRequest) -> ListPage[T]:
+def _decode_page(resource: Resource[T], body: bytes, request: Request) -> Page[T]:
     try:
         listed = decode(body, _List[resource.type])  # type: ignore[name-defined]
     except BAD_JSON:
         return _decode_what_can_be_read(resource, body, request)
-    return ListPage(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_token)
+    return Page(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_token)
 
 
-def _decode_what_can_be_read(resource: Resource[T], body: bytes, request: HttpRequest) -> ListPage[T]:
+def _decode_what_can_be_read(resource: Resource[T], body: bytes, request: Request) -> Page[T]:
     """Decode a page object by object: one that cannot be read must not take the others with it."""
     try:
         listed = decode(body, _List[msgspec.Raw])
@@ -364,4 +364,4 @@ def _decode_what_can_be_read(resource: Resource[T], body: bytes, request: HttpRe
             items.append(decode_by(decoder, raw))
         except BAD_JSON as error:
             unreadable.append((raw, str(error)))
-    return ListPage(items, listed.metadata.resource_version, listed.metadata.continue_token, tuple(unreadable))
+    return Page(items, listed.metadata.resource_version, listed.metadata.continue_token, tuple(unreadable))

@@ -71,7 +71,7 @@ class InvalidError(ApiError):
     """400 or 422: the request itself is at fault."""
 
 
-class ServerFaultError(ApiError):
+class ServerError(ApiError):
     """5xx: the server failed."""
 
 
@@ -141,7 +141,7 @@ def error_of_reply(verb: str, target: str, status: int, body: bytes, retry_after
 def error_of_status(verb: str, target: str, reply: Status, *, status: int, retry_after: str | None = None) -> ApiError:
     """Choose the class for a Status; ``status`` is used where the Status has no code of its own."""
     code = status or reply.code or 500
-    kind = _CLASSES.get(code, ServerFaultError if code >= 500 else ApiError)
+    kind = _CLASSES.get(code, ServerError if code >= 500 else ApiError)
     if kind is ConflictError and reply.reason == "AlreadyExists":
         kind = AlreadyExistsError
     message = reply.message or reply.reason or "the server gave no reason"

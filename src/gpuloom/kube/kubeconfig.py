@@ -21,7 +21,7 @@ from gpuloom.kube.tokens import FixedProof, Proof, ProofSource, TokenFile
 E = TypeVar("E")
 
 
-class KubeconfigCluster(msgspec.Struct, rename="kebab"):
+class Cluster(msgspec.Struct, rename="kebab"):
     """``cluster``: a server and how to recognise it."""
 
     server: str = ""
@@ -51,7 +51,7 @@ class Exec(msgspec.Struct, rename="camel"):
     interactive_mode: str = ""
 
 
-class KubeconfigUser(msgspec.Struct, rename={"token_file": "tokenFile", "exec_plugin": "exec", "impersonate": "as"}):
+class User(msgspec.Struct, rename={"token_file": "tokenFile", "exec_plugin": "exec", "impersonate": "as"}):
     """``user``: how to prove who we are."""
 
     client_certificate: str = msgspec.field(default="", name="client-certificate")
@@ -78,14 +78,14 @@ class NamedCluster(msgspec.Struct):
     """An entry of ``clusters``."""
 
     name: str
-    cluster: KubeconfigCluster | None = None
+    cluster: Cluster | None = None
 
 
 class NamedUser(msgspec.Struct):
     """An entry of ``users``."""
 
     name: str
-    user: KubeconfigUser | None = None
+    user: User | None = None
 
 
 class NamedContext(msgspec.Struct):
@@ -141,16 +141,16 @@ class _Merged:
         self._files = ", ".join(str(file) for file, _ in configs)
         self._current = next((config.current_context for _, config in configs if config.current_context), "")
         self._contexts: dict[str, Context] = {}
-        self._clusters: dict[str, tuple[Path, KubeconfigCluster]] = {}
-        self._users: dict[str, tuple[Path, KubeconfigUser]] = {}
+        self._clusters: dict[str, tuple[Path, Cluster]] = {}
+        self._users: dict[str, tuple[Path, User]] = {}
         for file, config in configs:
             folder = file.absolute().parent
             for context in config.contexts or []:
                 self._contexts.setdefault(context.name, context.context or Context())
             for cluster in config.clusters or []:
-                self._clusters.setdefault(cluster.name, (folder, cluster.cluster or KubeconfigCluster()))
+                self._clusters.setdefault(cluster.name, (folder, cluster.cluster or Cluster()))
             for user in config.users or []:
-                self._users.setdefault(user.name, (folder, user.user or KubeconfigUser()))
+                self._users.setdefault(user.name, (folder, user.user or User()))
 
     def login(self, context_name: str | None) -> Login:
         wanted = context_name or self._current
@@ -158,7 +158,7 @@ class _Merged:
             raise CredentialsError(f"the kubeconfig {self._files} has no current-context: set one or name a context")
         context = self._find(self._contexts, "context", wanted)
         folder, cluster = self._find(self._clusters, "cluster", context.cluster)
-        user_folder, user = self._find(self._users, "user", context.user) if context.user else (folder, KubeconfigUser())
+        user_folder, user = self._find(self._users, "user", context.user) if context.user else (folder, User())
         if cluster.proxy_url:
             raise CredentialsError(
                 f"cluster {context.cluster!r} in {self._files} asks for proxy-url {cluster.proxy_url!r}, which gpuloom "
@@ -185,7 +185,7 @@ class _Merged:
             raise CredentialsError(f"no {what} {name!r} in the kubeconfig {self._files}; there are: {known}") from None
 
 
-def _refuse_unsupported(name: str, user: KubeconfigUser) -> None:
+def _refuse_unsupported(name: str, user: User) -> None:
     asked = {"as": user.impersonate, "username": user.username, "auth-provider": user.auth_provider}
     for key, value in asked.items():
         if value:
@@ -194,7 +194,7 @@ def _refuse_unsupported(name: str, user: KubeconfigUser) -> None:
             )
 
 
-def _proof_source(folder: Path, user: KubeconfigUser, name: str, cluster: KubeconfigCluster) -> ProofSource:
+def _proof_source(folder: Path, user: User, name: str, cluster: Cluster) -> ProofSource:
     if user.token_file:
         return TokenFile(folder / user.token_file)
     if user.token:
@@ -204,7 +204,7 @@ def _proof_source(folder: Path, user: KubeconfigUser, name: str, cluster: Kubeco
     return ExecPlugin(_exec_command(folder, user.exec_plugin, name, cluster))
 
 
-def _exec_command(folder: Path, plugin: Exec, name: str, cluster: KubeconfigCluster) -> ExecCommand:
+def _exec_command(folder: Path, plugin: Exec, name: str, cluster: Cluster) -> ExecCommand:
     if plugin.api_version not in VERSIONS or not plugin.command:
         raise CredentialsError(
             f"the exec entry of user {name!r} needs a command and one of the versions {', '.join(sorted(VERSIONS))}"
@@ -225,7 +225,7 @@ def _exec_command(folder: Path, plugin: Exec, name: str, cluster: KubeconfigClus
     )
 
 
-def _cluster_info(folder: Path, cluster: KubeconfigCluster) -> dict[str, object]:
+def _cluster_info(folder: Path, cluster: Cluster) -> dict[str, object]:
     info: dict[str, object] = {"server": cluster.server}
     ca = _pem(folder, cluster.certificate_authority, cluster.certificate_authority_data, "certificate-authority")
     if ca is not None:

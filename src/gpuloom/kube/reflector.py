@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from gpuloom.kube.backoff import Backoff
-from gpuloom.kube.client import KubeClient, ListOptions
+from gpuloom.kube.client import KubeClient, Selection
 from gpuloom.kube.errors import ApiError, ExpiredError, Status, error_of_status
 from gpuloom.kube.resources import Resource, T
 from gpuloom.kube.stream import WatchLine
@@ -130,7 +130,7 @@ class Reflector(Generic[T]):
         self.synced = False
         self._client = client
         self._resource = resource
-        self._selection = ListOptions(namespace, label_selector, field_selector)
+        self._selection = Selection(namespace, label_selector, field_selector)
         self._page_size = page_size
         self._timing = timing or ReflectorTiming()
         self._backoff = Backoff(ceiling_s=self._timing.ceiling_s, uniform=self._timing.uniform)

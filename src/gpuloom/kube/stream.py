@@ -6,7 +6,7 @@ import aiohttp
 import msgspec
 
 from gpuloom.kube.errors import UnreachableError
-from gpuloom.kube.transport import HttpRequest
+from gpuloom.kube.transport import Request
 from gpuloom.wire.depth import BAD_JSON, decode_by
 
 _LINE_LIMIT_BYTES = 32 * 2**20
@@ -19,7 +19,7 @@ class WatchLine(msgspec.Struct, frozen=True):
     object: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-async def read_lines(content: aiohttp.StreamReader, request: HttpRequest) -> AsyncGenerator[WatchLine, None]:
+async def read_lines(content: aiohttp.StreamReader, request: Request) -> AsyncGenerator[WatchLine, None]:
     """Give line by line until the stream ends; a last line without its end was cut off and is dropped.
 
     Raises :class:`~gpuloom.kube.errors.UnreachableError` for a line beyond every object's size.

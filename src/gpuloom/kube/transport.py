@@ -22,7 +22,7 @@ _READ_BUFFER_BYTES = 2**21
 
 
 @dataclass(frozen=True, slots=True)
-class HttpRequest:
+class Request:
     """What to send; ``verb`` and ``target`` are for messages."""
 
     verb: str
@@ -66,13 +66,13 @@ class Transport:
         """Return the bearer token of the credentials, empty where they have none; raises :class:`CredentialsError`."""
         return (await self._credentials.access()).proof.token
 
-    async def send(self, request: HttpRequest) -> bytes:
+    async def send(self, request: Request) -> bytes:
         """Send and read the whole reply; raises :class:`ApiError`."""
         async with self.open(request) as reply:
             return await _read_body(reply, request, _BODY_LIMIT_BYTES)
 
     @asynccontextmanager
-    async def open(self, request: HttpRequest, *, silence_s: float | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def open(self, request: Request, *, silence_s: float | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send and give the successful reply with its body unread; errors in reading it become :class:`ApiError` too.
 
         ``silence_s`` bounds the time to connect and the time between two reads.
@@ -89,7 +89,7 @@ class Transport:
         except (aiohttp.ClientError, OSError) as error:
             raise UnreachableError(request.verb, request.target, f"no answer from {self._describe(error)}") from error
 
-    async def _open_believed(self, request: HttpRequest, silence_s: float | None) -> aiohttp.ClientResponse:
+    async def _open_believed(self, request: Request, silence_s: float | None) -> aiohttp.ClientResponse:
         access = await self._access(request)
         reply = await self._attempt(request, access, silence_s)
         if reply.status == 401:
@@ -101,7 +101,7 @@ class Transport:
             raise await _read_error(reply, request)
         return reply
 
-    async def _access(self, request: HttpRequest) -> Access:
+    async def _access(self, request: Request) -> Access:
         try:
             return await self._credentials.access()
         except CredentialsError as error:
@@ -114,7 +114,7 @@ class Transport:
             message = f"{refusal.message}; {error}"
             raise UnauthorizedError(refusal.verb, refusal.object, refusal.status, message) from error
 
-    async def _attempt(self, request: HttpRequest, access: Access, silence_s: float | None) -> aiohttp.ClientResponse:
+    async def _attempt(self, request: Request, access: Access, silence_s: float | None) -> aiohttp.ClientResponse:
         if self._session is None:
             raise RuntimeError("the client is not open: use it as an async context manager")
         return await self._session.request(
@@ -136,13 +136,13 @@ class Transport:
         return f"{self._credentials.server}: {' '.join(str(error).split()) or type(error).__name__}"
 
 
-async def _read_error(reply: aiohttp.ClientResponse, request: HttpRequest) -> ApiError:
+async def _read_error(reply: aiohttp.ClientResponse, request: Request) -> ApiError:
     async with reply:
         body = await _read_body(reply, request, _ERROR_BODY_LIMIT_BYTES)
     return error_of_reply(request.verb, request.target, reply.status, body, reply.headers.get("Retry-After"))
 
 
-async def _read_body(reply: aiohttp.ClientResponse, request: HttpRequest, limit_bytes: int) -> bytes:
+async def _read_body(reply: aiohttp.ClientResponse, request: Request, limit_bytes: int) -> bytes:
     chunks, size = [], 0
     async for chunk in reply.content.iter_any():
         chunks.append(chunk)

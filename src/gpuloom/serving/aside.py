@@ -14,7 +14,7 @@ _MODULE = "gpuloom.serving.reader"
 _START_S = 30.0
 
 
-class UnreadableTextError(Exception):
+class UnreadableError(Exception):
     """A text cannot be read; the message says why."""
 
 
@@ -38,7 +38,7 @@ class Aside:
     async def read(self, verb: Verb, text: bytes) -> bytes:
         """Return what is left of a text.
 
-        Raises UnreadableTextError, CrowdedError.
+        Raises UnreadableError, CrowdedError.
         """
         if self._waiting >= self._most_waiting:
             self.refused += 1
@@ -74,9 +74,9 @@ class Aside:
                 status, answer = await _exchange(process, verb, text)
         except (TimeoutError, EOFError, OSError) as error:
             await self._end()
-            raise UnreadableTextError("cannot be read: it takes too much time or memory") from error
+            raise UnreadableError("cannot be read: it takes too much time or memory") from error
         if status == REFUSED:
-            raise UnreadableTextError(answer.decode(errors="replace"))
+            raise UnreadableError(answer.decode(errors="replace"))
         return answer
 
     async def _start(self) -> Process:

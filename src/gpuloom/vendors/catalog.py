@@ -9,7 +9,7 @@ import msgspec
 
 from gpuloom.vendors.names import check_clashes
 from gpuloom.vendors.profile import Profile
-from gpuloom.vendors.profilefile import FamilyFile, read_family
+from gpuloom.vendors.profilefile import Family, read_family
 from gpuloom.wire.objects import Container, Node
 
 
@@ -152,7 +152,7 @@ def _index(names: Iterable[tuple[Profile, Iterable[str]]]) -> Mapping[str, tuple
 
 
 @cache
-def load_shipped() -> tuple[FamilyFile, ...]:
+def load_shipped() -> tuple[Family, ...]:
     """Read the shipped families.
 
     Raises ProfileError when the package's own file is broken.
@@ -162,7 +162,7 @@ def load_shipped() -> tuple[FamilyFile, ...]:
     return tuple(read_family(folder.joinpath(name).read_bytes(), name) for name in names)
 
 
-def add_families(shipped: Iterable[FamilyFile], own: Iterable[FamilyFile]) -> tuple[FamilyFile, ...]:
+def add_families(shipped: Iterable[Family], own: Iterable[Family]) -> tuple[Family, ...]:
     """Return the families with a user's own: one of a word that is there already takes its place."""
     own = tuple(own)
     replaced = {profile.word for family in own for profile in family.profiles}
@@ -195,6 +195,6 @@ def load_default_profiles() -> tuple[Profile, ...]:
     return tuple(default_profiles(load_shipped()))
 
 
-def default_profiles(families: Iterable[FamilyFile]) -> list[Profile]:
+def default_profiles(families: Iterable[Family]) -> list[Profile]:
     """Return the profiles that are there without a device configuration."""
     return [profile for family in families if family.config.by_default for profile in family.profiles]

@@ -12,12 +12,12 @@ import msgspec
 
 from gpuloom.vendors.profile import Geometries, Profile, ProfileError, Template
 from gpuloom.vendors.profilecheck import suggest
-from gpuloom.vendors.profilefile import FamilyFile, fill, make_profile, merge
+from gpuloom.vendors.profilefile import Family, fill, make_profile, merge
 from gpuloom.wire.device_config import MigGeometries, decode_sections
 from gpuloom.wire.errors import WireError
 
 
-def apply_device_config(families: Iterable[FamilyFile], source: bytes | Mapping[str, Any], name: str) -> list[Profile]:
+def apply_device_config(families: Iterable[Family], source: bytes | Mapping[str, Any], name: str) -> list[Profile]:
     """Return the profiles with the values of a device configuration; ``name`` is the file's, for messages.
 
     ``source`` is the file's text, or its content as parsed already. Families without a section of their own, such as
@@ -31,7 +31,7 @@ def apply_device_config(families: Iterable[FamilyFile], source: bytes | Mapping[
     return [profile for family in families for profile in _configure(family, sections, name)]
 
 
-def _configure(family: FamilyFile, sections: Mapping[str, Any], name: str) -> Iterable[Profile]:
+def _configure(family: Family, sections: Mapping[str, Any], name: str) -> Iterable[Profile]:
     rules = family.config
     if not rules.section:
         return family.profiles
@@ -49,7 +49,7 @@ def _configure(family: FamilyFile, sections: Mapping[str, Any], name: str) -> It
     return tuple(_apply(family, _table(one, where), beside, f"{where}[{at}]") for at, one in enumerate(section))
 
 
-def _apply(family: FamilyFile, section: Mapping[str, Any], beside: Mapping[str, Any], where: str) -> Profile:
+def _apply(family: Family, section: Mapping[str, Any], beside: Mapping[str, Any], where: str) -> Profile:
     """Make the profile of one section; of several keys for one field the first that says something counts."""
     rules, values = family.config, dict[str, Any]()
     for keys, source in ((rules.keys, section), (rules.beside, beside)):
@@ -73,7 +73,7 @@ def _check_known(keys: Mapping[str, str], section: Mapping[str, Any], where: str
             raise ProfileError(f"{where}: unknown key {key}; {suggest(key, keys)}")
 
 
-def _read(family: FamilyFile, field: str, value: Any, where: str) -> Any:
+def _read(family: Family, field: str, value: Any, where: str) -> Any:
     """Read one value; absent is zero or empty."""
     if field in _CONVERSIONS:
         try:

@@ -19,7 +19,7 @@ _CHIPS = "chips"
 
 
 @dataclass(frozen=True)
-class FamilyFile:
+class Family:
     """One file: what it says, and the profiles that follow from it."""
 
     name: str
@@ -32,7 +32,7 @@ class FamilyFile:
         return msgspec.convert(self.content.get("config", {}), ConfigRules)
 
 
-def read_family(text: bytes, name: str) -> FamilyFile:
+def read_family(text: bytes, name: str) -> Family:
     """Read one file: one profile, or one for each of its ``chips``; ``name`` is the file's, for messages.
 
     Raises ProfileError.
@@ -44,7 +44,7 @@ def read_family(text: bytes, name: str) -> FamilyFile:
         raise ProfileError(f"{name}: {error}") from error
     except RecursionError as error:
         raise ProfileError(f"{name}: tables or lists are nested too deeply") from error
-    return FamilyFile(name, content, profiles)
+    return Family(name, content, profiles)
 
 
 def _make_own(content: Mapping[str, Any]) -> Profile:

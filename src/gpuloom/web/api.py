@@ -17,7 +17,7 @@ from gpuloom.kube import PODS, ApiError, NotFoundError
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.rights import Rights, RightsError, SignInError, User
 from gpuloom.web.entrance import Entrance
-from gpuloom.web.pages import WorkPace
+from gpuloom.web.pages import Pace
 from gpuloom.web.place import API_ROOT
 from gpuloom.web.rights import view as view_rights
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
@@ -75,7 +75,7 @@ class Api:
     source: Source
     rights: Rights
     entrance: Entrance
-    pace: WorkPace
+    pace: Pace
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes."""

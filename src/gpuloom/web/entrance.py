@@ -41,7 +41,7 @@ class Entrance:
     def admit(self, response: web.StreamResponse, token: str, user: str) -> None:
         """Begin a session.
 
-        Raises TooManySessionsError.
+        Raises CrowdedError.
         """
         response.set_cookie(
             self.cookie,

@@ -19,7 +19,7 @@ def _never() -> bool:
     return False
 
 
-class WorkPace:
+class Pace:
     """Lets one slice of work be done at a time, and rests after each: most of the loop's time is never taken.
 
     ``is_busy`` says whether calls are being answered: they go first.

@@ -15,7 +15,7 @@ from gpuloom.serving.rights import Rights
 from gpuloom.web.api import Api
 from gpuloom.web.dashboard.routes import Dashboard
 from gpuloom.web.entrance import Entrance
-from gpuloom.web.pages import WorkPace
+from gpuloom.web.pages import Pace
 from gpuloom.web.sessions import Sessions
 from gpuloom.web.views.source import Source
 
@@ -72,9 +72,9 @@ class WebPart:
         _log.info("pages served", url=self.url)
         return self
 
-    def _pace(self) -> WorkPace:
+    def _pace(self) -> Pace:
         latencies = self._source.parts.latencies
-        return WorkPace(lambda: latencies.underway > 0)
+        return Pace(lambda: latencies.underway > 0)
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self._stack.aclose()

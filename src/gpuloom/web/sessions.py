@@ -19,7 +19,7 @@ MOST_SESSIONS = 512
 MOST_OF_ONE = 16
 
 
-class TooManySessionsError(Exception):
+class CrowdedError(Exception):
     """There are too many sessions; the message says what to do."""
 
 
@@ -41,7 +41,7 @@ class Sessions:
     def open(self, token: str, user: str) -> str:
         """Begin a session and return its cookie. Of one person the oldest session makes way for the newest.
 
-        Raises TooManySessionsError.
+        Raises CrowdedError.
         """
         now = self.clock()
         for key in [key for key, one in self._known.items() if self._is_over(one, now)]:
@@ -50,7 +50,7 @@ class Sessions:
         if len(own) >= MOST_OF_ONE:
             del self._known[own[0]]
         if len(self._known) >= MOST_SESSIONS:
-            raise TooManySessionsError(f"{MOST_SESSIONS} people are signed in, which is the limit: try again later")
+            raise CrowdedError(f"{MOST_SESSIONS} people are signed in, which is the limit: try again later")
         cookie = secrets.token_urlsafe(32)
         self._known[_digest(cookie)] = _Session(user, _cipher(cookie).encrypt(token.encode()), now, now)
         return cookie

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuloom.local.apiserver.kinds import KINDS, PODS
-from gpuloom.local.apiserver.selectors import ObjectSelection, parse_selection
+from gpuloom.local.apiserver.selectors import Selection, parse_selection
 from gpuloom.local.apiserver.store import Record, Store
 from gpuloom.local.apiserver.watches import Watchers
 
@@ -15,7 +15,7 @@ STATES = st.fixed_dictionaries({"label": st.sampled_from("xy"), "node": st.sampl
 WRITES = st.lists(st.tuples(NAMES, STATES | st.none()), max_size=30)
 SELECTIONS = st.sampled_from(
     [
-        ObjectSelection(),
+        Selection(),
         parse_selection(PODS, namespace="ns", label_selector="label=x", field_selector=""),
         parse_selection(PODS, namespace="", label_selector="", field_selector="spec.nodeName=n1"),
         parse_selection(PODS, namespace="", label_selector="label!=x", field_selector="spec.nodeName!=n1"),
@@ -41,12 +41,12 @@ def _write(store: Store, name: str, state: dict[str, str] | None) -> None:
         store.replace(record, _value(name, state))
 
 
-def _list(store: Store, selection: ObjectSelection) -> Shown:
+def _list(store: Store, selection: Selection) -> Shown:
     records: list[Record] = list(store.collection(PODS).records())
     return {record.name: record.value for record in records if selection.matches(record.value)}
 
 
-def _apply(shown: Shown, watchers: Watchers, selection: ObjectSelection, since: int | None) -> Shown:
+def _apply(shown: Shown, watchers: Watchers, selection: Selection, since: int | None) -> Shown:
     watcher = watchers.open(PODS, selection, since=since, drop=lambda: None)
     for event in watcher.take():
         known = event.record.name in shown
@@ -61,7 +61,7 @@ def _apply(shown: Shown, watchers: Watchers, selection: ObjectSelection, since: 
 
 @given(before=WRITES, after=WRITES, selection=SELECTIONS)
 def test_a_list_and_the_watch_from_its_version_give_the_list_of_now(
-    before: list[Any], after: list[Any], selection: ObjectSelection
+    before: list[Any], after: list[Any], selection: Selection
 ) -> None:
     store = Store(KINDS, history_size=100)
     watchers = Watchers(store, queue_size=100)
@@ -75,7 +75,7 @@ def test_a_list_and_the_watch_from_its_version_give_the_list_of_now(
 
 @given(before=WRITES, after=WRITES, selection=SELECTIONS)
 def test_an_open_watch_tells_what_a_watch_from_its_version_would_replay(
-    before: list[Any], after: list[Any], selection: ObjectSelection
+    before: list[Any], after: list[Any], selection: Selection
 ) -> None:
     store = Store(KINDS, history_size=100)
     watchers = Watchers(store, queue_size=100)
@@ -98,7 +98,7 @@ def test_the_past_can_be_listed(before: list[Any], after: list[Any]) -> None:
     store = Store(KINDS, history_size=100)
     for name, state in before:
         _write(store, name, state)
-    past, version = _list(store, ObjectSelection()), store.revision
+    past, version = _list(store, Selection()), store.revision
     for name, state in after:
         _write(store, name, state)
     assert {record.name: record.value for record in store.at(PODS, version).values()} == past

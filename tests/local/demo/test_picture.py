@@ -1,7 +1,7 @@
 from gpuloom.engine.usage import Usage
 from gpuloom.local.demo.picture import TimedEvent, draw_picture, explain_waiting
 from gpuloom.local.demo.screen import draw_bar
-from gpuloom.local.demo.story import DemoScene
+from gpuloom.local.demo.story import Scene
 from gpuloom.local.demo.verdict import find_faults
 from gpuloom.model.card import Card
 from gpuloom.wire.keys import DEVICES_ALLOCATED, NODE_REGISTER
@@ -99,7 +99,7 @@ def test_events_of_other_pods_explain_nothing() -> None:
 
 def test_an_over_allocated_card_is_a_fault() -> None:
     pods = [make_pod("a", "GPU-a,NVIDIA,20001,10:;")]
-    faults = find_faults(draw_picture([make_node()], pods, []), DemoScene("", running=frozenset({"a"})))
+    faults = find_faults(draw_picture([make_node()], pods, []), Scene("", running=frozenset({"a"})))
     assert faults == [
         "n1 card 0 is over-allocated: 20001 of 20000 MiB, 10 of 100 % cores, 1 of 10 pods",
     ]
@@ -107,17 +107,17 @@ def test_an_over_allocated_card_is_a_fault() -> None:
 
 def test_a_pod_that_waits_in_silence_is_a_fault() -> None:
     picture = draw_picture([make_node()], [make_pod("a", node="", phase="Pending")], [])
-    assert find_faults(picture, DemoScene("", waiting=frozenset({"a"}))) == ["pod a waits without a reason"]
+    assert find_faults(picture, Scene("", waiting=frozenset({"a"}))) == ["pod a waits without a reason"]
 
 
 def test_a_pod_that_runs_on_no_card_is_a_fault() -> None:
     picture = draw_picture([make_node()], [make_pod("a")], [])
-    assert find_faults(picture, DemoScene("", running=frozenset({"a"}))) == ["pod a runs without a card"]
+    assert find_faults(picture, Scene("", running=frozenset({"a"}))) == ["pod a runs without a card"]
 
 
 def test_a_cluster_as_promised_has_no_fault() -> None:
     picture = draw_picture([make_node()], [make_pod("a", "GPU-a,NVIDIA,20000,100:;")], [])
-    assert find_faults(picture, DemoScene("", running=frozenset({"a"}))) == []
+    assert find_faults(picture, Scene("", running=frozenset({"a"}))) == []
 
 
 def test_a_bar_shows_the_smallest_use_and_only_full_is_full() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gpuloom.node.simulated import CardGroup, MachineDescription, SimulatedFault
+from gpuloom.node.simulated import CardGroup, Fault, MachineDescription
 from gpuloom.node.simulated.description import SimulatedProfile
 
 PROFILES = (
@@ -29,7 +29,7 @@ class Xid:
 class Faults:
     """The faults that are in force from now on."""
 
-    faults: tuple[SimulatedFault, ...]
+    faults: tuple[Fault, ...]
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,11 @@ def machines() -> st.SearchStrategy[MachineDescription]:
     return st.builds(MachineDescription, cards=st.lists(groups(), min_size=1, max_size=3).map(tuple))
 
 
-def _faults() -> st.SearchStrategy[SimulatedFault]:
+def _faults() -> st.SearchStrategy[Fault]:
     return st.one_of(
-        st.builds(SimulatedFault, kind=st.just("lost"), card=st.integers(0, 2)),
-        st.builds(SimulatedFault, kind=st.just("slow"), card=st.none(), delay_s=st.just(0.0)),
-        st.builds(SimulatedFault, kind=st.sampled_from(["failing", "silent"]), card=st.none() | st.integers(0, 2)),
+        st.builds(Fault, kind=st.just("lost"), card=st.integers(0, 2)),
+        st.builds(Fault, kind=st.just("slow"), card=st.none(), delay_s=st.just(0.0)),
+        st.builds(Fault, kind=st.sampled_from(["failing", "silent"]), card=st.none() | st.integers(0, 2)),
     )
 
 

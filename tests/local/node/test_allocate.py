@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gpuloom.kube.resources import NODES, PODS
-from gpuloom.local.apiserver import InjectedFault
+from gpuloom.local.apiserver import Fault
 from gpuloom.node.allocate import Allocator
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.nvml import Gpu
@@ -64,7 +64,7 @@ async def scene(local_client, settings):
 
 
 @pytest.mark.parametrize(
-    "fault", [InjectedFault("PATCH", "/pods/p", status=503), InjectedFault("PATCH", "/pods/p", lose_answer=True)], ids=["503", "lost"]
+    "fault", [Fault("PATCH", "/pods/p", status=503), Fault("PATCH", "/pods/p", lose_answer=True)], ids=["503", "lost"]
 )
 async def test_a_pod_write_of_unknown_outcome_is_tried_again(scene, local_server, fault):
     await scene.lock(OWN_LOCK)
@@ -77,7 +77,7 @@ async def test_a_pod_write_of_unknown_outcome_is_tried_again(scene, local_server
 async def test_a_refused_pod_write_fails_the_pod(scene, local_server):
     await scene.lock(OWN_LOCK)
     await scene.add_pod()
-    local_server.faults.add(InjectedFault("PATCH", "/pods/p", status=403, reason="Forbidden"))
+    local_server.faults.add(Fault("PATCH", "/pods/p", status=403, reason="Forbidden"))
     with pytest.raises(AllocationError, match="Pod default/p"):
         await scene.allocator.allocate([ID])
     assert await scene.phase() == "failed"
@@ -86,7 +86,7 @@ async def test_a_refused_pod_write_fails_the_pod(scene, local_server):
 async def test_the_lock_is_released_even_if_the_pod_cannot_be_marked(scene, local_server):
     await scene.lock(OWN_LOCK)
     await scene.add_pod()
-    local_server.faults.add(InjectedFault("PATCH", "/pods/p", status=403, reason="Forbidden", times=2))
+    local_server.faults.add(Fault("PATCH", "/pods/p", status=403, reason="Forbidden", times=2))
     with pytest.raises(AllocationError):
         await scene.allocator.allocate([ID])
     assert await scene.present_lock() is None
@@ -96,7 +96,7 @@ async def test_the_lock_is_released_even_if_the_pod_cannot_be_marked(scene, loca
 async def test_the_release_of_the_lock_is_tried_again(scene, local_server, status):
     await scene.lock(OWN_LOCK)
     await scene.add_pod()
-    local_server.faults.add(InjectedFault("PATCH", "/nodes/n1", status=status, reason="Conflict", times=2))
+    local_server.faults.add(Fault("PATCH", "/nodes/n1", status=status, reason="Conflict", times=2))
     await scene.allocator.allocate([ID])
     assert await scene.present_lock() is None
 
@@ -104,7 +104,7 @@ async def test_the_release_of_the_lock_is_tried_again(scene, local_server, statu
 async def test_a_lock_that_cannot_be_released_does_not_fail_the_container(scene, local_server):
     await scene.lock(OWN_LOCK)
     await scene.add_pod()
-    local_server.faults.add(InjectedFault("PATCH", "/nodes/n1", status=403, reason="Forbidden"))
+    local_server.faults.add(Fault("PATCH", "/nodes/n1", status=403, reason="Forbidden"))
     served = await scene.allocator.allocate([ID])
     assert [grant.container for grant in served.grants] == ["c"]
 
@@ -197,7 +197,7 @@ async def test_calls_at_the_same_time_are_served_one_after_another(scene):
 async def test_an_api_server_that_does_not_answer_changes_nothing(scene, local_server):
     await scene.lock(OWN_LOCK)
     await scene.add_pod()
-    local_server.faults.add(InjectedFault("GET", "/nodes/n1", status=500, times=7))
+    local_server.faults.add(Fault("GET", "/nodes/n1", status=500, times=7))
     with pytest.raises(AllocationError, match="cannot find the pod to allocate for on node n1"):
         await scene.allocator.allocate([ID])
     assert (await scene.phase(), await scene.present_lock()) == ("allocating", OWN_LOCK)
@@ -228,6 +228,6 @@ async def test_a_read_that_breaks_off_is_tried_again(scene, local_server, path):
     """A refusal would be for good: the kubelet fails the pod."""
     await scene.lock(OWN_LOCK)
     await scene.add_pod()
-    local_server.faults.add(InjectedFault("GET", path, cut=True, times=3))
+    local_server.faults.add(Fault("GET", path, cut=True, times=3))
     await scene.allocator.allocate([ID])
     assert await scene.phase() == "success"

@@ -9,14 +9,14 @@ import pytest
 
 from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.resources import NODES, PODS
-from gpuloom.local.apiserver import InjectedFault
+from gpuloom.local.apiserver import Fault
 from gpuloom.local.kubelet import SimulatedKubelet
 from gpuloom.model.mig import Placement
 from gpuloom.node.agent import NodeAgent
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.mig.keeper import MigKeeper
 from gpuloom.node.mig.offers import MigOffer
-from gpuloom.node.simulated import SimulatedFault
+from gpuloom.node.simulated import Fault as CardFault
 from gpuloom.node.simulated import SimulatedMachine, load_machine
 from gpuloom.wire.device_config import MigAllowlist, MigEntry, MigGeometries
 from gpuloom.wire.errors import WireError
@@ -150,7 +150,7 @@ async def test_a_card_on_which_a_program_computes_is_left_alone(make_keeper, mac
 async def test_nothing_is_emptied_while_pods_cannot_be_listed(make_keeper, machine, first, places, local_server):
     await machine.mig.enable(first)
     await machine.mig.create_part(first, "1g.5gb", Placement(3, 1))
-    local_server.faults.add(InjectedFault("GET", "/pods", status=403, reason="Forbidden"))
+    local_server.faults.add(Fault("GET", "/pods", status=403, reason="Forbidden"))
     await make_keeper().prepare(machine.gpus)
     assert await places() == [3]
 
@@ -222,7 +222,7 @@ async def test_an_instance_of_somebody_else_stays(keeper, machine, first, places
 async def test_nothing_is_destroyed_while_pods_cannot_be_listed(keeper, add_pod, places, local_client, local_server):
     await keeper.create(await add_pod("p", 6), [ID])
     await finish(local_client, "p")
-    local_server.faults.add(InjectedFault("GET", "/pods", status=403, reason="Forbidden"))
+    local_server.faults.add(Fault("GET", "/pods", status=403, reason="Forbidden"))
     with pytest.raises(ApiError):
         await keeper.reconcile()
     assert await places() == [6]
@@ -249,7 +249,7 @@ async def test_the_place_of_a_pod_that_is_gone_can_be_given_at_once(keeper, add_
 async def test_room_elsewhere_is_given_although_nothing_can_be_taken_back(keeper, add_pod, places, local_server):
     await keeper.create(await add_pod("p", 6), [ID])
     pod = await add_pod("q", 5)
-    local_server.faults.add(InjectedFault("GET", "/pods", status=403, reason="Forbidden"))
+    local_server.faults.add(Fault("GET", "/pods", status=403, reason="Forbidden"))
     await keeper.create(pod, [ID])
     assert await places() == [6, 5]
 
@@ -269,7 +269,7 @@ async def test_an_instance_that_cannot_be_destroyed_holds_up_no_other(keeper, lo
         await keeper.create(await local_client.create(PODS, body, namespace="default"), [ID])
     await finish(local_client, "p0")
     await finish(local_client, "p1")
-    machine.set_faults([SimulatedFault(kind="failing", card=0)])
+    machine.set_faults([CardFault(kind="failing", card=0)])
     await keeper.reconcile()
     machine.set_faults([])
     left = [len(await machine.mig.list_parts(gpu.uuid)) for gpu in machine.gpus[:2]]
@@ -452,7 +452,7 @@ async def test_a_pod_whose_instance_cannot_be_made_fails_and_leaves_nothing(serv
 async def test_a_pod_that_cannot_be_written_to_gives_its_instances_back(
     served, bind_pod, wait_for, places, local_server
 ):
-    local_server.faults.add(InjectedFault("PATCH", "/pods/q", status=403, reason="Forbidden"))
+    local_server.faults.add(Fault("PATCH", "/pods/q", status=403, reason="Forbidden"))
     await bind_pod("q", 4)
     await wait_for("q", "Failed")
     assert await places() == [5, 6]

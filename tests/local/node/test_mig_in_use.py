@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gpuloom.kube.resources import NODES, PODS
-from gpuloom.local.apiserver import InjectedFault
+from gpuloom.local.apiserver import Fault
 from gpuloom.local.kubelet import SimulatedKubelet
 from gpuloom.node.agent import NodeAgent
 from gpuloom.node.mig.keeper import MigKeeper
@@ -84,7 +84,7 @@ async def test_a_card_in_use_is_offered_while_mig_is_on(keeper, machine, first):
 
 async def test_while_pods_cannot_be_listed_only_cards_with_mig_are_offered(keeper, machine, first, local_server):
     await machine.mig.enable(first)
-    local_server.faults.add(InjectedFault("GET", "/pods", status=403, reason="Forbidden"))
+    local_server.faults.add(Fault("GET", "/pods", status=403, reason="Forbidden"))
     assert set(await keeper.prepare(machine.gpus)) == {first}
 
 

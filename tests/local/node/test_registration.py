@@ -9,13 +9,13 @@ import pytest
 from gpuloom.kube.errors import ApiError
 from gpuloom.kube.recorder import EventRecorder
 from gpuloom.kube.resources import EVENTS, NODES
-from gpuloom.local.apiserver import InjectedFault
+from gpuloom.local.apiserver import Fault
 from gpuloom.node.errors import CardReadError
 from gpuloom.node.health import HealthBook
 from gpuloom.node.inventory import CardInventory
 from gpuloom.node.nvml import NvLink
 from gpuloom.node.registration import Registration
-from gpuloom.node.simulated import SimulatedFault
+from gpuloom.node.simulated import Fault as CardFault
 from gpuloom.node.simulated import SimulatedMachine, load_machine
 from gpuloom.wire.pairscores import decode_pair_scores
 from gpuloom.wire.register import decode_register
@@ -122,13 +122,13 @@ async def test_p_02_an_annotation_deleted_by_others_is_written_again(registratio
 
 
 async def test_p_01_a_write_that_failed_is_made_up_for(registration, local_server):
-    local_server.faults.add(InjectedFault("PATCH", "/nodes/n1", status=500))
+    local_server.faults.add(Fault("PATCH", "/nodes/n1", status=500))
     with pytest.raises(ApiError):
         await registration.tick()
     assert await registration.tick()
 
 
-@pytest.mark.parametrize(("fault", "wait_s"), [(InjectedFault(times=0), 30), (InjectedFault("GET", "/nodes/n1", status=500), 5)])
+@pytest.mark.parametrize(("fault", "wait_s"), [(Fault(times=0), 30), (Fault("GET", "/nodes/n1", status=500), 5)])
 async def test_the_loop_waits_longer_after_a_success(registration, local_server, fault, wait_s):
     waits = []
 
@@ -162,7 +162,7 @@ async def test_nothing_is_written_while_a_card_is_being_divided(registration, se
 async def test_p_04_a_driver_that_fails_leaves_the_last_annotation(registration, machine, local_client):
     await registration.tick()
     before = await annotations(local_client)
-    machine.set_faults([SimulatedFault(kind="failing")])
+    machine.set_faults([CardFault(kind="failing")])
     with pytest.raises(CardReadError):
         await registration.tick()
     assert await annotations(local_client) == before
@@ -172,7 +172,7 @@ async def test_cards_that_are_known_to_be_sick_are_told_although_the_driver_fail
     registration, inventory, book, machine, local_client
 ):
     await registration.tick()
-    machine.set_faults([SimulatedFault(kind="failing")])
+    machine.set_faults([CardFault(kind="failing")])
     book.note(machine.gpus[0].uuid, "the simulated driver fails", 0)
     await inventory.apply_health()
     with pytest.raises(CardReadError):
@@ -182,7 +182,7 @@ async def test_cards_that_are_known_to_be_sick_are_told_although_the_driver_fail
 
 
 async def test_a_driver_that_never_told_its_cards_registers_none(registration, machine, local_client):
-    machine.set_faults([SimulatedFault(kind="failing")])
+    machine.set_faults([CardFault(kind="failing")])
     with pytest.raises(CardReadError):
         await registration.tick()
     assert REGISTER not in await annotations(local_client)

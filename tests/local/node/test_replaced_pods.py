@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gpuloom.kube.resources import NODES, PODS
-from gpuloom.local.apiserver import InjectedFault
+from gpuloom.local.apiserver import Fault
 from gpuloom.node.allocate import Allocator
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.mig.keeper import MigKeeper
@@ -74,7 +74,7 @@ class Scene:
 async def scene(local_client, local_server, settings):
     await local_client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
     machine = SimulatedMachine("n1", load_machine("eight-a100-40gb"))
-    local_server.faults.add(InjectedFault("PATCH", "/pods/p", status=503))
+    local_server.faults.add(Fault("PATCH", "/pods/p", status=503))
     return Scene(local_client, settings, machine, machine.gpus[0].uuid)
 
 

@@ -11,7 +11,7 @@ from local.scheduler.clock import poll
 from local.scheduler.site import DEFAULTS, LOCK, VGPU_NODE, Site, open_site
 
 from gpuloom.kube import PODS, load_kubeconfig
-from gpuloom.local.apiserver import InjectedFault
+from gpuloom.local.apiserver import Fault
 from gpuloom.scheduler.recording import Player
 from gpuloom.scheduler.recording.check import ReplayCheck
 from gpuloom.scheduler.recording.lines import AnswerLine, decode_line
@@ -78,7 +78,7 @@ async def test_bind_that_the_api_server_refused_is_replayed(site: Site, file: Pa
     await start(site, file)
     pod = await site.submit(memory_mib=6000)
     await site.choose(pod)
-    site.server.faults.add(InjectedFault(path="/binding", status=422))
+    site.server.faults.add(Fault(path="/binding", status=422))
     assert await site.bind(pod) != ""
     await site.stack.aclose()
     assert (await check(file))[1] == []

@@ -11,7 +11,7 @@ import msgspec
 from local.scheduler.clock import ManualClock, poll
 
 from gpuloom.kube import EVENTS, NODES, PODS, KubeClient, NotFoundError, load_kubeconfig
-from gpuloom.local.apiserver import InjectedFault, LocalApiServer
+from gpuloom.local.apiserver import Fault, LocalApiServer
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.model.card import Card
 from gpuloom.scheduler import SchedulerProcess, SchedulerSettings
@@ -207,13 +207,13 @@ class Site:
                         return event
                 await asyncio.sleep(0.01)
 
-    def fail(self, method: str, path: str, **fault: Any) -> InjectedFault:
+    def fail(self, method: str, path: str, **fault: Any) -> Fault:
         """Let the API server fail the next request like this; the fault is gone when it has happened."""
-        made = InjectedFault(method=method, path=path, **fault)
+        made = Fault(method=method, path=path, **fault)
         self.server.faults.add(made)
         return made
 
-    def has_happened(self, fault: InjectedFault) -> bool:
+    def has_happened(self, fault: Fault) -> bool:
         return fault not in self.server.faults.waiting
 
 

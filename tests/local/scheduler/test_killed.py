@@ -13,7 +13,7 @@ from local.scheduler.clock import poll
 from local.scheduler.site import LOCK, REGISTER, card, offer
 
 from gpuloom.kube import NODES, PODS, KubeClient, load_kubeconfig
-from gpuloom.local.apiserver import InjectedFault, LocalApiServer
+from gpuloom.local.apiserver import Fault, LocalApiServer
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.register import encode_register
@@ -105,7 +105,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Killable]:
         yield site
 
 
-async def kill_in_bind(site: Killable, pod: Pod, hangs: InjectedFault) -> None:
+async def kill_in_bind(site: Killable, pod: Pod, hangs: Fault) -> None:
     """Let a Bind come to a request that hangs, kill the process there and start another."""
     site.server.faults.add(hangs)
     bind = asyncio.create_task(site.bind(pod))
@@ -124,7 +124,7 @@ async def test_killed_between_filter_and_bind_it_holds_nothing_for_the_pod(site:
 async def test_killed_between_lock_and_binding_it_holds_nothing_for_the_pod(site: Killable) -> None:
     pod = await site.submit("locked", 9000)
     await site.choose(pod)
-    await kill_in_bind(site, pod, InjectedFault(method="POST", path="/binding", delay_s=FOREVER_S))
+    await kill_in_bind(site, pod, Fault(method="POST", path="/binding", delay_s=FOREVER_S))
     assert (await site.lock() or "").endswith(",default,locked")
     assert await site.node_of(pod) == ""
     assert await site.choose(await site.submit("other", 9000)) == "n1"
@@ -133,8 +133,8 @@ async def test_killed_between_lock_and_binding_it_holds_nothing_for_the_pod(site
 async def test_killed_between_binding_and_reply_it_counts_the_pod_and_says_that_it_is_bound(site: Killable) -> None:
     pod = await site.submit("bound", 9000)
     await site.choose(pod)
-    site.server.faults.add(InjectedFault(method="POST", path="/binding", lose_answer=True))
-    await kill_in_bind(site, pod, InjectedFault(method="GET", path="/pods/bound$", delay_s=FOREVER_S))
+    site.server.faults.add(Fault(method="POST", path="/binding", lose_answer=True))
+    await kill_in_bind(site, pod, Fault(method="GET", path="/pods/bound$", delay_s=FOREVER_S))
     assert await site.node_of(pod) == "n1"
     assert await site.choose(await site.submit("other", 2000)) is None
     assert await site.bind(pod) == ""
@@ -143,7 +143,7 @@ async def test_killed_between_binding_and_reply_it_counts_the_pod_and_says_that_
 async def test_killed_while_it_reads_its_first_lists_it_has_written_nothing(site: Killable) -> None:
     before = (await site.client.get(NODES, "n1")).metadata.resource_version
     await site.kill()
-    hangs = InjectedFault(method="GET", path=r"/pods\?", times=2, delay_s=FOREVER_S)
+    hangs = Fault(method="GET", path=r"/pods\?", times=2, delay_s=FOREVER_S)
     site.server.faults.add(hangs)
     starting = asyncio.create_task(site.start())
     await poll(lambda: hangs.times < 2)

@@ -2,7 +2,7 @@ import pytest
 
 from gpuloom.cli.asking.running import choose_pod
 from gpuloom.cli.asking.tables import draw_bar, format_age, format_share
-from gpuloom.cli.asking.usage import COMPONENT, CardLoad, choose_monitors, read_metrics, sum_uses
+from gpuloom.cli.asking.usage import COMPONENT, CardUse, choose_monitors, read_metrics, sum_uses
 from gpuloom.cli.outcomes import CommandError
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec
@@ -19,7 +19,7 @@ hami_host_gpu_utilization_ratio{node="n",device_index="0",device_uuid="GPU-a",de
 
 
 def test_what_is_used_is_read_from_a_monitors_metrics() -> None:
-    assert read_metrics(METRICS) == {"GPU-a": CardLoad(1024, 37), "GPU-b": CardLoad(0, 0)}
+    assert read_metrics(METRICS) == {"GPU-a": CardUse(1024, 37), "GPU-b": CardUse(0, 0)}
 
 
 @pytest.mark.parametrize("text", ["", "not metrics {", "\x00"])
@@ -38,7 +38,7 @@ def test_a_device_plugin_is_asked_only_where_no_monitor_has_a_pod_of_its_own() -
 
 
 def test_the_use_of_cards_is_summed_and_averaged() -> None:
-    assert sum_uses([CardLoad(1000, 40), CardLoad(500, 20)]) == CardLoad(1500, 30)
+    assert sum_uses([CardUse(1000, 40), CardUse(500, 20)]) == CardUse(1500, 30)
     assert sum_uses([]) is None
 
 

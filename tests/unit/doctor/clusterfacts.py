@@ -10,7 +10,7 @@ from gpuloom.doctor.cluster.facts import ClusterFacts, FoundWebhook, Meeting, Pr
 from gpuloom.doctor.cluster.installation import ExtenderFlags, KubeScheduler
 from gpuloom.doctor.cluster.objects import (
     DaemonSet,
-    ExtenderConfig,
+    Extender,
     InstalledPod,
     InstalledWebhook,
     LeaderElection,
@@ -129,7 +129,7 @@ FLAGS = ExtenderFlags(
     lease_name="hami-scheduler",
     lease_namespace="gpu",
 )
-EXTENDER = ExtenderConfig(
+EXTENDER = Extender(
     url_prefix="http://127.0.0.1:9398",
     filter_verb="filter",
     bind_verb="bind",

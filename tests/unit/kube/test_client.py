@@ -29,7 +29,7 @@ from gpuloom.kube import (
     InvalidError,
     KubeClient,
     NotFoundError,
-    ServerFaultError,
+    ServerError,
     TooManyRequestsError,
     UnauthorizedError,
     UnreachableError,
@@ -154,8 +154,8 @@ async def test_bind_carries_uid_annotations_and_node() -> None:
         (415, "UnsupportedMediaType", ApiError, False),
         (422, "Invalid", InvalidError, False),
         (429, "TooManyRequests", TooManyRequestsError, True),
-        (500, "InternalError", ServerFaultError, True),
-        (504, "Timeout", ServerFaultError, True),
+        (500, "InternalError", ServerError, True),
+        (504, "Timeout", ServerError, True),
     ],
 )
 async def test_every_refusal_has_its_class(
@@ -178,7 +178,7 @@ async def test_an_error_says_verb_object_message_and_status() -> None:
 
 async def test_an_error_that_is_no_status_is_quoted() -> None:
     async with ScriptedServer(raw_reply(b"<html>bad\n gateway", 502)) as server, server.client() as client:
-        with pytest.raises(ServerFaultError) as caught:
+        with pytest.raises(ServerError) as caught:
             await client.get(NODES, "n")
     assert str(caught.value) == "get Node n: <html>bad gateway (HTTP 502)"
 

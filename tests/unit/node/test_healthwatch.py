@@ -9,7 +9,7 @@ from gpuloom.node.errors import CardReadError
 from gpuloom.node.health import HealthBook, HealthSettings, parse_health
 from gpuloom.node.healthwatch import HealthWatch
 from gpuloom.node.inventory import CardInventory
-from gpuloom.node.simulated import SimulatedFault, SimulatedMachine, load_machine
+from gpuloom.node.simulated import Fault, SimulatedMachine, load_machine
 
 
 class Ward:
@@ -77,7 +77,7 @@ async def test_a_critical_error_makes_its_card_unhealthy(ward):
 
 async def test_a_lost_card_is_unhealthy_until_it_is_back(ward):
     async with ward.watching():
-        ward.set_faults([SimulatedFault(kind="lost", card=0)])
+        ward.set_faults([Fault(kind="lost", card=0)])
         await ward.wait_for_health(False, True)
         ward.set_faults([])
         await ward.wait_for_health(True, True)
@@ -95,7 +95,7 @@ async def test_a_card_that_does_not_answer_its_probe_stays_unhealthy(ward):
     async with ward.watching():
         ward.raise_xid(ward.first, 79)
         await ward.wait_for_health(False, True)
-        ward.set_faults([SimulatedFault(kind="failing", card=0)])
+        ward.set_faults([Fault(kind="failing", card=0)])
         watches = ward.watches
         ward.now_s = 300
         await ward.wait_for_watches(watches + 1)
@@ -106,7 +106,7 @@ async def test_a_card_that_failed_its_probe_recovers_a_time_later(ward):
     async with ward.watching():
         ward.raise_xid(ward.first, 79)
         await ward.wait_for_health(False, True)
-        ward.set_faults([SimulatedFault(kind="failing", card=0)])
+        ward.set_faults([Fault(kind="failing", card=0)])
         ward.now_s = 300
         await ward.wait_for_watches(2)
         ward.set_faults([])
@@ -117,19 +117,19 @@ async def test_a_card_that_failed_its_probe_recovers_a_time_later(ward):
 @pytest.mark.parametrize("kind", ["failing", "silent"])
 async def test_a_driver_that_reports_nothing_makes_all_cards_unhealthy(ward, kind):
     async with ward.watching():
-        ward.set_faults([SimulatedFault(kind=kind)])
+        ward.set_faults([Fault(kind=kind)])
         await ward.wait_for_health(False, False)
 
 
 async def test_after_three_failed_waits_the_watch_is_made_anew(ward):
     async with ward.watching():
-        ward.set_faults([SimulatedFault(kind="failing")])
+        ward.set_faults([Fault(kind="failing")])
         await ward.wait_for_watches(2)
 
 
 async def test_cards_recover_with_their_driver(ward):
     async with ward.watching():
-        ward.set_faults([SimulatedFault(kind="failing")])
+        ward.set_faults([Fault(kind="failing")])
         await ward.wait_for_health(False, False)
         ward.set_faults([])
         await ward.wait_for_health(True, True)
@@ -169,6 +169,6 @@ async def test_errors_are_not_watched_where_none_counts(make_ward):
     ward = make_ward(parse_health("all", ""))
     async with ward.watching():
         ward.raise_xid(ward.first, 79)
-        ward.set_faults([SimulatedFault(kind="lost", card=1)])
+        ward.set_faults([Fault(kind="lost", card=1)])
         await ward.wait_for_health(True, False)
     assert ward.watches == 0

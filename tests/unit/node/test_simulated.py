@@ -9,8 +9,8 @@ from gpuloom.model.mig import Placement
 from gpuloom.node.errors import CardReadError, DriverSilentError, MachineError
 from gpuloom.node.nvml import Ancestor, Coverage, NvLink, XidEvent
 from gpuloom.node.simulated import (
+    Fault,
     MachineDescription,
-    SimulatedFault,
     SimulatedMachine,
     load_machine,
     parse_machine,
@@ -92,14 +92,14 @@ async def test_an_error_raised_by_hand_is_reported():
     assert await machine.wait_for_event() == XidEvent(machine.gpus[0].uuid, 79)
 
 
-def faulty(*faults: SimulatedFault) -> SimulatedMachine:
+def faulty(*faults: Fault) -> SimulatedMachine:
     machine = SimulatedMachine("n1", describe(), tick_s=0)
     machine.set_faults(faults)
     return machine
 
 
 async def test_an_xid_fault_reports_once():
-    machine = faulty(SimulatedFault(kind="xid", card=1, xid=48))
+    machine = faulty(Fault(kind="xid", card=1, xid=48))
     assert [await machine.wait_for_event(), await machine.wait_for_event()] == [
         XidEvent(machine.gpus[1].uuid, 48),
         None,
@@ -107,11 +107,11 @@ async def test_an_xid_fault_reports_once():
 
 
 async def test_a_lost_card_cannot_be_watched():
-    assert [*(await faulty(SimulatedFault(kind="lost", card=0)).watch_events()).values()] == [Coverage.FAILED, Coverage.WATCHED]
+    assert [*(await faulty(Fault(kind="lost", card=0)).watch_events()).values()] == [Coverage.FAILED, Coverage.WATCHED]
 
 
 async def test_a_lost_card_answers_no_question():
-    machine = faulty(SimulatedFault(kind="lost", card=0))
+    machine = faulty(Fault(kind="lost", card=0))
     with pytest.raises(CardReadError, match="is lost"):
         await machine.probe(machine.gpus[0].uuid)
 
@@ -126,21 +126,21 @@ async def test_a_card_that_left_the_machine_answers_no_question():
 
 async def test_a_failing_driver_does_not_list_cards():
     with pytest.raises(CardReadError):
-        await faulty(SimulatedFault(kind="failing")).read_gpus()
+        await faulty(Fault(kind="failing")).read_gpus()
 
 
 async def test_a_failing_card_leaves_the_others_alone():
-    machine = faulty(SimulatedFault(kind="failing", card=0))
+    machine = faulty(Fault(kind="failing", card=0))
     await machine.probe(machine.gpus[1].uuid)
 
 
 async def test_a_silent_driver_runs_into_the_deadline():
     with pytest.raises(DriverSilentError):
-        await faulty(SimulatedFault(kind="silent")).read_gpus()
+        await faulty(Fault(kind="silent")).read_gpus()
 
 
 async def test_a_slow_driver_answers():
-    assert len(await faulty(SimulatedFault(kind="slow", delay_s=0.001)).read_gpus()) == 2
+    assert len(await faulty(Fault(kind="slow", delay_s=0.001)).read_gpus()) == 2
 
 
 def test_a_fault_of_a_card_that_is_not_there_is_named():
@@ -261,7 +261,7 @@ async def test_an_instance_is_probed_as_its_card_is():
     machine = SimulatedMachine("n1", divide("3g.20gb"))
     instance = machine.gpus[0].devices[0].uuid
     await machine.probe(instance)
-    machine.set_faults([SimulatedFault(kind="lost", card=0)])
+    machine.set_faults([Fault(kind="lost", card=0)])
     with pytest.raises(CardReadError):
         await machine.probe(instance)
 

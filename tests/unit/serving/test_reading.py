@@ -6,7 +6,7 @@ import io
 import msgspec
 import pytest
 
-from gpuloom.serving.aside import Aside, CrowdedError, UnreadableTextError
+from gpuloom.serving.aside import Aside, CrowdedError, UnreadableError
 from gpuloom.serving.frames import HEAD, READ, REFUSED, Verb, pack, unpack_head
 from gpuloom.serving.manifests import ManifestError, read_manifest
 from gpuloom.serving.reader import serve
@@ -85,7 +85,7 @@ def test_no_text_ends_the_process() -> None:
 
 async def test_a_text_that_takes_too_long_is_given_up_and_the_next_is_read() -> None:
     aside = Aside(within_s=0.0)
-    with pytest.raises(UnreadableTextError, match="too much time"):
+    with pytest.raises(UnreadableError, match="too much time"):
         await aside.read(Verb.MANIFEST, b"a: 1")
     aside = Aside(within_s=20.0)
     assert await aside.read(Verb.MANIFEST, b"a: 1") == b'{"a":1}'
@@ -96,7 +96,7 @@ async def test_a_reader_that_was_closed_reads_nothing_more() -> None:
     aside = Aside(within_s=20.0)
     assert await aside.read(Verb.MANIFEST, b"a: 1") == b'{"a":1}'
     await aside.close()
-    with pytest.raises(UnreadableTextError):
+    with pytest.raises(UnreadableError):
         await aside.read(Verb.MANIFEST, b"a: 1")
 
 
@@ -135,4 +135,4 @@ async def test_a_reader_ends_at_once_however_many_wait() -> None:
     async with asyncio.timeout(5):
         await aside.close()
         results = await asyncio.gather(*waiting, return_exceptions=True)
-    assert {type(one) for one in results} == {UnreadableTextError}
+    assert {type(one) for one in results} == {UnreadableError}

@@ -4,7 +4,7 @@ from markupsafe import Markup
 from gpuloom.serving.rights import SignInError
 from gpuloom.web.dashboard.regions import Listing, Page, find_changes
 from gpuloom.web.dashboard.tiles import describe, draw_tile
-from gpuloom.web.sessions import IDLE_S, LONGEST_S, MOST_SESSIONS, Sessions, TooManySessionsError
+from gpuloom.web.sessions import IDLE_S, LONGEST_S, MOST_SESSIONS, CrowdedError, Sessions
 from gpuloom.web.views.heat import Tile
 
 
@@ -67,5 +67,5 @@ def test_the_number_of_sessions_is_bounded() -> None:
     sessions = Sessions()
     for number in range(MOST_SESSIONS):
         sessions.open("token", f"user-{number}")
-    with pytest.raises(TooManySessionsError, match="try again later"):
+    with pytest.raises(CrowdedError, match="try again later"):
         sessions.open("token", "one-more")

@@ -8,7 +8,7 @@ import pytest
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.regions import Page
 from gpuloom.web.dashboard.sharing import Sharing
-from gpuloom.web.pages import MOST_RESTS, WorkPace
+from gpuloom.web.pages import MOST_RESTS, Pace
 from gpuloom.web.views.source import Viewer
 
 ASKED = Asked("/", "/", (), (), Viewer())
@@ -22,7 +22,7 @@ def note_each(numbers: int, done: list[int]) -> Iterator[int]:
 
 async def test_no_more_is_worked_out_than_is_wanted() -> None:
     done: list[int] = []
-    assert await WorkPace().collect(note_each(3, done), limit=2) == [0, 1]
+    assert await Pace().collect(note_each(3, done), limit=2) == [0, 1]
     assert done == [0, 1]
 
 
@@ -34,7 +34,7 @@ async def test_nothing_is_done_while_calls_are_being_answered() -> None:
         said.append((len(said) < 3, len(done)))
         return said[-1][0]
 
-    await WorkPace(is_busy).collect(note_each(1, done))
+    await Pace(is_busy).collect(note_each(1, done))
     assert said[:4] == [(True, 0), (True, 0), (True, 0), (False, 0)]
 
 
@@ -46,7 +46,7 @@ async def test_people_get_their_slices_where_calls_never_end() -> None:
         return True
 
     done: list[int] = []
-    assert await WorkPace(is_busy).collect(note_each(1, done)) == [0]
+    assert await Pace(is_busy).collect(note_each(1, done)) == [0]
     assert len(asked) < 2 * MOST_RESTS
 
 

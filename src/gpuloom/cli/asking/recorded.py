@@ -14,7 +14,7 @@ from gpuloom.scheduler.recording.errors import LineError
 from gpuloom.scheduler.recording.lines import AnswerLine, AnyLine, FilterLine
 from gpuloom.scheduler.recording.player import Player
 from gpuloom.scheduler.recording.source import BadLineError, open_source, read_lines
-from gpuloom.web.pages import WorkPace
+from gpuloom.web.pages import Pace
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
 from gpuloom.web.views.explaining import PodError, explain_pod, find_pod, fit_pod
 from gpuloom.web.views.overview import list_quotas, view_overview
@@ -50,7 +50,7 @@ class RecordedReader:
 
     async def overview(self) -> Overview:
         """Sum up the cluster."""
-        return await WorkPace().finish(view_overview(await self._play()))
+        return await Pace().finish(view_overview(await self._play()))
 
     async def nodes(self) -> list[NodeView]:
         """List nodes."""
@@ -81,8 +81,8 @@ class RecordedReader:
     async def pending(self, namespace: str) -> list[PendingView]:
         """List pods that wait for cards."""
         source = await self._play()
-        pending = pick_pending(await WorkPace().finish(find_pending(source)), EVERYTHING, namespace)
-        return await WorkPace().finish(list_pending(source, pending))
+        pending = pick_pending(await Pace().finish(find_pending(source)), EVERYTHING, namespace)
+        return await Pace().finish(list_pending(source, pending))
 
     async def quotas(self, namespace: str) -> list[QuotaView]:
         """List what namespaces hold and may hold."""
@@ -108,12 +108,12 @@ class RecordedReader:
             )
         if not pod.containers:
             pod = await player.process.client.get(PODS, name, namespace=namespace)
-        return await WorkPace().finish(explain_pod(source, EVERYTHING, pod, _read_depth(depth)))
+        return await Pace().finish(explain_pod(source, EVERYTHING, pod, _read_depth(depth)))
 
     async def fits(self, manifest: bytes, namespace: str, depth: DepthFlags) -> Fits:
         """Say whether a pod would fit."""
         try:
-            return await WorkPace().finish(fit_pod(await self._play(), EVERYTHING, manifest, namespace, _read_depth(depth)))
+            return await Pace().finish(fit_pod(await self._play(), EVERYTHING, manifest, namespace, _read_depth(depth)))
         except PodError as error:
             raise CommandError(str(error)) from error
 
@@ -146,7 +146,7 @@ async def _explain(player: Player, args: FilterArgs, depth: DepthFlags) -> Expla
     if args.pod is None:
         return None
     offered = frozenset(args.nodenames.all() if args.nodenames else ())
-    return await WorkPace().finish(
+    return await Pace().finish(
         explain_pod(Source(player.process.parts), EVERYTHING, args.pod, _read_depth(depth), offered=offered)
     )
 

@@ -10,7 +10,7 @@ from gpuloom.cli.asking.printing import Column, Table, print_list, print_value, 
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask
 from gpuloom.cli.asking.tables import MODELS, draw_bar, format_share
-from gpuloom.cli.asking.usage import CardLoad, Uses, read_uses, sum_uses
+from gpuloom.cli.asking.usage import CardUse, Uses, read_uses, sum_uses
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.web.views.values import CardView, Overview
 
@@ -25,7 +25,7 @@ class Used:
     model: str
     memory: Amount
     cores: Amount
-    use: CardLoad | None = None
+    use: CardUse | None = None
 
 
 _TABLE: Table[Used] = Table(

@@ -20,7 +20,7 @@ _AT_ONCE = 16
 _MIB = 2**20
 
 
-class CardLoad(msgspec.Struct, frozen=True, rename="camel"):
+class CardUse(msgspec.Struct, frozen=True, rename="camel"):
     """What the driver says of a card: memory in use (MiB) and how busy it is (per cent)."""
 
     memory_mib: int
@@ -31,7 +31,7 @@ class CardLoad(msgspec.Struct, frozen=True, rename="camel"):
 class Uses:
     """Use by the card's UUID, and what kept us from knowing all of it."""
 
-    by_uuid: Mapping[str, CardLoad]
+    by_uuid: Mapping[str, CardUse]
     problem: str = ""
 
 
@@ -60,11 +60,11 @@ def choose_monitors(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for pod in known if pod.labels.get(COMPONENT) == "hami-monitor" or pod.spec.node_name not in own]
 
 
-async def _read(client: KubeClient, pod: Pod, turns: asyncio.Semaphore) -> dict[str, CardLoad] | ApiError:
+async def _read(client: KubeClient, pod: Pod, turns: asyncio.Semaphore) -> dict[str, CardUse] | ApiError:
     """Ask a monitor: for what it tells everybody about its cards, by HTTPS; or for all, where it asks for no token."""
     pods = f"/api/v1/namespaces/{pod.namespace}/pods"
     paths = (f"{pods}/https:{pod.name}:{PORT}/proxy/metrics/cards", f"{pods}/{pod.name}:{PORT}/proxy/metrics")
-    found: dict[str, CardLoad] | ApiError = {}
+    found: dict[str, CardUse] | ApiError = {}
     async with turns:
         for path in paths:
             try:
@@ -76,7 +76,7 @@ async def _read(client: KubeClient, pod: Pod, turns: asyncio.Semaphore) -> dict[
     return found
 
 
-def read_metrics(text: str) -> dict[str, CardLoad]:
+def read_metrics(text: str) -> dict[str, CardUse]:
     """Read the use of cards from a monitor's metrics; what cannot be read is left out."""
     memory: dict[str, float] = {}
     busy: dict[str, float] = {}
@@ -87,12 +87,12 @@ def read_metrics(text: str) -> dict[str, CardLoad]:
                 found.update((sample.labels.get("device_uuid", ""), sample.value) for sample in family.samples)
     except ValueError:
         return {}
-    return {uuid: CardLoad(int(used // _MIB), int(busy.get(uuid, 0))) for uuid, used in memory.items() if uuid}
+    return {uuid: CardUse(int(used // _MIB), int(busy.get(uuid, 0))) for uuid, used in memory.items() if uuid}
 
 
-def sum_uses(uses: Iterable[CardLoad]) -> CardLoad | None:
+def sum_uses(uses: Iterable[CardUse]) -> CardUse | None:
     """Return memory in sum and how busy the cards are on average, None of no card."""
     known = list(uses)
     if not known:
         return None
-    return CardLoad(sum(use.memory_mib for use in known), sum(use.busy for use in known) // len(known))
+    return CardUse(sum(use.memory_mib for use in known), sum(use.busy for use in known) // len(known))

@@ -52,7 +52,7 @@ DEFAULT_SCHEDULER = "hami-scheduler"
 
 
 @dataclass(frozen=True, slots=True)
-class InstallationSeen:
+class Installation:
     """What the scheduler's pods say of the installation."""
 
     catalog: Catalog
@@ -132,7 +132,7 @@ async def _find_webhooks(client: KubeClient) -> Sequence[FoundWebhook] | Unseen:
     return [FoundWebhook(name, one, met) for (name, one), met in zip(found, meetings, strict=True)]
 
 
-async def _read_installation(client: KubeClient, schedulers: Sequence[InstalledPod] | Unseen) -> InstallationSeen:
+async def _read_installation(client: KubeClient, schedulers: Sequence[InstalledPod] | Unseen) -> Installation:
     pods = [] if isinstance(schedulers, Unseen) else sorted(schedulers, key=lambda one: (not one.is_ready, one.name))
     for pod in pods:
         container = find_gpuloom(pod)
@@ -140,8 +140,8 @@ async def _read_installation(client: KubeClient, schedulers: Sequence[InstalledP
             continue
         config_maps, flags = await _read_config_maps(client, pod), read_flags(container)
         catalog, error = _make_catalog(config_maps, flags)
-        return InstallationSeen(catalog, error, flags, read_kube_scheduler(pod, config_maps))
-    return InstallationSeen(read_catalog({}, ()))
+        return Installation(catalog, error, flags, read_kube_scheduler(pod, config_maps))
+    return Installation(read_catalog({}, ()))
 
 
 def _make_catalog(config_maps: Mapping[str, ConfigMap], flags: ExtenderFlags) -> tuple[Catalog, str]:
@@ -158,7 +158,7 @@ async def _read_config_maps(client: KubeClient, pod: InstalledPod) -> Mapping[st
     return {name: one for name, one in zip(names, found, strict=True) if isinstance(one, ConfigMap)}
 
 
-async def _probe(client: KubeClient, installation: InstallationSeen, namespace: str) -> Probe | Unseen:
+async def _probe(client: KubeClient, installation: Installation, namespace: str) -> Probe | Unseen:
     profile = installation.catalog.find("NVIDIA") or next(iter(installation.catalog), None)
     if profile is None:
         return Unseen("the device configuration has no vendor whose cards a pod could ask for")

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from gpuloom.doctor.checks import UnseenError
 from gpuloom.doctor.cluster.facts import ClusterFacts
 from gpuloom.doctor.cluster.installation import ExtenderFlags, KubeScheduler, port_of
-from gpuloom.doctor.cluster.objects import ExtenderConfig, SchedulerConfiguration
+from gpuloom.doctor.cluster.objects import Extender, SchedulerConfiguration
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.scheduler.durations import parse_seconds
 from gpuloom.vendors.profile import Profile
@@ -78,7 +78,7 @@ def _judge_names(
         yield _complain(scheduler, text, "give leaderElection and --leader-elect-resource-... one name and namespace")
 
 
-def _judge_extender(scheduler: KubeScheduler, extender: ExtenderConfig, flags: ExtenderFlags) -> Iterator[Problem]:
+def _judge_extender(scheduler: KubeScheduler, extender: Extender, flags: ExtenderFlags) -> Iterator[Problem]:
     url = urlsplit(extender.url_prefix)
     wanted = f"{'https' if flags.is_https else 'http'}://127.0.0.1:{port_of(flags.address)}"
     port = port_of(extender.url_prefix, default=443 if url.scheme == "https" else 80)
@@ -102,7 +102,7 @@ def _judge_extender(scheduler: KubeScheduler, extender: ExtenderConfig, flags: E
         yield _complain(scheduler, text, remedy, Severity.WARNING)
 
 
-def _judge_resources(scheduler: KubeScheduler, extender: ExtenderConfig, facts: ClusterFacts) -> Iterator[Problem]:
+def _judge_resources(scheduler: KubeScheduler, extender: Extender, facts: ClusterFacts) -> Iterator[Problem]:
     managed = {resource.name: resource.ignored_by_scheduler for resource in extender.managed_resources}
     remedy = "name every resource of the device configuration in managedResources, with ignoredByScheduler: true"
     for profile in facts.catalog:
@@ -123,7 +123,7 @@ def _list_managed(profile: Profile) -> tuple[str, ...]:
     return profile.resources.all if profile.cards.unit == "count" else (profile.resources.count,)
 
 
-def _read_timeout_s(extender: ExtenderConfig) -> float | None:
+def _read_timeout_s(extender: Extender) -> float | None:
     if not extender.http_timeout:
         return _KUBE_TIMEOUT_S
     try:

@@ -134,7 +134,7 @@ class InstalledClient(KubeStruct, frozen=True):
     service: ServiceReference | None = None
 
 
-class WebhookRule(KubeStruct, frozen=True):
+class Rule(KubeStruct, frozen=True):
     """What a webhook is asked about."""
 
     operations: list[str] | None = None
@@ -147,7 +147,7 @@ class InstalledWebhook(KubeStruct, frozen=True):
     name: str = ""
     client_config: InstalledClient = InstalledClient()
     failure_policy: str = ""
-    rules: list[WebhookRule] | None = None
+    rules: list[Rule] | None = None
 
 
 class InstalledWebhooks(KubeObject, frozen=True):
@@ -233,7 +233,7 @@ class ExtenderTls(msgspec.Struct, frozen=True, rename="camel"):
     ca_data: str = ""
 
 
-class ExtenderConfig(msgspec.Struct, frozen=True, rename="camel"):
+class Extender(msgspec.Struct, frozen=True, rename="camel"):
     """One extender of a KubeSchedulerConfiguration."""
 
     url_prefix: str = ""
@@ -265,5 +265,5 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
     profiles: tuple[SchedulerProfile, ...] = (SchedulerProfile(),)
-    extenders: tuple[ExtenderConfig, ...] = ()
+    extenders: tuple[Extender, ...] = ()
     leader_election: LeaderElection = LeaderElection()

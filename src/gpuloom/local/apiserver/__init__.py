@@ -6,7 +6,7 @@ about accelerators.
 """
 
 from gpuloom.kube.authority import CertificateAuthority
-from gpuloom.local.apiserver.faults import InjectedFault
+from gpuloom.local.apiserver.faults import Fault
 from gpuloom.local.apiserver.server import LocalApiServer
 
-__all__ = ["CertificateAuthority", "InjectedFault", "LocalApiServer"]
+__all__ = ["CertificateAuthority", "Fault", "LocalApiServer"]

@@ -16,7 +16,7 @@ from typing import Any, Self
 import aiohttp
 import msgspec
 
-from gpuloom.local.apiserver.kinds import MUTATING_WEBHOOKS, NAMESPACES, ResourceKind
+from gpuloom.local.apiserver.kinds import MUTATING_WEBHOOKS, NAMESPACES, Kind
 from gpuloom.local.apiserver.objects import Json, labels_of, name_of, namespace_of
 from gpuloom.local.apiserver.patch import apply_json_patch
 from gpuloom.local.apiserver.selectors import matches_label_selector
@@ -37,7 +37,7 @@ class _CallError(Exception):
 class Creation:
     """A CREATE under admission."""
 
-    kind: ResourceKind
+    kind: Kind
     value: Json
 
     def review(self, version: str, uid: str) -> Json:
@@ -82,7 +82,7 @@ class Admission:
             await self._session.close()
             self._session = None
 
-    async def mutate(self, kind: ResourceKind, value: Json) -> Json:
+    async def mutate(self, kind: Kind, value: Json) -> Json:
         """Return a new object as the webhooks want it.
 
         Raises ApiStatusError: the webhook's own code for a denial, 500 for a webhook that fails with policy Fail.
@@ -161,7 +161,7 @@ class Admission:
             return body
 
 
-def _rule_matches(rule: Json, kind: ResourceKind) -> bool:
+def _rule_matches(rule: Json, kind: Kind) -> bool:
     def listed(field: str, wanted: str) -> bool:
         return any(entry in ("*", wanted) for entry in rule.get(field) or ())
 

@@ -20,9 +20,9 @@ from gpuloom.local.apiserver.kinds import (
     PODS,
     RESOURCE_QUOTAS,
     SECRETS,
-    SERVICES,
     SERVICE_ACCOUNTS,
-    ResourceKind,
+    SERVICES,
+    Kind,
 )
 from gpuloom.local.apiserver.objects import Json, labels_of, look_up, name_of
 from gpuloom.local.apiserver.podstatus import show_pod
@@ -52,7 +52,7 @@ class Columns:
         ]
 
 
-def columns_of(kind: ResourceKind) -> Columns:
+def columns_of(kind: Kind) -> Columns:
     """Return the columns of a kind."""
     return _COLUMNS[kind]
 
@@ -167,7 +167,7 @@ def _service(value: Json, now: dt.datetime) -> Cells:
     ]
 
 
-_COLUMNS: Mapping[ResourceKind, Columns] = MappingProxyType(
+_COLUMNS: Mapping[Kind, Columns] = MappingProxyType(
     {
         PODS: Columns(
             ("Name", "Ready", "Status", "Restarts", "Age", "+IP", "+Node", "+Nominated Node", "+Readiness Gates"), _pod

@@ -9,7 +9,7 @@ from copy import deepcopy
 from types import MappingProxyType
 from typing import Any
 
-from gpuloom.local.apiserver.kinds import EVENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICES, ResourceKind
+from gpuloom.local.apiserver.kinds import EVENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICES, Kind
 from gpuloom.local.apiserver.objects import Json, look_up
 from gpuloom.local.apiserver.quantities import canonical
 
@@ -35,14 +35,14 @@ TOLERATION_S = 300
 QUANTITY_MAPS = ("capacity", "allocatable")
 
 
-def fill_new(kind: ResourceKind, value: Json) -> None:
+def fill_new(kind: Kind, value: Json) -> None:
     """Complete a new object in place, before and again after admission."""
     filler = _FILLERS.get(kind)
     if filler is not None:
         filler(value)
 
 
-def first_status(kind: ResourceKind, value: Json) -> Json:
+def first_status(kind: Kind, value: Json) -> Json:
     """Return a new object with the status that its kind begins with, whatever the client sent."""
     if kind is PODS:
         return {**value, "status": {"phase": "Pending", "qosClass": qos_class(value)}}
@@ -53,7 +53,7 @@ def first_status(kind: ResourceKind, value: Json) -> Json:
     return {**value, "status": {}} if kind is RESOURCE_QUOTAS else value
 
 
-def complete_update(kind: ResourceKind, before: Json, value: Json) -> Json:
+def complete_update(kind: Kind, before: Json, value: Json) -> Json:
     """Complete a changed object: defaults of a spec that changed; what a node can hold is what it can allocate."""
     if kind in _DEFAULTED_SPECS and value.get("spec") is not before.get("spec"):
         completed = {**value, "spec": deepcopy(value.get("spec") or {})}
@@ -187,7 +187,7 @@ def _normalize_maps(status: Json) -> None:
             status[field] = canonical_amounts(status[field])
 
 
-_FILLERS: Mapping[ResourceKind, Callable[[Json], None]] = MappingProxyType(
+_FILLERS: Mapping[Kind, Callable[[Json], None]] = MappingProxyType(
     {
         EVENTS: _fill_event,
         NAMESPACES: _fill_namespace,

@@ -5,7 +5,7 @@ Objects are not described field by field: clients get no client-side validation 
 
 from collections.abc import Iterator
 
-from gpuloom.local.apiserver.kinds import KINDS, ResourceKind
+from gpuloom.local.apiserver.kinds import KINDS, Kind
 from gpuloom.local.apiserver.objects import Json
 
 VERSION: Json = {
@@ -76,7 +76,7 @@ def _resources(group: str, version: str) -> Json | None:
     }
 
 
-def _entries(kind: ResourceKind) -> Iterator[Json]:
+def _entries(kind: Kind) -> Iterator[Json]:
     entry: Json = {
         "name": kind.plural,
         "singularName": kind.singular,
@@ -119,21 +119,21 @@ def _openapi(rest: list[str]) -> Json | None:
     return None
 
 
-def _path(kind: ResourceKind) -> str:
+def _path(kind: Kind) -> str:
     root = f"/apis/{kind.api_version}" if kind.group else "/api/v1"
     scope = "/namespaces/{namespace}" if kind.namespaced else ""
     return f"{root}{scope}/{kind.plural}/{{name}}"
 
 
-def _gvk(kind: ResourceKind) -> Json:
+def _gvk(kind: Kind) -> Json:
     return {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
 
-def _schema_name(kind: ResourceKind) -> str:
+def _schema_name(kind: Kind) -> str:
     return f"io.k8s.{kind.group or 'core'}.{kind.version}.{kind.kind}"
 
 
-def _schema(kind: ResourceKind) -> Json:
+def _schema(kind: Kind) -> Json:
     return {
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": True,
@@ -141,7 +141,7 @@ def _schema(kind: ResourceKind) -> Json:
     }
 
 
-def _patch_operation(kind: ResourceKind) -> Json:
+def _patch_operation(kind: Kind) -> Json:
     """Describe PATCH, where kubectl looks up which parameters a server understands."""
     text = {"schema": {"type": "string"}}
     return {

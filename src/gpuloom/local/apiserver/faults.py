@@ -1,7 +1,7 @@
 """Failures on demand: what a test asks the server to do wrong, and nothing else.
 
-server.faults.add(InjectedFault(method="PATCH", path="/nodes/", status=429, retry_after_s=1, times=2))
-server.faults.add(InjectedFault(method="POST", path="/binding", lose_answer=True))
+server.faults.add(Fault(method="PATCH", path="/nodes/", status=429, retry_after_s=1, times=2))
+server.faults.add(Fault(method="POST", path="/binding", lose_answer=True))
 server.faults.cut_watches()
 """
 
@@ -14,7 +14,7 @@ from gpuloom.local.apiserver.watches import Watchers
 
 
 @dataclass(slots=True)
-class InjectedFault:
+class Fault:
     """One kind of failure, for the next ``times`` requests that match.
 
     ``method`` is empty for any; ``path`` is a regular expression searched in the path and query. First the request
@@ -44,9 +44,9 @@ class Faults:
 
     store: Store
     watchers: Watchers
-    waiting: list[InjectedFault] = field(default_factory=list)
+    waiting: list[Fault] = field(default_factory=list)
 
-    def add(self, fault: InjectedFault) -> None:
+    def add(self, fault: Fault) -> None:
         """Queue a failure."""
         self.waiting.append(fault)
 
@@ -54,7 +54,7 @@ class Faults:
         """Forget what has not happened yet."""
         self.waiting.clear()
 
-    def take(self, method: str, path: str) -> InjectedFault | None:
+    def take(self, method: str, path: str) -> Fault | None:
         """Return the first failure that concerns a request, and count it down."""
         for fault in self.waiting:
             if fault.concerns(method, path):

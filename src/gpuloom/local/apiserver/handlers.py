@@ -12,7 +12,7 @@ from gpuloom.local.apiserver import patch
 from gpuloom.local.apiserver.bindings import bind_pod
 from gpuloom.local.apiserver.discovery import describe
 from gpuloom.local.apiserver.objects import Json
-from gpuloom.local.apiserver.pages import RecordPage, read_page
+from gpuloom.local.apiserver.pages import Page, read_page
 from gpuloom.local.apiserver.requests import (
     BODY_LIMIT_BYTES,
     Target,
@@ -24,7 +24,7 @@ from gpuloom.local.apiserver.requests import (
     read_number,
     read_object,
 )
-from gpuloom.local.apiserver.selectors import ObjectSelection, parse_selection
+from gpuloom.local.apiserver.selectors import Selection, parse_selection
 from gpuloom.local.apiserver.statuses import (
     ApiStatusError,
     bad_request,
@@ -53,7 +53,7 @@ UNSUPPORTED = {
 Handler = Callable[[web.Request, Target], Awaitable[web.StreamResponse]]
 
 
-class ResourceApi:
+class Api:
     """All resources of one server."""
 
     def __init__(self, writer: Writer, streamer: Streamer, clock: Callable[[], dt.datetime]) -> None:
@@ -155,7 +155,7 @@ class ResourceApi:
         page = read_page(self._store, target.kind, selection, {})
         for record in page.records:
             self._writer.deleter.delete(record, options)
-        return _respond(presentation.page(target.kind, RecordPage(page.records, page.revision)))
+        return _respond(presentation.page(target.kind, Page(page.records, page.revision)))
 
     async def _bind(self, request: web.Request, target: Target) -> web.StreamResponse:
         binding = decode(await _read_body(request), _content_type(request), "must be of type Binding")
@@ -172,7 +172,7 @@ class ResourceApi:
         return choose_presentation(request.headers.get("Accept", ""), request.query, self._clock)
 
 
-def _selection(request: web.Request, target: Target) -> ObjectSelection:
+def _selection(request: web.Request, target: Target) -> Selection:
     query = request.query
     return parse_selection(
         target.kind,

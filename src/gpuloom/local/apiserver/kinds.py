@@ -30,7 +30,7 @@ class Subresource:
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceKind:
+class Kind:
     """One kind: where it is served, and how it differs from the others.
 
     ``shape`` is the struct whose types a body must fit. ``fields`` are the paths that a field selector may name besides
@@ -80,7 +80,7 @@ def _status(kind: str) -> Subresource:
     return Subresource("status", kind, ("get", "patch", "update"))
 
 
-PODS = ResourceKind(
+PODS = Kind(
     "",
     "v1",
     "pods",
@@ -109,7 +109,7 @@ PODS = ResourceKind(
     ),
     returns_deleted=True,
 )
-NODES = ResourceKind(
+NODES = Kind(
     "",
     "v1",
     "nodes",
@@ -120,7 +120,7 @@ NODES = ResourceKind(
     fields=("spec.unschedulable",),
     subresources=(_status("Node"),),
 )
-NAMESPACES = ResourceKind(
+NAMESPACES = Kind(
     "",
     "v1",
     "namespaces",
@@ -132,7 +132,7 @@ NAMESPACES = ResourceKind(
     verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
     returns_deleted=True,
 )
-EVENTS = ResourceKind(
+EVENTS = Kind(
     "",
     "v1",
     "events",
@@ -153,7 +153,7 @@ EVENTS = ResourceKind(
         "type",
     ),
 )
-RESOURCE_QUOTAS = ResourceKind(
+RESOURCE_QUOTAS = Kind(
     "",
     "v1",
     "resourcequotas",
@@ -164,7 +164,7 @@ RESOURCE_QUOTAS = ResourceKind(
     subresources=(_status("ResourceQuota"),),
     returns_deleted=True,
 )
-SERVICES = ResourceKind(
+SERVICES = Kind(
     "",
     "v1",
     "services",
@@ -177,15 +177,15 @@ SERVICES = ResourceKind(
     subresources=(_status("Service"),),
     returns_deleted=True,
 )
-CONFIG_MAPS = ResourceKind("", "v1", "configmaps", "ConfigMap", namespaced=True, short_names=("cm",))
-SECRETS = ResourceKind("", "v1", "secrets", "Secret", namespaced=True, fields=("type",))
-SERVICE_ACCOUNTS = ResourceKind(
+CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap", namespaced=True, short_names=("cm",))
+SECRETS = Kind("", "v1", "secrets", "Secret", namespaced=True, fields=("type",))
+SERVICE_ACCOUNTS = Kind(
     "", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, short_names=("sa",), returns_deleted=True
 )
-LEASES = ResourceKind(
+LEASES = Kind(
     "coordination.k8s.io", "v1", "leases", "Lease", namespaced=True, shape=LeaseShape, needs_version_to_update=True
 )
-MUTATING_WEBHOOKS = ResourceKind(
+MUTATING_WEBHOOKS = Kind(
     "admissionregistration.k8s.io",
     "v1",
     "mutatingwebhookconfigurations",

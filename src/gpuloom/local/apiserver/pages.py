@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gpuloom.local.apiserver.kinds import ResourceKind
+from gpuloom.local.apiserver.kinds import Kind
 from gpuloom.local.apiserver.objects import Json
 from gpuloom.local.apiserver.requests import read_number, read_revision
-from gpuloom.local.apiserver.selectors import ObjectSelection
+from gpuloom.local.apiserver.selectors import Selection
 from gpuloom.local.apiserver.statuses import bad_request, expired, too_new
 from gpuloom.local.apiserver.store import Record, Store
 
@@ -34,7 +34,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordPage:
+class Page:
     """Some records, the version they were taken at, and how to go on."""
 
     records: list[Record]
@@ -52,7 +52,7 @@ class RecordPage:
         return metadata
 
 
-def read_page(store: Store, kind: ResourceKind, selection: ObjectSelection, query: Mapping[str, str]) -> RecordPage:
+def read_page(store: Store, kind: Kind, selection: Selection, query: Mapping[str, str]) -> Page:
     """Answer one list request; raises ApiStatusError (400, 410 for a version forgotten, 504 for one to come)."""
     limit = read_number(query, "limit")
     if query.get("continue"):
@@ -67,14 +67,14 @@ def read_page(store: Store, kind: ResourceKind, selection: ObjectSelection, quer
     return _cut(store.collection(kind).records(selection.namespace), selection, limit, store.revision)
 
 
-def _past(store: Store, kind: ResourceKind, revision: int) -> list[Record]:
+def _past(store: Store, kind: Kind, revision: int) -> list[Record]:
     oldest = store.collection(kind).forgotten
     if revision < oldest:
         raise expired(f"The resourceVersion for the provided list is too old: {revision} ({oldest})")
     return list(store.at(kind, revision).values())
 
 
-def _continue(store: Store, kind: ResourceKind, selection: ObjectSelection, token: _Token, limit: int) -> RecordPage:
+def _continue(store: Store, kind: Kind, selection: Selection, token: _Token, limit: int) -> Page:
     revision = store.revision if token.rv == LATEST else token.rv
     if revision < store.collection(kind).forgotten:
         raise expired(TOO_OLD, metadata={"continue": _Token(LATEST, token.after).encode()})
@@ -82,16 +82,16 @@ def _continue(store: Store, kind: ResourceKind, selection: ObjectSelection, toke
     return _cut([record for record in records if record.key > token.after], selection, limit, revision)
 
 
-def _cut(records: Iterable[Record], selection: ObjectSelection, limit: int, revision: int) -> RecordPage:
+def _cut(records: Iterable[Record], selection: Selection, limit: int, revision: int) -> Page:
     matching = sorted(
         (record for record in records if selection.matches(record.value)),
         key=lambda record: record.key,
     )
     if not limit or len(matching) <= limit:
-        return RecordPage(matching, revision)
+        return Page(matching, revision)
     page = matching[:limit]
     remaining = None if selection.has_selectors else len(matching) - limit
-    return RecordPage(page, revision, _Token(revision, page[-1].key).encode(), remaining)
+    return Page(page, revision, _Token(revision, page[-1].key).encode(), remaining)
 
 
 def _decode(text: str) -> _Token:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from gpuloom.local.apiserver.kinds import KIND_AT, NAMESPACES, ResourceKind
+from gpuloom.local.apiserver.kinds import KIND_AT, NAMESPACES, Kind
 from gpuloom.local.apiserver.objects import Json
 from gpuloom.local.apiserver.statuses import bad_request, unknown_resource, unreadable, unsupported_media_type
 from gpuloom.wire.depth import DEEPEST, cut_deep
@@ -24,7 +24,7 @@ NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 class Target:
     """What a path names: a collection (no name), an object, or something below an object."""
 
-    kind: ResourceKind
+    kind: Kind
     namespace: str = ""
     name: str = ""
     subresource: str = ""
@@ -85,7 +85,7 @@ def read_revision(query: Mapping[str, str]) -> int | None:
     return int(text)
 
 
-def read_object(body: bytes, content_type: str, kind: ResourceKind, *, namespace: str) -> Json:
+def read_object(body: bytes, content_type: str, kind: Kind, *, namespace: str) -> Json:
     """Read a whole object of this kind from a body; raises ApiStatusError (400, 415).
 
     The types of the fields that gpuloom knows are checked; fields nobody knows are kept.
@@ -157,7 +157,7 @@ def check_kind(value: Json, kind: str, api_version: str) -> None:
         )
 
 
-def check_shape(value: Json, kind: ResourceKind) -> None:
+def check_shape(value: Json, kind: Kind) -> None:
     """Refuse an object whose fields have the wrong types (400)."""
     try:
         msgspec.convert(value, kind.shape)

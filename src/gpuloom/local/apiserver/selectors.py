@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpuloom.local.apiserver.kinds import FIELD_DEFAULTS, ResourceKind
+from gpuloom.local.apiserver.kinds import FIELD_DEFAULTS, Kind
 from gpuloom.local.apiserver.objects import labels_of, look_up
 from gpuloom.local.apiserver.statuses import ApiStatusError, bad_request
 
@@ -71,7 +71,7 @@ def _field(value: Mapping[str, Any], path: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectSelection:
+class Selection:
     """Which objects of one kind a request is about."""
 
     namespace: str = ""
@@ -94,9 +94,9 @@ class ObjectSelection:
         return all(term.matches(value) for term in self.fields)
 
 
-def parse_selection(kind: ResourceKind, *, namespace: str, label_selector: str, field_selector: str) -> ObjectSelection:
+def parse_selection(kind: Kind, *, namespace: str, label_selector: str, field_selector: str) -> Selection:
     """Build a selection from the parameters of a list, watch or deletecollection."""
-    return ObjectSelection(namespace, parse_labels(label_selector), parse_fields(kind, field_selector))
+    return Selection(namespace, parse_labels(label_selector), parse_fields(kind, field_selector))
 
 
 def parse_labels(text: str) -> tuple[Requirement, ...]:
@@ -193,12 +193,12 @@ def _unparsed(why: str) -> ApiStatusError:
     return bad_request(f"unable to parse requirement: {why}")
 
 
-def parse_fields(kind: ResourceKind, text: str) -> tuple[FieldTerm, ...]:
+def parse_fields(kind: Kind, text: str) -> tuple[FieldTerm, ...]:
     """Parse a field selector; a path that the kind does not offer is refused."""
     return tuple(_field_term(kind, text, term) for term in text.split(",") if term)
 
 
-def _field_term(kind: ResourceKind, text: str, term: str) -> FieldTerm:
+def _field_term(kind: Kind, text: str, term: str) -> FieldTerm:
     path, operator, value = _split_field(text, term)
     if path not in {"metadata.name", *(["metadata.namespace"] if kind.namespaced else []), *kind.fields}:
         raise bad_request(f"field label not supported: {path}")

@@ -20,8 +20,8 @@ from aiohttp import web
 from gpuloom.kube.authority import CertificateAuthority
 from gpuloom.local.apiserver.accounts import ACCESS_REVIEWS, TOKEN_REVIEWS, Accounts, check_right
 from gpuloom.local.apiserver.admission import Admission
-from gpuloom.local.apiserver.faults import Faults, InjectedFault
-from gpuloom.local.apiserver.handlers import ResourceApi, respond_error
+from gpuloom.local.apiserver.faults import Fault, Faults
+from gpuloom.local.apiserver.handlers import Api, respond_error
 from gpuloom.local.apiserver.kinds import KINDS, NAMESPACES
 from gpuloom.local.apiserver.kubeconfig import write_kubeconfig
 from gpuloom.local.apiserver.proxy import Proxy
@@ -73,7 +73,7 @@ class LocalApiServer:
         self._admission = Admission(self._store)
         self._writer = Writer(self._store, self._admission, Quotas(self._store), clock)
         streamer = Streamer(self._store, self._watchers, bookmark_interval_s=bookmark_interval_s)
-        self._api = ResourceApi(self._writer, streamer, clock)
+        self._api = Api(self._writer, streamer, clock)
         self._stack = AsyncExitStack()
         self.accounts = Accounts()
         self.proxy = Proxy()
@@ -179,7 +179,7 @@ class LocalApiServer:
             check_right(account, request.method, target, is_watch=read_flag(request.query, "watch"))
         return None
 
-    async def _fail(self, fault: InjectedFault, request: web.Request) -> web.StreamResponse:
+    async def _fail(self, fault: Fault, request: web.Request) -> web.StreamResponse:
         """Answer as an injected fault wants it."""
         if fault.delay_s:
             await asyncio.sleep(fault.delay_s)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gpuloom.local.apiserver.kinds import ResourceKind
+from gpuloom.local.apiserver.kinds import Kind
 from gpuloom.local.apiserver.objects import Json
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -71,7 +71,7 @@ def forbidden_field(field: str, detail: str) -> Cause:
     return Cause(field, "FieldValueForbidden", f"Forbidden: {detail}")
 
 
-def _details(kind: ResourceKind, name: str, shown: str) -> Json:
+def _details(kind: Kind, name: str, shown: str) -> Json:
     details: Json = {}
     if name:
         details["name"] = name
@@ -81,25 +81,25 @@ def _details(kind: ResourceKind, name: str, shown: str) -> Json:
     return details
 
 
-def not_found(kind: ResourceKind, name: str) -> ApiStatusError:
+def not_found(kind: Kind, name: str) -> ApiStatusError:
     """Say that there is no such object (404)."""
     message = f'{kind.qualified} "{name}" not found'
     return ApiStatusError(404, "NotFound", message, details=_details(kind, name, kind.plural))
 
 
-def already_exists(kind: ResourceKind, name: str) -> ApiStatusError:
+def already_exists(kind: Kind, name: str) -> ApiStatusError:
     """Say that the name is taken (409)."""
     message = f'{kind.qualified} "{name}" already exists'
     return ApiStatusError(409, "AlreadyExists", message, details=_details(kind, name, kind.plural))
 
 
-def conflict(kind: ResourceKind, name: str, why: str = MODIFIED, *, resource: str = "") -> ApiStatusError:
+def conflict(kind: Kind, name: str, why: str = MODIFIED, *, resource: str = "") -> ApiStatusError:
     """Say that the object is not as the client thinks (409); ``resource`` replaces the plural name."""
     message = f'Operation cannot be fulfilled on {resource or kind.qualified} "{name}": {why}'
     return ApiStatusError(409, "Conflict", message, details=_details(kind, name, resource or kind.plural))
 
 
-def invalid(kind: ResourceKind, name: str, causes: Iterable[Cause]) -> ApiStatusError:
+def invalid(kind: Kind, name: str, causes: Iterable[Cause]) -> ApiStatusError:
     """Say what is wrong with an object (422)."""
     listed = list(causes)
     sentences = [f"{cause.field}: {cause.message}" for cause in listed]
@@ -126,12 +126,12 @@ def bad_request(message: str) -> ApiStatusError:
     return ApiStatusError(400, "BadRequest", message)
 
 
-def unreadable(kind: ResourceKind, why: str) -> ApiStatusError:
+def unreadable(kind: Kind, why: str) -> ApiStatusError:
     """Say that a body cannot be read as this kind (400)."""
     return bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}')
 
 
-def forbidden(kind: ResourceKind, name: str, why: str) -> ApiStatusError:
+def forbidden(kind: Kind, name: str, why: str) -> ApiStatusError:
     """Say that it is not allowed (403)."""
     message = f'{kind.qualified} "{name}" is forbidden: {why}'
     return ApiStatusError(403, "Forbidden", message, details=_details(kind, name, kind.plural))
@@ -205,6 +205,6 @@ def success(*, code: int = 200, details: Json | None = None) -> Json:
     return status
 
 
-def deleted(kind: ResourceKind, name: str, uid: str) -> Json:
+def deleted(kind: Kind, name: str, uid: str) -> Json:
     """Return the Status object of a deletion."""
     return success(details={**_details(kind, name, kind.plural), "uid": uid})

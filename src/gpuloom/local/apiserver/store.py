@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from gpuloom.local.apiserver.kinds import ResourceKind
+from gpuloom.local.apiserver.kinds import Kind
 from gpuloom.local.apiserver.objects import Json, with_metadata
 
 ENCODER = msgspec.json.Encoder()
@@ -23,7 +23,7 @@ class Record:
 
     __slots__ = ("_encoded", "kind", "name", "namespace", "revision", "value")
 
-    def __init__(self, kind: ResourceKind, value: Json, revision: int) -> None:
+    def __init__(self, kind: Kind, value: Json, revision: int) -> None:
         metadata = value["metadata"]
         self.kind = kind
         self.name: str = metadata["name"]
@@ -76,7 +76,7 @@ class Collection:
     ``forgotten`` is the newest version whose change has left the history: nothing before it can be told any more.
     """
 
-    kind: ResourceKind
+    kind: Kind
     history: deque[Change]
     forgotten: int = 0
     by_namespace: dict[str, dict[str, Record]] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Collection:
 class Store:
     """Objects by kind, namespace and name; ``on_change`` is called once per write, after it."""
 
-    def __init__(self, kinds: Iterable[ResourceKind], *, history_size: int) -> None:
+    def __init__(self, kinds: Iterable[Kind], *, history_size: int) -> None:
         self._collections = {kind: Collection(kind, deque(maxlen=history_size)) for kind in kinds}
         self._listeners: list[Callable[[Change], None]] = []
         self.revision = 1
@@ -110,15 +110,15 @@ class Store:
         """Call the listener after every write, in order."""
         self._listeners.append(listener)
 
-    def collection(self, kind: ResourceKind) -> Collection:
+    def collection(self, kind: Kind) -> Collection:
         """Return the objects of a kind."""
         return self._collections[kind]
 
-    def get(self, kind: ResourceKind, namespace: str, name: str) -> Record | None:
+    def get(self, kind: Kind, namespace: str, name: str) -> Record | None:
         """Return the current record, or None."""
         return self._collections[kind].by_namespace.get(namespace, {}).get(name)
 
-    def create(self, kind: ResourceKind, value: Json) -> Record:
+    def create(self, kind: Kind, value: Json) -> Record:
         """Add an object whose name is free."""
         self.revision += 1
         record = Record(kind, value, self.revision)
@@ -151,7 +151,7 @@ class Store:
         self._publish(collection, Change("DELETED", before, after))
         return after
 
-    def at(self, kind: ResourceKind, revision: int) -> dict[tuple[str, str], Record]:
+    def at(self, kind: Kind, revision: int) -> dict[tuple[str, str], Record]:
         """Return a kind's records as they were at a version that the history still reaches."""
         collection = self._collections[kind]
         records = {record.key: record for record in collection.records()}

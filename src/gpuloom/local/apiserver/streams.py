@@ -7,9 +7,9 @@ from typing import Self
 
 from aiohttp import web
 
-from gpuloom.local.apiserver.kinds import ResourceKind
+from gpuloom.local.apiserver.kinds import Kind
 from gpuloom.local.apiserver.requests import read_flag, read_number, read_revision
-from gpuloom.local.apiserver.selectors import ObjectSelection
+from gpuloom.local.apiserver.selectors import Selection
 from gpuloom.local.apiserver.statuses import ApiStatusError, forbidden_field, invalid_options
 from gpuloom.local.apiserver.store import ENCODER, Store
 from gpuloom.local.apiserver.tables import INITIAL_EVENTS_END, Presentation
@@ -55,7 +55,7 @@ class Streamer:
         self._bookmark_interval_s = bookmark_interval_s
 
     async def watch(
-        self, request: web.Request, kind: ResourceKind, selection: ObjectSelection, presentation: Presentation
+        self, request: web.Request, kind: Kind, selection: Selection, presentation: Presentation
     ) -> web.StreamResponse:
         """Stream events until the client leaves, the time is up or the watcher is too slow."""
         options = WatchOptions.read(request.query)

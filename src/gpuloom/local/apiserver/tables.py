@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpuloom.local.apiserver.columns import columns_of
-from gpuloom.local.apiserver.kinds import ResourceKind
+from gpuloom.local.apiserver.kinds import Kind
 from gpuloom.local.apiserver.objects import Json
-from gpuloom.local.apiserver.pages import RecordPage
+from gpuloom.local.apiserver.pages import Page
 from gpuloom.local.apiserver.statuses import ApiStatusError
 from gpuloom.local.apiserver.store import ENCODER, Record
 
@@ -22,13 +22,13 @@ class Presentation(Protocol):
     def one(self, record: Record) -> bytes:
         """Show one object."""
 
-    def page(self, kind: ResourceKind, page: RecordPage) -> bytes:
+    def page(self, kind: Kind, page: Page) -> bytes:
         """Show a list."""
 
     def event(self, record: Record) -> bytes:
         """Show the object of a watch event."""
 
-    def bookmark(self, kind: ResourceKind, revision: int, annotations: Json) -> bytes:
+    def bookmark(self, kind: Kind, revision: int, annotations: Json) -> bytes:
         """Show the object of a bookmark."""
 
 
@@ -39,7 +39,7 @@ class Objects:
         """Show one object."""
         return record.as_object()
 
-    def page(self, kind: ResourceKind, page: RecordPage) -> bytes:
+    def page(self, kind: Kind, page: Page) -> bytes:
         """Show a list; the items are joined as they were encoded once."""
         head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": page.metadata()}
         items = b",".join([record.as_item() for record in page.records])
@@ -49,7 +49,7 @@ class Objects:
         """Show the object of a watch event."""
         return record.as_object()
 
-    def bookmark(self, kind: ResourceKind, revision: int, annotations: Json) -> bytes:
+    def bookmark(self, kind: Kind, revision: int, annotations: Json) -> bytes:
         """Show the object of a bookmark: a version and nothing else."""
         metadata = {"resourceVersion": str(revision)} | ({"annotations": annotations} if annotations else {})
         return ENCODER.encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata})
@@ -67,7 +67,7 @@ class Tables:
         """Show one object as a table of one row."""
         return self._table(record.kind, [record], {"resourceVersion": str(record.revision)}, with_columns=True)
 
-    def page(self, kind: ResourceKind, page: RecordPage) -> bytes:
+    def page(self, kind: Kind, page: Page) -> bytes:
         """Show a list."""
         return self._table(kind, page.records, page.metadata(), with_columns=True)
 
@@ -76,7 +76,7 @@ class Tables:
         first, self._has_columns = not self._has_columns, True
         return self._table(record.kind, [record], {"resourceVersion": str(record.revision)}, with_columns=first)
 
-    def bookmark(self, kind: ResourceKind, revision: int, annotations: Json) -> bytes:
+    def bookmark(self, kind: Kind, revision: int, annotations: Json) -> bytes:
         """Show a bookmark: a row whose object carries the version."""
         metadata = {"resourceVersion": str(revision)} | ({"annotations": annotations} if annotations else {})
         first, self._has_columns = not self._has_columns, True
@@ -84,12 +84,12 @@ class Tables:
         row = {"cells": [None] * len(columns_of(kind).names), "object": marker}
         return self._encode(kind, [row], {"resourceVersion": str(revision)}, with_columns=first)
 
-    def _table(self, kind: ResourceKind, records: Iterable[Record], metadata: Json, *, with_columns: bool) -> bytes:
+    def _table(self, kind: Kind, records: Iterable[Record], metadata: Json, *, with_columns: bool) -> bytes:
         cells, now = columns_of(kind).cells, self.clock()
         rows = [{"cells": cells(record.value, now), "object": self._object(record)} for record in records]
         return self._encode(kind, rows, metadata, with_columns=with_columns)
 
-    def _encode(self, kind: ResourceKind, rows: list[Json], metadata: Json, *, with_columns: bool) -> bytes:
+    def _encode(self, kind: Kind, rows: list[Json], metadata: Json, *, with_columns: bool) -> bytes:
         return ENCODER.encode(
             {
                 "kind": "Table",

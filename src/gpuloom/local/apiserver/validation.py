@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from gpuloom.local.apiserver.defaults import STANDARD_RESOURCES, all_containers
-from gpuloom.local.apiserver.kinds import EVENTS, LEASES, MUTATING_WEBHOOKS, NAMESPACES, PODS, SERVICES, ResourceKind
+from gpuloom.local.apiserver.kinds import EVENTS, LEASES, MUTATING_WEBHOOKS, NAMESPACES, PODS, SERVICES, Kind
 from gpuloom.local.apiserver.objects import Json, look_up, name_of, namespace_of
 from gpuloom.local.apiserver.statuses import (
     Cause,
@@ -54,14 +54,14 @@ FIXED_POD_SPEC = (
 )
 
 
-def check_new(kind: ResourceKind, value: Json) -> None:
+def check_new(kind: Kind, value: Json) -> None:
     """Refuse a new object that breaks a rule; raises ApiStatusError (422)."""
     causes = [*_metadata_causes(kind, value), *_own_causes(kind, value)]
     if causes:
         raise invalid(kind, name_of(value), causes)
 
 
-def check_change(kind: ResourceKind, before: Json, after: Json) -> None:
+def check_change(kind: Kind, before: Json, after: Json) -> None:
     """Refuse a change that breaks a rule or touches what is fixed; raises ApiStatusError (422)."""
     causes = [*_label_causes(after), *_annotation_causes(after)]
     if kind is PODS and _fixed_part(before) != _fixed_part(after):
@@ -70,7 +70,7 @@ def check_change(kind: ResourceKind, before: Json, after: Json) -> None:
         raise invalid(kind, name_of(before), causes)
 
 
-def _metadata_causes(kind: ResourceKind, value: Json) -> Iterator[Cause]:
+def _metadata_causes(kind: Kind, value: Json) -> Iterator[Cause]:
     name = name_of(value)
     if not name:
         yield required("metadata.name", "name or generateName is required")
@@ -112,7 +112,7 @@ def _key_causes(field: str, key: str) -> Iterator[Cause]:
         yield bad_value(field, key, NOT_KEY)
 
 
-def _own_causes(kind: ResourceKind, value: Json) -> Iterator[Cause]:
+def _own_causes(kind: Kind, value: Json) -> Iterator[Cause]:
     if kind is PODS:
         yield from _pod_causes(value)
     elif kind is EVENTS:

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from gpuloom.local.apiserver.kinds import ResourceKind
+from gpuloom.local.apiserver.kinds import Kind
 from gpuloom.local.apiserver.objects import look_up
-from gpuloom.local.apiserver.selectors import ObjectSelection
+from gpuloom.local.apiserver.selectors import Selection
 from gpuloom.local.apiserver.statuses import expired
 from gpuloom.local.apiserver.store import Change, Record, Store
 
 INDEXED_FIELDS = ("metadata.name", "spec.nodeName")
 """Thousands of nodes watch one object each: a change must not ask them all."""
 
-Bucket = tuple[ResourceKind, str, str]
+Bucket = tuple[Kind, str, str]
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
@@ -34,7 +34,7 @@ class WatchEvent:
 class Watcher:
     """One watch under way. ``drop`` is called once, when it has been given up."""
 
-    def __init__(self, kind: ResourceKind, selection: ObjectSelection, *, limit: int, drop: Callable[[], None]) -> None:
+    def __init__(self, kind: Kind, selection: Selection, *, limit: int, drop: Callable[[], None]) -> None:
         self.kind = kind
         self.selection = selection
         self.closed = False
@@ -115,7 +115,7 @@ class Watchers:
         self.dropped = 0
         store.on_change(self._publish)
 
-    def open(self, kind: ResourceKind, selection: ObjectSelection, *, since: int | None, drop: Callable[[], None]) -> Watcher:
+    def open(self, kind: Kind, selection: Selection, *, since: int | None, drop: Callable[[], None]) -> Watcher:
         """Begin a watch after version ``since``, or with the present objects if None.
 
         Raises ApiStatusError (410) if the version has left the history.
@@ -145,7 +145,7 @@ class Watchers:
         for watcher in chain.from_iterable(self._buckets.values()):
             watcher.close()
 
-    def cut(self, kind: ResourceKind) -> int:
+    def cut(self, kind: Kind) -> int:
         """Break the connections of all watches of a kind; return how many."""
         cut = [watcher for watcher in chain.from_iterable(self._buckets.values()) if watcher.kind is kind]
         for watcher in cut:

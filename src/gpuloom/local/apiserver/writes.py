@@ -12,7 +12,7 @@ from collections.abc import Callable
 from gpuloom.local.apiserver.admission import Admission
 from gpuloom.local.apiserver.defaults import complete_update, fill_new, first_status
 from gpuloom.local.apiserver.deletion import Deleter
-from gpuloom.local.apiserver.kinds import NAMESPACES, PODS, ResourceKind
+from gpuloom.local.apiserver.kinds import NAMESPACES, PODS, Kind
 from gpuloom.local.apiserver.objects import (
     SYSTEM_FIELDS,
     Json,
@@ -65,7 +65,7 @@ class Writer:
             raise not_found(target.kind, target.name)
         return record
 
-    async def create(self, kind: ResourceKind, value: Json) -> Record:
+    async def create(self, kind: Kind, value: Json) -> Record:
         """Add an object: defaults, webhooks, rules, quota.
 
         Raises ApiStatusError: 400, 403 (denied, over quota), 404 (no such namespace), 409, 422, 500 (webhook failed).
@@ -82,7 +82,7 @@ class Writer:
             _fill(kind, admitted)
         return self.insert(kind, admitted)
 
-    def insert(self, kind: ResourceKind, value: Json) -> Record:
+    def insert(self, kind: Kind, value: Json) -> Record:
         """Add an object that admission has passed; raises ApiStatusError as :meth:`create` does."""
         value = self._named(kind, value)
         check_new(kind, value)
@@ -115,7 +115,7 @@ class Writer:
         check_change(target.kind, before.value, after)
         return self.deleter.finish_if_released(self.store.replace(before, after))
 
-    def _named(self, kind: ResourceKind, value: Json) -> Json:
+    def _named(self, kind: Kind, value: Json) -> Json:
         base = look_up(value, "metadata.generateName")
         if name_of(value) or not base:
             return value
@@ -152,14 +152,14 @@ class Writer:
             raise invalid(kind, before.name, [bad_value("metadata.uid", uid, "field is immutable")])
 
 
-def _fill(kind: ResourceKind, value: Json) -> None:
+def _fill(kind: Kind, value: Json) -> None:
     try:
         fill_new(kind, value)
     except WireError as error:
         raise unreadable(kind, NOT_QUANTITY) from error
 
 
-def _complete(kind: ResourceKind, before: Json, value: Json) -> Json:
+def _complete(kind: Kind, before: Json, value: Json) -> Json:
     try:
         return complete_update(kind, before, value)
     except WireError as error:

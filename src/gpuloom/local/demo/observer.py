@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.reflector import Applied, Deleted, InitialListBegins, InitialListComplete, InitialObject, Reflector
 from gpuloom.kube.resources import NODES, PODS, Resource, T
-from gpuloom.local.demo.picture import TIMED_EVENTS, DemoPicture, TimedEvent, draw_picture
+from gpuloom.local.demo.picture import TIMED_EVENTS, Picture, TimedEvent, draw_picture
 from gpuloom.vendors.catalog import Catalog
 from gpuloom.wire.objects import Node, Pod
 
@@ -38,7 +38,7 @@ class Observer:
                 for watch in watches:
                     watch.cancel()
 
-    def look(self) -> DemoPicture:
+    def look(self) -> Picture:
         """Draw what is known now."""
         return draw_picture(
             self._nodes.values(), tuple(self._pods.values()), tuple(self._events.values()), self._catalog

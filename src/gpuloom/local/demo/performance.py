@@ -13,9 +13,9 @@ from rich.live import Live
 from gpuloom.kube.resources import PODS
 from gpuloom.local.cluster import LocalCluster
 from gpuloom.local.demo.observer import Observer
-from gpuloom.local.demo.picture import DemoPicture
+from gpuloom.local.demo.picture import Picture
 from gpuloom.local.demo.screen import render_picture
-from gpuloom.local.demo.story import DemoScene, describe_stage, tell_story
+from gpuloom.local.demo.story import Scene, describe_stage, tell_story
 from gpuloom.local.demo.verdict import find_faults
 from gpuloom.vendors.profile import Profile
 
@@ -89,8 +89,8 @@ class _Show:
             async for picture in self._pictures(_FRAME_S):
                 live.update(render_picture(picture, title=self._title, hints=self._hints), refresh=True)
 
-    async def _pictures(self, pause_s: float) -> AsyncIterator[DemoPicture]:
-        last: tuple[str, DemoPicture] | None = None
+    async def _pictures(self, pause_s: float) -> AsyncIterator[Picture]:
+        last: tuple[str, Picture] | None = None
         while True:
             await self._observer.changed.wait()
             # What changes in quick succession is shown together.
@@ -114,14 +114,14 @@ async def _stage(port: int, own: Sequence[Profile]) -> AsyncIterator[tuple[Local
                 guard.cancel()
 
 
-async def _play(cluster: LocalCluster, scene: DemoScene) -> None:
+async def _play(cluster: LocalCluster, scene: Scene) -> None:
     for name in scene.leaves:
         await cluster.client.delete(PODS, name, namespace="default")
     for manifest in scene.comes:
         await cluster.submit(manifest)
 
 
-async def _settle(observer: Observer, scene: DemoScene) -> None:
+async def _settle(observer: Observer, scene: Scene) -> None:
     try:
         async with asyncio.timeout(_SETTLE_S):
             while find_faults(observer.look(), scene):

@@ -71,7 +71,7 @@ class WaitingPod:
 
 
 @dataclass(frozen=True, slots=True)
-class DemoPicture:
+class Picture:
     """The whole cluster at one moment; pods are named without their namespace if that is ``default``."""
 
     nodes: tuple[NodePicture, ...] = ()
@@ -82,7 +82,7 @@ class DemoPicture:
 
 def draw_picture(
     nodes: Iterable[Node], pods: Sequence[Pod], events: Sequence[TimedEvent], catalog: Catalog | None = None
-) -> DemoPicture:
+) -> Picture:
     """Put nodes, pods and events together; unreadable annotations become a node's problem or hide one pod's shares.
 
     Without a catalog the families count that are served by default.
@@ -94,7 +94,7 @@ def draw_picture(
             for uuid, usage in _read_usage(pod, catalog).items():
                 holders.setdefault((pod.spec.node_name, uuid), []).append((_short_name(pod), usage))
     waiting = [pod for pod in pods if not pod.spec.node_name and not pod.is_over and not pod.is_terminating]
-    return DemoPicture(
+    return Picture(
         nodes=tuple(_draw_node(node, holders, catalog) for node in sorted(nodes, key=lambda node: node.name)),
         waiting=tuple(
             WaitingPod(_short_name(pod), _describe_wishes(pod, catalog), explain_waiting(pod, events))

@@ -8,12 +8,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gpuloom.local.demo.picture import CardPicture, DemoPicture, NodePicture, WaitingPod
+from gpuloom.local.demo.picture import CardPicture, NodePicture, Picture, WaitingPod
 
 _BAR_CELLS = 8
 
 
-def render_picture(picture: DemoPicture, *, title: str, hints: Sequence[str]) -> RenderableType:
+def render_picture(picture: Picture, *, title: str, hints: Sequence[str]) -> RenderableType:
     """Lay out what else one may try, the story's title, the waiting pods, and one table per node."""
     # What a small window cuts off is the bottom: the cards of the last nodes.
     parts: list[RenderableType] = [Text(hint, style="dim", no_wrap=True, overflow="ignore") for hint in hints]

@@ -13,7 +13,7 @@ from gpuloom.vendors.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
-class DemoScene:
+class Scene:
     """One change of the cluster: what is told, who leaves, who comes, and who runs and waits when it has settled."""
 
     title: str
@@ -42,7 +42,7 @@ def _as_host(word: str) -> str:
     return word.lower().replace("_", "-")
 
 
-def tell_story() -> tuple[DemoScene, ...]:
+def tell_story() -> tuple[Scene, ...]:
     """Give the scenes in order."""
     prefer_l4 = {"nvidia.com/use-gputype": "L4"}
     share = (
@@ -63,15 +63,15 @@ def tell_story() -> tuple[DemoScene, ...]:
         pod_manifest("giant", memory_mib=60000),
     )
     return (
-        DemoScene("Five pods share L4 cards.", comes=share, running=shared),
-        DemoScene("Two pods fill A100 cards, one of them takes six whole cards.", comes=fill, running=filled),
-        DemoScene(
+        Scene("Five pods share L4 cards.", comes=share, running=shared),
+        Scene("Two pods fill A100 cards, one of them takes six whole cards.", comes=fill, running=filled),
+        Scene(
             "Two more ask for more than is free: they wait, and say why.",
             comes=overfill,
             running=filled,
             waiting=frozenset({"train-wide", "giant"}),
         ),
-        DemoScene(
+        Scene(
             "train-large is done: its cards are free, and train-wide gets in. giant fits no card of this cluster.",
             leaves=("train-large",),
             running=(filled - {"train-large"}) | {"train-wide"},

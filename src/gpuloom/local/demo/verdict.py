@@ -1,10 +1,10 @@
 """Whether a picture is what its scene promised. The demo checks itself with it."""
 
-from gpuloom.local.demo.picture import DemoPicture
-from gpuloom.local.demo.story import DemoScene
+from gpuloom.local.demo.picture import Picture
+from gpuloom.local.demo.story import Scene
 
 
-def find_faults(picture: DemoPicture, scene: DemoScene) -> list[str]:
+def find_faults(picture: Picture, scene: Scene) -> list[str]:
     """List what is wrong, one sentence each: nothing over-allocated, the right pods run, the others say why not."""
     faults = [
         f"{node.name} card {card.card.index} is over-allocated: {card.used.memory_mib} of {card.card.memory_mib} MiB, "

@@ -14,7 +14,7 @@ from gpuloom.kube.errors import ApiError
 from gpuloom.kube.recorder import EventRecorder
 from gpuloom.kube.resources import NODES
 from gpuloom.model.card import Card
-from gpuloom.node.audit.comparison import Mismatch, MismatchKind, compare
+from gpuloom.node.audit.comparison import Finding, Kind, compare
 from gpuloom.node.audit.kubelet import read_held
 from gpuloom.node.audit.processes import find_occupants
 from gpuloom.node.audit.truths import ContainerName, Occupant, Truths, read_promise
@@ -50,14 +50,14 @@ class Auditor:
         self._events = events
         self._read_cards = read_cards
         self._complaints = Complaints("source of the audit")
-        self._seen: frozenset[Mismatch] = frozenset()
-        self._standing: frozenset[Mismatch] = frozenset()
+        self._seen: frozenset[Finding] = frozenset()
+        self._standing: frozenset[Finding] = frozenset()
 
     @property
     def findings(self) -> Mapping[str, int]:
         """How many findings of each kind stand."""
         counts = Counter(finding.kind for finding in self._standing)
-        return {str(kind): counts[kind] for kind in MismatchKind}
+        return {str(kind): counts[kind] for kind in Kind}
 
     async def run(self, sleep: Sleep) -> None:
         """Audit until cancelled."""
@@ -106,7 +106,7 @@ class Auditor:
         self.processes = {"pod": of_pods, "host": len(occupants) - of_pods, "gone": gone}
         return occupants
 
-    def _take(self, found: Sequence[Mismatch], node: Node | None) -> None:
+    def _take(self, found: Sequence[Finding], node: Node | None) -> None:
         """Report what was found now and the last time, if it was not reported before."""
         standing = [finding for finding in found if finding in self._seen]
         for finding in standing:
@@ -116,7 +116,7 @@ class Auditor:
             _log.info("finding is over", finding=str(finding.kind), card=finding.card_uuid, pod=finding.pod_uid)
         self._seen, self._standing = frozenset(found), frozenset(standing)
 
-    def _report(self, finding: Mismatch, node: Node | None) -> None:
+    def _report(self, finding: Finding, node: Node | None) -> None:
         _log.error(
             finding.message,
             finding=str(finding.kind),
@@ -127,10 +127,10 @@ class Auditor:
         namespace, name = finding.pod
         if name:
             self._tell("Pod", namespace, name, finding.pod_uid, finding)
-        if not name or finding.kind is MismatchKind.FOREIGN:
+        if not name or finding.kind is Kind.FOREIGN:
             self._tell("Node", "", self._settings.node_name, node.metadata.uid if node else "", finding)
 
-    def _tell(self, kind: str, namespace: str, name: str, uid: str, finding: Mismatch) -> None:
+    def _tell(self, kind: str, namespace: str, name: str, uid: str, finding: Finding) -> None:
         self._events.record(
             kind=kind,
             namespace=namespace,

@@ -14,7 +14,7 @@ from gpuloom.node.audit.truths import Occupant, Promise, Truths
 _BYTES_PER_MIB = 2**20
 
 
-class MismatchKind(StrEnum):
+class Kind(StrEnum):
     """What is wrong; the words are the metric's and, in one word, the event's reason."""
 
     OVERCOMMITTED = "CardOvercommitted"
@@ -26,13 +26,13 @@ class MismatchKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
+class Finding:
     """One thing that is wrong with `card_uuid` or with the pod of `pod_uid`; each is empty where it is not about one.
 
     Two findings are the same when they are about the same things, whatever their figures; ``message`` is for people.
     """
 
-    kind: MismatchKind
+    kind: Kind
     card_uuid: str = ""
     pod_uid: str = ""
     container: str = ""
@@ -41,12 +41,12 @@ class Mismatch:
     message: str = field(default="", compare=False)
 
 
-def compare(truths: Truths) -> tuple[Mismatch, ...]:
+def compare(truths: Truths) -> tuple[Finding, ...]:
     """Find all that is wrong; what is not known finds nothing."""
     return tuple(finding for look in _LOOKS for finding in look(truths))
 
 
-def _find_overcommitted(truths: Truths) -> Iterator[Mismatch]:
+def _find_overcommitted(truths: Truths) -> Iterator[Finding]:
     """Cards of which more is promised than the node offers."""
     promised: dict[str, Usage] = {}
     for promise in truths.promises:
@@ -56,8 +56,8 @@ def _find_overcommitted(truths: Truths) -> Iterator[Mismatch]:
         total = promised.get(uuid, NOTHING)
         if _is_overcommitted(card, total):
             names = ", ".join(promise.full_name for promise in truths.promises if uuid in promise.cards)
-            yield Mismatch(
-                MismatchKind.OVERCOMMITTED,
+            yield Finding(
+                Kind.OVERCOMMITTED,
                 uuid,
                 message=f"card {uuid} is promised {_say(total)}, it has {_say(_offer_of(card))}: delete one of {names}",
             )
@@ -75,7 +75,7 @@ def _offer_of(card: Card) -> Usage:
     return Usage(card.count, card.memory_mib, card.cores)
 
 
-def _find_memory_exceeded(truths: Truths) -> Iterator[Mismatch]:
+def _find_memory_exceeded(truths: Truths) -> Iterator[Finding]:
     """Pods that use more memory of a card than they were given of it."""
     used: dict[tuple[str, str], int] = {}
     for one in truths.occupants or ():
@@ -85,7 +85,7 @@ def _find_memory_exceeded(truths: Truths) -> Iterator[Mismatch]:
             used_mib = used.get((promise.uid, uuid), 0) // _BYTES_PER_MIB
             if usage.memory_mib and used_mib > usage.memory_mib:
                 yield _about_pod(
-                    MismatchKind.MEMORY_EXCEEDED,
+                    Kind.MEMORY_EXCEEDED,
                     promise,
                     uuid,
                     f"pod {promise.full_name} uses {used_mib} MiB of card {uuid} and was given {usage.memory_mib}: "
@@ -93,7 +93,7 @@ def _find_memory_exceeded(truths: Truths) -> Iterator[Mismatch]:
                 )
 
 
-def _find_not_given(truths: Truths) -> Iterator[Mismatch]:
+def _find_not_given(truths: Truths) -> Iterator[Finding]:
     """Pods of this node that compute on a card that they were not given."""
     promises = {promise.uid: promise for promise in truths.promises if promise.is_readable and not promise.is_foreign}
     for uid, uuid in sorted({(one.pod_uid, one.card_uuid) for one in truths.occupants or ()}):
@@ -101,14 +101,14 @@ def _find_not_given(truths: Truths) -> Iterator[Mismatch]:
         if promise is not None and not promise.has_instances and uuid not in promise.cards:
             given = ", ".join(sorted(promise.cards)) or "no card"
             yield _about_pod(
-                MismatchKind.NOT_GIVEN,
+                Kind.NOT_GIVEN,
                 promise,
                 uuid,
                 f"pod {promise.full_name} computes on card {uuid} and was given {given}: delete the pod",
             )
 
 
-def _find_unaccounted(truths: Truths) -> Iterator[Mismatch]:
+def _find_unaccounted(truths: Truths) -> Iterator[Finding]:
     """Cards on which something computes that belongs to no pod of this node."""
     known = {uid for promise in truths.promises for uid in (promise.uid, promise.runs_as)} - {""}
     strangers: dict[tuple[str, str], list[Occupant]] = {}
@@ -118,15 +118,15 @@ def _find_unaccounted(truths: Truths) -> Iterator[Mismatch]:
     for (uuid, uid), occupants in sorted(strangers.items()):
         whose = f"of pod {uid}, which is not on this node" if uid else "of no pod"
         pids = ", ".join(str(one.pid) for one in occupants)
-        yield Mismatch(
-            MismatchKind.UNACCOUNTED,
+        yield Finding(
+            Kind.UNACCOUNTED,
             uuid,
             uid,
             message=f"on card {uuid} computes a process {whose} (pid {pids}): nobody accounts for what it uses",
         )
 
 
-def _find_devices_differ(truths: Truths) -> Iterator[Mismatch]:
+def _find_devices_differ(truths: Truths) -> Iterator[Finding]:
     """Containers that have another number of devices from the kubelet than they were promised."""
     # Kubelets go on listing pods that have ended until they are removed.
     judged = (promise for promise in truths.promises if promise.is_readable and not promise.has_ended)
@@ -137,7 +137,7 @@ def _find_devices_differ(truths: Truths) -> Iterator[Mismatch]:
             continue
         promised = promise.counts.get(container, 0)
         yield _about_pod(
-            MismatchKind.DEVICES_DIFFER,
+            Kind.DEVICES_DIFFER,
             promise,
             "",
             f"container {container} of pod {promise.full_name} has {held} devices from the kubelet and was promised "
@@ -146,7 +146,7 @@ def _find_devices_differ(truths: Truths) -> Iterator[Mismatch]:
         )
 
 
-def _find_foreign(truths: Truths) -> Iterator[Mismatch]:
+def _find_foreign(truths: Truths) -> Iterator[Finding]:
     """Pods that hold devices or compute, ask for devices, and came past the scheduler."""
     computes: dict[str, set[str]] = {}
     for one in truths.occupants or ():
@@ -161,9 +161,9 @@ def _find_foreign(truths: Truths) -> Iterator[Mismatch]:
             yield _about_foreign(promise, "", "holds devices from the kubelet")
 
 
-def _about_foreign(promise: Promise, card_uuid: str, what: str) -> Mismatch:
+def _about_foreign(promise: Promise, card_uuid: str, what: str) -> Finding:
     return _about_pod(
-        MismatchKind.FOREIGN,
+        Kind.FOREIGN,
         promise,
         card_uuid,
         f"pod {promise.full_name} came past the scheduler and {what}: nobody accounts for what it uses; delete it, and "
@@ -171,7 +171,7 @@ def _about_foreign(promise: Promise, card_uuid: str, what: str) -> Mismatch:
     )
 
 
-_LOOKS: tuple[Callable[[Truths], Iterator[Mismatch]], ...] = (
+_LOOKS: tuple[Callable[[Truths], Iterator[Finding]], ...] = (
     _find_overcommitted,
     _find_memory_exceeded,
     _find_not_given,
@@ -181,8 +181,8 @@ _LOOKS: tuple[Callable[[Truths], Iterator[Mismatch]], ...] = (
 )
 
 
-def _about_pod(kind: MismatchKind, promise: Promise, card_uuid: str, message: str, container: str = "") -> Mismatch:
-    return Mismatch(
+def _about_pod(kind: Kind, promise: Promise, card_uuid: str, message: str, container: str = "") -> Finding:
+    return Finding(
         kind,
         card_uuid,
         promise.uid,

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import generate_latest
 
 from gpuloom.node.monitor.errors import ListenError
-from gpuloom.node.monitor.families import MetricFamily, Scrape
+from gpuloom.node.monitor.families import Family, Snapshot
 from gpuloom.serving.addresses import ServerError, split_address
 from gpuloom.serving.admittance import admit
 from gpuloom.serving.connections import Limits
@@ -38,8 +38,8 @@ class Exporter:
     def __init__(
         self,
         bind_address: str,
-        families: Sequence[MetricFamily],
-        take: Callable[[], Scrape],
+        families: Sequence[Family],
+        take: Callable[[], Snapshot],
         rights: Rights | None = None,
     ) -> None:
         self.url = ""
@@ -75,7 +75,7 @@ class Exporter:
     ) -> None:
         await self._stack.aclose()
 
-    async def _write(self, families: Iterable[MetricFamily]) -> AsyncIterator[bytes]:
+    async def _write(self, families: Iterable[Family]) -> AsyncIterator[bytes]:
         yield render(families, self._take())
 
 
@@ -83,7 +83,7 @@ async def _answer_health(_request: web.Request) -> web.Response:
     return web.Response(text="ok")
 
 
-def render(families: Iterable[MetricFamily], snapshot: Scrape) -> bytes:
+def render(families: Iterable[Family], snapshot: Snapshot) -> bytes:
     """Write all samples of a snapshot in Prometheus' text format; every sample has HAMi's constant label."""
     return generate_latest(_Collected(_collect(family, snapshot) for family in families))
 
@@ -100,7 +100,7 @@ class _Collected(CollectorRegistry):
         return self._families
 
 
-def _collect(family: MetricFamily, snapshot: Scrape) -> Metric:
+def _collect(family: Family, snapshot: Snapshot) -> Metric:
     kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
     metric = kind(family.name, family.help, labels=(*family.labels, "zone"))
     for labels, value in family.samples(snapshot):

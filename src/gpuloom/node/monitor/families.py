@@ -24,7 +24,7 @@ class MigUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Scrape:
+class Snapshot:
     """All that one scrape tells. ``now_s`` is Unix time; ``cards`` is None while the driver tells nothing."""
 
     node_name: str
@@ -40,13 +40,13 @@ class Scrape:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricFamily:
+class Family:
     """All samples of one name; the exposition adds ``_total`` to a counter's."""
 
     name: str
     help: str
     labels: Labels
-    samples: Callable[[Scrape], Samples]
+    samples: Callable[[Snapshot], Samples]
     kind: Literal["gauge", "counter"] = "gauge"
 
     @property
@@ -55,10 +55,10 @@ class MetricFamily:
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
 
-def per_key(read: Callable[[Scrape], Mapping[str, int]]) -> Callable[[Scrape], Iterator[tuple[Labels, float]]]:
+def per_key(read: Callable[[Snapshot], Mapping[str, int]]) -> Callable[[Snapshot], Iterator[tuple[Labels, float]]]:
     """Make samples of a mapping from one label's values."""
 
-    def samples(snapshot: Scrape) -> Iterator[tuple[Labels, float]]:
+    def samples(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
         for key, value in read(snapshot).items():
             yield (key,), float(value)
 

@@ -25,7 +25,7 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
-class RegionVerdict:
+class Verdict:
     """What the region shall say from now on."""
 
     recent: int
@@ -36,7 +36,7 @@ Crowd = Mapping[str, Mapping[int, int]]
 """Card to priority to how many active containers."""
 
 
-def judge(activities: Sequence[Activity]) -> tuple[RegionVerdict, ...]:
+def judge(activities: Sequence[Activity]) -> tuple[Verdict, ...]:
     """Give a verdict for each container of the node, in their order."""
     aged = [_age(activity.recent) for activity in activities]
     crowd = _count(activity for activity, recent in zip(activities, aged, strict=True) if recent > 0)
@@ -56,7 +56,7 @@ def _count(active: Iterable[Activity]) -> Crowd:
     return crowd
 
 
-def _judge_one(activity: Activity, recent: int, crowd: Crowd) -> RegionVerdict:
+def _judge_one(activity: Activity, recent: int, crowd: Crowd) -> Verdict:
     crowds = [crowd[card] for card in activity.cards if card in crowd]
     blocked = any(priority < activity.priority for one in crowds for priority in one)
     contended = blocked or any(one.get(activity.priority, 0) > 1 for one in crowds)
@@ -64,4 +64,4 @@ def _judge_one(activity: Activity, recent: int, crowd: Crowd) -> RegionVerdict:
         recent = _BLOCKED
     elif not blocked and recent < 0:
         recent = 0
-    return RegionVerdict(recent, switch=int(contended))
+    return Verdict(recent, switch=int(contended))

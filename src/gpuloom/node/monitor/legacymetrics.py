@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from gpuloom.node.monitor.families import Labels, MetricFamily, Scrape
+from gpuloom.node.monitor.families import Family, Labels, Snapshot
 from gpuloom.node.monitor.metrics import list_elapsed, name_device, name_mig, per_card, per_device
 
 _CARD = ("nodeid", "deviceidx", "deviceuuid", "devicetype")
 _CONTAINER = ("podnamespace", "podname", "ctrname", "vdeviceid", "deviceuuid")
 
 
-def _list_memory(snapshot: Scrape) -> Iterator[tuple[Labels, float]]:
+def _list_memory(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
     """Byte counts as label values, as HAMi had it: each new count is a new series, so not for whoever changes on."""
     for use in snapshot.round.containers:
         for device in use.devices if use.is_steady else ():
@@ -17,55 +17,55 @@ def _list_memory(snapshot: Scrape) -> Iterator[tuple[Labels, float]]:
             yield (*name_device(use, device), *map(str, counts)), float(device.total_bytes)
 
 
-def _list_migs(snapshot: Scrape) -> Iterator[tuple[Labels, float]]:
+def _list_migs(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
     for use in snapshot.migs:
         if runtime := use.allocation.runtime:
             yield (*name_mig(use), str(runtime.gpu_instance_id)), 1.0
 
 
 LEGACY_FAMILIES = (
-    MetricFamily(
+    Family(
         "HostGPUMemoryUsage",
         "See hami_host_gpu_memory_used_bytes",
         _CARD,
         per_card(lambda card: card.memory_used_bytes),
     ),
-    MetricFamily(
+    Family(
         "HostCoreUtilization",
         "See hami_host_gpu_utilization_ratio",
         _CARD,
         per_card(lambda card: card.gpu_percent),
     ),
-    MetricFamily(
+    Family(
         "vGPU_device_memory_usage_in_bytes",
         "See hami_vgpu_memory_used_bytes",
         _CONTAINER,
         per_device(lambda device: device.total_bytes),
     ),
-    MetricFamily(
+    Family(
         "vGPU_device_memory_limit_in_bytes",
         "See hami_vgpu_memory_limit_bytes",
         _CONTAINER,
         per_device(lambda device: device.limit_bytes),
     ),
-    MetricFamily(
+    Family(
         "Device_memory_desc_of_container",
         "Memory in use, with its parts in bytes as labels",
         (*_CONTAINER, "context", "module", "data", "offset"),
         _list_memory,
     ),
-    MetricFamily(
+    Family(
         "Device_utilization_desc_of_container",
         "See hami_container_device_utilization_ratio",
         _CONTAINER,
         per_device(lambda device: device.utilization_percent),
     ),
-    MetricFamily(
+    Family(
         "Device_last_kernel_of_container",
         "See hami_container_last_kernel_elapsed_seconds",
         _CONTAINER,
         list_elapsed,
     ),
-    MetricFamily("MigInfo", "See hami_mig_device_info", (*_CONTAINER, "instanceid"), _list_migs),
+    Family("MigInfo", "See hami_mig_device_info", (*_CONTAINER, "instanceid"), _list_migs),
 )
 """HAMi's names before 2.9."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 
 from gpuloom.node.monitor.cards import CardUse
-from gpuloom.node.monitor.families import Labels, MetricFamily, MigUse, Samples, Scrape, per_key
+from gpuloom.node.monitor.families import Family, Labels, MigUse, Samples, Snapshot, per_key
 from gpuloom.node.monitor.region import DeviceUse
 from gpuloom.node.monitor.rounds import ContainerUse
 
@@ -35,10 +35,10 @@ def name_mig(use: MigUse) -> Labels:
     return use.namespace, use.pod, use.container, str(use.allocation.device_index), use.allocation.gpu_uuid
 
 
-def per_device(read: Callable[[DeviceUse], float]) -> Callable[[Scrape], Samples]:
+def per_device(read: Callable[[DeviceUse], float]) -> Callable[[Snapshot], Samples]:
     """Make a sample of every card of every container."""
 
-    def samples(snapshot: Scrape) -> Iterator[tuple[Labels, float]]:
+    def samples(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
         for use in snapshot.round.containers:
             for device in use.devices:
                 yield name_device(use, device), float(read(device))
@@ -46,10 +46,10 @@ def per_device(read: Callable[[DeviceUse], float]) -> Callable[[Scrape], Samples
     return samples
 
 
-def per_card(read: Callable[[CardUse], int | None], *, skip: int = 0) -> Callable[[Scrape], Samples]:
+def per_card(read: Callable[[CardUse], int | None], *, skip: int = 0) -> Callable[[Snapshot], Samples]:
     """Make a sample of every card that can tell; `skip` leaves out the first labels."""
 
-    def samples(snapshot: Scrape) -> Iterator[tuple[Labels, float]]:
+    def samples(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
         for card in snapshot.cards.cards if snapshot.cards else ():
             value = read(card)
             if value is not None:
@@ -58,7 +58,7 @@ def per_card(read: Callable[[CardUse], int | None], *, skip: int = 0) -> Callabl
     return samples
 
 
-def list_elapsed(snapshot: Scrape) -> Iterator[tuple[Labels, float]]:
+def list_elapsed(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
     """Tell how long ago each container ran its last kernel, where that is known."""
     for use in snapshot.round.containers:
         if use.last_kernel_s > 0:
@@ -66,20 +66,20 @@ def list_elapsed(snapshot: Scrape) -> Iterator[tuple[Labels, float]]:
                 yield name_device(use, device), max(snapshot.now_s - use.last_kernel_s, 0.0)
 
 
-def _list_migs(snapshot: Scrape) -> Iterator[tuple[Labels, float]]:
+def _list_migs(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
     for use in snapshot.migs:
         if runtime := use.allocation.runtime:
             instance = (str(runtime.gpu_instance_id), str(runtime.compute_instance_id))
             yield (*name_mig(use), runtime.mig_uuid, use.allocation.profile, *instance), 1.0
 
 
-def _list_build(snapshot: Scrape) -> Samples:
+def _list_build(snapshot: Snapshot) -> Samples:
     del snapshot
     implementation = (f"python{platform.python_version()}", platform.python_implementation())
     return [((version("gpuloom"), "", "", *implementation, f"{sys.platform}/{platform.machine()}"), 1.0)]
 
 
-def _list_regions(snapshot: Scrape) -> Samples:
+def _list_regions(snapshot: Snapshot) -> Samples:
     found = snapshot.round
     return [
         (("read",), float(len(found.containers))),
@@ -90,96 +90,96 @@ def _list_regions(snapshot: Scrape) -> Samples:
     ]
 
 
-def _count(name: str, text: str, key: str) -> MetricFamily:
-    return MetricFamily(name, text, (), lambda snapshot: [((), float(snapshot.counters.get(key, 0)))], "counter")
+def _count(name: str, text: str, key: str) -> Family:
+    return Family(name, text, (), lambda snapshot: [((), float(snapshot.counters.get(key, 0)))], "counter")
 
 
 HAMI_FAMILIES = (
-    MetricFamily(
+    Family(
         "hami_host_gpu_memory_used_bytes",
         "Memory in use on the card, as the driver says",
         _CARD,
         per_card(lambda card: card.memory_used_bytes),
     ),
-    MetricFamily(
+    Family(
         "hami_host_gpu_utilization_ratio",
         "How busy the card is, 0 to 100, as the driver says",
         _CARD,
         per_card(lambda card: card.gpu_percent),
     ),
-    MetricFamily(
+    Family(
         "hami_host_gpu_memory_controller_utilization_ratio",
         "How busy the card's memory is, 0 to 100, as the driver says",
         _CARD[1:],
         per_card(lambda card: card.memory_controller_percent, skip=1),
     ),
-    MetricFamily(
+    Family(
         "hami_vgpu_memory_used_bytes",
         "Memory that the container uses of the card",
         _CONTAINER,
         per_device(lambda device: device.total_bytes),
     ),
-    MetricFamily(
+    Family(
         "hami_vgpu_memory_limit_bytes",
         "Memory that the container may use of the card",
         _CONTAINER,
         per_device(lambda device: device.limit_bytes),
     ),
-    MetricFamily(
+    Family(
         "hami_container_device_memory_bytes",
         "The same as hami_vgpu_memory_used_bytes",
         _CONTAINER,
         per_device(lambda device: device.total_bytes),
     ),
-    MetricFamily(
+    Family(
         "hami_container_device_utilization_ratio",
         "How busy the container keeps the card, in per cent, summed over its processes",
         _CONTAINER,
         per_device(lambda device: device.utilization_percent),
     ),
-    MetricFamily(
+    Family(
         "hami_container_last_kernel_elapsed_seconds",
         "Time since the container's last kernel; absent before the first",
         _CONTAINER,
         list_elapsed,
     ),
-    MetricFamily(
+    Family(
         "hami_vgpu_memory_context_bytes",
         "Memory of CUDA contexts",
         _CONTAINER,
         per_device(lambda device: device.context_bytes),
     ),
-    MetricFamily(
+    Family(
         "hami_vgpu_memory_module_bytes",
         "Memory of CUDA modules",
         _CONTAINER,
         per_device(lambda device: device.module_bytes),
     ),
-    MetricFamily(
+    Family(
         "hami_vgpu_memory_buffer_bytes",
         "Memory of the container's data",
         _CONTAINER,
         per_device(lambda device: device.data_bytes),
     ),
-    MetricFamily(
+    Family(
         "hami_mig_device_info",
         "1 for each MIG instance that a container was given",
         (*_CONTAINER, "mig_uuid", "profile", "gpu_instance_id", "compute_instance_id"),
         _list_migs,
     ),
-    MetricFamily("hami_build_info", "What runs", _BUILD, _list_build),
+    Family("hami_build_info", "What runs", _BUILD, _list_build),
 )
 """HAMi's names since 2.9."""
 
 OWN_FAMILIES = (
-    MetricFamily("gpuloom_monitor_regions", "Containers by what their region is like", ("state",), _list_regions),
-    MetricFamily(
+    Family("gpuloom_monitor_regions", "Containers by what their region is like", ("state",), _list_regions),
+    Family(
         "gpuloom_monitor_round_seconds",
         "How long the last round took",
         (),
         lambda snapshot: [((), snapshot.round_duration_s)],
     ),
-    MetricFamily(
+    Family(
         "gpuloom_monitor_source_up",
         "1 while this source tells something",
         ("source",),
@@ -188,13 +188,13 @@ OWN_FAMILIES = (
     _count("gpuloom_monitor_directories_removed", "Directories of gone pods that were deleted", "directories_removed"),
     _count("gpuloom_monitor_failures", "Regions not written and directories not deleted", "failures"),
     _count("gpuloom_monitor_events_dropped", "Events that were not tried or not taken", "events_dropped"),
-    MetricFamily(
+    Family(
         "gpuloom_audit_findings",
         "What the audit finds wrong now",
         ("finding",),
         per_key(lambda snapshot: snapshot.findings),
     ),
-    MetricFamily(
+    Family(
         "gpuloom_audit_processes",
         "Processes on cards by whose they are",
         ("owner",),

@@ -17,7 +17,7 @@ from gpuloom.node.clock import Sleep, finish_first
 from gpuloom.node.monitor.allotments import list_shares
 from gpuloom.node.monitor.cards import CardUseSource, CardWatch
 from gpuloom.node.monitor.exporter import Exporter
-from gpuloom.node.monitor.families import MigUse, Scrape
+from gpuloom.node.monitor.families import MigUse, Snapshot
 from gpuloom.node.monitor.leftovers import Leftovers
 from gpuloom.node.monitor.legacymetrics import LEGACY_FAMILIES
 from gpuloom.node.monitor.metrics import HAMI_FAMILIES, OWN_FAMILIES
@@ -96,9 +96,9 @@ class NodeMonitor:
             self._round = await self._rounds.make(self._pods.by_uid, with_feedback=not self._cards.is_paused)
         self._round_duration_s = time.perf_counter() - began_s
 
-    def take_snapshot(self) -> Scrape:
+    def take_snapshot(self) -> Snapshot:
         """Put together what a scrape gets now."""
-        return Scrape(
+        return Snapshot(
             node_name=self._settings.node_name,
             now_s=self._now(),
             round=self._round,

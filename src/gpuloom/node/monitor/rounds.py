@@ -13,7 +13,7 @@ from gpuloom.node.monitor.allotments import Allotment, Allotments
 from gpuloom.node.monitor.complaints import Complaints
 from gpuloom.node.monitor.directories import ContainerDirectory, find_region_file, list_directories
 from gpuloom.node.monitor.errors import RegionError
-from gpuloom.node.monitor.feedback import Activity, RegionVerdict, judge
+from gpuloom.node.monitor.feedback import Activity, Verdict, judge
 from gpuloom.node.monitor.region import UUID_SHOWN, DeviceUse, Region
 from gpuloom.node.monitor.regionfile import RegionFile, Signals, read_region_file, write_signals
 from gpuloom.node.monitor.strangers import Strangers
@@ -177,7 +177,7 @@ def _judge_by(one: _Seen) -> Activity:
     return Activity(one.file.region.counters.recent, one.allotment.priority, tuple(one.allotment.limits))
 
 
-def _find_changes(region: Region, verdict: RegionVerdict) -> Signals:
+def _find_changes(region: Region, verdict: Verdict) -> Signals:
     counters = region.counters
     return Signals(
         recent=None if verdict.recent == counters.recent else verdict.recent,

@@ -13,7 +13,7 @@ from gpuloom.node.nvml import Part, PartProfile
 _T = TypeVar("_T")
 
 
-class AskDriver(Protocol):
+class Ask(Protocol):
     """Runs a call of the library on a worker thread, with a deadline; `action` names it in errors."""
 
     async def __call__(self, action: str, call: Callable[[], _T]) -> _T:
@@ -23,7 +23,7 @@ class AskDriver(Protocol):
 class NvidiaMig:
     """See :class:`~gpuloom.node.nvml.MigNvml`."""
 
-    def __init__(self, library: Any, ask: AskDriver) -> None:
+    def __init__(self, library: Any, ask: Ask) -> None:
         self._calls = _Calls(library)
         self._ask = ask
 

@@ -2,8 +2,8 @@
 
 from gpuloom.node.simulated.description import (
     CardGroup,
+    Fault,
     MachineDescription,
-    SimulatedFault,
     load_machine,
     parse_machine,
     shipped_machines,
@@ -12,7 +12,7 @@ from gpuloom.node.simulated.machine import SimulatedMachine
 
 __all__ = [
     "CardGroup",
-    "SimulatedFault",
+    "Fault",
     "MachineDescription",
     "SimulatedMachine",
     "load_machine",

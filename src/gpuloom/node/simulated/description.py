@@ -59,7 +59,7 @@ class CardGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.slots or (Slot(self.numa),) * self.count
 
 
-class SimulatedFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``[[faults]]``: what is wrong as long as the fault is listed, with one card by index or with the driver.
 
     ``xid`` reports a critical error once, ``lost`` takes the card off the bus, ``failing`` lets calls fail, ``silent``
@@ -76,7 +76,7 @@ class MachineDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """A machine: its groups of cards, in the order of their indexes, and its faults."""
 
     cards: tuple[CardGroup, ...]
-    faults: tuple[SimulatedFault, ...] = ()
+    faults: tuple[Fault, ...] = ()
 
 
 def shipped_machines() -> tuple[str, ...]:

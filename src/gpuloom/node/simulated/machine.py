@@ -20,8 +20,8 @@ from gpuloom.node.errors import CardReadError, DriverSilentError, MachineError
 from gpuloom.node.nvml import Ancestor, Coverage, Gpu, Interconnect, NvLink, XidEvent
 from gpuloom.node.simulated.description import (
     CardGroup,
+    Fault,
     MachineDescription,
-    SimulatedFault,
     SimulatedProfile,
     Slot,
     load_machine,
@@ -50,7 +50,7 @@ class SimulatedMachine:
         self._groups: tuple[CardGroup, ...] = ()
         self._slots: tuple[Slot, ...] = ()
         self._gpus: tuple[Gpu, ...] = ()
-        self._faults: tuple[SimulatedFault, ...] = ()
+        self._faults: tuple[Fault, ...] = ()
         self._events: deque[XidEvent] = deque(maxlen=_MOST_EVENTS)
         self._stirred = asyncio.Event()
         self._mig = SimulatedMig(self._find_profiles, self._obey)
@@ -137,7 +137,7 @@ class SimulatedMachine:
         self._events.append(XidEvent(card_uuid, xid, instance))
         self._stirred.set()
 
-    def set_faults(self, faults: Iterable[SimulatedFault]) -> None:
+    def set_faults(self, faults: Iterable[Fault]) -> None:
         """Let these faults, and no others, be in force from now on."""
         self._put_faults(tuple(faults))
 
@@ -149,7 +149,7 @@ class SimulatedMachine:
         self._mig.divide({gpu.uuid: group.instances for gpu, group in zip(self._gpus, self._groups, strict=True)})
         self._put_faults(description.faults)
 
-    def _put_faults(self, faults: tuple[SimulatedFault, ...]) -> None:
+    def _put_faults(self, faults: tuple[Fault, ...]) -> None:
         for fault in faults:
             if fault.kind == "xid" and fault not in self._faults:
                 self._events.append(XidEvent(None if fault.card is None else self._gpus[fault.card].uuid, fault.xid))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from gpuloom.scheduler.observer import ReviewCall
-from gpuloom.serving.aside import Aside, CrowdedError, UnreadableTextError
+from gpuloom.serving.aside import Aside, CrowdedError, UnreadableError
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.frames import Verb
 from gpuloom.wire.admission import Review, Verdict, decode_review, encode_review, find_uid
@@ -81,7 +81,7 @@ class WebhookEndpoint:
         except CrowdedError as error:
             self.refused += 1
             raise ReviewRefusedError(503, str(error), body[:_BEGINNING]) from error
-        except UnreadableTextError as error:
+        except UnreadableError as error:
             raise ReviewRefusedError(400, str(error), body[:_BEGINNING]) from error
         finally:
             self._large -= 1

@@ -19,7 +19,7 @@ from gpuloom.kube import (
     KubeClient,
     Reflector,
 )
-from gpuloom.kube.client import ListOptions
+from gpuloom.kube.client import Selection
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.rivals import LeaseKey, RivalLeases
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -91,7 +91,7 @@ class RivalLeaseWatch:
     async def _confirm(self, client: KubeClient, key: LeaseKey) -> None:
         """Read a lease before it counts as nobody's: a watch that tells nothing proves nothing."""
         namespace, name = key
-        selection = ListOptions(namespace, field_selector=f"metadata.name={name}")
+        selection = Selection(namespace, field_selector=f"metadata.name={name}")
         try:
             async with asyncio.timeout(WRITE_DEADLINE_S):
                 page = await client.list_page(LEASES, selection, limit=1)

@@ -13,7 +13,7 @@ from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.vendors.catalog import add_families, default_profiles, load_default_profiles, load_shipped
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.vendors.profile import Profile, ProfileError
-from gpuloom.vendors.profilefile import FamilyFile, make_profile
+from gpuloom.vendors.profilefile import Family, make_profile
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.words import decode_bool
 
@@ -73,7 +73,7 @@ def _read_profiles(
         return load_default_profiles()
     try:
         own = [make_profile(one, f"vendors[{at}]") for at, one in enumerate(vendors)]
-        families = add_families(load_shipped(), (FamilyFile(one.word, {}, (one,)) for one in own))
+        families = add_families(load_shipped(), (Family(one.word, {}, (one,)) for one in own))
         if device_config is None:
             return tuple(default_profiles(families))
         return tuple(apply_device_config(families, device_config, "deviceConfig"))

@@ -12,7 +12,7 @@ import structlog
 from gpuloom.web.api import RefusedError
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.regions import Page, find_changes
-from gpuloom.web.pages import WorkPace
+from gpuloom.web.pages import Pace
 
 INTERVAL_S = 2.0
 """So old a page may be."""
@@ -27,7 +27,7 @@ _log = structlog.get_logger(__name__)
 Changes = dict[str, bytes]
 
 
-class TooManyStreamsError(Exception):
+class CrowdedError(Exception):
     """There are too many streams; the message says what to do."""
 
 
@@ -77,7 +77,7 @@ class _Channel:
 class Live:
     """The pages that are looked at now. It looks only while somebody does."""
 
-    def __init__(self, make: Callable[[Asked], Awaitable[Page]], pace: WorkPace) -> None:
+    def __init__(self, make: Callable[[Asked], Awaitable[Page]], pace: Pace) -> None:
         self._make = make
         self._pace = pace
         self._channels: dict[Asked, _Channel] = {}
@@ -86,11 +86,11 @@ class Live:
     def join(self, asked: Asked, user: str, state: str) -> Stream:
         """Begin to follow a page; ``state`` is that of the page which the browser shows.
 
-        Raises TooManyStreamsError.
+        Raises CrowdedError.
         """
         users = [stream.user for channel in self._channels.values() for stream in channel.streams]
         if len(users) >= MOST_STREAMS or users.count(user) >= MOST_OF_ONE:
-            raise TooManyStreamsError("too many pages are open for live updates: close some, or reload this one by hand")
+            raise CrowdedError("too many pages are open for live updates: close some, or reload this one by hand")
         stream = Stream(user, state=state)
         channel = self._channels.setdefault(asked, _Channel())
         channel.streams.append(stream)

@@ -26,7 +26,7 @@ from gpuloom.web.dashboard.sharing import Sharing
 from gpuloom.web.dashboard.static import answer_asset
 from gpuloom.web.dashboard.streaming import Streams
 from gpuloom.web.entrance import is_from_here
-from gpuloom.web.sessions import TooManySessionsError
+from gpuloom.web.sessions import CrowdedError
 from gpuloom.web.views.source import Viewer
 
 PAGES: dict[str, Maker] = {
@@ -155,7 +155,7 @@ class Dashboard:
         except SignInError as error:
             _log.info("sign-in refused")
             return _show_sign_in(after, str(error), 401)
-        except (RightsError, TooManySessionsError) as error:
+        except (RightsError, CrowdedError) as error:
             return _show_sign_in(after, str(error), 503)
         _log.info("signed in", user=user.name)
         return response

@@ -11,7 +11,7 @@ from aiohttp import web
 from gpuloom.serving.rights import REMEMBERED_S, RightsError, SignInError, User
 from gpuloom.web.api import Api, RefusedError
 from gpuloom.web.dashboard.asked import Asked, read_asked
-from gpuloom.web.dashboard.live import Changes, Live, Stream, TooManyStreamsError
+from gpuloom.web.dashboard.live import Changes, CrowdedError, Live, Stream
 
 RECOGNISED_S = 60.0
 """So often a token is looked at again while its owner looks on."""
@@ -46,7 +46,7 @@ class Streams:
                 stream = self._live.join(asked, user.name, state)
             except RefusedError as error:
                 return web.Response(text=str(error), status=error.code)
-            except TooManyStreamsError as error:
+            except CrowdedError as error:
                 return web.Response(text=str(error), status=503)
             try:
                 return await self._serve(request, asked, stream, user)

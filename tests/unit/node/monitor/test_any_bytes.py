@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unit.node.monitor.regions import FORMS, Content, build, make_pod, put, read_word
 
 from gpuloom.node.monitor.exporter import render
-from gpuloom.node.monitor.families import Scrape
+from gpuloom.node.monitor.families import Snapshot
 from gpuloom.node.monitor.legacymetrics import LEGACY_FAMILIES
 from gpuloom.node.monitor.metrics import HAMI_FAMILIES
 from gpuloom.node.monitor.rounds import Rounds
@@ -90,7 +90,7 @@ async def play(leave, cards, priority) -> tuple[dict[str, tuple[int, int]], set[
         found = await Rounds(root).make(pods, with_feedback=True)
         signals = {uid: (read_word(path, AT.recent), read_word(path, AT.switch)) for uid, path in files.items()}
         assert all(path.stat().st_size == AT.size + 1 for path in files.values())
-    text = render(FAMILIES, Scrape("n1", 1.0, found)).decode()
+    text = render(FAMILIES, Snapshot("n1", 1.0, found)).decode()
     lines = (line.rpartition(" ")[0] for line in text.splitlines() if "any" in line)
     return signals, {line for line in lines if "Device_memory_desc" not in line}
 

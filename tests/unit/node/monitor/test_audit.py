@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gpuloom.model.card import Card
-from gpuloom.node.audit.comparison import MismatchKind, compare
+from gpuloom.node.audit.comparison import Kind, compare
 from gpuloom.node.audit.processes import find_occupants, read_pod_uid
 from gpuloom.node.audit.truths import Occupant, Truths, read_promise
 from gpuloom.node.monitor.cards import CardProcess, CardUse
@@ -63,12 +63,12 @@ def test_what_is_not_known_finds_nothing():
 @pytest.mark.parametrize("share", ["501,10", "10,51"])
 def test_a_card_of_which_too_much_is_promised_is_found(share):
     other = promise(f"GPU-a,NVIDIA,{share}:;", uid="u2", name="q")
-    assert find(ON_A, other, offered=OFFER) == [(MismatchKind.OVERCOMMITTED, "GPU-a", "")]
+    assert find(ON_A, other, offered=OFFER) == [(Kind.OVERCOMMITTED, "GPU-a", "")]
 
 
 def test_a_card_with_too_many_shares_is_found():
     pods = [promise("GPU-a,NVIDIA,1,1:;", uid=uid, name=uid) for uid in ("u1", "u2", "u3")]
-    assert find(*pods, offered=OFFER) == [(MismatchKind.OVERCOMMITTED, "GPU-a", "")]
+    assert find(*pods, offered=OFFER) == [(Kind.OVERCOMMITTED, "GPU-a", "")]
 
 
 SEVENTHS = "GPU-a,NVIDIA,100,15:" * 7 + ";"
@@ -77,7 +77,7 @@ SEVENTHS = "GPU-a,NVIDIA,100,15:" * 7 + ";"
 @pytest.mark.parametrize(("memory_mib", "count", "kinds"), [(700, 7, 0), (699, 7, 1), (700, 6, 1)])
 def test_of_a_divided_card_the_rounded_cores_of_its_instances_are_not_counted(memory_mib, count, kinds):
     offer = {"GPU-a": Card("GPU-a", count=count, memory_mib=memory_mib, cores=100, mode="mig")}
-    assert find(promise(SEVENTHS), offered=offer) == [(MismatchKind.OVERCOMMITTED, "GPU-a", "")] * kinds
+    assert find(promise(SEVENTHS), offered=offer) == [(Kind.OVERCOMMITTED, "GPU-a", "")] * kinds
 
 
 def test_an_overcommitted_card_is_reported_with_its_pods():
@@ -101,7 +101,7 @@ def test_a_pod_that_has_ended_is_promised_nothing():
 
 def test_a_pod_that_uses_more_memory_than_given_is_found():
     occupants = [Occupant("GPU-a", 1, 300 * MIB, "u1"), Occupant("GPU-a", 2, 201 * MIB, "u1")]
-    assert find(ON_A, occupants=occupants) == [(MismatchKind.MEMORY_EXCEEDED, "GPU-a", "u1")]
+    assert find(ON_A, occupants=occupants) == [(Kind.MEMORY_EXCEEDED, "GPU-a", "u1")]
 
 
 def test_a_process_of_unknown_memory_exceeds_nothing():
@@ -109,7 +109,7 @@ def test_a_process_of_unknown_memory_exceeds_nothing():
 
 
 def test_a_pod_on_a_card_that_it_was_not_given_is_found():
-    assert find(ON_A, occupants=[Occupant("GPU-b", 1, 1, "u1")]) == [(MismatchKind.NOT_GIVEN, "GPU-b", "u1")]
+    assert find(ON_A, occupants=[Occupant("GPU-b", 1, 1, "u1")]) == [(Kind.NOT_GIVEN, "GPU-b", "u1")]
 
 
 def test_a_pod_on_a_wrong_card_is_reported_with_both_ids():
@@ -118,7 +118,7 @@ def test_a_pod_on_a_wrong_card_is_reported_with_both_ids():
 
 
 def test_a_pod_with_no_card_that_computes_is_found():
-    assert find(promise(""), occupants=[Occupant("GPU-a", 1, 1, "u1")]) == [(MismatchKind.NOT_GIVEN, "GPU-a", "u1")]
+    assert find(promise(""), occupants=[Occupant("GPU-a", 1, 1, "u1")]) == [(Kind.NOT_GIVEN, "GPU-a", "u1")]
 
 
 def test_an_instance_of_a_card_is_that_card():
@@ -137,7 +137,7 @@ def test_a_pod_on_an_administrators_instance_computes_on_a_card_that_nobody_name
 
 @pytest.mark.parametrize("uid", ["", "u9"])
 def test_a_process_that_belongs_to_no_pod_of_the_node_is_found(uid):
-    assert find(ON_A, occupants=[Occupant("GPU-a", 7, 1, uid)]) == [(MismatchKind.UNACCOUNTED, "GPU-a", uid)]
+    assert find(ON_A, occupants=[Occupant("GPU-a", 7, 1, uid)]) == [(Kind.UNACCOUNTED, "GPU-a", uid)]
 
 
 def test_processes_of_no_pod_are_one_finding_of_their_card():
@@ -147,11 +147,11 @@ def test_processes_of_no_pod_are_one_finding_of_their_card():
 
 @pytest.mark.parametrize("held", [2, 3])
 def test_another_number_of_devices_than_promised_is_found(held):
-    assert find(ON_A, held={("ns", "p", "c"): held}) == [(MismatchKind.DEVICES_DIFFER, "", "u1")]
+    assert find(ON_A, held={("ns", "p", "c"): held}) == [(Kind.DEVICES_DIFFER, "", "u1")]
 
 
 def test_devices_of_a_pod_that_was_promised_none_are_found():
-    assert find(promise(""), held={("ns", "p", "c"): 1}) == [(MismatchKind.DEVICES_DIFFER, "", "u1")]
+    assert find(promise(""), held={("ns", "p", "c"): 1}) == [(Kind.DEVICES_DIFFER, "", "u1")]
 
 
 def test_devices_of_a_pod_that_is_not_known_yet_are_no_finding():
@@ -173,23 +173,23 @@ def test_shares_of_other_vendors_do_not_count():
 
 def test_a_foreign_pod_that_computes_is_found_with_its_card():
     """trust T-03."""
-    assert find(foreign(), occupants=[Occupant("GPU-b", 1, 1, "u1")]) == [(MismatchKind.FOREIGN, "GPU-b", "u1")]
+    assert find(foreign(), occupants=[Occupant("GPU-b", 1, 1, "u1")]) == [(Kind.FOREIGN, "GPU-b", "u1")]
 
 
 def test_a_foreign_pod_that_holds_a_device_is_found():
     """trust T-03."""
-    assert find(foreign(), held={("ns", "p", "c"): 1}) == [(MismatchKind.FOREIGN, "", "u1")]
+    assert find(foreign(), held={("ns", "p", "c"): 1}) == [(Kind.FOREIGN, "", "u1")]
 
 
 def test_a_foreign_pod_whose_card_is_known_is_one_finding():
     occupants = [Occupant("GPU-b", 1, 1, "u1"), Occupant("GPU-b", 2, 1, "u1")]
-    assert find(foreign(), held={("ns", "p", "c"): 1}, occupants=occupants) == [(MismatchKind.FOREIGN, "GPU-b", "u1")]
+    assert find(foreign(), held={("ns", "p", "c"): 1}, occupants=occupants) == [(Kind.FOREIGN, "GPU-b", "u1")]
 
 
 def test_a_static_pod_is_found_under_the_uid_of_its_processes():
     mirror = foreign(more={"kubernetes.io/config.mirror": "0123456789abcdef0123456789abcdef"})
     occupants = [Occupant("GPU-b", 1, 1, "0123456789abcdef0123456789abcdef")]
-    assert find(mirror, occupants=occupants) == [(MismatchKind.FOREIGN, "GPU-b", "u1")]
+    assert find(mirror, occupants=occupants) == [(Kind.FOREIGN, "GPU-b", "u1")]
 
 
 @pytest.mark.parametrize("facts", [{}, {"phase": "Failed"}], ids=["waits or was refused", "over"])
@@ -206,7 +206,7 @@ def test_a_foreign_pod_is_reported_with_what_to_do():
 
 def test_a_pod_that_asks_for_no_device_and_computes_was_given_no_card():
     plain = foreign(limits={"cpu": "1"})
-    assert find(plain, occupants=[Occupant("GPU-b", 1, 1, "u1")]) == [(MismatchKind.NOT_GIVEN, "GPU-b", "u1")]
+    assert find(plain, occupants=[Occupant("GPU-b", 1, 1, "u1")]) == [(Kind.NOT_GIVEN, "GPU-b", "u1")]
 
 
 def test_a_finding_stays_the_same_when_its_figures_change():

@@ -9,7 +9,7 @@ from gpuloom.node.errors import CardReadError, DriverMissingError, MachineError
 from gpuloom.node.monitor.cards import CardProcess, CardUse, CardWatch
 from gpuloom.node.monitor.nvidia import NvidiaCardUse
 from gpuloom.node.monitor.simulated import SimulatedCardUse
-from gpuloom.node.simulated import SimulatedFault, SimulatedMachine, load_machine
+from gpuloom.node.simulated import Fault, SimulatedMachine, load_machine
 
 
 class BusyNvml(FakeNvml):
@@ -137,6 +137,6 @@ async def test_cards_are_read_again_when_that_is_over(watch, tmp_path):
 
 async def test_a_driver_that_fails_leaves_nothing_to_tell(watch, machine):
     await watch.read()
-    machine.set_faults([SimulatedFault(kind="failing")])
+    machine.set_faults([Fault(kind="failing")])
     await watch.read()
     assert watch.reading is None

@@ -9,7 +9,7 @@ from unit.node.monitor.regions import FORMS, Content, Process, build, make_pod, 
 
 from gpuloom.node.monitor.errors import RegionError
 from gpuloom.node.monitor.exporter import render
-from gpuloom.node.monitor.families import Scrape
+from gpuloom.node.monitor.families import Snapshot
 from gpuloom.node.monitor.legacymetrics import LEGACY_FAMILIES
 from gpuloom.node.monitor.metrics import HAMI_FAMILIES, OWN_FAMILIES
 from gpuloom.node.monitor.regionfile import read_region_file
@@ -99,7 +99,7 @@ async def test_a_huge_count_of_kernels_is_no_activity_for_centuries(rounds, root
 
 def series(found) -> set[str]:
     """All series but those about the monitor and the node, as names with labels."""
-    text = render(ALL, Scrape("n1", 1.0, found)).decode()
+    text = render(ALL, Snapshot("n1", 1.0, found)).decode()
     return {line.rpartition(" ")[0] for line in text.splitlines() if 'pod="' in line or 'podname="' in line}
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.node.monitor.feedback import Activity, RegionVerdict, judge
+from gpuloom.node.monitor.feedback import Activity, Verdict, judge
 
 A, B = "GPU-a", "GPU-b"
 
@@ -15,44 +15,44 @@ def one(recent, priority, *cards):
 def test_the_worked_example_of_high_and_low_priority():
     """High (0, recent 2) and low (1, recent 2) on one card; then high stays idle for one more period."""
     first = judge([one(2, 0), one(2, 1)])
-    assert first == (RegionVerdict(recent=1, switch=0), RegionVerdict(recent=-1, switch=1))
-    assert judge([one(first[0].recent, 0), one(first[1].recent, 1)]) == (RegionVerdict(0, 0), RegionVerdict(0, 0))
+    assert first == (Verdict(recent=1, switch=0), Verdict(recent=-1, switch=1))
+    assert judge([one(first[0].recent, 0), one(first[1].recent, 1)]) == (Verdict(0, 0), Verdict(0, 0))
 
 
 def test_two_active_containers_of_one_priority_are_both_limited():
-    assert judge([one(2, 1), one(2, 1)]) == (RegionVerdict(1, 1), RegionVerdict(1, 1))
+    assert judge([one(2, 1), one(2, 1)]) == (Verdict(1, 1), Verdict(1, 1))
 
 
 def test_one_alone_may_use_the_whole_card():
-    assert judge([one(2, 1)]) == (RegionVerdict(1, 0),)
+    assert judge([one(2, 1)]) == (Verdict(1, 0),)
 
 
 def test_an_idle_container_of_lower_priority_is_blocked_too():
-    assert judge([one(2, 0), one(0, 1)])[1] == RegionVerdict(-1, 1)
+    assert judge([one(2, 0), one(0, 1)])[1] == Verdict(-1, 1)
 
 
 def test_a_blocked_container_stays_blocked_while_its_better_is_active():
-    assert judge([one(3, 0), one(-1, 1)])[1] == RegionVerdict(-1, 1)
+    assert judge([one(3, 0), one(-1, 1)])[1] == Verdict(-1, 1)
 
 
 def test_containers_on_different_cards_do_not_meet():
-    assert judge([one(2, 0, A), one(2, 1, B)]) == (RegionVerdict(1, 0), RegionVerdict(1, 0))
+    assert judge([one(2, 0, A), one(2, 1, B)]) == (Verdict(1, 0), Verdict(1, 0))
 
 
 def test_one_shared_card_is_enough_to_be_blocked():
-    assert judge([one(2, 0, A), one(2, 1, B, A)])[1] == RegionVerdict(-1, 1)
+    assert judge([one(2, 0, A), one(2, 1, B, A)])[1] == Verdict(-1, 1)
 
 
 def test_an_active_container_of_lower_priority_does_not_contend():
-    assert judge([one(2, 0), one(2, 1), one(2, 1)])[0] == RegionVerdict(1, 0)
+    assert judge([one(2, 0), one(2, 1), one(2, 1)])[0] == Verdict(1, 0)
 
 
 def test_a_negative_priority_counts_for_nobody():
-    assert judge([one(2, -1), one(2, 0)]) == (RegionVerdict(1, 0), RegionVerdict(1, 0))
+    assert judge([one(2, -1), one(2, 0)]) == (Verdict(1, 0), Verdict(1, 0))
 
 
 def test_a_last_tick_is_no_activity():
-    assert judge([one(1, 0), one(2, 1)]) == (RegionVerdict(0, 0), RegionVerdict(1, 0))
+    assert judge([one(1, 0), one(2, 1)]) == (Verdict(0, 0), Verdict(1, 0))
 
 
 activities = st.lists(

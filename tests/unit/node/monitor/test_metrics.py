@@ -11,7 +11,7 @@ from unit.node.monitor.regions import Content, Process, put
 from gpuloom.model.mig import MigAllocation, MigRuntime, Placement
 from gpuloom.node.monitor.cards import CardReading, CardUse
 from gpuloom.node.monitor.exporter import render
-from gpuloom.node.monitor.families import MigUse, Scrape
+from gpuloom.node.monitor.families import MigUse, Snapshot
 from gpuloom.node.monitor.legacymetrics import LEGACY_FAMILIES
 from gpuloom.node.monitor.metrics import HAMI_FAMILIES, OWN_FAMILIES
 from gpuloom.node.monitor.regionfile import read_region_file
@@ -35,7 +35,7 @@ def snapshot(tmp_path):
     process = Process(used=((1, 2, 3, 4, 10),), sm=(7,))
     region = read(tmp_path, Content(uuids=(b"GPU-a",), limits=(99,), processes=(process,)))
     allocation = MigAllocation(0, 0, "GPU-a", "1g.5gb", Placement(0, 1), MigRuntime("MIG-1", 7, 3))
-    return Scrape(
+    return Snapshot(
         "n1",
         NOW_S,
         Round((ContainerUse("ns", "p", "c", region.devices, 1_700_000_000),), waiting=2, unreadable=3, unknown=4),

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gpuloom.serving.aside import CrowdedError, UnreadableTextError
+from gpuloom.serving.aside import CrowdedError, UnreadableError
 from gpuloom.serving.frames import Verb
 from gpuloom.vendors.profile import Profile, ResourceNames
 from gpuloom.web.api import Api, RefusedError, need_pods
@@ -89,7 +89,7 @@ async def _write_manifest(api: Api, wish: Wish) -> bytes:
         return write_pod(wish, _order_vendors(api.source))
     try:
         return await api.source.parts.manifests.read(Verb.MANIFEST, wish.manifest.encode())
-    except (UnreadableTextError, CrowdedError) as error:
+    except (UnreadableError, CrowdedError) as error:
         raise WishError(f"manifest: {error}") from error
 
 
