@@ -60,7 +60,7 @@ def make_mixture(nodes: int, most_of: str = "", seed: int = 1) -> Mixture:
         parts.nodes.apply(_make_node(names[-1], machine))
     for number, held in enumerate(_fill(parts, names, random)):
         parts.state.cluster.assume(msgspec.structs.replace(held, uid=f"held-{number}", name=f"held-{number}"))
-    parts.charge.note_listed()
+    parts.gate.note_listed()
     return Mixture(parts, tuple(names))
 
 

@@ -16,8 +16,8 @@ from gpuloom.engine.filtering.candidates import Candidates
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.scheduler.parts import Parts, assemble
-from gpuloom.scheduler.recording.backstage import ReplayClient, ReplayRecorder
-from gpuloom.scheduler.recording.standing import StandingClock
+from gpuloom.scheduler.recording.replayclient import ReplayClient, ReplayRecorder
+from gpuloom.scheduler.recording.replayclock import ReplayClock
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.objects import Node, Pod
 
@@ -26,7 +26,7 @@ NOW = datetime.fromisoformat("2026-05-04T08:00:00Z")
 
 def make_parts(settings: SchedulerSettings | None = None) -> Parts:
     """Make the parts of a scheduler process that knows no objects yet; its writes go nowhere."""
-    clock, client = StandingClock(), ReplayClient()
+    clock, client = ReplayClock(), ReplayClient()
     clock.set(NOW)
     return assemble(settings or SchedulerSettings(), client, clock.clocks, ReplayRecorder(client))
 
@@ -38,7 +38,7 @@ def make_subject(objects: ClusterObjects) -> "Subject":
         parts.nodes.apply(node)
     for pod in read_pods(objects.pods):
         parts.pods.add(pod)
-    parts.charge.note_listed()
+    parts.gate.note_listed()
     return Subject(parts, objects)
 
 

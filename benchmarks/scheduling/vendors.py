@@ -28,8 +28,8 @@ from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.share import PodShares
-from gpuloom.scheduler.filterverb import MOST_TRIES
-from gpuloom.scheduler.pages import PAGE_S
+from gpuloom.scheduler.filter.verb import MOST_TRIES
+from gpuloom.scheduler.timeslice import SLICE_S
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
@@ -116,7 +116,7 @@ class Caller:
             pod_decision = self._ask(demands, names, MOST_TRIES)
         except UnsettledError as error:
             for _ in error.trying:
-                if time.process_time() - parts[-1] >= PAGE_S:
+                if time.process_time() - parts[-1] >= SLICE_S:
                     parts.append(time.process_time())
             parts.append(time.process_time())
             pod_decision = self._ask(demands, names, None)

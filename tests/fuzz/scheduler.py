@@ -14,8 +14,8 @@ from fuzz.seeds import dump, give_calls, give_objects, give_recordings
 from fuzz.target import Target
 from prometheus_client import CollectorRegistry
 
-from gpuloom.scheduler.admission import review_pod
-from gpuloom.scheduler.exposition import write_pages
+from gpuloom.scheduler.admission.review import review_pod
+from gpuloom.scheduler.metrics.exposition import write_exposition
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.recording.errors import LineError
 from gpuloom.scheduler.recording.flags import read_settings
@@ -30,8 +30,8 @@ from gpuloom.scheduler.recording.lines import (
     decode_line,
 )
 from gpuloom.scheduler.recording.player import Player
-from gpuloom.scheduler.recording.standing import StandingClock
-from gpuloom.scheduler.recording.world import World
+from gpuloom.scheduler.recording.replayclock import ReplayClock
+from gpuloom.scheduler.recording.replayedprocess import ReplayedProcess
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.admission import Verdict, decode_review, encode_review
 from gpuloom.wire.errors import WireError
@@ -69,14 +69,14 @@ class Stage:
     def __init__(self) -> None:
         self._loop = _make_loop()
         self._player = _make_player()
-        self._player.world = World(_make_settings(), StandingClock())
+        self._player.process = ReplayedProcess(_make_settings(), ReplayClock())
         for line in _BEGINNING:
             self.play(line)
 
     @property
     def parts(self) -> Parts:
         """What the scheduler is made of."""
-        return self._player.world.parts
+        return self._player.process.parts
 
     def play(self, line: AnyLine) -> dict[str, Any] | None:
         """Play a line. Raise LineError where it says that it cannot be used."""
@@ -91,7 +91,7 @@ class Stage:
 
     def show(self) -> None:
         """Write all metrics."""
-        self._loop.run_until_complete(_drain(write_pages(self.parts.series(), CollectorRegistry())))
+        self._loop.run_until_complete(_drain(write_exposition(self.parts.series(), CollectorRegistry())))
 
 
 @lru_cache(1)

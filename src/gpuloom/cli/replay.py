@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from gpuloom.cli.logs import configure_logs
 from gpuloom.cli.outcomes import CommandError, ExitCode
-from gpuloom.scheduler.recording.check import Check
+from gpuloom.scheduler.recording.check import ReplayCheck
 from gpuloom.scheduler.recording.errors import LineError
 from gpuloom.scheduler.recording.explanation import Explainer
 from gpuloom.scheduler.recording.lines import AnswerLine, AnyLine, FilterLine
@@ -56,11 +56,11 @@ def run_replay(
 
 
 async def _play(source: str, *, check: bool, explain: bool) -> ExitCode:
-    player, verdict = Player(), Check()
+    player, verdict = Player(), ReplayCheck()
     with open_source(source) as file:
         for number, text, line in read_lines(source, file):
             if isinstance(line, AnswerLine):
-                for difference in verdict.hold(line, text) if check else ():
+                for difference in verdict.compare(line, text) if check else ():
                     _print(f"{source}:{number}: {difference}")
                 continue
             try:
@@ -76,17 +76,17 @@ async def _play(source: str, *, check: bool, explain: bool) -> ExitCode:
     return ExitCode.NO if verdict.differing else ExitCode.YES
 
 
-async def _take(player: Player, verdict: Check, line: AnyLine, *, explain: bool) -> Iterator[str]:
+async def _take(player: Player, verdict: ReplayCheck, line: AnyLine, *, explain: bool) -> Iterator[str]:
     """Play one line; give what is to be printed unless answers are only compared."""
-    explainer = Explainer(player.world.parts) if explain and isinstance(line, FilterLine) else None
+    explainer = Explainer(player.process.parts) if explain and isinstance(line, FilterLine) else None
     if explainer is not None and isinstance(line, FilterLine):
-        explainer.look(bytes(line.args))
+        explainer.prepare(bytes(line.args))
     answer = await player.play(line)
     if answer is None:
         return iter(())
     verdict.note(answer)
     if explain:
-        return iter(explainer.tell(answer) if explainer is not None else ())
+        return iter(explainer.describe(answer) if explainer is not None else ())
     return iter((msgspec.json.encode(answer).decode(),))
 
 

@@ -20,7 +20,7 @@ from gpuloom.kube.credentials import load_default
 from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.scheduler.process import SchedulerProcess
 from gpuloom.scheduler.recording.live import run_recorded
-from gpuloom.scheduler.recording.taps import TappedClient
+from gpuloom.scheduler.recording.liveclient import RecordingClient
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.serving.addresses import CannotServeError
 from gpuloom.vendors.profile import ProfileError
@@ -84,7 +84,7 @@ async def _serve(settings: SchedulerSettings, kubeconfig: str, record: Path | No
     limits: dict[str, Any] = {"rate_limit": RateLimit(settings.kube_qps, settings.kube_burst)}
     if settings.kube_timeout_s:
         limits["timeout_s"] = settings.kube_timeout_s
-    async with TappedClient(load_default(kubeconfig or None), **limits) as client:
+    async with RecordingClient(load_default(kubeconfig or None), **limits) as client:
         await check_cluster(client)
         async with AsyncExitStack() as stack:
             running = run_recorded(settings, client, record) if record else SchedulerProcess(settings, client)

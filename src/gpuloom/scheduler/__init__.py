@@ -2,6 +2,20 @@
 
 Flows live here: they read requests and watches, ask the engine, and perform what it decided. No rule about cards may
 be written in this room, and it does not know the node room: the two meet in annotations.
+
+http          takes calls of kube-scheduler and of the API server
+admission     completes new pods (the mutating webhook)
+filter        answers /filter: chooses a node and cards, and reserves them
+bind          answers /bind: takes the node lock, and writes one Binding with the decision
+watch         lists and watches pods, nodes and quotas
+pods, nodes   apply what the watches show: reservations are confirmed and forgotten, cards are registered
+leadership    says whether this replica may decide and write
+events        makes the texts of events
+metrics       answers Prometheus
+certificates  keeps the certificate of the server
+recording     records a running process and replays it
+
+At the top: ``process`` starts and stops the ``parts``, which share one ``state``.
 """
 
 from gpuloom.scheduler.process import SchedulerProcess

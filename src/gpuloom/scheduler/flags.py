@@ -14,7 +14,7 @@ from gpuloom.engine.request.options import QuotaInFit, ScoreSign, ScoreSlots
 from gpuloom.engine.scoring.card_order import DeviceSort
 from gpuloom.engine.scoring.policies import PolicyWord
 from gpuloom.scheduler.durations import format_seconds, parse_seconds
-from gpuloom.scheduler.health import HandshakeProbe
+from gpuloom.scheduler.nodes.health import HandshakeProbe
 
 HandshakeCleanup = Literal["remove", "deleted"]
 FilterWrite = Literal["bind", "inline"]

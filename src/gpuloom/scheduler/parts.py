@@ -6,38 +6,38 @@ from typing import Any
 
 from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
 from gpuloom.kube import EventRecorder, KubeClient
-from gpuloom.scheduler.admission import review_pod
-from gpuloom.scheduler.afterwards import Afterwards, AtOnce
-from gpuloom.scheduler.binding import Binder
-from gpuloom.scheduler.cardmetrics import CardMetrics
-from gpuloom.scheduler.charge import Charge
+from gpuloom.scheduler.admission.review import review_pod
+from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
+from gpuloom.scheduler.bind.nodelock.ownercheck import LockOwnerCheck
+from gpuloom.scheduler.bind.podlabel import PodLabeller
+from gpuloom.scheduler.bind.verb import BindVerb
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.closingevents import ClosingEvents
-from gpuloom.scheduler.exposition import write_pages
-from gpuloom.scheduler.filtering import Filterer
-from gpuloom.scheduler.filterverb import FilterVerb
-from gpuloom.scheduler.handshakes import Handshakes
-from gpuloom.scheduler.labelling import Labeller
-from gpuloom.scheduler.listening import Listener
-from gpuloom.scheduler.locks import NodeLocks
-from gpuloom.scheduler.metrics import Latencies, Series, build_info
-from gpuloom.scheduler.nodepass import NodePass
-from gpuloom.scheduler.nodes import NodeBook
-from gpuloom.scheduler.ownmetrics import OwnMetrics, count_rivals
-from gpuloom.scheduler.pods import PodBook
-from gpuloom.scheduler.quotas import QuotaWatch
-from gpuloom.scheduler.reviewing import Reviewing
-from gpuloom.scheduler.rivals import Rivals
-from gpuloom.scheduler.rivalwatch import RivalWatch
-from gpuloom.scheduler.roles import Roles
-from gpuloom.scheduler.routes import Routes
+from gpuloom.scheduler.events.closedcards import ClosedCardEvents
+from gpuloom.scheduler.filter.decide import PodPlacer
+from gpuloom.scheduler.filter.deferred import DeferredWork, ImmediateWork
+from gpuloom.scheduler.filter.verb import FilterVerb
+from gpuloom.scheduler.http.routes import Routes
+from gpuloom.scheduler.http.webhook import WebhookEndpoint
+from gpuloom.scheduler.leadership.gate import LeadershipGate
+from gpuloom.scheduler.leadership.rivals import RivalLeases
+from gpuloom.scheduler.leadership.rivalwatch import RivalLeaseWatch
+from gpuloom.scheduler.leadership.rolelabel import RoleLabels
+from gpuloom.scheduler.metrics.cards import CardMetrics
+from gpuloom.scheduler.metrics.exposition import write_exposition
+from gpuloom.scheduler.metrics.process import ProcessMetrics, count_rivals
+from gpuloom.scheduler.metrics.series import Latencies, Series, build_info
+from gpuloom.scheduler.nodes.handler import NodeHandler
+from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
+from gpuloom.scheduler.nodes.resync import NodeResync
+from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.pods.byannotation import PodHandlerByAnnotation
+from gpuloom.scheduler.pods.cleanup import ReservationCleanup
+from gpuloom.scheduler.pods.handler import PodHandler
+from gpuloom.scheduler.pods.requeue import PodRequeuer
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.suspicion import Detective
-from gpuloom.scheduler.trusting import TrustingPodBook
-from gpuloom.scheduler.upkeep import Upkeep
-from gpuloom.scheduler.waking import Waker
-from gpuloom.scheduler.watching import Watches
+from gpuloom.scheduler.watch.informers import Informers
+from gpuloom.scheduler.watch.quotas import QuotaHandler
 from gpuloom.serving.aside import Aside
 from gpuloom.serving.callers import Doors
 from gpuloom.serving.connections import Handler
@@ -55,39 +55,39 @@ class Parts:
     clocks: Clocks
     state: SchedulerState
     recorder: EventRecorder
-    afterwards: Afterwards
+    deferred: DeferredWork
     locks: NodeLocks
-    binder: Binder
-    labeller: Labeller
-    handshakes: Handshakes
-    nodepass: NodePass
-    upkeep: Upkeep
-    watches: Watches
+    bind_verb: BindVerb
+    labeller: PodLabeller
+    handshakes: HandshakeWriter
+    node_resync: NodeResync
+    cleanup: ReservationCleanup
+    informers: Informers
     filter_verb: FilterVerb
-    pods: PodBook
-    nodes: NodeBook
-    quotas: QuotaWatch
-    charge: Charge
-    rivals: Rivals
+    pods: PodHandler
+    nodes: NodeHandler
+    quotas: QuotaHandler
+    gate: LeadershipGate
+    rivals: RivalLeases
     cards: CardMetrics
     latencies: Latencies
     aside: Aside
     manifests: Aside
-    reviewing: Reviewing
+    webhook: WebhookEndpoint
     rights: Rights
     doors: Doors
-    listener: Listener | None
+    observer: ProcessObserver | None
 
     def routes(self) -> Routes:
         """Make the HTTP handlers."""
-        listener, filter_call, bind_call = self.listener, self.filter_verb.filter, self.binder.bind
+        observer, filter_call, bind_call = self.observer, self.filter_verb.filter, self.bind_verb.bind
         return Routes(
             settings=self.state.settings,
-            reviewing=self.reviewing,
-            filter=listener.around_filter(self.filter_verb) if listener else filter_call,
-            bind=listener.around_bind(bind_call) if listener else bind_call,
-            wait_answerable=self.charge.wait_answerable,
-            is_ready=lambda: self.charge.is_ready,
+            webhook=self.webhook,
+            filter=observer.wrap_filter(self.filter_verb) if observer else filter_call,
+            bind=observer.wrap_bind(bind_call) if observer else bind_call,
+            wait_answerable=self.gate.wait_answerable,
+            is_ready=lambda: self.gate.is_ready,
             latencies=self.latencies,
             rights=self.rights,
         )
@@ -95,16 +95,16 @@ class Parts:
     def series(self, presented: Presented | None = None) -> Iterator[Series]:
         """Give all metrics but those of the registry; ``presented`` is the server's certificate."""
         yield build_info()
-        own = OwnMetrics(
+        own = ProcessMetrics(
             self.state,
-            self.watches,
+            self.informers,
             self.locks,
             self.recorder,
             self.labeller,
-            self.upkeep,
-            self.pods.lookout,
+            self.cleanup,
+            self.pods.watchdog,
             self.pods.foreign,
-            self.reviewing,
+            self.webhook,
             self.doors,
         )
         yield from own.series(presented)
@@ -114,23 +114,23 @@ class Parts:
 
     def scraper(self, presented: Presented | None) -> Handler:
         """Make what answers Prometheus."""
-        return Scrapes(lambda: write_pages(self.series(presented), self.latencies.registry)).answer
+        return Scrapes(lambda: write_exposition(self.series(presented), self.latencies.registry)).answer
 
     def flows(self) -> list[Coroutine[Any, Any, None]]:
         """Return what runs as long as the process does; none of them ends by itself."""
-        waker = Waker(self.client, self.state, self.clocks)
+        requeuer = PodRequeuer(self.client, self.state, self.clocks)
         settings, leases = self.state.settings, self.client.with_own_budget()
-        rivals = RivalWatch(settings, self.rivals, self.clocks, self.recorder, self.charge.check)
-        follow_leases = [self.charge.run(leases), rivals.run(leases)] if settings.leader_elect else []
+        rivals = RivalLeaseWatch(settings, self.rivals, self.clocks, self.recorder, self.gate.check)
+        follow_leases = [self.gate.run(leases), rivals.run(leases)] if settings.leader_elect else []
         return [
-            self.watches.run(),
+            self.informers.run(),
             self.handshakes.run(),
-            self.nodepass.run(),
-            self.upkeep.run(),
-            ClosingEvents(self.state, self.recorder, self.clocks).run(),
+            self.node_resync.run(),
+            self.cleanup.run(),
+            ClosedCardEvents(self.state, self.recorder, self.clocks).run(),
             self.labeller.run(),
-            waker.run(),
-            self.afterwards.run(),
+            requeuer.run(),
+            self.deferred.run(),
             *follow_leases,
         ]
 
@@ -140,7 +140,7 @@ def assemble(
     client: KubeClient,
     clocks: Clocks,
     recorder: EventRecorder | None = None,
-    listen: Callable[[SchedulerState], Listener] | None = None,
+    make_observer: Callable[[SchedulerState], ProcessObserver] | None = None,
 ) -> Parts:
     """Put a process together; without ``recorder`` its events go to the API server, cut to what that takes.
 
@@ -148,20 +148,20 @@ def assemble(
     """
     event_bytes = MESSAGE_LIMIT_BYTES if recorder is None else NO_LIMIT_BYTES
     state = SchedulerState(settings)
-    listener = listen(state) if listen else None
+    observer = make_observer(state) if make_observer else None
     latencies = Latencies()
-    locks = NodeLocks(client.with_own_budget(), settings, clocks, Detective(client, state, clocks))
-    afterwards = Afterwards() if recorder is None else AtOnce()
+    locks = NodeLocks(client.with_own_budget(), settings, clocks, LockOwnerCheck(client, state, clocks))
+    deferred = DeferredWork() if recorder is None else ImmediateWork()
     recorder = recorder or EventRecorder(
         client.with_own_budget(),
         settings.scheduler_name,
         is_busy=lambda: bool(state.binding) or latencies.is_busy,
     )
-    labeller = Labeller(client, state, clocks)
-    handshakes = Handshakes(client, state, clocks)
-    nodes = NodeBook(state, handshakes, clocks)
-    quotas = QuotaWatch(state)
-    nodepass = NodePass(state, nodes, Roles(client, state), clocks, listener)
+    labeller = PodLabeller(client, state, clocks)
+    handshakes = HandshakeWriter(client, state, clocks)
+    nodes = NodeHandler(state, handshakes, clocks)
+    quotas = QuotaHandler(state)
+    node_resync = NodeResync(state, nodes, RoleLabels(client, state), clocks, observer)
 
     aside = Aside()
 
@@ -169,46 +169,46 @@ def assemble(
         return review_pod(one, settings, state.headroom)
 
     def note_listed() -> None:
-        charge.note_listed()
+        gate.note_listed()
 
     def notice_change() -> None:
         locks.wake()
-        nodepass.hurry()
+        node_resync.trigger()
 
-    pods = (TrustingPodBook if settings.trust_annotations else PodBook)(state, clocks.monotonic)
-    watches = Watches(client, pods, nodes, quotas, locks, note_listed=note_listed, listener=listener)
-    rivals = Rivals(
+    pods = (PodHandlerByAnnotation if settings.trust_annotations else PodHandler)(state, clocks.monotonic)
+    informers = Informers(client, pods, nodes, quotas, locks, note_listed=note_listed, observer=observer)
+    rivals = RivalLeases(
         (settings.leader_elect_resource_namespace, settings.leader_elect_resource_name), settings.rival_namespaces
     )
-    charge = Charge(
-        settings, state, clocks, list_anew=watches.list_anew, wake=notice_change, rivals=rivals, listener=listener
+    gate = LeadershipGate(
+        settings, state, clocks, list_anew=informers.list_anew, wake=notice_change, rivals=rivals, observer=observer
     )
     return Parts(
         client=client,
         clocks=clocks,
         state=state,
         recorder=recorder,
-        afterwards=afterwards,
+        deferred=deferred,
         locks=locks,
-        binder=Binder(client.with_own_budget(), state, locks, recorder, clocks, labeller),
+        bind_verb=BindVerb(client.with_own_budget(), state, locks, recorder, clocks, labeller),
         labeller=labeller,
         handshakes=handshakes,
-        nodepass=nodepass,
-        upkeep=Upkeep(client, state, locks, clocks, listener),
-        watches=watches,
-        filter_verb=FilterVerb(Filterer(state, recorder, clocks, afterwards, event_bytes), client, state, recorder),
+        node_resync=node_resync,
+        cleanup=ReservationCleanup(client, state, locks, clocks, observer),
+        informers=informers,
+        filter_verb=FilterVerb(PodPlacer(state, recorder, clocks, deferred, event_bytes), client, state, recorder),
         pods=pods,
         nodes=nodes,
         quotas=quotas,
-        charge=charge,
+        gate=gate,
         rivals=rivals,
         cards=CardMetrics(state, quotas),
         latencies=latencies,
         aside=aside,
         # Apart, so that nobody who fills in forms keeps reviews waiting.
         manifests=Aside(most_waiting=4),
-        reviewing=Reviewing(listener.around_review(review) if listener else review, aside),
+        webhook=WebhookEndpoint(observer.wrap_review(review) if observer else review, aside),
         rights=Rights(client.with_own_budget()),
         doors=Doors(),
-        listener=listener,
+        observer=observer,
     )

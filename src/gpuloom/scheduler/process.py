@@ -9,11 +9,11 @@ from typing import Self
 import structlog
 
 from gpuloom.kube import EventRecorder, KubeClient
+from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.listening import Listener
-from gpuloom.scheduler.locks import NodeLocks
+from gpuloom.scheduler.http.server import Certificates, Urls, open_certificates, serve
+from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.parts import Parts, assemble
-from gpuloom.scheduler.serving import Certificates, Urls, open_certificates, serve
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.serving.callers import Callers
@@ -32,13 +32,13 @@ class SchedulerProcess:
         *,
         clocks: Clocks | None = None,
         recorder: EventRecorder | None = None,
-        listen: Callable[[SchedulerState], Listener] | None = None,
+        make_observer: Callable[[SchedulerState], ProcessObserver] | None = None,
     ) -> None:
         self.settings = settings
         self.urls = Urls()
         self.certificates: Certificates | None = None
         self._clocks = clocks or Clocks()
-        self._parts = assemble(settings, client, self._clocks, recorder, listen)
+        self._parts = assemble(settings, client, self._clocks, recorder, make_observer)
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
 
@@ -73,7 +73,7 @@ class SchedulerProcess:
             presented = certificates.presented if certificates else None
             await stack.enter_async_context(parts.recorder)
             stack.push_async_callback(self._stop_tasks)
-            stack.push_async_callback(parts.binder.close)
+            stack.push_async_callback(parts.bind_verb.close)
             stack.push_async_callback(parts.aside.close)
             stack.push_async_callback(parts.manifests.close)
             callers = parts.doors.callers = _find_callers(self.settings, presented, self._clocks)
@@ -81,7 +81,7 @@ class SchedulerProcess:
                 stack, self.settings, parts.routes(), parts.scraper(presented), presented, parts.doors, parts.rights
             )
             # The first thing to happen at the end: nobody who waits keeps the listeners from closing.
-            stack.callback(parts.charge.stop)
+            stack.callback(parts.gate.stop)
             flows = parts.flows() + [one.run() for one in (certificates, callers) if one]
             self._tasks = [asyncio.create_task(run) for run in flows]
             self._stack = stack.pop_all()
@@ -93,7 +93,7 @@ class SchedulerProcess:
 
     async def wait_synced(self) -> None:
         """Wait until the first lists of pods, nodes and quotas are complete."""
-        await self._parts.charge.listed.wait()
+        await self._parts.gate.listed.wait()
 
     async def wait_failed(self) -> None:
         """Wait until one of the process's tasks ends, which none should, and raise what ended it."""

@@ -11,7 +11,7 @@ from gpuloom.engine.request.demand import Demands, asks_for_cards, read_demands
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.interner import Interner
 from gpuloom.model.request_columns import Headroom
-from gpuloom.scheduler.decisions import DecisionLog
+from gpuloom.scheduler.filter.history import DecisionHistory
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.objects import Node, Pod
@@ -23,11 +23,11 @@ MOST_LIKENESSES = 4096
 _NOT_LISTED = "the lists of pods and nodes are not complete yet"
 
 
-class Refused(msgspec.Struct, frozen=True, gc=False):
-    """A pod that found no room, and when it first did (monotonic seconds).
+class UnschedulablePod(msgspec.Struct, frozen=True, gc=False):
+    """A pod that fits nowhere, and when it first did not (monotonic seconds).
 
     demands   what it asked for then
-    likeness  a number that it has in common with others that find room when it does
+    likeness  a number that it has in common with others that fit when it does
     """
 
     pod: Pod
@@ -44,9 +44,9 @@ class SchedulerState:
     nodes     by name
     allocating  UIDs of bound pods whose device plugin is, as far as is known, not done with them
     gone      UID of a pod that is deleted to the time when that was seen (binding 2.2)
-    refused   by UID, oldest first: pods that wait for room
+    unschedulable  by UID, oldest first: pods that fit nowhere and wait for capacity
     binding   UIDs whose binding is sent and not settled
-    room      set when capacity came back; whoever wakes the refused clears it
+    capacity_freed  set when capacity came back; whoever requeues unschedulable pods clears it
     decisions  those made last, for people
     obstacle  why this process must neither decide nor write now, empty when it may
     in_charge_since  when this process was synced and in charge (monotonic seconds), None while it is not
@@ -59,10 +59,10 @@ class SchedulerState:
     nodes: dict[str, Node] = field(default_factory=dict)
     allocating: set[str] = field(default_factory=set)
     gone: dict[str, float] = field(default_factory=dict)
-    refused: dict[str, Refused] = field(default_factory=dict)
+    unschedulable: dict[str, UnschedulablePod] = field(default_factory=dict)
     binding: set[str] = field(default_factory=set)
-    room: asyncio.Event = field(default_factory=asyncio.Event)
-    decisions: DecisionLog = field(default_factory=DecisionLog)
+    capacity_freed: asyncio.Event = field(default_factory=asyncio.Event)
+    decisions: DecisionHistory = field(default_factory=DecisionHistory)
     obstacle: str = ""
     in_charge_since: float | None = None
     _likenesses: Interner[DemandClass] = field(default_factory=lambda: Interner(MOST_LIKENESSES))
@@ -97,29 +97,29 @@ class SchedulerState:
         used = self.cluster.ledger.namespace_usage(namespace, profile.word)
         return self.cluster.quotas.headroom(namespace, profile, used)
 
-    def refuse(self, pod: Pod, demands: Demands, now: float) -> None:
-        """Note that a pod waits for room; one that waits already keeps its turn."""
-        known = self.refused.get(pod.metadata.uid)
+    def note_unschedulable(self, pod: Pod, demands: Demands, now: float) -> None:
+        """Note that a pod waits for capacity; one that waits already keeps its turn."""
+        known = self.unschedulable.get(pod.metadata.uid)
         likeness = self._likenesses.number(demand_class_of(demands))
-        self.refused[pod.metadata.uid] = Refused(pod, demands, likeness, known.since if known else now)
+        self.unschedulable[pod.metadata.uid] = UnschedulablePod(pod, demands, likeness, known.since if known else now)
 
     def release(self, uid: str) -> None:
         """End a pod's reservation, if there is one, and let those that wait know."""
         if self.cluster.forget(uid):
-            self.room.set()
+            self.capacity_freed.set()
 
     def reopen(self, uid: str) -> None:
         """Open the cards that a pod closed, if any, and let those that wait know."""
         if self.cluster.reopen(uid):
-            self.room.set()
+            self.capacity_freed.set()
 
-    def hand_over(self, uid: str) -> None:
+    def mark_allocating(self, uid: str) -> None:
         """Note that a pod was bound here and is its device plugin's now; what the watch has shown counts more."""
         known = self.pods.get(uid)
         if known is not None and not known.spec.node_name:
             self.allocating.add(uid)
 
-    def bury(self, uid: str, now: float) -> None:
+    def remove_pod(self, uid: str, now: float) -> None:
         """Note that a pod is over or deleted: it holds nothing, and is refused from now on."""
         self.gone.pop(uid, None)
         self.gone[uid] = now
@@ -127,6 +127,6 @@ class SchedulerState:
             del self.gone[next(iter(self.gone))]
         self.pods.pop(uid, None)
         self.allocating.discard(uid)
-        self.refused.pop(uid, None)
+        self.unschedulable.pop(uid, None)
         self.reopen(uid)
         self.release(uid)

@@ -20,7 +20,7 @@ from local.scheduler.site import (
     offer,
     open_site,
 )
-from local.scheduler.test_charge import take_charge
+from local.scheduler.test_leadership import become_leader
 
 from gpuloom.kube import LEASES, NODES, PODS
 from gpuloom.local.manifests import pod_manifest
@@ -205,5 +205,5 @@ async def test_while_hami_leads_gpuloom_writes_nothing_and_decides_once_the_leas
 
     ours = {"holderIdentity": "gpuloom-scheduler-0_1", "leaseTransitions": 1}
     await site.client.patch(LEASES, LEASE, {"spec": ours}, namespace="kube-system")
-    await take_charge(site)
+    await become_leader(site)
     assert await site.choose(pod) == "n1"

@@ -13,11 +13,11 @@ from local.scheduler.site import DEFAULTS, LOCK, VGPU_NODE, Site, open_site
 from gpuloom.kube import PODS, load_kubeconfig
 from gpuloom.local.apiserver import InjectedFault
 from gpuloom.scheduler.recording import Player
-from gpuloom.scheduler.recording.check import Check
+from gpuloom.scheduler.recording.check import ReplayCheck
 from gpuloom.scheduler.recording.lines import AnswerLine, decode_line
 from gpuloom.scheduler.recording.live import run_recorded
+from gpuloom.scheduler.recording.liveclient import RecordingClient
 from gpuloom.scheduler.recording.snapshot import take_snapshot
-from gpuloom.scheduler.recording.taps import TappedClient
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.lock import NodeLock, encode_lock
 
@@ -26,7 +26,7 @@ from gpuloom.wire.lock import NodeLock, encode_lock
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     async with open_site(tmp_path) as site:
         credentials = load_kubeconfig(tmp_path / "kubeconfig")
-        site.client = await site.stack.enter_async_context(TappedClient(credentials, sleep=site.clock.sleep))
+        site.client = await site.stack.enter_async_context(RecordingClient(credentials, sleep=site.clock.sleep))
         yield site
 
 
@@ -47,11 +47,11 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 
 async def check(file: Path) -> tuple[int, list[str]]:
-    player, verdict, differences = Player(), Check(), list[str]()
+    player, verdict, differences = Player(), ReplayCheck(), list[str]()
     for text in map(json.dumps, read(file)):
         line = decode_line(text.encode())
         if isinstance(line, AnswerLine):
-            differences += map(str, verdict.hold(line, text.encode()))
+            differences += map(str, verdict.compare(line, text.encode()))
         elif (answer := await player.play(line)) is not None:
             verdict.note(answer)
     return verdict.answers, differences
@@ -183,7 +183,7 @@ async def test_snapshot_counts_what_pods_hold(site: Site, file: Path) -> None:
     player = Player()
     for line in await take_snapshot(site.client, DEFAULTS):
         await player.play(decode_line(json.dumps(line).encode()))
-    held = player.world.parts.state.cluster.ledger.find(pod.metadata.uid)
+    held = player.process.parts.state.cluster.ledger.find(pod.metadata.uid)
     assert held is not None
     assert held.node == "n1"
 

@@ -16,7 +16,7 @@ from local.scheduler.site import DEFAULTS, Site
 
 from gpuloom.local.apiserver import CertificateAuthority
 from gpuloom.scheduler import SchedulerSettings, SettingsError
-from gpuloom.scheduler.exposition import write_pages
+from gpuloom.scheduler.metrics.exposition import write_exposition
 
 ANYBODY = ssl.create_default_context()
 ANYBODY.check_hostname = False
@@ -145,9 +145,9 @@ async def test_metrics_are_written_once_for_all_who_ask_at_a_time(empty: Site, m
 
     def write(*args: Any) -> AsyncIterator[bytes]:
         made.append(args)
-        return write_pages(*args)
+        return write_exposition(*args)
 
-    monkeypatch.setattr("gpuloom.scheduler.parts.write_pages", write)
+    monkeypatch.setattr("gpuloom.scheduler.parts.write_exposition", write)
     await empty.start(dataclasses.replace(METRICS, metrics_auth=False))
     texts = await asyncio.gather(*(read_metrics(empty) for _ in range(20)))
     assert (len(made), len(set(texts))) == (1, 1)

@@ -10,7 +10,7 @@ from local.scheduler.clock import poll
 from local.scheduler.site import DEFAULTS, Site, open_site
 
 from gpuloom.kube import KubeClient, load_kubeconfig
-from gpuloom.scheduler.locks import WRITES_AT_ONCE
+from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE
 from gpuloom.wire.objects import Pod
 
 BINDS = WRITES_AT_ONCE + 3

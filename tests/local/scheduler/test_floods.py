@@ -184,4 +184,4 @@ async def test_reviews_beyond_those_that_wait_are_denied_and_counted(site: Site)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         codes = await asyncio.gather(*(ask(session) for _ in range(40)))
     assert set(codes) == {400, 503}
-    assert site.process.parts.reviewing.refused == codes.count(503)
+    assert site.process.parts.webhook.refused == codes.count(503)

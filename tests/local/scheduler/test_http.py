@@ -50,7 +50,7 @@ async def test_an_undecodable_body_is_an_error_in_the_reply(site: Site, verb: st
 async def test_a_body_that_does_not_arrive_in_time_is_given_up(
     site: Site, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuloom.scheduler.routes.READ_TIMEOUT_S", 0.02)
+    monkeypatch.setattr("gpuloom.scheduler.http.routes.READ_TIMEOUT_S", 0.02)
     host, port = site.process.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     head = f"POST /{verb} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import Site
-from local.scheduler.test_charge import ELECTED, change_lease, get_status, make_lease, take_charge
+from local.scheduler.test_leadership import ELECTED, become_leader, change_lease, get_status, make_lease
 
 from gpuloom.kube import EVENTS, LEASES
 
@@ -66,7 +66,7 @@ async def test_nobody_leads_beside_a_living_scheduler_of_hami(empty: Site) -> No
 
 async def test_who_leads_stops_when_another_scheduler_comes_to_life(empty: Site) -> None:
     await start(empty, rival_lease_namespaces="default")
-    await take_charge(empty)
+    await become_leader(empty)
     rival = Rival(empty, "default")
     await rival.create()
     await poll(lambda: "perhaps no more" in empty.process.state.obstacle)
@@ -101,13 +101,13 @@ async def test_what_the_other_one_did_last_is_listed_before_anything_is_decided(
     await rival.create()
     await start(empty, rival_lease_namespaces="default")
     await live_side_by_side(empty, rival, 8)
-    lists = empty.process.parts.watches.watched["pods"].lists
+    lists = empty.process.parts.informers.stats["pods"].lists
     await rival.delete()
     await live_side_by_side(empty, None, 4)
     assert not empty.process.state.is_in_charge
     await live_side_by_side(empty, None, 4)
     await poll(lambda: empty.process.state.is_in_charge)
-    assert empty.process.parts.watches.watched["pods"].lists == lists + 1
+    assert empty.process.parts.informers.stats["pods"].lists == lists + 1
 
 
 async def test_a_silent_watch_is_no_proof_that_nobody_renews(empty: Site) -> None:
@@ -163,7 +163,7 @@ async def test_the_lease_that_is_followed_is_no_rival(empty: Site) -> None:
     await empty.process.wait_synced()
     await poll(lambda: empty.process.state.obstacle == "not the leader: hami_1 is")
     await change_lease(empty, holderIdentity="here_2", leaseTransitions=1)
-    await take_charge(empty)
+    await become_leader(empty)
     assert await get_status(empty, "/readyz") == 200
 
 

@@ -18,8 +18,8 @@ from gpuloom.kube import MUTATING_WEBHOOKS, PODS, SECRETS, NotFoundError
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.local.webhooks import describe_webhook
 from gpuloom.scheduler import CannotServeError, SchedulerProcess, SettingsError
-from gpuloom.scheduler.certificates.lifecycle import LIFETIME, Stock, plan
-from gpuloom.scheduler.certificates.secret import LABEL, read_stock, write_stock
+from gpuloom.scheduler.certificates.lifecycle import LIFETIME, CertificateSet, plan
+from gpuloom.scheduler.certificates.secret import LABEL, read_certificates, write_certificates
 from gpuloom.serving.presented import Pair
 from gpuloom.wire.objects import Secret, WebhookConfiguration
 
@@ -38,13 +38,16 @@ async def read_secret(site: Site) -> Secret:
     return await site.client.get(SECRETS, NAME, namespace=NAMESPACE)
 
 
-async def stock_of(site: Site) -> Stock:
-    return read_stock(await read_secret(site))
+async def certificates_of(site: Site) -> CertificateSet:
+    return read_certificates(await read_secret(site))
 
 
-async def put(site: Site, stock: Stock) -> None:
-    """Put a stock into the Secret, as another replica does."""
-    body: dict[str, Any] = {"metadata": {"name": NAME, "labels": {LABEL: "tls"}}, "data": write_stock(stock)}
+async def put(site: Site, certificates: CertificateSet) -> None:
+    """Put certificates into the Secret, as another replica does."""
+    body: dict[str, Any] = {
+        "metadata": {"name": NAME, "labels": {LABEL: "tls"}},
+        "data": write_certificates(certificates),
+    }
     try:
         await site.client.patch(SECRETS, NAME, body, namespace=NAMESPACE)
     except NotFoundError:
@@ -86,14 +89,14 @@ def der(pem: bytes) -> bytes:
     return ssl.PEM_cert_to_DER_cert(pem.decode())
 
 
-async def serves(site: Site, stock: Stock) -> bool:
-    assert stock.served is not None
-    return await certificate_of(site.process.url, stock.authorities) == der(stock.served.certificate)
+async def serves(site: Site, certificates: CertificateSet) -> bool:
+    assert certificates.served is not None
+    return await certificate_of(site.process.url, certificates.authorities) == der(certificates.served.certificate)
 
 
 async def test_the_first_replica_makes_what_callers_can_trust(empty: Site) -> None:
     await empty.start(SETTINGS)
-    assert await serves(empty, await stock_of(empty))
+    assert await serves(empty, await certificates_of(empty))
 
 
 async def test_the_secret_is_one_that_others_can_use(empty: Site) -> None:
@@ -103,39 +106,39 @@ async def test_the_secret_is_one_that_others_can_use(empty: Site) -> None:
 
 
 async def test_a_replica_takes_what_is_there(empty: Site) -> None:
-    stock = plan(Stock(), ["127.0.0.1"], datetime.now(UTC), published=True)
-    await put(empty, stock)
+    certificates = plan(CertificateSet(), ["127.0.0.1"], datetime.now(UTC), published=True)
+    await put(empty, certificates)
     await empty.start(SETTINGS)
-    assert (await serves(empty, stock), await stock_of(empty)) == (True, stock)
+    assert (await serves(empty, certificates), await certificates_of(empty)) == (True, certificates)
 
 
 async def test_an_empty_secret_that_the_chart_made_is_filled(empty: Site) -> None:
     await empty.client.create(SECRETS, {"metadata": {"name": NAME}}, namespace=NAMESPACE)
     await empty.start(SETTINGS)
-    assert await serves(empty, await stock_of(empty))
+    assert await serves(empty, await certificates_of(empty))
 
 
 async def test_replicas_that_start_together_present_one_certificate(empty: Site) -> None:
     """binding 6 certificates race."""
     replicas = [SchedulerProcess(SETTINGS, empty.client, clocks=empty.clock.clocks) for _ in range(3)]
     async with replicas[0], replicas[1], replicas[2]:
-        authorities = (await stock_of(empty)).authorities
+        authorities = (await certificates_of(empty)).authorities
         presented = {await certificate_of(replica.url, authorities) for replica in replicas}
     assert len(presented) == 1
 
 
 async def test_a_replica_that_comes_second_takes_the_firsts(empty: Site) -> None:
-    stock = plan(Stock(), ["127.0.0.1"], datetime.now(UTC), published=True)
-    await put(empty, stock)
+    certificates = plan(CertificateSet(), ["127.0.0.1"], datetime.now(UTC), published=True)
+    await put(empty, certificates)
     empty.fail("GET", f"/secrets/{NAME}$", status=404)
     await empty.start(SETTINGS)
-    assert await serves(empty, stock)
+    assert await serves(empty, certificates)
 
 
 async def test_the_webhook_configuration_is_told_whom_to_trust(empty: Site) -> None:
     await empty.start(SETTINGS)
     await configure(empty, empty.process.url)
-    await wait_for_bundle(empty, (await stock_of(empty)).bundle)
+    await wait_for_bundle(empty, (await certificates_of(empty)).bundle)
     created = await empty.client.create(PODS, pod_manifest("p", memory_mib=100), namespace="default")
     assert created.spec.scheduler_name == "hami-scheduler"
 
@@ -145,7 +148,7 @@ async def test_a_configuration_that_somebody_changes_is_repaired(empty: Site, bu
     """binding 6 certificates repair."""
     await empty.start(SETTINGS)
     await configure(empty)
-    wanted = (await stock_of(empty)).bundle
+    wanted = (await certificates_of(empty)).bundle
     await wait_for_bundle(empty, wanted)
     changes = [{"name": "vgpu.hami.io", "clientConfig": {"caBundle": bundle}}]
     await empty.client.patch(MUTATING_WEBHOOKS, WEBHOOK, {"webhooks": changes}, lists_by_key=True)
@@ -155,7 +158,7 @@ async def test_a_configuration_that_somebody_changes_is_repaired(empty: Site, bu
 async def test_a_configuration_that_is_made_again_is_told_again(empty: Site) -> None:
     await empty.start(SETTINGS)
     await configure(empty)
-    wanted = (await stock_of(empty)).bundle
+    wanted = (await certificates_of(empty)).bundle
     await wait_for_bundle(empty, wanted)
     await empty.client.delete(MUTATING_WEBHOOKS, WEBHOOK)
     await configure(empty)
@@ -166,7 +169,7 @@ async def test_nothing_else_of_the_configuration_changes(empty: Site) -> None:
     await empty.start(SETTINGS)
     described = describe_webhook("https://127.0.0.1:1/webhook", b"")
     await configure(empty)
-    await wait_for_bundle(empty, (await stock_of(empty)).bundle)
+    await wait_for_bundle(empty, (await certificates_of(empty)).bundle)
     async with empty.session.get(
         f"{empty.server.url}{MUTATING_WEBHOOKS.path(name=WEBHOOK)}",
         headers={"Authorization": f"Bearer {empty.server.token}"},
@@ -176,17 +179,17 @@ async def test_nothing_else_of_the_configuration_changes(empty: Site) -> None:
     assert webhook == described["webhooks"][0]
 
 
-def due() -> Stock:
-    """A stock whose certificate is to be renewed now."""
-    return plan(Stock(), ["127.0.0.1"], datetime.now(UTC) - LIFETIME + timedelta(days=20), published=True)
+def due() -> CertificateSet:
+    """A set whose served certificate is to be renewed now."""
+    return plan(CertificateSet(), ["127.0.0.1"], datetime.now(UTC) - LIFETIME + timedelta(days=20), published=True)
 
 
-async def wait_for_renewal(site: Site) -> Stock:
+async def wait_for_renewal(site: Site) -> CertificateSet:
     async def is_renewed() -> bool:
-        return (await stock_of(site)).next is not None
+        return (await certificates_of(site)).next is not None
 
     await poll_answer(is_renewed)
-    return await stock_of(site)
+    return await certificates_of(site)
 
 
 async def test_a_renewal_publishes_both_authorities_before_anything_new_is_served(empty: Site) -> None:
@@ -195,11 +198,11 @@ async def test_a_renewal_publishes_both_authorities_before_anything_new_is_serve
     await put(empty, old)
     await configure(empty)
     await empty.start(SETTINGS)
-    stock = await wait_for_renewal(empty)
-    await wait_for_bundle(empty, stock.bundle)
+    certificates = await wait_for_renewal(empty)
+    await wait_for_bundle(empty, certificates.bundle)
     await empty.clock.advance(29)
-    assert stock.authorities[:1] == old.authorities
-    assert len(stock.authorities) == 2
+    assert certificates.authorities[:1] == old.authorities
+    assert len(certificates.authorities) == 2
     assert await serves(empty, old)
 
 
@@ -207,11 +210,11 @@ async def test_a_renewed_certificate_is_served_once_its_authority_is_known_every
     await put(empty, due())
     await configure(empty)
     await empty.start(SETTINGS)
-    stock = await wait_for_renewal(empty)
-    await wait_for_bundle(empty, stock.bundle)
-    await empty.clock.run_until(lambda: is_presented(empty, stock.next))
-    assert await serves(empty, Stock(stock.next, None, stock.authorities))
-    assert await bundles_of(empty) == {stock.bundle}
+    certificates = await wait_for_renewal(empty)
+    await wait_for_bundle(empty, certificates.bundle)
+    await empty.clock.run_until(lambda: is_presented(empty, certificates.next))
+    assert await serves(empty, CertificateSet(certificates.next, None, certificates.authorities))
+    assert await bundles_of(empty) == {certificates.bundle}
 
 
 def is_presented(site: Site, pair: Pair | None) -> bool:
@@ -221,8 +224,10 @@ def is_presented(site: Site, pair: Pair | None) -> bool:
 
 async def test_what_another_replica_renewed_is_served_at_once(empty: Site) -> None:
     await empty.start(SETTINGS)
-    other = plan(Stock(), ["127.0.0.1"], datetime.now(UTC), published=True)
-    await put(empty, Stock(other.served, None, (*(await stock_of(empty)).authorities, *other.authorities)))
+    other = plan(CertificateSet(), ["127.0.0.1"], datetime.now(UTC), published=True)
+    await put(
+        empty, CertificateSet(other.served, None, (*(await certificates_of(empty)).authorities, *other.authorities))
+    )
     await poll(lambda: is_presented(empty, other.served))
 
 
@@ -237,10 +242,10 @@ async def test_renewal_without_a_configuration_waits_for_nothing(empty: Site) ->
 
 async def test_a_secret_that_somebody_deletes_is_made_again_as_it_was(empty: Site) -> None:
     await empty.start(SETTINGS)
-    before = await stock_of(empty)
+    before = await certificates_of(empty)
     await empty.client.delete(SECRETS, NAME, namespace=NAMESPACE)
     await poll_answer(lambda: is_there(empty))
-    assert await stock_of(empty) == before
+    assert await certificates_of(empty) == before
 
 
 async def is_there(site: Site) -> bool:
@@ -253,12 +258,12 @@ async def is_there(site: Site) -> bool:
 
 async def test_a_secret_that_somebody_breaks_is_mended(empty: Site) -> None:
     await empty.start(SETTINGS)
-    before = await stock_of(empty)
+    before = await certificates_of(empty)
     await empty.client.patch(SECRETS, NAME, {"data": {"tls.key": "bm9uc2Vuc2U="}}, namespace=NAMESPACE)
     certificates = empty.process.certificates
     assert certificates is not None
     await poll(lambda: certificates.presented.pair != before.served)
-    assert await serves(empty, await stock_of(empty))
+    assert await serves(empty, await certificates_of(empty))
 
 
 async def test_a_conflict_while_changing_the_secret_is_no_harm(empty: Site) -> None:
@@ -292,7 +297,7 @@ async def test_an_api_server_that_is_down_is_waited_for(empty: Site) -> None:
     await empty.clock.run_until(started.done)
     await started
     assert empty.has_happened(down)
-    assert await serves(empty, await stock_of(empty))
+    assert await serves(empty, await certificates_of(empty))
 
 
 async def test_a_key_is_never_logged(empty: Site) -> None:

@@ -244,10 +244,10 @@ async def test_at_most_twenty_pods_a_second_are_woken(site: Site) -> None:
     pods = [await site.submit(f"p{number}", memory_mib=1000) for number in range(25)]
     for pod in pods:
         assert await site.choose(pod) is None or True
-    refused = len(site.process.state.refused)
+    refused = len(site.process.state.unschedulable)
     started_s = site.clock.elapsed_s
     await site.remove(await site.pod("occupant"))
-    await site.clock.run_until(lambda: not site.process.state.refused, step_s=0.01)
+    await site.clock.run_until(lambda: not site.process.state.unschedulable, step_s=0.01)
     assert site.clock.elapsed_s - started_s >= (refused - 1) * 0.05
 
 
@@ -307,5 +307,5 @@ async def test_only_so_many_deleted_pods_are_remembered(site: Site) -> None:
     """binding 6 bounded input: others choose how many there are."""
     state = site.process.state
     for number in range(MOST_GONE + 10):
-        state.bury(f"uid-{number}", 0.0)
+        state.remove_pod(f"uid-{number}", 0.0)
     assert (len(state.gone), "uid-9" in state.gone, "uid-10" in state.gone) == (MOST_GONE, False, True)

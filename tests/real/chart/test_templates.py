@@ -20,7 +20,7 @@ from gpuloom.cli.commands import build_app
 from gpuloom.cli.ownvendors import read_own_file
 from gpuloom.kube.credentials import SERVICE_ACCOUNT_DIR
 from gpuloom.node.settings import InjectionSettings
-from gpuloom.scheduler.roles import ROLE_LABEL
+from gpuloom.scheduler.leadership.rolelabel import ROLE_LABEL
 from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT

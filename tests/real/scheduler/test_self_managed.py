@@ -16,7 +16,7 @@ from local.scheduler.site import DEFAULTS
 from gpuloom.kube import MUTATING_WEBHOOKS, SECRETS, KubeClient, load_kubeconfig
 from gpuloom.kube.following import follow_object
 from gpuloom.scheduler import SchedulerProcess
-from gpuloom.scheduler.certificates.secret import read_stock
+from gpuloom.scheduler.certificates.secret import read_certificates
 from harness.api import Api
 from harness.controlplane import ControlPlane
 from harness.installation import webhook_configuration
@@ -94,7 +94,7 @@ async def test_the_api_server_trusts_whichever_replica_it_asks(
     async with AsyncExitStack() as stack:
         replicas = [SchedulerProcess(SETTINGS, client) for _ in range(2)]
         await asyncio.gather(*(stack.enter_async_context(replica) for replica in replicas))
-        bundle = read_stock(await admin.get(SECRETS, NAME, namespace=NAMESPACE)).bundle
+        bundle = read_certificates(await admin.get(SECRETS, NAME, namespace=NAMESPACE)).bundle
         for position, replica in enumerate(replicas):
             create_configuration(api, replica.url)
 
@@ -119,7 +119,7 @@ async def test_a_configuration_that_somebody_empties_is_repaired_within_a_second
     """binding 6 certificates repair."""
     async with SchedulerProcess(SETTINGS, client) as process:
         create_configuration(own_control_plane.api, process.url)
-        bundle = read_stock(await admin.get(SECRETS, NAME, namespace=NAMESPACE)).bundle
+        bundle = read_certificates(await admin.get(SECRETS, NAME, namespace=NAMESPACE)).bundle
         async with asyncio.timeout(30), aclosing(follow_object(admin, MUTATING_WEBHOOKS, WEBHOOK)) as shown:
             emptied_s = 0.0
             async for configuration in shown:

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpuloom.scheduler.admission import review_pod
+from gpuloom.scheduler.admission.review import review_pod
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.owned import OwnedAnnotations, load_shipped_owned
 from gpuloom.wire.admission import Review

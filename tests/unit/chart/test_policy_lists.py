@@ -10,7 +10,7 @@ from gpuloom.model.share import Share
 from gpuloom.node.response import HostFacts, build_limiter
 from gpuloom.node.settings import InjectionSettings, NodeSettings
 from gpuloom.node.visibility import show_cards
-from gpuloom.scheduler.roles import ROLE_LABEL
+from gpuloom.scheduler.leadership.rolelabel import ROLE_LABEL
 from gpuloom.vendors.catalog import load_shipped
 from gpuloom.wire import keys
 from gpuloom.wire.fullpods import FullContainer

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuloom.scheduler.roles import ROLE_LABEL
+from gpuloom.scheduler.leadership.rolelabel import ROLE_LABEL
 from gpuloom.vendors.catalog import load_shipped
 from gpuloom.vendors.mthreads import REQUESTED
 from gpuloom.vendors.profile import Profile

@@ -17,7 +17,7 @@ from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.local.vendornode import describe_machine
 from gpuloom.model.share import Share
-from gpuloom.scheduler.nodes import read_all_cards
+from gpuloom.scheduler.nodes.handler import read_all_cards
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.objects import Container, Node, ObjectMeta, Pod, PodSpec, Resources

@@ -10,7 +10,7 @@ from builders import NVIDIA
 
 from gpuloom.local.apiserver.patch import apply_json_patch
 from gpuloom.model.request_columns import Headroom
-from gpuloom.scheduler.admission import review_pod
+from gpuloom.scheduler.admission.review import review_pod
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.admission import Review, Verdict
 

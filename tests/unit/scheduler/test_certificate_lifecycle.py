@@ -1,4 +1,4 @@
-"""When a certificate is made, renewed, served and forgotten: each step from the stock before it (binding 6)."""
+"""When a certificate is made, renewed, served and forgotten: each step from the certificates before it (binding 6)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -8,7 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gpuloom.kube.authority import CertificateAuthority
-from gpuloom.scheduler.certificates.lifecycle import LIFETIME, RENEWAL, Stock, plan
+from gpuloom.scheduler.certificates.lifecycle import LIFETIME, RENEWAL, CertificateSet, plan
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.serving.presented import Pair
 
@@ -17,11 +17,11 @@ DUE = START + LIFETIME - RENEWAL + timedelta(minutes=1)
 HOSTS = ("gpuloom.kube-system.svc", "10.0.0.7")
 
 
-def first() -> Stock:
-    return plan(Stock(), HOSTS, START, published=False)
+def first() -> CertificateSet:
+    return plan(CertificateSet(), HOSTS, START, published=False)
 
 
-def renewed() -> Stock:
+def renewed() -> CertificateSet:
     return plan(first(), HOSTS, DUE, published=True)
 
 
@@ -33,8 +33,8 @@ def names_of(pair: Pair | None) -> set[str]:
 
 
 def test_the_first_certificate_is_served_at_once() -> None:
-    stock = first()
-    assert (names_of(stock.served), stock.next, len(stock.authorities)) == (set(HOSTS), None, 1)
+    certificates = first()
+    assert (names_of(certificates.served), certificates.next, len(certificates.authorities)) == (set(HOSTS), None, 1)
 
 
 def test_an_authority_issues_one_certificate_and_its_key_is_kept_nowhere() -> None:
@@ -42,45 +42,47 @@ def test_an_authority_issues_one_certificate_and_its_key_is_kept_nowhere() -> No
 
 
 def test_a_good_certificate_stays() -> None:
-    stock = first()
-    assert plan(stock, HOSTS, DUE - timedelta(minutes=2), published=True) == stock
+    certificates = first()
+    assert plan(certificates, HOSTS, DUE - timedelta(minutes=2), published=True) == certificates
 
 
 def test_a_certificate_is_renewed_in_time_and_the_old_one_still_served() -> None:
-    stock = renewed()
-    assert stock.served is not None
-    assert stock.next is not None
-    assert stock.served != stock.next
-    assert len(stock.authorities) == 2
+    certificates = renewed()
+    assert certificates.served is not None
+    assert certificates.next is not None
+    assert certificates.served != certificates.next
+    assert len(certificates.authorities) == 2
 
 
 def test_the_new_certificate_is_not_served_before_its_authority_is_published() -> None:
-    stock = renewed()
-    assert plan(stock, HOSTS, DUE, published=False) == stock
+    certificates = renewed()
+    assert plan(certificates, HOSTS, DUE, published=False) == certificates
 
 
 def test_the_new_certificate_is_served_when_its_authority_is_published() -> None:
-    stock = renewed()
-    assert plan(stock, HOSTS, DUE, published=True) == Stock(stock.next, None, stock.authorities)
+    certificates = renewed()
+    assert plan(certificates, HOSTS, DUE, published=True) == CertificateSet(
+        certificates.next, None, certificates.authorities
+    )
 
 
 def test_the_old_authority_is_trusted_until_it_has_expired() -> None:
-    stock = plan(renewed(), HOSTS, DUE, published=True)
-    before = plan(stock, HOSTS, START + LIFETIME - timedelta(minutes=1), published=True)
-    after = plan(stock, HOSTS, START + LIFETIME + timedelta(minutes=1), published=True)
-    assert (len(before.authorities), after.authorities) == (2, stock.authorities[1:])
+    certificates = plan(renewed(), HOSTS, DUE, published=True)
+    before = plan(certificates, HOSTS, START + LIFETIME - timedelta(minutes=1), published=True)
+    after = plan(certificates, HOSTS, START + LIFETIME + timedelta(minutes=1), published=True)
+    assert (len(before.authorities), after.authorities) == (2, certificates.authorities[1:])
 
 
 def test_an_expired_certificate_is_replaced_without_waiting() -> None:
-    stock = plan(first(), HOSTS, START + LIFETIME + timedelta(days=1), published=False)
-    assert (stock.next, len(stock.authorities)) == (None, 1)
-    assert stock.served != first().served
+    certificates = plan(first(), HOSTS, START + LIFETIME + timedelta(days=1), published=False)
+    assert (certificates.next, len(certificates.authorities)) == (None, 1)
+    assert certificates.served != first().served
 
 
 def test_an_expired_certificate_is_replaced_by_the_one_that_waits() -> None:
-    stock = renewed()
-    later = plan(stock, HOSTS, START + LIFETIME + timedelta(days=1), published=False)
-    assert later == Stock(stock.next, None, stock.authorities[1:])
+    certificates = renewed()
+    later = plan(certificates, HOSTS, START + LIFETIME + timedelta(days=1), published=False)
+    assert later == CertificateSet(certificates.next, None, certificates.authorities[1:])
 
 
 OTHER = first()
@@ -97,37 +99,40 @@ OTHER = first()
     ids=["key", "certificate", "another's key", "another authority's"],
 )
 def test_a_broken_certificate_is_replaced_and_known_authorities_stay_trusted(broken: object) -> None:
-    stock = first()
-    mended = plan(replace(stock, served=broken(stock.served)), HOSTS, START, published=False)  # type: ignore[operator]
-    assert mended.authorities[:1] == stock.authorities
+    certificates = first()
+    mended = plan(replace(certificates, served=broken(certificates.served)), HOSTS, START, published=False)  # type: ignore[operator]
+    assert mended.authorities[:1] == certificates.authorities
     assert len(mended.authorities) == 2
 
 
 def test_a_broken_certificate_that_waits_is_dropped() -> None:
-    stock = first()
-    assert plan(replace(stock, next=Pair(b"x", b"y")), HOSTS, START, published=False) == stock
+    certificates = first()
+    assert plan(replace(certificates, next=Pair(b"x", b"y")), HOSTS, START, published=False) == certificates
 
 
 def test_authorities_that_cannot_be_read_are_dropped() -> None:
-    stock = first()
-    assert plan(replace(stock, authorities=(b"x", *stock.authorities)), HOSTS, START, published=True) == stock
+    certificates = first()
+    assert (
+        plan(replace(certificates, authorities=(b"x", *certificates.authorities)), HOSTS, START, published=True)
+        == certificates
+    )
 
 
 def test_another_host_is_added_and_the_old_ones_kept_for_replicas_that_want_them() -> None:
-    stock = plan(first(), ["new.svc"], START, published=False)
-    assert names_of(stock.next) == {*HOSTS, "new.svc"}
+    certificates = plan(first(), ["new.svc"], START, published=False)
+    assert names_of(certificates.next) == {*HOSTS, "new.svc"}
 
 
 def test_a_certificate_that_names_no_host_is_renewed() -> None:
     authority = CertificateAuthority.create(now=START, lifetime=LIFETIME)
     nameless = Pair(authority.pem, authority.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    stock = plan(Stock(nameless, None, (authority.pem,)), HOSTS, START, published=False)
-    assert names_of(stock.next) == set(HOSTS)
+    certificates = plan(CertificateSet(nameless, None, (authority.pem,)), HOSTS, START, published=False)
+    assert names_of(certificates.next) == set(HOSTS)
 
 
 def test_a_host_that_is_no_longer_wanted_changes_nothing() -> None:
-    stock = first()
-    assert plan(stock, HOSTS[:1], START, published=True) == stock
+    certificates = first()
+    assert plan(certificates, HOSTS[:1], START, published=True) == certificates
 
 
 def test_keys_show_in_no_text() -> None:
@@ -152,13 +157,13 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("flag", SPELLINGS)
 def test_a_host_is_in_the_certificate_however_it_is_spelled(flag: str) -> None:
-    assert names_of(plan(Stock(), hosts_of(flag), START, published=False).served) == {SPELLINGS[flag]}
+    assert names_of(plan(CertificateSet(), hosts_of(flag), START, published=False).served) == {SPELLINGS[flag]}
 
 
 @pytest.mark.parametrize("flag", SPELLINGS)
 def test_a_certificate_is_not_renewed_for_another_spelling_of_its_host(flag: str) -> None:
-    stock = plan(Stock(), hosts_of(flag), START, published=False)
-    assert plan(stock, hosts_of(flag), START, published=True) == stock
+    certificates = plan(CertificateSet(), hosts_of(flag), START, published=False)
+    assert plan(certificates, hosts_of(flag), START, published=True) == certificates
 
 
 NO_HOSTS = ("gpulööm.example.com", "fe80::1%eth0", "https://example.com", "example.com:443", "a b", "a..b", "[a.b]")

@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.scheduler.lockowner import Witness, is_over
+from gpuloom.scheduler.bind.nodelock.owner import LocalKnowledge, is_over
 from gpuloom.wire.lock import NodeLock, decode_lock, encode_lock
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_time
@@ -40,8 +40,8 @@ def set_lock(at_: datetime) -> NodeLock:
     return decode_lock(encode_lock(NodeLock(at_, "ns", "p")))
 
 
-def judge(lock: NodeLock, owner: Pod, now: datetime, witness: Witness = Witness()) -> bool:  # noqa: B008 - frozen
-    return is_over(lock, owner, "n1", now, witness, {LIST})
+def judge(lock: NodeLock, owner: Pod, now: datetime, knowledge: LocalKnowledge = LocalKnowledge()) -> bool:  # noqa: B008 - frozen
+    return is_over(lock, owner, "n1", now, knowledge, {LIST})
 
 
 @given(api=offsets, binder=offsets, judging=offsets, age_s=st.floats(0, 1e6), led=st.booleans(), left=st.booleans())
@@ -55,7 +55,7 @@ def test_an_allocating_owner_is_never_over(
         bind_time=str(int(at(1, binder).timestamp())),
         vgpu_devices_to_allocate="GPU-1,NVIDIA,100,0:;" if left else ";",
     )
-    assert not judge(set_lock(at(1, binder)), owner, at(1 + age_s, judging), Witness(would_know=led))
+    assert not judge(set_lock(at(1, binder)), owner, at(1 + age_s, judging), LocalKnowledge(would_know=led))
 
 
 @given(
@@ -72,7 +72,7 @@ def test_an_unbound_owner_is_not_over_while_its_bind_can_last(
     """A Bind of another process lasts up to 35 s; the pod was made any time before."""
     lock = set_lock(at(waited_s, binder))
     owner = make_owner(created=at(0, api), node="")
-    assert not judge(lock, owner, at(waited_s + age_s, judging), Witness(binds_it=binds_it))
+    assert not judge(lock, owner, at(waited_s + age_s, judging), LocalKnowledge(binds_it=binds_it))
 
 
 @given(api=offsets, binder=offsets, judging=offsets, age_s=st.floats(0, 1e6))

@@ -1,4 +1,4 @@
-"""Metrics are written a page at a time, so that calls are answered in between."""
+"""Metrics are written a chunk at a time, so that calls are answered in between."""
 
 import asyncio
 import itertools
@@ -12,18 +12,18 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpuloom.scheduler.exposition import PAGE_SAMPLES, write_pages
-from gpuloom.scheduler.metrics import Samples, Series
+from gpuloom.scheduler.metrics.exposition import CHUNK_SAMPLES, write_exposition
+from gpuloom.scheduler.metrics.series import Samples, Series
 
 
 async def write(samples: Samples) -> str:
     series = Series("shares", "Shares", ("card",), lambda: samples)
-    pages = [page async for page in write_pages([series], CollectorRegistry())]
-    return b"".join(pages).decode()
+    chunks = [chunk async for chunk in write_exposition([series], CollectorRegistry())]
+    return b"".join(chunks).decode()
 
 
 async def test_all_samples_are_told_on_however_many_pages() -> None:
-    samples = [((f"card-{number}",), float(number)) for number in range(2 * PAGE_SAMPLES + 1)]
+    samples = [((f"card-{number}",), float(number)) for number in range(2 * CHUNK_SAMPLES + 1)]
     (family,) = text_string_to_metric_families(await write(samples))
     assert [((sample.labels["card"],), sample.value) for sample in family.samples] == samples
 
@@ -43,7 +43,7 @@ async def test_a_sample_reads_as_the_library_writes_it(kind: str, labels: tuple[
     family.add_metric(labels, 12345678.0)
     registry = CollectorRegistry()
     series = Series("shares", "Shares", labels, lambda: [(labels, 12345678.0)], kind)
-    written = b"".join([page async for page in write_pages([series], registry)])
+    written = b"".join([chunk async for chunk in write_exposition([series], registry)])
     registry.collect = lambda: [family]  # type: ignore[method-assign]
     assert written == generate_latest(registry)
 
@@ -58,7 +58,7 @@ async def test_looking_at_very_much_that_has_nothing_to_tell_makes_pauses() -> N
 
     def look() -> Iterator[None]:
         nonlocal looked_at
-        for _ in range(10 * PAGE_SAMPLES):
+        for _ in range(10 * CHUNK_SAMPLES):
             looked_at += 1
             yield None
 
@@ -70,4 +70,4 @@ async def test_looking_at_very_much_that_has_nothing_to_tell_makes_pauses() -> N
     watching = asyncio.create_task(watch())
     await write(look())
     watching.cancel()
-    assert max(after - before for before, after in itertools.pairwise(seen)) <= PAGE_SAMPLES
+    assert max(after - before for before, after in itertools.pairwise(seen)) <= CHUNK_SAMPLES

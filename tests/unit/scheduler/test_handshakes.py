@@ -6,8 +6,8 @@ from unit.scheduler.listening import Listening
 
 from gpuloom.kube import KubeClient
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.handshakes import PACE, Handshakes
-from gpuloom.scheduler.health import Deed
+from gpuloom.scheduler.nodes.handshakes import PACE, HandshakeWriter
+from gpuloom.scheduler.nodes.health import HandshakeAction
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 
@@ -24,9 +24,9 @@ class Setting:
         state = SchedulerState(SchedulerSettings())
         state.in_charge_since = 0.0
         clocks = Clocks(monotonic=lambda: self.now, sleep=self.sleep)
-        self.handshakes = Handshakes(cast("KubeClient", self.client), state, clocks)
+        self.handshakes = HandshakeWriter(cast("KubeClient", self.client), state, clocks)
         for number in range(NODES):
-            self.handshakes.note(f"n{number:04}", {"hami.io/node-handshake": Deed.ASK})
+            self.handshakes.note(f"n{number:04}", {"hami.io/node-handshake": HandshakeAction.ASK})
 
     async def sleep(self, seconds: float) -> None:
         self.written_when_waiting.append(len(self.client.patched))

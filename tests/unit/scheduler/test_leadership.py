@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuloom.scheduler.leadership import Leadership, Term
+from gpuloom.scheduler.leadership.lease import LeaseState, Term
 from gpuloom.wire.objects import Lease, LeaseSpec
 
 
@@ -17,8 +17,8 @@ def lease(holder: str | None = "node-1_a", *, renewed: str = "1", transitions: i
     )
 
 
-def leadership(*seen: tuple[Lease | None, float]) -> Leadership:
-    made = Leadership("node-1")
+def leadership(*seen: tuple[Lease | None, float]) -> LeaseState:
+    made = LeaseState("node-1")
     for one, when in seen:
         made.observe(one, when)
     return made

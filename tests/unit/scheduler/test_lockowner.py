@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpuloom.scheduler.lockowner import Witness, is_over
+from gpuloom.scheduler.bind.nodelock.owner import LocalKnowledge, is_over
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.keys import NODE_LOCK
@@ -16,7 +16,7 @@ from gpuloom.wire.objects import Pod
 LOCKED = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 LOCK = NodeLock(LOCKED, "ns", "p")
 UNIX = int(LOCKED.timestamp())
-NOBODY = Witness()
+NOBODY = LocalKnowledge()
 SHARING = [one for one in load_default_profiles() if one.lock.key == NODE_LOCK and one.write.to_allocate]
 LISTS = {"hami.io/vgpu-devices-to-allocate", "hami.io/dcu-devices-to-allocate"}
 
@@ -33,8 +33,8 @@ def owner(
     return msgspec.convert(body, Pod)
 
 
-def over(pod: Pod | None, *, age_s: float = 10, witness: Witness = NOBODY) -> bool:
-    return is_over(LOCK, pod, "n1", LOCKED + timedelta(seconds=age_s), witness, LISTS)
+def over(pod: Pod | None, *, age_s: float = 10, knowledge: LocalKnowledge = NOBODY) -> bool:
+    return is_over(LOCK, pod, "n1", LOCKED + timedelta(seconds=age_s), knowledge, LISTS)
 
 
 def served(**changes: str) -> Pod:
@@ -113,9 +113,9 @@ def test_an_old_lock_of_an_unbound_owner_is_over(age_s: float, *, expected: bool
 
 
 def test_a_young_lock_is_over_when_this_process_would_know_the_bind() -> None:
-    assert over(owner(node=""), witness=Witness(would_know=True))
+    assert over(owner(node=""), knowledge=LocalKnowledge(would_know=True))
 
 
 @pytest.mark.parametrize("age_s", [1, 100])
 def test_a_lock_whose_bind_runs_here_is_not_over(age_s: float) -> None:
-    assert not over(owner(node=""), age_s=age_s, witness=Witness(binds_it=True, would_know=True))
+    assert not over(owner(node=""), age_s=age_s, knowledge=LocalKnowledge(binds_it=True, would_know=True))

@@ -1,91 +1,61 @@
-"""The locks of all nodes together, in a large cluster."""
+"""What is known of one node in the lock queue."""
 
 import asyncio
-from typing import Any
+import gc
 
 import pytest
 
-from gpuloom.scheduler import pages
-from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.lockplace import LockPlace
-from gpuloom.scheduler.locks import NodeLocks
-from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.wire.keys import NODE_LOCK
+from gpuloom.scheduler.bind.nodelock.queue import LockQueue, LockTicket
 from gpuloom.wire.objects import Node, ObjectMeta
 
-NODES = 50
-LOCK = "2026-01-01T00:00:00Z,default,one"
+TICKET = LockTicket("n1", "ns", "p", "uid", lambda: "")
 
 
-class Patient:
-    """A detective to whom no owner is over; it remembers which nodes it was asked about."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    async def is_owner_over(self, _place: LockPlace, node: str) -> bool:
-        self.asked.append(node)
-        return False
+def node(version: str, lock: str = "") -> Node:
+    annotations = {"hami.io/mutex.lock": lock} if lock else {}
+    return Node(metadata=ObjectMeta(name="n1", resource_version=version, annotations=annotations))
 
 
-def node(name: str, *, lock: str = "", version: str = "1") -> Node:
-    return Node(metadata=ObjectMeta(name=name, resource_version=version, annotations={NODE_LOCK: lock} if lock else {}))
+def count_events() -> int:
+    return sum(isinstance(thing, asyncio.Event) for thing in gc.get_objects())
 
 
-def locks_with(detective: Patient) -> NodeLocks:
-    nobody: Any = None
-    stand_in: Any = detective
-    return NodeLocks(nobody, SchedulerSettings(), Clocks(), stand_in)
+@pytest.mark.parametrize(("first", "second", "expected"), [("9", "10", "b"), ("10", "9", "a"), ("9", "9", "b")])
+def test_the_later_version_counts_whatever_comes_last(first: str, second: str, expected: str) -> None:
+    queue = LockQueue()
+    queue.apply(node(first, "a"))
+    queue.apply(node(second, "b"))
+    assert queue.value == expected
 
 
-async def count_turns(locks: NodeLocks) -> int:
-    """Sweep, and return how often others ran meanwhile."""
-    sweep, turns = asyncio.create_task(locks.sweep()), 0
-    while not sweep.done():
-        turns += 1
-        await asyncio.sleep(0)
-    return turns
+def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
+    queue = LockQueue()
+    queue.apply(node("x", "a"))
+    queue.apply(node("w", "b"))
+    assert queue.value == "b"
 
 
-async def test_others_run_while_all_locks_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "PAGE_S", 0.0)
-    locks = locks_with(Patient())
-    locks.replace_nodes(node(f"n{number}", lock=LOCK) for number in range(NODES))
-    assert await count_turns(locks) >= NODES
+async def test_news_wake_whoever_waited_before_and_nobody_later() -> None:
+    queue = LockQueue()
+    before = queue.news
+    queue.apply(node("1"))
+    assert (before.is_set(), queue.news.is_set()) == (True, False)
 
 
-async def test_a_sweep_has_nothing_to_do_with_nodes_that_show_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "PAGE_S", 0.0)
-    locks = locks_with(Patient())
-    locks.replace_nodes(node(f"n{number}") for number in range(NODES))
-    assert await count_turns(locks) <= 2
+def test_nothing_is_made_for_waiting_where_nobody_waits() -> None:
+    """There is a queue for every node, and whatever is made with each change the collector has to look at."""
+    before = count_events()
+    queue = LockQueue()
+    queue.apply(node("1"))
+    assert count_events() == before
 
 
-async def test_a_sweep_looks_at_every_lock_that_is_shown() -> None:
-    detective = Patient()
-    locks = locks_with(detective)
-    locks.replace_nodes([node("listed", lock=LOCK), node("free"), node("changed")])
-    locks.apply_node(node("changed", lock=LOCK, version="2"))
-    await locks.sweep()
-    assert detective.asked == ["listed", "changed"]
-
-
-async def test_a_lock_that_is_gone_is_not_looked_at_until_it_is_shown_again() -> None:
-    detective = Patient()
-    locks = locks_with(detective)
-    locks.apply_node(node("one", lock=LOCK))
-    locks.apply_node(node("one", version="2"))
-    await locks.sweep()
-    assert detective.asked == []
-    locks.apply_node(node("one", lock=LOCK, version="3"))
-    await locks.sweep()
-    assert detective.asked == ["one"]
-
-
-async def test_the_lock_of_a_node_that_is_gone_is_not_looked_at() -> None:
-    detective = Patient()
-    locks = locks_with(detective)
-    locks.apply_node(node("one", lock=LOCK))
-    locks.delete_node("one")
-    await locks.sweep()
-    assert detective.asked == []
+def test_a_lock_is_ours_only_with_the_value_and_for_the_pod_that_we_wrote() -> None:
+    """binding 3 re-entrance."""
+    queue = LockQueue(node=node("1", "v"))
+    assert not queue.is_ours(TICKET)
+    queue.note_ours(TICKET, "v")
+    assert queue.is_ours(TICKET)
+    assert not queue.is_ours(LockTicket("n1", "ns", "p", "another", lambda: ""))
+    queue.apply(node("2", "w"))
+    assert not queue.is_ours(TICKET)

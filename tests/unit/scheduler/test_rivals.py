@@ -1,6 +1,6 @@
 """trust T-15: which leases of other schedulers are in the way, by what was seen of them."""
 
-from gpuloom.scheduler.rivals import MOST_ELSEWHERE, Rivals
+from gpuloom.scheduler.leadership.rivals import MOST_ELSEWHERE, RivalLeases
 from gpuloom.wire.objects import Lease, LeaseSpec, ObjectMeta
 
 OWN = ("gpu-system", "hami-scheduler")
@@ -12,8 +12,8 @@ def lease(namespace: str, renewed: str = "1", *, holder: str = "hami_1", duratio
     return Lease(metadata=ObjectMeta(name=NAME, namespace=namespace), spec=spec)
 
 
-def make_rivals(*leases: Lease) -> Rivals:
-    rivals = Rivals(OWN, frozenset({"kube-system"}))
+def make_rivals(*leases: Lease) -> RivalLeases:
+    rivals = RivalLeases(OWN, frozenset({"kube-system"}))
     rivals.expect([NAME])
     rivals.replace(NAME, leases, 0)
     return rivals
@@ -21,11 +21,11 @@ def make_rivals(*leases: Lease) -> Rivals:
 
 def test_nothing_is_in_the_way_where_nobody_looks() -> None:
     """Such as in a replay."""
-    assert Rivals(OWN, frozenset()).obstacle() == ""
+    assert RivalLeases(OWN, frozenset()).obstacle() == ""
 
 
 def test_what_is_not_listed_yet_is_in_the_way() -> None:
-    rivals = Rivals(OWN, frozenset())
+    rivals = RivalLeases(OWN, frozenset())
     rivals.expect([NAME, "other"])
     rivals.replace("other", [], 0)
     assert "leases called hami-scheduler are not listed yet" in rivals.obstacle()

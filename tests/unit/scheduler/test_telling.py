@@ -7,17 +7,17 @@ import msgspec
 from builders import card, pod
 
 from gpuloom.engine.state.card_table import NodeCards
-from gpuloom.scheduler.afterwards import Afterwards
-from gpuloom.scheduler.filtering import Filterer
+from gpuloom.scheduler.filter.decide import PodPlacer
+from gpuloom.scheduler.filter.deferred import DeferredWork
 from gpuloom.scheduler.parts import assemble
-from gpuloom.scheduler.recording.backstage import ReplayClient, ReplayRecorder
-from gpuloom.scheduler.recording.standing import StandingClock
+from gpuloom.scheduler.recording.replayclient import ReplayClient, ReplayRecorder
+from gpuloom.scheduler.recording.replayclock import ReplayClock
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.extender import FilterArgs
 from gpuloom.wire.nodenames import NodeNames
 
 
-class Kept(Afterwards):
+class Kept(DeferredWork):
     """Keeps the work for the test to do."""
 
     def __init__(self) -> None:
@@ -30,17 +30,17 @@ class Kept(Afterwards):
 
 
 def test_each_event_about_a_pod_that_fits_nowhere_is_a_step_of_its_own() -> None:
-    clock, client, kept = StandingClock(), ReplayClient(), Kept()
+    clock, client, kept = ReplayClock(), ReplayClient(), Kept()
     clock.set(datetime.fromisoformat("2026-05-04T08:00:00Z"))
     recorder = ReplayRecorder(client)
     parts = assemble(SchedulerSettings(), client, clock.clocks, recorder)
     healthy, broken = card("GPU-0", memory_mib=10), card("GPU-1", healthy=False)
     parts.state.cluster.register("n1", "NVIDIA", NodeCards((healthy, broken)))
-    parts.charge.note_listed()
+    parts.gate.note_listed()
 
     asked = FilterArgs(pod(gpu=1, gpumem=1000), NodeNames(msgspec.json.encode(["n1"])))
-    assert not Filterer(parts.state, recorder, clock.clocks, kept).filter(asked).node_names
+    assert not PodPlacer(parts.state, recorder, clock.clocks, kept).filter(asked).node_names
 
     (work,) = kept.works
-    told = [len(client.deeds.events) for _ in work]
+    told = [len(client.effects.events) for _ in work]
     assert told == [1, 2, 3]

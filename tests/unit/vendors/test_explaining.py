@@ -62,10 +62,10 @@ async def test_an_explanation_says_what_the_decision_does(profile: Profile, kind
     asked = question(profile, kind)
     facts = [limit(plain(profile), 0)] if kind == "more than the quota" else []
     player = await prepare(profile, *facts)
-    explainer, args = Explainer(player.world.parts), {"Pod": describe_pod(asked), "NodeNames": NODES}
-    explainer.look(json.dumps(args).encode())
+    explainer, args = Explainer(player.process.parts), {"Pod": describe_pod(asked), "NodeNames": NODES}
+    explainer.prepare(json.dumps(args).encode())
     answer = await ask(player, {"type": "FILTER", "id": "1", "args": args})
-    told = "\n".join(explainer.tell(answer))
+    told = "\n".join(explainer.describe(answer))
     assert ("fits on none of 2 nodes" in told) is (answer["result"]["NodeNames"] is None)
 
 
@@ -73,7 +73,7 @@ async def test_an_explanation_says_what_the_decision_does(profile: Profile, kind
 async def test_so_many_pods_have_room_as_can_be_decided_about(profile: Profile) -> None:
     asked = plain(profile)
     player = await prepare(profile)
-    state = player.world.parts.state
+    state = player.process.parts.state
     ((word, demand),) = state.read_demands(decode_pod(msgspec.json.encode(describe_pod(asked)))).items()
     vendor_scheduler = state.pod_scheduler.by_vendor[word]
     decision = vendor_scheduler.decide(demand, vendor_scheduler.look_up(["node1"]), explain=True)

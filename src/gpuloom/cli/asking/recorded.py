@@ -99,7 +99,7 @@ class RecordedReader:
         self._tell_age()
         if told is not None:
             return told
-        source = Source(player.world.parts)
+        source = Source(player.process.parts)
         pod = find_pod(source, namespace, name)
         if pod is None:
             raise CommandError(
@@ -107,7 +107,7 @@ class RecordedReader:
                 "see gpuloom pending -A and gpuloom pods -A"
             )
         if not pod.containers:
-            pod = await player.world.client.get(PODS, name, namespace=namespace)
+            pod = await player.process.client.get(PODS, name, namespace=namespace)
         return await Pace().finish(explain_pod(source, EVERYTHING, pod, _read_depth(depth)))
 
     async def fits(self, manifest: bytes, namespace: str, depth: DepthFlags) -> Fits:
@@ -122,7 +122,7 @@ class RecordedReader:
             player = Player()
             for number, line in self.lines:
                 await self._take(player, number, line)
-            self._source = Source(player.world.parts)
+            self._source = Source(player.process.parts)
             self._tell_age()
         return self._source
 
@@ -147,7 +147,7 @@ async def _explain(player: Player, args: FilterArgs, depth: DepthFlags) -> Expla
         return None
     offered = frozenset(args.nodenames.all() if args.nodenames else ())
     return await Pace().finish(
-        explain_pod(Source(player.world.parts), EVERYTHING, args.pod, _read_depth(depth), offered=offered)
+        explain_pod(Source(player.process.parts), EVERYTHING, args.pod, _read_depth(depth), offered=offered)
     )
 
 

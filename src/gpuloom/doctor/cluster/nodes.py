@@ -8,8 +8,8 @@ from gpuloom.doctor.cluster.facts import ClusterFacts
 from gpuloom.doctor.cluster.installation import ExtenderFlags
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.model.card import Card
-from gpuloom.scheduler.health import ANSWER_LIMIT
-from gpuloom.scheduler.lockowner import Witness, is_allocating, is_over
+from gpuloom.scheduler.bind.nodelock.owner import LocalKnowledge, is_allocating, is_over
+from gpuloom.scheduler.nodes.health import ANSWER_LIMIT
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.handshake import decode_handshake
@@ -118,7 +118,7 @@ def _judge_lock(node: Node, key: str, limit_s: float, facts: ClusterFacts) -> It
             )
         else:
             yield _about(node, told, Fault.GPULOOM, f"see whether the scheduler runs: {remedy}")
-    elif lock.name and is_over(lock, owner, node.name, facts.now, Witness(), facts.catalog.lists_under(key)):
+    elif lock.name and is_over(lock, owner, node.name, facts.now, LocalKnowledge(), facts.catalog.lists_under(key)):
         told = f"{_tell_lock(lock, age)}, although that pod is over or gone"
         yield _about(node, told, Fault.GPULOOM, remedy, Severity.WARNING)
 

@@ -16,7 +16,7 @@ from gpuloom.engine.explanation.leaving import find_leaving
 from gpuloom.engine.explanation.question import UNBOUNDED, Question, Steps
 from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
-from gpuloom.engine.filtering.rules import Change
+from gpuloom.engine.filtering.rules import NeededChange
 from gpuloom.engine.request.demand import CardSelector, Demand
 from gpuloom.model.cards import Ints
 from gpuloom.model.request_columns import Headroom
@@ -181,13 +181,13 @@ def _rows(matrix: RuleMatrix, node: int) -> range:
     return range(rows.start, rows.stop)
 
 
-_CHANGES: Mapping[Change, Callable[[Question, NamedRule], Steps]] = {
-    Change.HEALTHY: _healthy,
-    Change.UNCORDON: _open,
-    Change.ACCOUNT: _account,
-    Change.MORE_SLOTS: _more_shares,
-    Change.MORE_MEMORY: _more_memory,
-    Change.MORE_CORES: _more_cores,
+_CHANGES: Mapping[NeededChange, Callable[[Question, NamedRule], Steps]] = {
+    NeededChange.HEALTHY: _healthy,
+    NeededChange.UNCORDON: _open,
+    NeededChange.ACCOUNT: _account,
+    NeededChange.MORE_SLOTS: _more_shares,
+    NeededChange.MORE_MEMORY: _more_memory,
+    NeededChange.MORE_CORES: _more_cores,
 }
 
 

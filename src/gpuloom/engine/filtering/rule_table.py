@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpuloom.engine.filtering import rules
-from gpuloom.engine.filtering.rules import Adoption, Change, Compares, DependsOn, NumberedRule, Rule, vendor_columns_of
+from gpuloom.engine.filtering.rules import Adoption, NeededChange, Compares, DependsOn, NumberedRule, Rule, vendor_columns_of
 from gpuloom.model.cards import WHOLE_CARD
 from gpuloom.model.reasons import Reason
 from gpuloom.model.request_columns import UNBOUNDED, RequestColumns
@@ -31,7 +31,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             depends_on=DependsOn.CARD,
             outlasts_pods=True,
             adoption=Adoption.ASKED,
-            change=Change.HEALTHY,
+            change=NeededChange.HEALTHY,
         ),
         "unhealthy": Rule(reason=Reason.CARD_UNHEALTHY, rejects=rules.unhealthy, depends_on=DependsOn.CARD),
         "cordon": Rule(
@@ -40,7 +40,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             depends_on=DependsOn.CARD,
             outlasts_pods=True,
             adoption=Adoption.ASKED,
-            change=Change.UNCORDON,
+            change=NeededChange.UNCORDON,
         ),
         "kind": Rule(
             reason=Reason.CARD_TYPE_MISMATCH,
@@ -68,7 +68,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             rejects=rules.no_slot,
             depends_on=DependsOn.CARD,
             compares=Compares.SLOTS,
-            change=Change.MORE_SLOTS,
+            change=NeededChange.MORE_SLOTS,
         ),
         "class": Rule(reason=Reason.CARD_APP_CLASS_MISMATCH, rejects=rules.other_class),
         "policy": Rule(reason=Reason.CARD_QOS_POLICY_MISMATCH, rejects=rules.other_policy, applies=_shares_by_policy),
@@ -97,7 +97,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             rejects=rules.too_little_memory,
             adoption=Adoption.ASKED,
             compares=Compares.MEMORY,
-            change=Change.MORE_MEMORY,
+            change=NeededChange.MORE_MEMORY,
         ),
         "equal-slices": Rule(reason=Reason.CARD_INSUFFICIENT_MEMORY, rejects=rules.other_slices),
         "cores": Rule(
@@ -105,7 +105,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             rejects=rules.too_few_cores,
             adoption=Adoption.PER_CENT,
             compares=Compares.CORES,
-            change=Change.MORE_CORES,
+            change=NeededChange.MORE_CORES,
         ),
         "bits": Rule(reason=Reason.CARD_INSUFFICIENT_CORE, rejects=rules.too_few_bits),
         "exclusive": Rule(
@@ -156,7 +156,7 @@ ALWAYS_ASKED: Mapping[str, Rule] = MappingProxyType(
             depends_on=DependsOn.CARD,
             outlasts_pods=True,
             adoption=Adoption.ASKED,
-            change=Change.ACCOUNT,
+            change=NeededChange.ACCOUNT,
         )
     }
 )

@@ -67,7 +67,7 @@ class Compares(Enum):
     INSTANCES = auto()
 
 
-class Change(Enum):
+class NeededChange(Enum):
     """What would have to change for a card that a rule rejects; NONE where no single change is known."""
 
     NONE = auto()
@@ -100,7 +100,7 @@ class Rule:
     outlasts_pods: bool = False
     adoption: Adoption = Adoption.NOT_ASKED
     compares: Compares = Compares.NOTHING
-    change: Change = Change.NONE
+    change: NeededChange = NeededChange.NONE
 
 
 def unhealthy(cards: Cards, _required: RequestColumns) -> Flags:

@@ -22,7 +22,7 @@ RENEWAL = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
+class CertificateSet:
     """All that replicas share.
 
     served       what listeners present, None before the first
@@ -40,38 +40,38 @@ class Stock:
         return b"".join(self.authorities)
 
 
-def plan(stock: Stock, hosts: Iterable[str], now: datetime, *, published: bool) -> Stock:
-    """Say what the stock should be now, the same when there is nothing to do.
+def plan(certificates: CertificateSet, hosts: Iterable[str], now: datetime, *, published: bool) -> CertificateSet:
+    """Say what the set should be now, the same when there is nothing to do.
 
     ``published`` tells that callers have been told of all its authorities.
     """
     wanted = frozenset(hosts)
-    trusted = tuple(pem for pem in stock.authorities if _is_alive(pem, now))
-    stock = replace(stock, authorities=trusted)
-    has_next = stock.next is not None and _is_usable(stock.next, trusted, now)
-    if stock.served is None or not _is_usable(stock.served, trusted, now):
+    trusted = tuple(pem for pem in certificates.authorities if _is_alive(pem, now))
+    certificates = replace(certificates, authorities=trusted)
+    has_next = certificates.next is not None and _is_usable(certificates.next, trusted, now)
+    if certificates.served is None or not _is_usable(certificates.served, trusted, now):
         # Nobody can be served now, so there is nothing to wait for.
-        return _promote(stock) if has_next else _begin(stock, wanted, now)
+        return _promote(certificates) if has_next else _begin(certificates, wanted, now)
     if has_next:
-        return _promote(stock) if published else stock
-    if _is_due(stock.served, now) or not wanted <= _hosts(stock.served):
+        return _promote(certificates) if published else certificates
+    if _is_due(certificates.served, now) or not wanted <= _hosts(certificates.served):
         # Replicas of two versions may want different names: each keeps what the other has.
-        return _renew(stock, wanted | _hosts(stock.served), now)
-    return replace(stock, next=None)
+        return _renew(certificates, wanted | _hosts(certificates.served), now)
+    return replace(certificates, next=None)
 
 
-def _begin(stock: Stock, hosts: frozenset[str], now: datetime) -> Stock:
+def _begin(certificates: CertificateSet, hosts: frozenset[str], now: datetime) -> CertificateSet:
     pair, authority = _issue(hosts, now)
-    return Stock(pair, None, (*stock.authorities, authority))
+    return CertificateSet(pair, None, (*certificates.authorities, authority))
 
 
-def _renew(stock: Stock, hosts: frozenset[str], now: datetime) -> Stock:
+def _renew(certificates: CertificateSet, hosts: frozenset[str], now: datetime) -> CertificateSet:
     pair, authority = _issue(hosts, now)
-    return Stock(stock.served, pair, (*stock.authorities, authority))
+    return CertificateSet(certificates.served, pair, (*certificates.authorities, authority))
 
 
-def _promote(stock: Stock) -> Stock:
-    return replace(stock, served=stock.next, next=None)
+def _promote(certificates: CertificateSet) -> CertificateSet:
+    return replace(certificates, served=certificates.next, next=None)
 
 
 def _issue(hosts: frozenset[str], now: datetime) -> tuple[Pair, bytes]:

@@ -1,11 +1,11 @@
-"""The stock of certificates as a Secret that replicas share: the keys of ``kubernetes.io/tls`` and some more."""
+"""The set of certificates as a Secret that replicas share: the keys of ``kubernetes.io/tls`` and some more."""
 
 import base64
 import binascii
 import re
 from collections.abc import Mapping
 
-from gpuloom.scheduler.certificates.lifecycle import Stock
+from gpuloom.scheduler.certificates.lifecycle import CertificateSet
 from gpuloom.serving.presented import Pair
 from gpuloom.wire.objects import Secret
 
@@ -23,18 +23,18 @@ def is_foreign(secret: Secret) -> bool:
     return bool(secret.data) and LABEL not in secret.labels
 
 
-def read_stock(secret: Secret) -> Stock:
+def read_certificates(secret: Secret) -> CertificateSet:
     """Read a Secret; what cannot be read counts as absent, because it can be made anew."""
     data = secret.data or {}
-    return Stock(
+    return CertificateSet(
         _read_pair(data, _SERVED), _read_pair(data, _NEXT), tuple(_PEM.findall(_read(data.get(_AUTHORITIES, ""))))
     )
 
 
-def write_stock(stock: Stock) -> dict[str, str | None]:
+def write_certificates(certificates: CertificateSet) -> dict[str, str | None]:
     """Write ``data`` of a Secret; None is a key that must vanish."""
-    data: dict[str, str | None] = {_AUTHORITIES: base64.b64encode(stock.bundle).decode()}
-    for keys, pair in ((_SERVED, stock.served), (_NEXT, stock.next)):
+    data: dict[str, str | None] = {_AUTHORITIES: base64.b64encode(certificates.bundle).decode()}
+    for keys, pair in ((_SERVED, certificates.served), (_NEXT, certificates.next)):
         values = (pair.certificate, pair.key) if pair else (None, None)
         for key, value in zip(keys, values, strict=True):
             data[key] = None if value is None else base64.b64encode(value).decode()

@@ -23,9 +23,9 @@ from gpuloom.kube import (
 )
 from gpuloom.kube.backoff import Backoff
 from gpuloom.kube.following import follow_object
-from gpuloom.scheduler.certificates.lifecycle import Stock, plan
-from gpuloom.scheduler.certificates.publication import Publication
-from gpuloom.scheduler.certificates.secret import LABEL, is_foreign, read_stock, write_stock
+from gpuloom.scheduler.certificates.cabundle import CaBundlePublisher
+from gpuloom.scheduler.certificates.lifecycle import CertificateSet, plan
+from gpuloom.scheduler.certificates.secret import LABEL, is_foreign, read_certificates, write_certificates
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.serving.presented import CertificateError, Presented
 from gpuloom.wire.objects import Secret
@@ -56,9 +56,9 @@ class SelfManagedCertificates:
         self._name = name
         self._hosts = hosts
         self._webhook = webhook
-        self._publication = Publication(client, clocks, is_wanted=bool(webhook))
+        self._ca_bundle = CaBundlePublisher(client, clocks, is_wanted=bool(webhook))
         self._secret: Secret | None = None
-        self._stock = Stock()
+        self._certificates = CertificateSet()
         self._news = asyncio.Event()
         self._complaint = ""
 
@@ -76,8 +76,8 @@ class SelfManagedCertificates:
             try:
                 self._secret = await self._find()
                 await self._keep_secret()
-                if self._stock.served is not None:
-                    self.presented = Presented(self._stock.served, self._place)
+                if self._certificates.served is not None:
+                    self.presented = Presented(self._certificates.served, self._place)
                     return
             except (ForbiddenError, InvalidError) as error:
                 raise CertificateError(f"--tls-self-manage: {error}") from error
@@ -91,9 +91,9 @@ class SelfManagedCertificates:
             tasks.create_task(self._follow_secret())
             if self._webhook:
                 tasks.create_task(self._follow_configuration())
-            tasks.create_task(self._tend())
+            tasks.create_task(self._reconcile())
 
-    async def _tend(self) -> None:
+    async def _reconcile(self) -> None:
         backoff = Backoff()
         while True:
             self._news.clear()
@@ -113,11 +113,11 @@ class SelfManagedCertificates:
 
     async def _check(self) -> None:
         await self._keep_secret()
-        served = self._stock.served
+        served = self._certificates.served
         if served is not None and served != self.presented.pair:
             self.presented.use(served, self._place)
             _log.info("new certificate in use", place=self._place, expires=self.presented.expires.isoformat())
-        await self._publication.publish(self._stock.bundle)
+        await self._ca_bundle.publish(self._certificates.bundle)
 
     async def _keep_secret(self) -> None:
         """Make the Secret what it should be now."""
@@ -125,16 +125,16 @@ class SelfManagedCertificates:
         if secret is not None and is_foreign(secret):
             raise CertificateError(f"{self._place} holds something else: give --tls-self-manage another name")
         # A Secret that somebody deleted is made again as it was: callers trust its authorities.
-        stock = read_stock(secret) if secret is not None else self._stock
-        published = self._publication.has_settled(stock.bundle)
-        planned = plan(stock, self._hosts, self._clocks.now(), published=published)
+        certificates = read_certificates(secret) if secret is not None else self._certificates
+        published = self._ca_bundle.has_settled(certificates.bundle)
+        planned = plan(certificates, self._hosts, self._clocks.now(), published=published)
         if secret is None:
             secret = await self._create(planned)
-            planned = read_stock(secret)
-        elif planned != stock:
+            planned = read_certificates(secret)
+        elif planned != certificates:
             secret = await self._change(secret, planned)
         self._take_secret(secret)
-        self._stock = planned
+        self._certificates = planned
 
     async def _find(self) -> Secret | None:
         try:
@@ -142,8 +142,8 @@ class SelfManagedCertificates:
         except NotFoundError:
             return None
 
-    async def _create(self, stock: Stock) -> Secret:
-        data = {key: value for key, value in write_stock(stock).items() if value is not None}
+    async def _create(self, certificates: CertificateSet) -> Secret:
+        data = {key: value for key, value in write_certificates(certificates).items() if value is not None}
         body = {"metadata": {"name": self._name, "labels": {LABEL: "tls"}}, "type": "kubernetes.io/tls", "data": data}
         try:
             created = await self._client.create(SECRETS, body, namespace=self._namespace, timeout_s=WRITE_DEADLINE_S)
@@ -152,16 +152,16 @@ class SelfManagedCertificates:
         _log.info("certificate made", place=self._place)
         return created
 
-    async def _change(self, secret: Secret, stock: Stock) -> Secret:
+    async def _change(self, secret: Secret, certificates: CertificateSet) -> Secret:
         changed = await self._client.patch(
             SECRETS,
             self._name,
-            {"metadata": {"labels": {LABEL: "tls"}}, "data": write_stock(stock)},
+            {"metadata": {"labels": {LABEL: "tls"}}, "data": write_certificates(certificates)},
             namespace=self._namespace,
             resource_version=secret.metadata.resource_version,
             timeout_s=WRITE_DEADLINE_S,
         )
-        _log.info("certificate changed", place=self._place, waits_for_publication=stock.next is not None)
+        _log.info("certificate changed", place=self._place, waits_for_publication=certificates.next is not None)
         return changed
 
     async def _follow_secret(self) -> None:
@@ -177,7 +177,7 @@ class SelfManagedCertificates:
     async def _follow_configuration(self) -> None:
         async with aclosing(follow_object(self._client, MUTATING_WEBHOOKS, self._webhook)) as configurations:
             async for configuration in configurations:
-                self._publication.observe(configuration)
+                self._ca_bundle.observe(configuration)
                 self._news.set()
 
     def _take_secret(self, secret: Secret) -> None:

@@ -5,16 +5,16 @@ from typing import Any
 
 import msgspec
 
-from gpuloom.scheduler.recording.backstage import Deeds
+from gpuloom.scheduler.recording.replayclient import Effects
 from gpuloom.wire.admission import Verdict, encode_review
 from gpuloom.wire.extender import BindResult, FilterResult
 
 Answer = dict[str, Any]
 
 
-def reconciled(deeds: Deeds) -> Answer:
+def reconciled(effects: Effects) -> Answer:
     """Say which nodes are patched."""
-    return {"type": "RECONCILED", "patches": sorted(deeds.patches, key=lambda patch: str(patch["name"]))}
+    return {"type": "RECONCILED", "patches": sorted(effects.patches, key=lambda patch: str(patch["name"]))}
 
 
 def reviewed(api_version: str, uid: str, verdict: Verdict) -> Answer:
@@ -25,22 +25,22 @@ def reviewed(api_version: str, uid: str, verdict: Verdict) -> Answer:
     return {"type": "REVIEWED", "response": response}
 
 
-def filtered(result: FilterResult, patch: Mapping[str, Any] | None, deeds: Deeds) -> Answer:
+def filtered(result: FilterResult, patch: Mapping[str, Any] | None, effects: Effects) -> Answer:
     """Say what kube-scheduler was told and what the decision writes."""
     return {
         "type": "FILTERED",
         "result": msgspec.json.decode(msgspec.json.encode(result)),
         "patch": patch,
-        "events": deeds.events,
+        "events": effects.events,
     }
 
 
-def bound(result: BindResult, deeds: Deeds) -> Answer:
+def bound(result: BindResult, effects: Effects) -> Answer:
     """Say what came of a Bind and what it wrote."""
     return {
         "type": "BOUND",
         "result": msgspec.to_builtins(result),
-        "patches": deeds.patches,
-        "binding": deeds.binding,
-        "events": deeds.events,
+        "patches": effects.patches,
+        "binding": effects.binding,
+        "events": effects.events,
     }

@@ -1,4 +1,4 @@
-"""Holding a replay against the answers that a recording already contains."""
+"""Compares a replay with the answers that a recording already contains."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ KEPT_ANSWERS = 10_000
 
 
 @dataclass(slots=True)
-class Check:
+class ReplayCheck:
     """Counts the recorded answers and those that differ."""
 
     answers: int = 0
@@ -30,7 +30,7 @@ class Check:
             if len(self._by_id) > KEPT_ANSWERS:
                 del self._by_id[next(iter(self._by_id))]
 
-    def hold(self, line: AnswerLine, text: bytes) -> Iterator[Difference]:
+    def compare(self, line: AnswerLine, text: bytes) -> Iterator[Difference]:
         """Compare one recorded answer with the replayed one of the same id, or the last when it has no id."""
         self.answers += 1
         replayed = self._last if line.id is None else self._by_id.get(key_of(line.id))

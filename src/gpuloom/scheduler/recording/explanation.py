@@ -1,4 +1,4 @@
-"""A recorded Filter told to a person: the engine's explanation of it, or what the answer alone says."""
+"""Explains a recorded Filter to a person: by the engine, or by what the answer alone says."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -20,7 +20,7 @@ Paragraph = list[str]
 
 
 class Explainer:
-    """Explains one Filter: :meth:`look` before it is answered, :meth:`tell` with the answer."""
+    """Explains one Filter: :meth:`prepare` before it is answered, :meth:`describe` with the answer."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -28,7 +28,7 @@ class Explainer:
         self._pod: Pod | None = None
         self._explanation: Explanation | None = None
 
-    def look(self, body: bytes) -> None:
+    def prepare(self, body: bytes) -> None:
         """Ask the engine for the whole truth, which an answer does not need; changes nothing."""
         try:
             args = decode_filter_args(body)
@@ -38,7 +38,7 @@ class Explainer:
         if args.pod is not None and args.nodes is None and self._is_open(args.pod):
             self._explanation = self._explain(args.pod, args.nodenames.all() if args.nodenames else [])
 
-    def tell(self, answer: Answer) -> Paragraph:
+    def describe(self, answer: Answer) -> Paragraph:
         """Return the explanation, a line an item."""
         name = self._pod.full_name if self._pod is not None else "unreadable"
         title = f"FILTER {answer['id']}: pod {name}" if "id" in answer else f"FILTER: pod {name}"
@@ -47,9 +47,9 @@ class Explainer:
             return [title, f"  no decision: {result['Error']}"]
         if self._pod is None or not self._state.asks_for_cards(self._pod):
             return [title, "  asks for no card: every node may take it"]
-        told = self._tell_answer(answer) if self._explanation is None else tell_explanation(self._explanation)
+        told = self._describe_answer(answer) if self._explanation is None else tell_explanation(self._explanation)
         held = self._state.cluster.ledger.find(self._pod.metadata.uid)
-        chosen = _tell_cards(held) if result["NodeNames"] and held is not None else ()
+        chosen = _describe_cards(held) if result["NodeNames"] and held is not None else ()
         return [title, *chosen, *(f"  {line}" for line in told)]
 
     def _is_open(self, pod: Pod) -> bool:
@@ -64,12 +64,12 @@ class Explainer:
 
         def scene_of(word: str) -> ExplanationScope:
             vendor_scheduler = self._state.pod_scheduler.by_vendor[word]
-            tell_absence = partial(self._parts.nodes.tell_absence, profile=vendor_scheduler.profile)
+            tell_absence = partial(self._parts.nodes.explain_missing_cards, profile=vendor_scheduler.profile)
             return ExplanationScope(vendor_scheduler, names, tell_absence=tell_absence)
 
         return finish(explain_all(self._state.pod_scheduler, demands, scene_of))
 
-    def _tell_answer(self, answer: Answer) -> Iterator[str]:
+    def _describe_answer(self, answer: Answer) -> Iterator[str]:
         """Tell what the answer alone says: of a simulation, or of a pod that was filtered again."""
         result = answer["result"]
         if result["NodeNames"]:
@@ -82,7 +82,7 @@ class Explainer:
         yield from (f"  {node}: {text}" for node, text in sorted((result["FailedNodes"] or {}).items()))
 
 
-def _tell_cards(held: Reservation) -> Iterator[str]:
+def _describe_cards(held: Reservation) -> Iterator[str]:
     yield f"  goes to node {held.node}"
     for share, _ in held.each_share():
         yield f"    on {share.uuid}: {share.memory_mib:,} MiB, {share.cores} % of the cores"

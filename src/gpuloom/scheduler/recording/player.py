@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from gpuloom.kube.errors import Status
-from gpuloom.scheduler.binding import BindError
+from gpuloom.scheduler.bind.verb import BindError
+from gpuloom.scheduler.pods.cleanup import GONE
 from gpuloom.scheduler.recording import answers
 from gpuloom.scheduler.recording.answers import Answer
 from gpuloom.scheduler.recording.errors import LineError
@@ -24,9 +25,8 @@ from gpuloom.scheduler.recording.lines import (
     WriteFailedLine,
     key_of,
 )
-from gpuloom.scheduler.recording.standing import StandingClock
-from gpuloom.scheduler.recording.world import World
-from gpuloom.scheduler.upkeep import GONE
+from gpuloom.scheduler.recording.replayclock import ReplayClock
+from gpuloom.scheduler.recording.replayedprocess import ReplayedProcess
 from gpuloom.wire.admission import Verdict, decode_review
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import BindArgs, BindResult, FilterResult, decode_bind_args, decode_filter_args
@@ -37,8 +37,8 @@ class Player:
     """Plays lines in order. Answer lines and counts of lost lines are passed over."""
 
     def __init__(self) -> None:
-        self._clock = StandingClock()
-        self.world = World(read_settings({}, None), self._clock)
+        self._clock = ReplayClock()
+        self.process = ReplayedProcess(read_settings({}, None), self._clock)
         self._failures: dict[str, list[WriteFailedLine]] = {}
         self._bound: dict[str, BindArgs] = {}
 
@@ -60,12 +60,12 @@ class Player:
             self._clock.set(decode_time(text))
         except WireError as error:
             raise LineError(f"time: {error}") from error
-        self.world.see_time()
+        self.process.check_time()
 
     async def _answer(self, line: AnyLine) -> Answer | None:
         match line:
             case AddedLine() | ModifiedLine() | DeletedLine():
-                self.world.take_fact(line)
+                self.process.take_fact(line)
             case FilterLine():
                 return await self._filter(line)
             case ReviewLine():
@@ -73,8 +73,8 @@ class Player:
             case BindLine():
                 return await self._bind(line)
             case ReconcileLine():
-                await self.world.reconcile(line.nodes)
-                return answers.reconciled(self.world.client.take_deeds())
+                await self.process.reconcile(line.nodes)
+                return answers.reconciled(self.process.client.take_effects())
             case _:
                 self._change(line)
         return None
@@ -85,7 +85,9 @@ class Player:
             case SettingsLine():
                 flags = line.flags or {}
                 self._clock.zone = read_zone(flags)
-                self.world = World(read_settings(flags, line.device_config, line.vendors or ()), self._clock)
+                self.process = ReplayedProcess(
+                    read_settings(flags, line.device_config, line.vendors or ()), self._clock
+                )
                 self._failures.clear()
                 self._bound.clear()
             case WriteFailedLine():
@@ -94,41 +96,41 @@ class Player:
                 self._forget(line)
 
     async def _filter(self, line: FilterLine) -> Answer:
-        client, verb = self.world.client, self.world.parts.filter_verb
+        client, verb = self.process.client, self.process.parts.filter_verb
         try:
             args = decode_filter_args(bytes(line.args))
         except WireError as error:
-            return answers.filtered(FilterResult(error=str(error)), None, client.take_deeds())
-        self._arm(line.id)
+            return answers.filtered(FilterResult(error=str(error)), None, client.take_effects())
+        self._set_failures(line.id)
         result = await verb.filter(args)
-        return answers.filtered(result, verb.patch_of(args, result), client.take_deeds())
+        return answers.filtered(result, verb.patch_of(args, result), client.take_effects())
 
     def _review(self, line: ReviewLine) -> Answer:
         try:
             review = decode_review(bytes(line.review))
         except WireError as error:
             return answers.reviewed("admission.k8s.io/v1", "", Verdict(allowed=False, code=400, message=str(error)))
-        return answers.reviewed(review.api_version, review.uid, self.world.parts.reviewing.review(review))
+        return answers.reviewed(review.api_version, review.uid, self.process.parts.webhook.review(review))
 
     async def _bind(self, line: BindLine) -> Answer:
-        client = self.world.client
+        client = self.process.client
         try:
             args = decode_bind_args(bytes(line.args))
-            self._arm(line.id)
-            await self.world.parts.binder.bind(args)
+            self._set_failures(line.id)
+            await self.process.parts.bind_verb.bind(args)
         except (WireError, BindError) as error:
             result = BindResult(error=str(error))
         else:
             result = BindResult()
             if line.id is not None:
                 self._bound[key_of(line.id)] = args
-        self.world.show_nodes_again(deeds := client.take_deeds())
-        return answers.bound(result, deeds)
+        self.process.show_nodes_again(effects := client.take_effects())
+        return answers.bound(result, effects)
 
-    def _arm(self, id_: Any) -> None:
+    def _set_failures(self, id_: Any) -> None:
         """Let the writes of one call fail as lines before it said."""
         failures = self._failures.pop(key_of(id_), []) if id_ is not None else []
-        self.world.client.set_failures(
+        self.process.client.set_failures(
             (line.object.kind, line.object.namespace, line.object.name, _status(line)) for line in failures
         )
 
@@ -137,12 +139,12 @@ class Player:
         if args is None:
             self._failures.setdefault(key_of(line.of), []).append(line)
         else:
-            self.world.parts.state.release(args.poduid)
+            self.process.parts.state.release(args.poduid)
 
     def _forget(self, line: ForgottenLine) -> None:
-        state = self.world.parts.state
+        state = self.process.parts.state
         if line.why == GONE:
-            state.bury(line.uid, self._clock.monotonic())
+            state.remove_pod(line.uid, self._clock.monotonic())
         else:
             state.release(line.uid)
 

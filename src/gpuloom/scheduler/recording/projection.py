@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gpuloom.engine.state.foreign_pods import is_foreign
-from gpuloom.scheduler.absence import READY
+from gpuloom.scheduler.nodes.missingcards import READY
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.fullpods import EnvVar, FullContainer
 from gpuloom.wire.keys import POD_GROUP_LABEL, VGPU_NODE

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from gpuloom.kube import NODES, PODS, RESOURCE_QUOTAS, KubeClient
-from gpuloom.scheduler.recording.beginning import JsonLine, begin
+from gpuloom.scheduler.recording.header import JsonLine, header_lines
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.keys import VGPU_NODE
@@ -25,4 +25,4 @@ async def take_snapshot(client: KubeClient, settings: SchedulerSettings) -> Iter
         *((RESOURCE_QUOTAS.kind, quota) for quota in sorted(quotas, key=lambda quota: (quota.namespace, quota.name))),
         *((PODS.kind, pod) for pod in sorted(ours, key=lambda pod: pod.full_name)),
     ]
-    return begin(settings, datetime.now(UTC), objects)
+    return header_lines(settings, datetime.now(UTC), objects)

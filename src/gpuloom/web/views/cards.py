@@ -10,7 +10,7 @@ from gpuloom.engine.explanation.values import Amount, Closer
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE
-from gpuloom.scheduler.absence import tell_bar
+from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import container_names, standing_of
 from gpuloom.web.views.values import CardView, Holder, LockView, NodeDetail, NodeView
@@ -65,7 +65,7 @@ def view_node(source: Source, viewer: Viewer, name: str) -> NodeView:
     cards = list(_cards(source, name))
     if not cards:
         nothing = Amount(used=0, total=0)
-        problem = source.parts.nodes.tell_absence(name)
+        problem = source.parts.nodes.explain_missing_cards(name)
         return NodeView(name=name, shares=nothing, memory=nothing, cores=nothing, problem=problem)
     return NodeView(
         name=name,
@@ -79,7 +79,7 @@ def view_node(source: Source, viewer: Viewer, name: str) -> NodeView:
         cores=_sum(card.cores for card in cards),
         score=round(source.state.cluster.score_of(name), 4),
         pods=sum(1 for _ in source.holders(name)),
-        problem=tell_bar(node) if node else "",
+        problem=explain_unschedulable(node) if node else "",
         lock=_view_lock(viewer, node),
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpuloom.engine.explanation.summing import count_reasons, group_refusals
 from gpuloom.engine.explanation.values import Given, Ranked
-from gpuloom.scheduler.decisions import MOST_DECISIONS, Decided
+from gpuloom.scheduler.filter.history import MOST_DECISIONS, PastDecision
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import DecisionView
 
@@ -22,7 +22,7 @@ def list_decisions(source: Source, viewer: Viewer, namespace: str = "", limit: i
             yield _recall(source, decided)
 
 
-def _recall(source: Source, decided: Decided) -> DecisionView:
+def _recall(source: Source, decided: PastDecision) -> DecisionView:
     """Return the view of a decision; of one that will not change any more it is made once."""
     known = source.told.get(decided.number)
     if known is not None:
@@ -35,7 +35,7 @@ def _recall(source: Source, decided: Decided) -> DecisionView:
     return view
 
 
-def view_decision(decided: Decided, most_names: int = _MOST_NAMES) -> DecisionView:
+def view_decision(decided: PastDecision, most_names: int = _MOST_NAMES) -> DecisionView:
     """Tell what was decided and why, as it was then."""
     decision, pod = decided.decision, decided.pod
     names = [container.name for container in pod.all_containers]

@@ -13,9 +13,9 @@ from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.planning.capacity import count_capacity, intersect_capacities
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
-from gpuloom.scheduler.absence import tell_bar
-from gpuloom.scheduler.admission import review_pod
-from gpuloom.scheduler.podpatch import apply_patch
+from gpuloom.scheduler.admission.patch import apply_patch
+from gpuloom.scheduler.admission.review import review_pod
+from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import Fits, NodeRoom
 from gpuloom.wire.admission import Review
@@ -35,7 +35,7 @@ class PodError(ValueError):
 
 def find_pod(source: Source, namespace: str, name: str) -> Pod | None:
     """Return a pod that asks for cards or holds some."""
-    known = chain(source.state.pods.values(), (refused.pod for refused in source.state.refused.values()))
+    known = chain(source.state.pods.values(), (refused.pod for refused in source.state.unschedulable.values()))
     return next((pod for pod in known if (pod.namespace, pod.name) == (namespace, name)), None)
 
 
@@ -85,7 +85,7 @@ def _explain_foreign(source: Source, viewer: Viewer, pod: Pod) -> Explanation:
 
 def _scene(source: Source, pod: Pod, offered: frozenset[str] | None, word: str) -> ExplanationScope:
     names = source.node_names()
-    barred = {name: bar for name, node in source.state.nodes.items() if (bar := tell_bar(node))}
+    barred = {name: bar for name, node in source.state.nodes.items() if (bar := explain_unschedulable(node))}
     decided = source.state.decisions.last_of(pod.metadata.uid)
     if offered is None and decided is not None:
         offered = decided.names()
@@ -93,7 +93,10 @@ def _scene(source: Source, pod: Pod, offered: frozenset[str] | None, word: str) 
         barred = {name: NOT_OFFERED for name in names if name not in offered} | barred
     profile = source.state.settings.catalog[word]
     return ExplanationScope(
-        source.pod_scheduler.by_vendor[word], names, barred, lambda name: source.parts.nodes.tell_absence(name, profile)
+        source.pod_scheduler.by_vendor[word],
+        names,
+        barred,
+        lambda name: source.parts.nodes.explain_missing_cards(name, profile),
     )
 
 
@@ -128,7 +131,7 @@ def fit_pod(
 
 def _is_barred(source: Source, name: str) -> bool:
     node = source.state.nodes.get(name)
-    return node is not None and bool(tell_bar(node))
+    return node is not None and bool(explain_unschedulable(node))
 
 
 def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[Pod, str]:

@@ -7,7 +7,7 @@ import numpy as np
 from gpuloom.engine.explanation.values import Value
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.cards import Ints
-from gpuloom.scheduler.absence import tell_bar
+from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.web.views.source import Source
 
 _USABLE, _CORDONED, _UNHEALTHY = "01234", "abcde", "ABCDE"
@@ -67,10 +67,10 @@ def list_tiles(source: Source) -> Generator[None, None, list[Tile]]:
         node = source.state.nodes.get(name)
         if letters.get(name):
             percent = 100 * used[name] // max(total[name], 1)
-            problem = tell_bar(node) if node else ""
+            problem = explain_unschedulable(node) if node else ""
             tiles.append(Tile(node=name, cards=letters[name], memory_percent=percent, problem=problem))
         else:
-            tiles.append(Tile(node=name, problem=source.parts.nodes.tell_absence(name)))
+            tiles.append(Tile(node=name, problem=source.parts.nodes.explain_missing_cards(name)))
     return tiles
 
 

@@ -49,7 +49,7 @@ def find_pending(source: Source) -> Generator[None, None, list[Pod]]:
         if not pod.spec.node_name and state.cluster.ledger.find(pod.metadata.uid) is None and state.asks_for_cards(pod):
             waiting.append(pod)
     yield
-    waiting += [refused.pod for uid, refused in state.refused.items() if uid not in state.pods]
+    waiting += [refused.pod for uid, refused in state.unschedulable.items() if uid not in state.pods]
     return sorted(waiting, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.full_name))
 
 
@@ -69,7 +69,7 @@ def list_pending(source: Source, pending: Iterable[Pod]) -> Generator[None, None
 
 
 def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Generator[None, None, PendingView]:
-    refused = source.state.refused.get(pod.metadata.uid)
+    refused = source.state.unschedulable.get(pod.metadata.uid)
     now = source.parts.clocks.monotonic()
     view = PendingView(
         pod=PodName(namespace=pod.namespace, name=pod.name),

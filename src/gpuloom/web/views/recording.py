@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gpuloom.kube import NODES, PODS, RESOURCE_QUOTAS
-from gpuloom.scheduler.recording.beginning import begin
+from gpuloom.scheduler.recording.header import header_lines
 from gpuloom.scheduler.recording.projection import Projection
 from gpuloom.web.views.source import Source
 from gpuloom.wire.objects import Pod
@@ -23,7 +23,7 @@ def list_lines(source: Source, pod: Pod | None = None) -> Iterator[bytes]:
         *((RESOURCE_QUOTAS.kind, quota) for quota in source.parts.quotas.objects),
         *((PODS.kind, one) for key, one in state.pods.items() if key != uid or not one.spec.node_name),
     ]
-    for line in begin(state.settings, source.parts.clocks.now(), objects):
+    for line in header_lines(state.settings, source.parts.clocks.now(), objects):
         yield msgspec.json.encode(line) + b"\n"
     if pod is not None:
         asked = Projection(state.settings).project(pod)

@@ -1,6 +1,6 @@
 """The decisions made last, and one of them as it was."""
 
-from gpuloom.scheduler.decisions import MOST_DECISIONS
+from gpuloom.scheduler.filter.history import MOST_DECISIONS
 from gpuloom.web.api import RefusedError, WebApi, need_pods
 from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items

@@ -1,0 +1,230 @@
+"""The mutating webhook: which pods are ours, and what is changed on them (scheduler 2).
+
+Everything here is computed from the review alone; the answer is a value. What is removed or added is said as a JSON
+Patch against the object as it was sent, so fields that gpuloom does not know survive.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from gpuloom.engine.request.demand import read_phases
+from gpuloom.model.request_columns import Headroom
+from gpuloom.scheduler.admission.patch import ContainerPatch, PodPatch
+from gpuloom.scheduler.admission.quota import exceeds_quota
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.vendors.changes import Switches
+from gpuloom.vendors.hooks import complete_container, read_request
+from gpuloom.vendors.owned import OwnedAnnotations
+from gpuloom.vendors.profile import Profile
+from gpuloom.vendors.requests import find_amount, find_quantity
+from gpuloom.wire.admission import Review, Verdict, decode_pod
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.keys import OWNED_POD_LABELS
+from gpuloom.wire.objects import Container, Pod, Quantity
+from gpuloom.wire.quantity import decode_strict_integer
+from gpuloom.wire.words import INT32_MAX, INT32_MIN
+
+DEFAULT_SCHEDULER = "default-scheduler"
+MOST_ASKING = 100
+"""Containers of one pod that ask for devices: each of them costs the event loop time (trust T-02)."""
+
+IGNORED_LABEL = ("hami.io/webhook", "ignore")
+"""Pods with this label are none of the webhook's business; the API server does not even ask (wire protocol 3.6)."""
+
+
+class DeniedError(Exception):
+    """The user's pod cannot be served as it is; the message says what is wrong with it."""
+
+
+Headrooms = Callable[[str, Profile], Headroom]
+"""What the quotas of a namespace still allow of a vendor's cards."""
+
+
+def _unlimited(_namespace: str, _profile: Profile) -> Headroom:
+    return Headroom()
+
+
+def review_pod(review: Review, settings: SchedulerSettings, headroom: Headrooms = _unlimited) -> Verdict:
+    """Answer a review of a pod that is to be created: allowed as it is, allowed with changes, or denied and why.
+
+    ``headroom`` tells what the quotas of a namespace still allow of a vendor's cards.
+    """
+    try:
+        pod = decode_pod(review.pod)
+    except WireError as error:
+        return Verdict(allowed=False, code=400, message=str(error))
+    try:
+        return _complete(pod, PodPatch(pod), review.namespace, settings, headroom)
+    except DeniedError as error:
+        return Verdict(allowed=False, code=403, reason="Forbidden", message=str(error))
+    except WireError as error:
+        return Verdict(allowed=False, code=500, message=str(error))
+
+
+def needs_completion(pod: Pod, settings: SchedulerSettings) -> bool:
+    """Tell whether the webhook would still change a pod that exists, as it does when nobody asked it.
+
+    Environment variables do not count: they are added however often it is asked. Nor does how an amount is spelled.
+    """
+    if pod.labels.get(IGNORED_LABEL[0]) == IGNORED_LABEL[1]:
+        return False
+    try:
+        verdict = _complete(pod, PodPatch(pod, respells=False), pod.namespace, settings, _unlimited)
+    except (DeniedError, WireError):
+        return False
+    return any("env" not in operation["path"].split("/") for operation in verdict.patch)
+
+
+def _complete(pod: Pod, patch: PodPatch, namespace: str, settings: SchedulerSettings, headroom: Headrooms) -> Verdict:
+    """Walk the decision table (2.1) from the top."""
+    if settings.strip_owned_keys:
+        _strip_owned_keys(pod, patch, settings.owned_annotations)
+    if not pod.containers:
+        raise DeniedError("pod has no containers")
+    if _belongs_to_another_scheduler(pod, settings):
+        return Verdict(allowed=True, message="pod already has different scheduler assigned", patch=patch.operations)
+    completed = list(pod.all_containers)
+    # Most containers are no business of any vendor's: that costs next to nothing.
+    looked_at = {
+        position: profiles
+        for position, container in enumerate(completed)
+        if (profiles := settings.catalog.changing(container))
+        and (settings.privileged_gpu == "deny" or not container.privileged)
+    }
+    _check_asking(completed, settings)
+    asks = False
+    for position, profiles in looked_at.items():
+        change = patch.container_at(position)
+        asks |= _mutate(pod, completed[position], change, profiles, settings)
+        completed[position] = change.changed
+    if settings.strict_quantities:
+        for position in looked_at:
+            _check_requests(completed[position], patch.annotations, settings)
+    if asks:
+        _claim(pod, patch, settings)
+    if settings.admission_quota and exceeds_quota(
+        completed,
+        read_phases(pod),
+        patch.annotations,
+        settings.catalog,
+        lambda profile: headroom(pod.namespace or namespace, profile),
+    ):
+        raise DeniedError("exceeding resource quota")
+    return Verdict(allowed=True, patch=patch.operations)
+
+
+def _check_asking(containers: Sequence[Container], settings: SchedulerSettings) -> None:
+    if len(containers) <= MOST_ASKING:
+        return
+    asking = sum(1 for one in containers if settings.catalog.concerned((one,)))
+    if asking > MOST_ASKING:
+        raise DeniedError(
+            f"pod has {asking} containers that ask for devices, at most {MOST_ASKING} are taken by gpuloom's webhook: "
+            "split the pod"
+        )
+
+
+def _claim(pod: Pod, patch: PodPatch, settings: SchedulerSettings) -> None:
+    """Make a pod that asks for cards ours. A privileged container sees every card, so some do not want that (D-02)."""
+    privileged = [container.name for container in pod.all_containers if container.privileged]
+    if privileged and settings.privileged_gpu == "deny":
+        raise DeniedError(f"container {privileged[0]} is privileged")
+    if settings.scheduler_name:
+        if pod.spec.node_name:
+            raise DeniedError("pod has node assigned")
+        patch.set_scheduler(settings.scheduler_name)
+
+
+def _strip_owned_keys(pod: Pod, patch: PodPatch, owned: OwnedAnnotations) -> None:
+    """Remove what only gpuloom may write: templates copied from running pods keep working (binding 6)."""
+    for key in pod.annotations:
+        if key in owned:
+            patch.remove("metadata", "annotations", key)
+    for key in OWNED_POD_LABELS & pod.labels.keys():
+        patch.remove("metadata", "labels", key)
+
+
+def _belongs_to_another_scheduler(pod: Pod, settings: SchedulerSettings) -> bool:
+    named, ours = pod.spec.scheduler_name, settings.scheduler_name
+    if not named or (named == DEFAULT_SCHEDULER and settings.force_overwrite_default_scheduler):
+        return False
+    return not ours or named != ours
+
+
+def _mutate(
+    pod: Pod, container: Container, patch: ContainerPatch, profiles: Iterable[Profile], settings: SchedulerSettings
+) -> bool:
+    """Complete one container for every vendor that may change it, and tell whether it asks for cards (2.2).
+
+    Raises WireError, our answer is an error then.
+    """
+    switches = Switches(settings.exclusive_cores, settings.mlu_default_cores)
+    asked = [complete_container(container, pod, patch, profile, switches) for profile in profiles]
+    return any(asked)
+
+
+def _check_requests(container: Container, annotations: Mapping[str, str], settings: SchedulerSettings) -> None:
+    """Deny amounts that nobody could serve, instead of letting the pod pass as one without cards (2.3, D-20).
+
+    The container is as it will be: an amount that was replaced by one that can be served does no harm.
+    """
+    for profile in settings.catalog.concerned((container,)):
+        if profile.request.reader:
+            _check_request(container, annotations, profile)
+        else:
+            _check_amounts(container, profile)
+
+
+def _check_request(container: Container, annotations: Mapping[str, str], profile: Profile) -> None:
+    """Deny a request that this family's own rules cannot read, naming the amount that is to blame."""
+    names = profile.resources
+    amounts = {name: quantity for name in names.all if (quantity := find_amount(container, name, profile)) is not None}
+    odd = [name for name, quantity in amounts.items() if not _is_amount(quantity)]
+    if names.count in amounts:
+        asks = (decode_strict_integer(amounts[names.count]) or 0) > 0
+    else:
+        asks = bool(odd) and profile.request.recognize == "limits-or-requests"
+    if not asks or read_request(container, annotations, profile) is not None:
+        return
+    name = (odd or [name for name in amounts if name != names.count] or [names.count])[0]
+    raise DeniedError(f"invalid {name} value {amounts[name]} in container {container.name}: nobody could serve it")
+
+
+def _is_amount(quantity: Quantity) -> bool:
+    value = decode_strict_integer(quantity)
+    return value is not None and 0 <= value <= INT32_MAX
+
+
+def _check_amounts(container: Container, profile: Profile) -> None:
+    """Deny amounts that nobody could serve, instead of letting the pod pass as one without cards (2.3, D-20).
+
+    Where the count of cards cannot be read, the container asks for none, whatever else it names.
+    """
+    names = profile.resources
+    if _is_odd(find_quantity(container, names.count)):
+        return
+    most_memory = INT32_MAX // max(profile.request.memory_factor, 1)
+    _check_amount(container, names.count, least=INT32_MIN, most=INT32_MAX, unit="cards")
+    if _is_odd(find_quantity(container, names.memory)):
+        raise _unusable(container, names.memory, "MiB")
+    _check_amount(container, names.memory, least=0, most=most_memory, unit="MiB")
+    if not profile.request.forgives_cores and _is_odd(find_quantity(container, names.cores)):
+        raise _unusable(container, names.cores, "per cent of a card")
+    _check_amount(container, names.cores, least=0, most=INT32_MAX, unit="per cent of a card")
+
+
+def _is_odd(quantity: Quantity | None) -> bool:
+    return quantity is not None and decode_strict_integer(quantity) is None
+
+
+def _check_amount(container: Container, name: str, *, least: int, most: int, unit: str) -> None:
+    quantity = find_quantity(container, name)
+    value = None if quantity is None else decode_strict_integer(quantity)
+    if value is not None and not least <= value <= most:
+        raise _unusable(container, name, unit)
+
+
+def _unusable(container: Container, name: str, unit: str) -> DeniedError:
+    return DeniedError(
+        f"invalid {name} value {find_quantity(container, name)} in container {container.name}: "
+        f"must be a non-negative integer number of {unit}"
+    )

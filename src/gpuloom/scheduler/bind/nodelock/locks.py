@@ -1,0 +1,269 @@
+"""The node lock and its queue: one pod at a time is handed to a node's device plugin (binding 3).
+
+The lock is an annotation on the node. Binds of one node wait here in the order in which they came; when the watch
+shows that the lock is gone, the first one sets it at once. A lock whose owner is over is taken from it. The normal end
+of a lock is its release by the device plugin.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+
+import structlog
+
+from gpuloom.kube import NODES, WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient, NotFoundError
+from gpuloom.kube.annotations import Annotations, change_annotations, swap_annotations
+from gpuloom.kube.client import go_on
+from gpuloom.scheduler.bind.nodelock.ownercheck import OWNER_CHECK_S, LockOwnerCheck
+from gpuloom.scheduler.bind.nodelock.queue import COMMON_LOCK, LockQueue, LockTicket
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.durations import format_seconds
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.timeslice import TimeSlice
+from gpuloom.vendors.profile import LockRules
+from gpuloom.wire.lock import NodeLock, encode_lock
+from gpuloom.wire.objects import Node
+
+WRITES_AT_ONCE = 32
+"""So many locks are set at once, and so many bindings. More would wait in the API server, each on a connection of its
+own, and use up their deadline there."""
+
+_SHORTEST_WAIT_S = 0.05
+
+_log = structlog.get_logger(__name__)
+
+
+class LockError(Exception):
+    """The lock could not be had; the message names the node, in HAMi's words where HAMi has some."""
+
+
+class NodeLocks:
+    """All node locks of the cluster, as one process sees and takes them."""
+
+    def __init__(
+        self, client: KubeClient, settings: SchedulerSettings, clocks: Clocks, owner_check: LockOwnerCheck
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._clocks = clocks
+        self._owner_check = owner_check
+        self._queues: dict[tuple[str, str], LockQueue] = {}
+        # Where the watch has shown a lock, and perhaps none by now: few of very many nodes.
+        self._shown_locked: dict[tuple[str, str], None] = {}
+        self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
+        shared = {profile.lock.key: profile.lock for profile in settings.catalog if profile.lock.key}
+        self._rules = {COMMON_LOCK.key: COMMON_LOCK} | shared
+
+    @property
+    def waiting(self) -> int:
+        """How many Binds wait for a lock now."""
+        return sum(len(queue.waiting) for queue in self._queues.values())
+
+    def __len__(self) -> int:
+        """How many locks of nodes are remembered here."""
+        return len(self._queues)
+
+    def replace_nodes(self, nodes: Iterable[Node]) -> None:
+        """Take a complete list: nodes that are not in it are gone."""
+        listed = {node.name: node for node in nodes}
+        for name in {name for name, _ in self._queues} - listed.keys():
+            self.delete_node(name)
+        for node in listed.values():
+            self.apply_node(node)
+
+    def apply_node(self, node: Node) -> None:
+        """Take what the watch shows of a node; what is older than our own last write is not news."""
+        for key, rules in self._rules.items():
+            # Few nodes have another lock than the common one.
+            if key == COMMON_LOCK.key or key in node.annotations or (node.name, key) in self._queues:
+                queue = self._queue_of(node.name, rules)
+                queue.apply(node)
+                if queue.value:
+                    self._shown_locked[node.name, key] = None
+
+    def _queue_of(self, node: str, rules: LockRules) -> LockQueue:
+        return self._queues.setdefault((node, rules.key), LockQueue(rules=rules))
+
+    def delete_node(self, name: str) -> None:
+        """Take that a node is gone; whoever waits for it finds out."""
+        for key in self._rules:
+            if queue := self._queues.get((name, key)):
+                queue.node = None
+                queue.wake()
+                self._tidy(name, queue)
+
+    def wake(self) -> None:
+        """Let every waiter see at once whether it is still to wait."""
+        for queue in self._queues.values():
+            queue.wake()
+
+    @asynccontextmanager
+    async def hold(self, ticket: LockTicket) -> AsyncIterator[None]:
+        """Wait for our turn, set the lock and have it for a Bind.
+
+        A Bind that ends well leaves the lock to the device plugin; one that raises gives it back. One that is cancelled
+        leaves it, because nobody knows what came of its write.
+
+        Raises LockError when that takes too long, is not wanted any more, or the API server refuses.
+        """
+        queue = self._queue_of(ticket.node, ticket.rules)
+        try:
+            await self._acquire(queue, ticket)
+            yield
+        except Exception:
+            await self._release(queue, ticket)
+            raise
+        finally:
+            if queue.holder is ticket:
+                queue.holder = None
+            queue.wake()
+            self._tidy(ticket.node, queue)
+
+    async def sweep(self) -> None:
+        """Remove locks whose owner is over although nobody waits for them, such as those of an earlier life."""
+        time_slice = TimeSlice()
+        for key in list(self._shown_locked):
+            await time_slice.yield_if_over()
+            queue = self._queues.get(key)
+            if queue is None or not queue.value:
+                self._shown_locked.pop(key, None)
+            elif queue.is_idle:
+                await self._try_sweep(key[0], queue)
+
+    async def _try_sweep(self, name: str, queue: LockQueue) -> None:
+        try:
+            await self._sweep(name, queue)
+        except ApiError as error:
+            _log.warning("node lock not swept, tried again later", node=name, cause=str(error))
+
+    async def _sweep(self, name: str, queue: LockQueue) -> None:
+        seen = queue.value
+        if await self._owner_check.is_owner_over(queue, name) and queue.is_idle and queue.node and queue.value == seen:
+            queue.apply(await self._write(queue.node, queue.rules.key, None))
+            _log.info("node lock removed, its owner is over", node=name, value=seen)
+
+    def _tidy(self, name: str, queue: LockQueue) -> None:
+        key = (name, queue.rules.key)
+        if queue.node is None and queue.is_idle and self._queues.get(key) is queue:
+            del self._queues[key]
+
+    async def _acquire(self, queue: LockQueue, ticket: LockTicket) -> None:
+        deadline = self._clocks.monotonic() + self._settings.node_lock_retry_timeout_s
+        queue.waiting.append(ticket)
+        try:
+            while True:
+                # Taken before looking: what the watch shows while we look must not be slept through.
+                news = queue.news
+                if queue.waiting[0] is ticket and await self._try(queue, ticket):
+                    queue.holder = ticket
+                    return
+                await self._wait_for(news, queue, ticket, deadline)
+        finally:
+            queue.waiting.remove(ticket)
+
+    async def _wait_for(self, news: asyncio.Event, queue: LockQueue, ticket: LockTicket, deadline: float) -> None:
+        _check_wanted(ticket)
+        if not self._may_wait(ticket):
+            limit = _describe_limit(ticket, self._settings.node_lock_timeout_s)
+            raise LockError(f"node {ticket.node} has been locked within {limit}: node lock contention")
+        left_s = deadline - self._clocks.monotonic()
+        if left_s <= 0:
+            limit = format_seconds(self._settings.node_lock_retry_timeout_s)
+            raise LockError(
+                f"timed out after {limit} waiting for node {ticket.node} to be unlocked: node lock contention"
+            )
+        await self._clocks.wait(news, min(left_s, self._until_next_look(queue, ticket)))
+
+    def _until_next_look(self, queue: LockQueue, ticket: LockTicket) -> float:
+        """Tell how long nobody has to ask for the owner of a lock; news come in between and change nothing of it.
+
+        Only the first who waits asks.
+        """
+        if queue.blocking is None or queue.waiting[0] is not ticket:
+            return OWNER_CHECK_S
+        due_s = queue.blocking.checked + OWNER_CHECK_S - self._clocks.monotonic()
+        return min(max(due_s, _SHORTEST_WAIT_S), OWNER_CHECK_S)
+
+    def _may_wait(self, ticket: LockTicket) -> bool:
+        """Whether a pod waits for a lock at all (D-42)."""
+        settings = self._settings
+        return settings.node_lock_retry_timeout_s > 0 and (settings.lock_wait == "all" or ticket.in_group)
+
+    async def _try(self, queue: LockQueue, ticket: LockTicket) -> bool:
+        """Set the lock if it is free or abandoned, or ours already; an open outcome is a reason to look again."""
+        # While a Bind has the lock, or gives it back, not even one of the same pod may take it: what the first one
+        # removes would be the second one's.
+        if ticket.objection() or queue.holder is not None:
+            return False
+        try:
+            return await self._take(queue, ticket)
+        except NotFoundError as error:
+            raise LockError(f'node "{ticket.node}" not found') from error
+        except ApiError as error:
+            if not error.outcome_unknown:
+                raise LockError(f"failed to set node lock (node={ticket.node}): {error}") from error
+            _log.warning("node lock not set yet", node=ticket.node, pod=ticket.full_name, cause=str(error))
+            return False
+
+    async def _take(self, queue: LockQueue, ticket: LockTicket) -> bool:
+        if queue.node is None:
+            queue.apply(await self._read(ticket.node))
+        seen = queue.value
+        if seen and queue.is_ours(ticket):
+            return True
+        if seen and not await self._owner_check.is_abandoned(queue, ticket.node):
+            return False
+        async with self._writes:
+            if queue.value != seen or queue.node is None or ticket.objection():
+                return False
+            return await self._set(queue, queue.node, ticket)
+
+    async def _set(self, queue: LockQueue, node: Node, ticket: LockTicket) -> bool:
+        now = self._clocks.now()
+        value = encode_lock(
+            NodeLock(now, ticket.namespace, ticket.name) if ticket.rules.names_holder else NodeLock(now)
+        )
+        # Noted before the write: when its reply is lost, the value is known as ours once it is seen.
+        queue.note_ours(ticket, value)
+        try:
+            queue.apply(await self._write(node, ticket.rules.key, value, lambda: _check_wanted(ticket)))
+        except ApiError as error:
+            if not (error.outcome_unknown or isinstance(error, ConflictError)):
+                raise
+            queue.apply(await self._read(ticket.node))
+            if not isinstance(error, ConflictError) and queue.value != value:
+                raise
+        return queue.value == value
+
+    async def _release(self, queue: LockQueue, ticket: LockTicket) -> None:
+        """Remove the lock that this ticket set; a lock of somebody else is left alone. Failures are logged."""
+        if queue.holder is not ticket:
+            return
+
+        def free(node: Node) -> Annotations:
+            queue.apply(node)
+            return {ticket.rules.key: None} if queue.is_ours(ticket) else {}
+
+        try:
+            queue.apply(await change_annotations(self._client, NODES, ticket.node, free, sleep=self._clocks.sleep))
+        except ApiError as error:
+            _log.warning("node lock not released, it will be taken over", node=ticket.node, cause=str(error))
+
+    async def _read(self, name: str) -> Node:
+        return await self._client.get(NODES, name, timeout_s=WRITE_DEADLINE_S)
+
+    async def _write(self, node: Node, key: str, value: str | None, recheck: Callable[[], None] = go_on) -> Node:
+        return await swap_annotations(self._client, NODES, node, {key: value}, recheck)
+
+
+def _check_wanted(ticket: LockTicket) -> None:
+    """Raise LockError when the lock is not wanted any more."""
+    if objection := ticket.objection():
+        raise LockError(f"{objection} while waiting for node lock: node lock contention")
+
+
+def _describe_limit(ticket: LockTicket, timeout_s: float) -> str:
+    """Say when a lock expires, as HAMi says it of each kind."""
+    if ticket.rules.expires_s:
+        return f"{ticket.rules.expires_s // 60} minutes"
+    return format_seconds(timeout_s)

@@ -1,0 +1,78 @@
+"""The label that says on which node a pod's cards are (binding 1).
+
+It travels in the Binding, but most API servers do not copy a Binding's labels. Then it follows here, when nothing more
+urgent is to do: HAMi's monitor reads it, gpuloom never does.
+"""
+
+from dataclasses import dataclass, field
+
+import structlog
+
+from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.kube.annotations import patch_same
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.keys import LABEL_VALUE_LIMIT, VGPU_NODE
+from gpuloom.wire.objects import Pod
+
+PERIOD_S = 1.0
+MOST_PENDING = 10_000
+"""More pods than this do not wait for their label."""
+BUSY_S = 2.0
+"""So long after a bind more of them are to be expected."""
+MOST_WHEN_BUSY = 10
+"""So many labels a second are written while pods are bound; the others wait until nothing more urgent is to do."""
+
+_log = structlog.get_logger(__name__)
+
+
+def label_of(node: str) -> dict[str, str]:
+    """Return the label of a pod with cards on this node, nothing when the name is too long for one."""
+    return {VGPU_NODE: node} if len(node) <= LABEL_VALUE_LIMIT else {}
+
+
+@dataclass(slots=True)
+class PodLabeller:
+    """Sets the labels that the API server did not copy. ``dropped`` counts pods that stay without, ours or not."""
+
+    client: KubeClient
+    state: SchedulerState
+    clocks: Clocks
+    dropped: int = 0
+    _pending: dict[str, str] = field(default_factory=dict)
+    _noted: float = float("-inf")
+
+    def note(self, pod: Pod, node: str) -> None:
+        """Note that a pod was bound; its label is looked at when the watch shows it bound."""
+        if not self.state.settings.pod_label or not label_of(node):
+            return
+        self._noted = self.clocks.monotonic()
+        if len(self._pending) >= MOST_PENDING:
+            self.dropped += 1
+        else:
+            self._pending[pod.metadata.uid] = node
+
+    async def run(self) -> None:
+        """Label until cancelled."""
+        while True:
+            await self.clocks.sleep(PERIOD_S)
+            await self.label()
+
+    async def label(self) -> None:
+        """Label the pods that the watch has shown bound, few of them while others are being bound."""
+        is_busy = self.clocks.monotonic() - self._noted < BUSY_S
+        for uid, node in list(self._pending.items())[: MOST_WHEN_BUSY if is_busy else None]:
+            pod = self.state.pods.get(uid)
+            if pod is not None and not pod.spec.node_name:
+                continue
+            del self._pending[uid]
+            if pod is not None and VGPU_NODE not in pod.labels and not self.state.obstacle:
+                await self._patch(pod, node)
+
+    async def _patch(self, pod: Pod, node: str) -> None:
+        body = {"metadata": {"labels": label_of(node)}}
+        try:
+            await patch_same(self.client, PODS, pod, body)
+        except ApiError as error:
+            self.dropped += 1
+            _log.info("pod stays without its node label", pod=pod.full_name, cause=str(error))

@@ -1,0 +1,282 @@
+"""Bind: the lock, then one Binding that carries the decision (binding 1 and 2).
+
+A pod is never bound without its cards and never carries cards unbound. Every Bind runs to its end in a task of its
+own: a caller who hangs up ends the waiting, never a write that is under way.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from gpuloom.engine.decision.annotations import write_decision
+from gpuloom.engine.filtering.exact_fit import fits_exactly
+from gpuloom.engine.request.demand import read_phases
+from gpuloom.engine.state.allocations import read_decided_at, read_shares, read_tenancies
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient, NotFoundError
+from gpuloom.kube.annotations import patch_same
+from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE, LockError, NodeLocks
+from gpuloom.scheduler.bind.nodelock.queue import LockTicket
+from gpuloom.scheduler.bind.podlabel import PodLabeller
+from gpuloom.scheduler.bind.writer import BindingWriter, BindRefusedError
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.events.record import record
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.vendors.profile import LockRules
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.extender import BindArgs
+from gpuloom.wire.keys import BIND_PHASE, BIND_TIME, PHASE_ALLOCATING, VGPU_NODE
+from gpuloom.wire.objects import Pod
+
+CLOSING_S = WRITE_DEADLINE_S + 1.0
+"""So long a write that was sent is settled when the process stops."""
+
+
+class BindError(Exception):
+    """The pod was not bound; the message names pod and node and says why."""
+
+
+class _NodeGoneError(BindError):
+    """The node was deleted after it was chosen."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call of Bind, and whether somebody still waits for its answer."""
+
+    args: BindArgs
+    hung_up: bool = False
+
+
+class BindVerb:
+    """Binds pods. One call a reservation at a time; calls for different pods run side by side."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        state: SchedulerState,
+        locks: NodeLocks,
+        recorder: EventRecorder,
+        clocks: Clocks,
+        labeller: PodLabeller,
+    ) -> None:
+        self._client = client
+        self._state = state
+        self._locks = locks
+        self._recorder = recorder
+        self._clocks = clocks
+        self._labeller = labeller
+        self._writer = BindingWriter(client, state, clocks)
+        self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
+        self._running: dict[str, int] = {}
+        self._tasks: set[asyncio.Task[BindError | None]] = set()
+
+    async def bind(self, args: BindArgs) -> None:
+        """Bind a pod to the node that was decided for it.
+
+        Raises BindError; kube-scheduler then starts again with a Filter. Cancelled, it stops waiting for a lock.
+        """
+        call = _Call(args)
+        task = asyncio.create_task(self._run(call), name=f"bind {args.podnamespace}/{args.podname}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            error = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            call.hung_up = True
+            self._locks.wake()
+            raise
+        if error is not None:
+            raise error
+
+    async def close(self) -> None:
+        """Let the Binds that run come to their end, for as long as a write may take."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CLOSING_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, call: _Call) -> BindError | None:
+        try:
+            await self._bind(call)
+        except BindError as error:
+            return error
+        return None
+
+    async def _bind(self, call: _Call) -> None:
+        args = call.args
+        if not (args.poduid and args.podname and args.podnamespace and args.node):
+            raise BindError("bind args must name pod, namespace, UID and node")
+        if objection := self._state.objection:
+            raise BindError(objection)
+        if args.poduid in self._state.binding:
+            raise BindError(f"bind of pod {args.podnamespace}/{args.podname} in progress")
+        pod = await self._find_pod(args)
+        # Finding it may have taken a while.
+        if objection := self._find_objection_to_call(call):
+            raise BindError(objection)
+        if pod.spec.node_name == args.node:
+            return
+        if pod.spec.node_name:
+            raise BindError(f"pod {pod.full_name} is already bound to node {pod.spec.node_name}")
+        try:
+            await self._bind_unbound(pod, call)
+        except (BindError, LockError, BindRefusedError) as error:
+            said = f"failed to get node {args.node}" if isinstance(error, _NodeGoneError) else str(error)
+            record(self._recorder, pod, "Warning", "BindingFailed", said)
+            raise BindError(str(error)) from error
+        message = f"Successfully binding node [{args.node}] to {pod.full_name}"
+        record(self._recorder, pod, "Normal", "BindingSucceed", message)
+
+    async def _bind_unbound(self, pod: Pod, call: _Call) -> None:
+        node = call.args.node
+        if not self._state.asks_for_cards(pod):
+            await self._writer.write(pod, node, {}, lambda: _raise_objection(self._find_objection_to_call(call)))
+            return
+        reservation = self._find_reservation(pod, node)
+        if node not in self._state.nodes:
+            self._state.release(reservation.uid)
+            raise _NodeGoneError(f'node "{node}" not found')
+        uid, number = reservation.uid, reservation.number
+        if self._running.get(uid) == number:
+            raise BindError(f"bind of pod {pod.full_name} in progress")
+        self._running[uid] = number
+        try:
+            await self._bind_reserved(pod, reservation, call)
+        finally:
+            if self._running.get(uid) == number:
+                del self._running[uid]
+
+    async def _bind_reserved(self, pod: Pod, reservation: Reservation, call: _Call) -> None:
+        def objection() -> str:
+            return self._find_objection(reservation, call)
+
+        async with AsyncExitStack() as stack:
+            for rules in self._locks_for(reservation):
+                ticket = LockTicket(
+                    reservation.node,
+                    pod.namespace,
+                    pod.name,
+                    reservation.uid,
+                    objection,
+                    in_group=bool(pod.pod_group),
+                    rules=rules,
+                )
+                await stack.enter_async_context(self._locks.hold(ticket))
+            async with self._writes:
+                # The lock came with a reply: what was true before it was sent need not be true now.
+                _raise_objection(objection())
+                await self._write(pod, reservation, lambda: _raise_objection(objection()))
+        self._labeller.note(pod, reservation.node)
+
+    def _locks_for(self, reservation: Reservation) -> list[LockRules]:
+        """Return the locks of the vendors whose cards the pod gets, in one order for all pods: none waits for ever."""
+        profiles = (self._state.settings.catalog.find(word) for word in reservation.shares)
+        found = {profile.lock.key: profile.lock for profile in profiles if profile is not None and profile.lock.key}
+        return [found[key] for key in sorted(found)]
+
+    async def _write(self, pod: Pod, reservation: Reservation, recheck: Callable[[], None]) -> None:
+        ledger = self._state.cluster.ledger
+        self._state.binding.add(reservation.uid)
+        is_inline = self._state.settings.filter_write == "inline"
+        try:
+            if is_inline:
+                await self._write_phase(pod, recheck)
+            annotations = {} if is_inline else self._annotate(pod, reservation)
+            await self._writer.write(pod, reservation.node, annotations, recheck)
+        except BindRefusedError:
+            # Where the watch has shown another binding meanwhile, the entry follows that one. What Filter has written
+            # stays, and so does what it reserved.
+            if ledger.is_current(reservation) and not is_inline:
+                self._state.release(reservation.uid)
+            raise
+        finally:
+            self._state.binding.discard(reservation.uid)
+        if ledger.is_current(reservation):
+            self._state.cluster.confirm(reservation.uid)
+            self._state.mark_allocating(reservation.uid)
+
+    def _find_objection(self, reservation: Reservation, call: _Call) -> str:
+        """Why a Bind that has written nothing yet is to end, empty when it is not."""
+        if objection := self._find_objection_to_call(call):
+            return objection
+        if reservation.uid in self._state.gone:
+            return f"pod {reservation.full_name} was deleted"
+        if not self._state.cluster.ledger.is_current(reservation):
+            return f"the reservation of pod {reservation.full_name} on node {reservation.node} was superseded"
+        return ""
+
+    def _find_objection_to_call(self, call: _Call) -> str:
+        """Why nothing may be written for a call any more, empty when it may."""
+        if call.hung_up:
+            return "kube-scheduler hung up"
+        return self._state.objection
+
+    async def _find_pod(self, args: BindArgs) -> Pod:
+        """Find the very pod that is to be bound, in the watch or by asking; a gone one gives back what it held."""
+        known = self._state.pods.get(args.poduid)
+        if known is not None:
+            return known
+        try:
+            pod = await self._client.get(PODS, args.podname, namespace=args.podnamespace)
+        except NotFoundError as error:
+            self._state.remove_pod(args.poduid, self._clocks.monotonic())
+            raise BindError(f'pod "{args.podname}" not found') from error
+        except ApiError as error:
+            raise BindError(str(error)) from error
+        if pod.metadata.uid != args.poduid:
+            self._state.remove_pod(args.poduid, self._clocks.monotonic())
+            raise BindError(f'pod "{args.podname}" not found: another pod has its name now')
+        return pod
+
+    def _find_reservation(self, pod: Pod, node: str) -> Reservation:
+        held = self._state.cluster.ledger.find(pod.metadata.uid)
+        if held is not None and held.node == node:
+            return held
+        if pod.annotations.get(VGPU_NODE) == node and (adopted := self._adopt(pod, node)):
+            return adopted
+        raise BindError(f"no reservation of pod {pod.full_name} on node {node}, filter again")
+
+    def _adopt(self, pod: Pod, node: str) -> Reservation | None:
+        """Reserve what another scheduler wrote on the pod in its Filter, if exactly these cards still fit."""
+        try:
+            shares = read_shares(pod, self._state.settings.catalog)
+        except WireError:
+            return None
+        reservation = Reservation(
+            uid=pod.metadata.uid,
+            namespace=pod.namespace,
+            name=pod.name,
+            node=node,
+            shares=shares,
+            phases=read_phases(pod),
+            status=ReservationStatus.ASSUMED,
+            since=self._clocks.monotonic(),
+            decided_at=read_decided_at(pod) or self._clocks.unix,
+            tenancies=read_tenancies(pod, self._state.settings.catalog),
+        )
+        return self._state.cluster.assume(reservation) if fits_exactly(self._state.cluster, reservation) else None
+
+    def _annotate(self, pod: Pod, reservation: Reservation) -> dict[str, str]:
+        decided = write_decision(reservation, self._state.settings.catalog)
+        # A Binding cannot remove an annotation; an empty one counts as absent.
+        written = {key: value or "" for key, value in decided.items() if value is not None or key in pod.annotations}
+        return written | self._phase()
+
+    def _phase(self) -> dict[str, str]:
+        return {BIND_PHASE: PHASE_ALLOCATING, BIND_TIME: str(self._clocks.unix)}
+
+    async def _write_phase(self, pod: Pod, recheck: Callable[[], None]) -> None:
+        """Tell the device plugin that it is this pod's turn, where the Binding does not (scheduler 7.1 step 4)."""
+        metadata = {"annotations": self._phase()}
+        try:
+            await patch_same(self._client, PODS, pod, {"metadata": metadata}, recheck)
+        except ApiError as error:
+            raise BindRefusedError(str(error)) from error
+
+
+def _raise_objection(objection: str) -> None:
+    if objection:
+        raise BindError(objection)

@@ -1,0 +1,62 @@
+"""Events about cards that are closed because of what cannot be read: on the pod, for its owner, and on its node."""
+
+from dataclasses import dataclass, field
+
+from gpuloom.engine.state.closings import Closing
+from gpuloom.kube import EventRecorder
+from gpuloom.model.reasons import Reason
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.state import SchedulerState
+
+PERIOD_S = 5.0
+MOST_AT_ONCE = 20
+"""So many are told of in one round: there may be very many after a change of versions, and none of them is urgent."""
+
+
+@dataclass(slots=True)
+class ClosedCardEvents:
+    """Records events about every closing once, as long as it stands; only the replica in charge does."""
+
+    state: SchedulerState
+    recorder: EventRecorder
+    clocks: Clocks
+    _reported: dict[str, Closing] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Record until cancelled."""
+        while True:
+            await self.clocks.sleep(PERIOD_S)
+            self.record_new()
+
+    def record_new(self) -> None:
+        """Record what is new since the last time."""
+        if not self.state.is_in_charge:
+            return
+        closings = self.state.cluster.closings
+        self._reported = {holder: one for holder, one in self._reported.items() if closings.find(holder) == one}
+        new = [one for one in self.state.cluster.closings_in_effect() if one.holder not in self._reported]
+        for closing in new[:MOST_AT_ONCE]:
+            self._reported[closing.holder] = closing
+            self._record(closing)
+
+    def _record(self, closing: Closing) -> None:
+        whose = f"cards of {', '.join(sorted(closing.cards))}" if closing.cards else "cards"
+        until = "take no new pods until this pod is gone: delete it, or create it anew"
+        self.recorder.record(
+            kind="Pod",
+            namespace=closing.namespace,
+            name=closing.name,
+            uid=closing.holder,
+            type="Warning",
+            reason=Reason.CARD_UNACCOUNTED.word,
+            message=f"{whose} of node {closing.node} {until}; {closing.cause}",
+        )
+        self.recorder.record(
+            kind="Node",
+            namespace="",
+            name=closing.node,
+            uid=closing.node,
+            type="Warning",
+            reason=Reason.CARD_UNACCOUNTED.word,
+            message=f"{whose} take no new pods until pod {closing.full_name} is gone; what it holds cannot be read",
+        )

@@ -1,0 +1,184 @@
+"""Filter: choose node and cards, reserve them, answer; nothing is written (scheduler 4, binding 1)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+
+import msgspec
+import structlog
+
+from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_success
+from gpuloom.engine.decision.pod_scheduler import PodDecision
+from gpuloom.engine.request.demand import Demands, read_phases
+from gpuloom.engine.scoring.weights import PolicyError
+from gpuloom.engine.state.allocations import read_tenancies
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.kube import EventRecorder
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.events.record import record
+from gpuloom.scheduler.events.refusals import RefusalTexts
+from gpuloom.scheduler.filter.deferred import DeferredWork
+from gpuloom.scheduler.nodes.handler import read_all_cards
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.extender import FilterArgs, FilterResult, decode_node_list, encode_node_list
+from gpuloom.wire.nodenames import NodeNames
+from gpuloom.wire.objects import Pod
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlacer:
+    """Chooses a node and cards for a pod, and reserves them.
+
+    It never awaits, so two calls never see the same free card.
+    """
+
+    state: SchedulerState
+    recorder: EventRecorder
+    clocks: Clocks
+    deferred: DeferredWork
+    event_bytes: int = MESSAGE_LIMIT_BYTES
+    refusal_texts: RefusalTexts = field(init=False)
+
+    def __post_init__(self) -> None:
+        short = self.state.settings.failed_node_reason == "short"
+        object.__setattr__(self, "refusal_texts", RefusalTexts(short, self.event_bytes))
+
+    def filter(self, args: FilterArgs, *, most_tries: int | None = None) -> FilterResult:
+        """Answer one filter call; a pod that fits holds its cards from now on.
+
+        Raises UnsettledError when so many nodes were tried in vain and more are left; nothing is decided then.
+        """
+        pod = args.pod
+        if pod is None:
+            return FilterResult(error="extender args missing pod")
+        if args.nodes is not None:
+            return self._simulate(pod, args, args.nodes)
+        if objection := self._find_objection(pod):
+            return FilterResult(error=objection)
+        try:
+            demands = self.state.read_demands(pod)
+        except PolicyError as error:
+            self.state.release(pod.metadata.uid)
+            message = f"calcScore failed {error} for pod {pod.name}"
+            record(self.recorder, pod, "Warning", "FilteringFailed", message)
+            return FilterResult(error=message)
+        if not demands:
+            if self.state.settings.no_request_event:
+                record(self.recorder, pod, "Warning", "FilteringFailed", NO_REQUEST)
+            return FilterResult(node_names=_all(args))
+        # What an earlier try holds is free for this one, and for others if it ends up elsewhere.
+        self.state.release(pod.metadata.uid)
+        pod_decision = self.state.pod_scheduler.decide_among(
+            demands, args.nodenames or NodeNames(b"[]"), most_tries=most_tries
+        )
+        at = self.clocks.now()
+        self.state.decisions.note(at, pod, pod_decision, offered=len(args.nodenames or ()))
+        return (
+            self._refuse(pod, demands, pod_decision)
+            if pod_decision.node is None
+            else self._accept(pod, pod_decision, pod_decision.node, at)
+        )
+
+    def _simulate(self, pod: Pod, args: FilterArgs, nodes: msgspec.Raw) -> FilterResult:
+        """Answer an autoscaler that sends whole nodes: as if nothing on them were used; nothing changes here (4.8)."""
+        if not self.state.asks_for_cards(pod):
+            return FilterResult(nodes=nodes, node_names=_all(args))
+        try:
+            received = {item.node.name: item for item in decode_node_list(nodes)}
+            demands = self.state.read_demands(pod)
+        except WireError as error:
+            return FilterResult(error=str(error))
+        except PolicyError as error:
+            return FilterResult(error=f"calcScore failed {error} for pod {pod.name}")
+        decision = self.state.pod_scheduler.simulate(
+            demands, {name: read_all_cards(item.node, self.state.settings.catalog) for name, item in received.items()}
+        )
+        failed = self.refusal_texts.node_texts(decision)
+        if decision.node is None:
+            return FilterResult(failed_nodes=failed)
+        fitting = {decision.node}
+        if self.state.settings.simulation_reply == "all":
+            fitting |= {name for name, _ in decision.fitting.worst_first()}
+        items = [item for name, item in received.items() if name in fitting]
+        return FilterResult(nodes=encode_node_list(items), failed_nodes=failed)
+
+    def _find_objection(self, pod: Pod) -> str:
+        """Why no decision may be made for this pod now, empty when one may."""
+        if objection := self.state.objection:
+            return objection
+        if not (pod.metadata.uid and pod.name and pod.namespace):
+            # Nobody could ever ask for it, so its cards would be held for nothing.
+            return "extender args must name the pod, its namespace and its UID"
+        if pod.metadata.uid in self.state.binding:
+            return f"bind of pod {pod.full_name} in progress"
+        return "" if self.state.settings.trust_annotations else self._find_objection_to_state(pod)
+
+    def _find_objection_to_state(self, pod: Pod) -> str:
+        uid = pod.metadata.uid
+        if uid in self.state.gone:
+            return f"pod {pod.full_name} is deleted"
+        held = self.state.cluster.ledger.find(uid)
+        if held is not None and held.status is ReservationStatus.CONFIRMED:
+            return f"pod {pod.full_name} is bound to node {held.node} already"
+        return ""
+
+    def _accept(self, pod: Pod, decision: PodDecision, node: str, at: datetime) -> FilterResult:
+        self.state.unschedulable.pop(pod.metadata.uid, None)
+        self._reserve(pod, decision, node, at)
+        self._defer(decision, self._record_success(pod, decision))
+        return FilterResult(node_names=[node])
+
+    def _record_success(self, pod: Pod, decision: PodDecision) -> Iterator[None]:
+        yield from decision.complete()
+        # Ranking the nodes costs as much as choosing one, so it waits until the event is written.
+        tell = partial(describe_success, decision.decision, self.event_bytes)
+        record(self.recorder, pod, "Normal", "FilteringSucceed", tell)
+
+    def _refuse(self, pod: Pod, demands: Demands, decision: PodDecision) -> FilterResult:
+        self.state.note_unschedulable(pod, demands, self.clocks.monotonic())
+        self._defer(decision, self._record_failure(pod, decision))
+        return FilterResult(failed_nodes=self.refusal_texts.node_texts(decision))
+
+    def _record_failure(self, pod: Pod, decision: PodDecision) -> Iterator[None]:
+        for message in self.refusal_texts.event_messages(decision):
+            record(self.recorder, pod, "Warning", "FilteringFailed", message)
+            yield
+
+    def _defer(self, decision: PodDecision, work: Iterator[None]) -> None:
+        if not self.deferred.add(work):
+            self.recorder.dropped += 1
+            decision.decision.abandon()
+
+    def _reserve(self, pod: Pod, decision: PodDecision, node: str, at: datetime) -> None:
+        self._warn_of_several(pod, decision)
+        self.state.cluster.assume(
+            Reservation(
+                uid=pod.metadata.uid,
+                namespace=pod.namespace,
+                name=pod.name,
+                node=node,
+                shares=decision.shares,
+                instances=decision.instances,
+                phases=read_phases(pod),
+                status=ReservationStatus.ASSUMED,
+                since=self.clocks.monotonic(),
+                decided_at=int(at.timestamp()),
+                tenancies=read_tenancies(pod, self.state.settings.catalog),
+                extras=decision.extras,
+            )
+        )
+
+    def _warn_of_several(self, pod: Pod, decision: PodDecision) -> None:
+        """Tell whoever runs the cluster of cards that a vendor's own plugin does not hear of (vendors 4.2)."""
+        for word, given in decision.shares.items():
+            cards = sum(map(len, given))
+            if cards > 1 and self.state.settings.catalog[word].tells_one_card:
+                _log.warning("the vendor's plugin is told of the first card only", pod=pod.full_name, cards=cards)
+
+
+def _all(args: FilterArgs) -> list[str] | None:
+    return None if args.nodenames is None else args.nodenames.all()

@@ -1,0 +1,144 @@
+"""The HTTP routes: bodies, status codes and limits (wire protocol 5). How connections come about is the server's."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+from aiohttp import web
+
+from gpuloom.scheduler.bind.verb import BindError
+from gpuloom.scheduler.http.pprof import profile_routes
+from gpuloom.scheduler.http.webhook import WebhookEndpoint
+from gpuloom.scheduler.metrics.series import Latencies
+from gpuloom.scheduler.observer import BindCall, FilterCall
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.serving.addresses import Address, is_loopback
+from gpuloom.serving.bodies import TooLargeError, read_body
+from gpuloom.serving.callers import Callers
+from gpuloom.serving.connections import Handler
+from gpuloom.serving.rights import Rights
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.extender import (
+    BindResult,
+    FilterResult,
+    decode_bind_args,
+    decode_filter_args,
+    encode_result,
+)
+
+MOST_BYTES = 16 * 2**20
+"""Of a call of kube-scheduler: a large cluster has many names of nodes."""
+READ_TIMEOUT_S = 60.0
+"""So long a client may take to send a body (scheduler 0.2)."""
+
+_log = structlog.get_logger(__name__)
+
+
+def _answer_all(handler: Handler) -> Handler:
+    return handler
+
+
+def _answer_near(handler: Handler) -> Handler:
+    """Answer kube-scheduler beside us; whoever else reaches the main port could place and bind pods (binding 6)."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        if not is_loopback(request.remote or ""):
+            raise web.HTTPForbidden(
+                text="/filter and /bind are answered on this port only to callers in the same pod: "
+                "see --extender-bind and --extender-on-main-port"
+            )
+        return await handler(request)
+
+    return handle
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """The verbs as HTTP handlers."""
+
+    settings: SchedulerSettings
+    webhook: WebhookEndpoint
+    filter: FilterCall
+    bind: BindCall
+    wait_answerable: Callable[[], Awaitable[object]]
+    is_ready: Callable[[], bool]
+    latencies: Latencies
+    rights: Rights
+
+    def main(self, address: Address, callers: Callers | None, *, with_extender: bool) -> list[web.RouteDef]:
+        """Return the routes of the main port; the extender's verbs may have a port of their own (binding 6).
+
+        ``callers`` says who may call the webhook, None for everybody.
+        """
+        review = self._timed("webhook", self.webhook.answer)
+        webhook = web.post("/webhook", callers.guard(review) if callers else review)
+        profiles = profile_routes(None if address.is_loopback else self.rights) if self.settings.profiling else []
+        is_open = address.is_loopback or self.settings.extender_on_main_port
+        verbs = self._verbs(_answer_all if is_open else _answer_near) if with_extender else ()
+        return [webhook, *self._probes(), *verbs, *profiles]
+
+    def extender(self) -> list[web.RouteDef]:
+        """Return the routes of the extender's own port."""
+        return [*self._verbs(), *self._probes()]
+
+    def _verbs(self, guard: Callable[[Handler], Handler] = _answer_all) -> tuple[web.RouteDef, ...]:
+        return (
+            web.post("/filter", guard(self._timed("filter", self._filter))),
+            web.post("/bind", guard(self._timed("bind", self._bind))),
+        )
+
+    def _probes(self) -> tuple[web.RouteDef, ...]:
+        return (web.get("/healthz", self._healthz), web.get("/readyz", self._readyz))
+
+    def _timed(self, verb: str, handler: Handler) -> Handler:
+        # Bound once: a logger that is not is made anew for every line, even for one that is not written.
+        log = _log.bind(verb=verb)
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            began_s = time.perf_counter()
+            self.latencies.underway += 1
+            try:
+                return await handler(request)
+            finally:
+                self.latencies.underway -= 1
+                took_s = time.perf_counter() - began_s
+                self.latencies.observe(verb, took_s)
+                log.debug("answered", seconds=round(took_s, 6))
+
+        return handle
+
+    async def _filter(self, request: web.Request) -> web.Response:
+        try:
+            args = decode_filter_args(await _read_args(request))
+        except (WireError, TooLargeError) as error:
+            return _json(encode_result(FilterResult(error=str(error))))
+        if args.pod is not None:
+            await self.wait_answerable()
+        return _json(encode_result(await self.filter(args)))
+
+    async def _bind(self, request: web.Request) -> web.Response:
+        try:
+            args = decode_bind_args(await _read_args(request))
+            await self.wait_answerable()
+            await self.bind(args)
+        except (WireError, TooLargeError, BindError) as error:
+            return _json(encode_result(BindResult(error=str(error))))
+        return _json(encode_result(BindResult()))
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.Response()
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        return web.Response(status=200 if self.is_ready() else 503)
+
+
+async def _read_args(request: web.Request) -> bytes:
+    body = await read_body(request, MOST_BYTES, READ_TIMEOUT_S)
+    if not body:
+        raise web.HTTPBadRequest(text="Please send a request body")
+    return body
+
+
+def _json(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")

@@ -1,0 +1,242 @@
+"""Being in charge: when this process may decide and write, and what follows when that changes (binding 5).
+
+A process without leader election is in charge as soon as it knows the cluster. With it, a new term begins with some
+seconds in which the writes of the leader before come to their end, and with new lists after that, which show what came
+of them. Followers watch and write nothing.
+Who leads is not in charge while another scheduler may decide over the same cards
+(:mod:`gpuloom.scheduler.leadership.rivals`).
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+
+import structlog
+
+from gpuloom.engine.state.ledger import ReservationStatus
+from gpuloom.kube import (
+    LEASES,
+    WRITE_DEADLINE_S,
+    Applied,
+    Deleted,
+    InitialListComplete,
+    InitialObject,
+    KubeClient,
+    Reflector,
+    ReflectorTiming,
+)
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.leadership.lease import LeaseState, Term
+from gpuloom.scheduler.leadership.rivals import RivalLeases
+from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.objects import Lease
+
+PERIOD_S = 0.5
+SETTLING_S = WRITE_DEADLINE_S + 1.0
+"""So long after a change of leaders the old one's writes may still be sent (decision 014).
+
+It writes for its kube-scheduler only, which ends when it gives up the lease, and nothing once that has hung up.
+"""
+SILENCE_S = 8.0
+"""A leader renews its lease every two seconds, and is no longer certain to be one after ten."""
+LOOK_AGAIN_S = 2.0
+"""As often as a leader renews its lease, a lease that could not be watched is looked for: meanwhile nobody decides."""
+STOPPING = "scheduler shutting down"
+
+_log = structlog.get_logger(__name__)
+
+
+class LeadershipGate:
+    """Says whether this process is in charge: it keeps ``state.obstacle`` and ``state.in_charge_since`` right.
+
+    ``awaits_lists``: it waits for new lists, which have begun.
+
+    list_anew    begins new lists; their completion is told by :meth:`note_listed`
+    wake         lets all that wait see that something has changed
+    rivals       what is known of other schedulers
+    """
+
+    def __init__(
+        self,
+        settings: SchedulerSettings,
+        state: SchedulerState,
+        clocks: Clocks,
+        *,
+        list_anew: Callable[[], None],
+        wake: Callable[[], None],
+        rivals: RivalLeases,
+        observer: ProcessObserver | None = None,
+    ) -> None:
+        self._observer = observer
+        self._rivals = rivals
+        self._answerable = asyncio.Event()
+        self.listed = asyncio.Event()
+        self._settings = settings
+        self._state = state
+        self._clocks = clocks
+        self._list_anew = list_anew
+        self._wake = wake
+        self._lease = LeaseState(settings.host_name) if settings.leader_elect else None
+        self._term: Term | None = None
+        self._term_began = 0.0
+        self._complete = False
+        self._follows = False
+        self._has_to_list = False
+        self.awaits_lists = False
+        if self._lease is not None:
+            self._state.obstacle = self._lease.obstacle(clocks.monotonic())
+            self._answerable.set()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether this replica may get requests (scheduler 8.4)."""
+        return self.listed.is_set() and not (self._settings.readyz_follower_503 and self._state.obstacle)
+
+    async def wait_answerable(self) -> None:
+        """Wait until a call can be answered: this process is in charge, or certainly not."""
+        await self._answerable.wait()
+
+    def note_listed(self) -> None:
+        """Take that all lists are complete."""
+        self._complete = True
+        self.awaits_lists = False
+        self.listed.set()
+        self.check()
+
+    def stop(self) -> None:
+        """End all work: from now on calls end at once, waiting ones too, and no new write starts."""
+        self._lease = None
+        self._step_down(STOPPING)
+
+    def observe(self, lease: Lease | None) -> None:
+        """Take the lease as it is now."""
+        if self._lease is not None:
+            self._lease.observe(lease, self._clocks.monotonic())
+            self.check()
+
+    def check(self) -> None:
+        """See whether time or news have changed anything."""
+        now = self._clocks.monotonic()
+        if self._lease is not None:
+            self._follow(self._lease, now)
+        if self._state.obstacle or self._state.in_charge_since is not None or self.awaits_lists:
+            return
+        if self._has_to_list and self._is_settled(now):
+            self._has_to_list, self._complete, self.awaits_lists = False, False, True
+            self._list_anew()
+        elif self._complete and not self._has_to_list:
+            self._open(now)
+
+    def _is_settled(self, now: float) -> bool:
+        """Whether a list shows all that the leader before has written.
+
+        What it sent is behind the API server by now or will never be; and a renewal of our own lease that came after it
+        has been stored, so that whatever etcd took before has been stored as well. A replay hears of no renewals.
+        """
+        settled_at = self._term_began + SETTLING_S
+        is_stored = self._lease is not None and self._lease.renewed_at >= settled_at
+        return now >= settled_at and (is_stored or not self._follows)
+
+    def _open(self, now: float) -> None:
+        # A watch may be listing again by itself just now.
+        self._state.cluster.catch_up()
+        self._state.pod_scheduler.prepare()
+        self._state.in_charge_since = now
+        self._answerable.set()
+        self._wake()
+        # What came free while nobody was to be woken.
+        self._state.capacity_freed.set()
+        _log.info("in charge", term=self._term)
+
+    async def run(self, client: KubeClient) -> None:
+        """Follow the lease until cancelled; without leader election there is none."""
+        if self._lease is None:
+            return
+        self._follows = True
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch(client))
+            tasks.create_task(self._check_often())
+
+    async def _check_often(self) -> None:
+        while True:
+            await self._clocks.sleep(PERIOD_S)
+            self.check()
+
+    async def _watch(self, client: KubeClient) -> None:
+        name = self._settings.leader_elect_resource_name
+        reflector = Reflector(
+            client,
+            LEASES,
+            namespace=self._settings.leader_elect_resource_namespace,
+            field_selector=f"metadata.name={name}",
+            timing=ReflectorTiming(silence_s=SILENCE_S, ceiling_s=LOOK_AGAIN_S),
+        )
+        listed: Lease | None = None
+        async with aclosing(reflector.events()) as events:
+            async for event in events:
+                match event:
+                    case InitialObject(object=lease):
+                        listed = lease
+                    case InitialListComplete():
+                        self.observe(listed)
+                        if self._observer is not None:
+                            self._observer.on_list(LEASES.kind, [] if listed is None else [listed])
+                        listed = None
+                    case Applied(object=lease):
+                        self.observe(lease)
+                        self._tell_observer(lease)
+                    case Deleted(object=lease):
+                        self.observe(None)
+                        self._tell_observer(lease, is_gone=True)
+
+    def _tell_observer(self, lease: Lease, *, is_gone: bool = False) -> None:
+        if self._observer is not None:
+            self._observer.on_change(LEASES.kind, lease, is_gone=is_gone)
+
+    def _follow(self, lease: LeaseState, now: float) -> None:
+        term = lease.term(now)
+        if term is None:
+            self._step_down(lease.obstacle(now))
+        elif rival := self._rivals.obstacle():
+            # What the other one writes until it ends is listed then, as after a change of leaders.
+            self._term = None
+            self._step_down(rival)
+        elif term != self._term:
+            self._step_up(term, now)
+        else:
+            # Perhaps after renewals that came late: in the same term nobody else can have written meanwhile.
+            self._state.obstacle = ""
+
+    def _step_up(self, term: Term, now: float) -> None:
+        _log.info(
+            "leading, and waiting for what the leader before has written",
+            holder=term.holder,
+            transitions=term.transitions,
+        )
+        self._step_down("")
+        # Who schedules anew tries all pods anew. In the same term, after a doubt, nobody does.
+        self._state.unschedulable.clear()
+        self._term, self._term_began = term, now
+        self._has_to_list, self.awaits_lists = True, False
+
+    def _step_down(self, obstacle: str) -> None:
+        if obstacle == self._state.obstacle and self._state.in_charge_since is None:
+            return
+        if obstacle:
+            _log.info("not in charge", why=obstacle)
+        self._state.obstacle = obstacle
+        self._state.in_charge_since = None
+        self._forget_assumed()
+        if obstacle:
+            self._answerable.set()
+        else:
+            self._answerable.clear()
+        self._wake()
+
+    def _forget_assumed(self) -> None:
+        """End what was decided and not sent: whoever leads now decides anew. What was sent is settled first."""
+        for reservation in list(self._state.cluster.ledger):
+            if reservation.status is ReservationStatus.ASSUMED and reservation.uid not in self._state.binding:
+                self._state.release(reservation.uid)

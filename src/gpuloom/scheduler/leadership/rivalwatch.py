@@ -1,0 +1,135 @@
+"""Follows the leases by which other schedulers of cards could be known, and tells of those that change nothing here."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+
+import structlog
+
+from gpuloom.kube import (
+    LEASES,
+    WRITE_DEADLINE_S,
+    ApiError,
+    Applied,
+    Deleted,
+    EventRecorder,
+    InitialListBegins,
+    InitialListComplete,
+    InitialObject,
+    KubeClient,
+    Reflector,
+)
+from gpuloom.kube.client import ListOptions
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.leadership.rivals import LeaseKey, RivalLeases
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.wire.objects import Lease
+
+CHECK_S = 1.0
+REPORT_S = 60.0
+"""At most so often is a new lease elsewhere told of: who writes leases must not write our events as well."""
+
+_log = structlog.get_logger(__name__)
+
+
+class RivalLeaseWatch:
+    """Keeps what is known of other leases right.
+
+    wake  lets the process see that something has changed
+    """
+
+    def __init__(
+        self,
+        settings: SchedulerSettings,
+        rivals: RivalLeases,
+        clocks: Clocks,
+        recorder: EventRecorder,
+        wake: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._rivals = rivals
+        self._clocks = clocks
+        self._recorder = recorder
+        self._wake = wake
+        self._reported: set[LeaseKey] = set()
+        self._reported_at = float("-inf")
+
+    async def run(self, client: KubeClient) -> None:
+        """Follow until cancelled."""
+        names = self._settings.rival_names
+        self._rivals.expect(names)
+        async with asyncio.TaskGroup() as tasks:
+            for name in sorted(names):
+                tasks.create_task(self._watch(client, name))
+            tasks.create_task(self._check_often(client))
+
+    async def _watch(self, client: KubeClient, name: str) -> None:
+        listed: list[Lease] = []
+        reflector = Reflector(client, LEASES, field_selector=f"metadata.name={name}")
+        async with aclosing(reflector.events()) as events:
+            async for event in events:
+                match event:
+                    case InitialListBegins():
+                        listed = []
+                    case InitialObject(object=lease):
+                        listed.append(lease)
+                    case InitialListComplete():
+                        self._rivals.replace(name, listed, self._clocks.monotonic())
+                    case Applied(object=lease):
+                        self._rivals.observe(lease, self._clocks.monotonic())
+                    case Deleted(object=lease):
+                        self._rivals.remove((lease.namespace, lease.name))
+                self._wake()
+
+    async def _check_often(self, client: KubeClient) -> None:
+        while True:
+            await self._clocks.sleep(CHECK_S)
+            for key in self._rivals.doubtful(self._clocks.monotonic()):
+                await self._confirm(client, key)
+            self._report()
+
+    async def _confirm(self, client: KubeClient, key: LeaseKey) -> None:
+        """Read a lease before it counts as nobody's: a watch that tells nothing proves nothing."""
+        namespace, name = key
+        selection = ListOptions(namespace, field_selector=f"metadata.name={name}")
+        try:
+            async with asyncio.timeout(WRITE_DEADLINE_S):
+                page = await client.list_page(LEASES, selection, limit=1)
+        except (ApiError, TimeoutError) as error:
+            _log.warning("a lease that is in the way cannot be read", lease=f"{namespace}/{name}", cause=str(error))
+            return
+        if not page.unreadable:
+            self._rivals.confirm(key, next(iter(page.items), None), self._clocks.monotonic())
+            self._wake()
+
+    def _report(self) -> None:
+        now = self._clocks.monotonic()
+        alive = self._rivals.elsewhere(now)
+        self._reported.intersection_update(alive)
+        new = [key for key in alive if key not in self._reported]
+        if not new or now - self._reported_at < REPORT_S:
+            return
+        self._reported_at = now
+        self._reported.update(new)
+        self._report_one(new[0], len(new))
+
+    def _report_one(self, key: LeaseKey, count: int) -> None:
+        namespace, name = key
+        holder = self._rivals.holder(key)
+        more = f", and {count - 1} more like it" if count > 1 else ""
+        text = (
+            f"{holder} renews the lease {namespace}/{name}{more}: if that is a scheduler of cards, two decide; "
+            f"--rival-lease-namespaces lets its lease count"
+        )
+        _log.warning("another scheduler may decide", lease=f"{namespace}/{name}", holder=holder, leases=count)
+        settings = self._settings
+        if settings.pod_name and settings.pod_namespace:
+            self._recorder.record(
+                kind="Pod",
+                namespace=settings.pod_namespace,
+                name=settings.pod_name,
+                uid="",
+                type="Warning",
+                reason="AnotherScheduler",
+                message=text,
+            )

@@ -1,0 +1,285 @@
+"""HAMi's metrics of cards, pods and quotas, new and old names (scheduler 8.5)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+
+import msgspec
+
+from gpuloom.engine.state.allocations import read_instances
+from gpuloom.engine.state.card_table import CardTable
+from gpuloom.engine.state.ledger import card_id
+from gpuloom.scheduler.metrics.series import Samples, Series
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.watch.quotas import QuotaHandler
+
+_MIB = 2**20
+_CARD = ("node", "device_uuid", "device_index", "device_type")
+_CARD_CORES = ("node", "device_uuid", "device_index", "device_cores", "device_type")
+_OVERVIEW = ("node", "device_uuid", "device_index", "device_cores", "device_memory_limit", "device_type")
+_PLACE = ("node", "device_uuid", "device_index", "mig_uuid", "profile")
+_INSTANCE = (*_PLACE, "gpu_instance_id", "compute_instance_id", "placement_start", "placement_size")
+_SHARE = ("namespace", "node", "pod", "container_index", "device_uuid")
+_OLD_NAMES = {
+    "node": "nodeid",
+    "device_uuid": "deviceuuid",
+    "device_index": "deviceidx",
+    "device_type": "devicetype",
+    "device_cores": "devicecores",
+    "device_memory_limit": "devicememorylimit",
+}
+_OLD_SHARE = ("podnamespace", "nodename", "podname", "containeridx", "deviceuuid")
+
+
+class _Card(msgspec.Struct, frozen=True, gc=False):
+    """One card as it is now, memory in MiB: what labels say of it under their names, as text, and its amounts."""
+
+    node: str
+    device_uuid: str
+    device_index: str
+    device_type: str
+    device_cores: str
+    device_memory_limit: str
+    total_memory: int
+    used_memory: int
+    total_cores: int
+    used_cores: int
+    used_slots: int
+
+
+_CARD_SERIES: tuple[tuple[str, str, str, tuple[str, ...], Callable[[_Card], float]], ...] = (
+    (
+        "hami_gpu_memory_limit_bytes",
+        "GPUDeviceMemoryLimit",
+        "Memory of a card in bytes",
+        _CARD,
+        lambda card: card.total_memory * _MIB,
+    ),
+    (
+        "hami_gpu_core_limit_ratio",
+        "GPUDeviceCoreLimit",
+        "Cores of a card in per cent of a card",
+        _CARD,
+        lambda card: card.total_cores,
+    ),
+    (
+        "hami_gpu_memory_allocated_bytes",
+        "GPUDeviceMemoryAllocated",
+        "Memory of a card that is given away, in bytes",
+        _CARD_CORES,
+        lambda card: card.used_memory * _MIB,
+    ),
+    (
+        "hami_gpu_shared_count",
+        "GPUDeviceSharedNum",
+        "Containers that share a card now",
+        _CARD,
+        lambda card: card.used_slots,
+    ),
+    (
+        "hami_gpu_core_allocated_ratio",
+        "GPUDeviceCoreAllocated",
+        "Cores of a card that are given away, in per cent of a card",
+        _CARD,
+        lambda card: card.used_cores,
+    ),
+    (
+        "hami_node_gpu_overview",
+        "nodeGPUOverview",
+        "Memory of a card that is given away, in bytes, with what is known of the card; its limit is in MiB",
+        _OVERVIEW,
+        lambda card: card.used_memory * _MIB,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CardMetrics:
+    """HAMi's metrics, read from the scheduler's state."""
+
+    state: SchedulerState
+    quotas: QuotaHandler
+
+    def series(self, *, legacy: bool) -> Iterator[Series]:
+        """All series, with the old names beside the new ones if wanted."""
+        yield from self._new()
+        if legacy:
+            yield from self._old()
+
+    def _new(self) -> Iterator[Series]:
+        for name, _, text, labels, value in _CARD_SERIES:
+            yield self._cards(name, text, labels, labels, value)
+        ratio = "Part of a card's memory that is given away, 0 to 1"
+        yield Series("hami_node_gpu_memory_allocated_ratio", ratio, _CARD, lambda: self._ratios(_CARD))
+        yield Series("hami_node_gpu_mig_instance_info", "1 for each MIG instance in use", _INSTANCE, self._instances)
+        quota = ("namespace", "quota_name")
+        yield Series(
+            "hami_resource_quota_used",
+            "What pods of a namespace hold of a resource; limit is 0 without a quota",
+            (*quota, "limit"),
+            self._quota_used,
+        )
+        yield Series(
+            "hami_resource_quota_limit",
+            "Smallest limit of the quotas of a namespace for a resource",
+            quota,
+            self._quota_limits,
+        )
+        yield Series(
+            "hami_vgpu_memory_allocated_bytes",
+            "Memory that a container holds on a card, in bytes",
+            _SHARE,
+            self._memory_shares,
+        )
+        yield Series(
+            "hami_vgpu_core_allocated_ratio",
+            "Cores that a container holds on a card, in per cent of a card",
+            _SHARE,
+            self._core_shares,
+        )
+
+    def _old(self) -> Iterator[Series]:
+        for _, name, text, labels, value in _CARD_SERIES:
+            yield self._cards(name, text, labels, tuple(_OLD_NAMES[label] for label in labels), value)
+        ratio = "Part of a card's memory that is given away, 0 to 1"
+        three = _CARD[:3]
+        yield Series(
+            "nodeGPUMemoryPercentage", ratio, tuple(_OLD_NAMES[label] for label in three), lambda: self._ratios(three)
+        )
+        labels = ("nodeid", "deviceuuid", "deviceidx", "migname")
+        yield Series("nodeGPUMigInstance", "1 for each MIG instance in use", labels, self._old_instances)
+        yield Series(
+            "QuotaUsed",
+            "What pods of a namespace hold of a resource; limit is 0 without a quota",
+            ("quotanamespace", "quotaName", "limit"),
+            self._quota_used,
+        )
+        yield Series(
+            "vGPUMemoryAllocated", "Memory that a container holds on a card, in bytes", _OLD_SHARE, self._memory_shares
+        )
+        yield Series(
+            "vGPUCoreAllocated",
+            "Cores that a container holds on a card, in per cent of a card",
+            _OLD_SHARE,
+            self._core_shares,
+        )
+
+    def _cards(
+        self,
+        name: str,
+        text: str,
+        labels: tuple[str, ...],
+        label_names: tuple[str, ...],
+        value: Callable[[_Card], float],
+    ) -> Series:
+        values = attrgetter(*labels)
+
+        def samples() -> Samples:
+            return ((values(card), value(card)) for card in self._walk())
+
+        return Series(name, text, label_names, samples)
+
+    def _walk(self) -> Iterator[_Card]:
+        for table in self.state.cluster.tables:
+            yield from self._walk_table(table)
+
+    def _walk_table(self, table: CardTable) -> Iterator[_Card]:
+        for node in list(table.positions):
+            registered = table.registered(node)
+            for card in registered.cards if registered else ():
+                row = table.row(node, card.id)
+                if row is None or not card.id:
+                    continue
+                cards = table.cards
+                yield _Card(
+                    node=node,
+                    device_uuid=card.id,
+                    device_index=str(card.index),
+                    device_type=card.model,
+                    device_cores=str(card.cores),
+                    device_memory_limit=str(card.memory_mib),
+                    total_memory=card.memory_mib,
+                    used_memory=int(cards.used_memory_mib[row]),
+                    total_cores=card.cores,
+                    used_cores=int(cards.used_cores[row]),
+                    used_slots=int(cards.used_slots[row]),
+                )
+
+    def _ratios(self, labels: tuple[str, ...]) -> Samples:
+        values = attrgetter(*labels)
+        for card in self._walk():
+            total = card.total_memory
+            yield (values(card), card.used_memory / total) if total else None
+
+    def _index(self, node: str, uuid: str) -> str:
+        registered = (table.registered(node) for table in self.state.cluster.tables)
+        cards = (card for said in registered if said for card in said.cards)
+        return next((str(card.index) for card in cards if card.id == uuid), "")
+
+    def _instances(self) -> Samples:
+        for pod in list(self.state.pods.values()):
+            yield None
+            node = pod.spec.node_name
+            for one in read_instances(pod, self.state.settings.catalog) if node else ():
+                if one.runtime is not None:
+                    yield (
+                        (
+                            node,
+                            one.gpu_uuid,
+                            self._index(node, one.gpu_uuid),
+                            one.runtime.mig_uuid,
+                            one.profile,
+                            str(one.runtime.gpu_instance_id),
+                            str(one.runtime.compute_instance_id),
+                            str(one.placement.start),
+                            str(one.placement.size),
+                        ),
+                        1.0,
+                    )
+
+    def _old_instances(self) -> Samples:
+        for sample in self._instances():
+            yield sample and ((*sample[0][:3], f"{sample[0][4]}-{sample[0][5]}"), sample[1])
+
+    def _quota_used(self) -> Samples:
+        namespaces = self.state.cluster.ledger.namespaces | self.quotas.namespaces
+        for namespace in sorted(namespaces):
+            limits = self.state.cluster.quotas.limits(namespace)
+            for profile in self.state.settings.catalog:
+                names = profile.resources
+                used = self.state.cluster.ledger.namespace_usage(namespace, profile.word)
+                for name, amount in ((names.memory, used.memory_mib), (names.cores, used.cores)):
+                    is_told = name and (amount or name in limits)
+                    yield ((namespace, name, str(limits.get(name, 0))), amount) if is_told else None
+
+    def _quota_limits(self) -> Samples:
+        resources = (profile.resources for profile in self.state.settings.catalog)
+        known = {name for names in resources for name in (names.memory, names.cores) if name}
+        for namespace in sorted(self.quotas.namespaces):
+            for name, limit in self.state.cluster.quotas.limits(namespace).items():
+                if name in known:
+                    yield (namespace, name), limit
+
+    def _memory_shares(self) -> Samples:
+        return ((labels, memory_mib * _MIB) for labels, memory_mib, _ in self._shares())
+
+    def _core_shares(self) -> Samples:
+        return ((labels, cores) for labels, _, cores in self._shares())
+
+    def _shares(self) -> Iterator[tuple[tuple[str, ...], int, int]]:
+        """From the raw entries: a pod's collapsed usage has lost its containers (B-37)."""
+        for reservation in list(self.state.cluster.ledger):
+            sums: dict[tuple[str, ...], tuple[int, int]] = {}
+            for containers in reservation.shares.values():
+                for position, shares in enumerate(containers):
+                    for share in shares if reservation.still_holds(position) else ():
+                        key = (
+                            reservation.namespace,
+                            reservation.node,
+                            reservation.name,
+                            str(position),
+                            card_id(share.uuid),
+                        )
+                        memory_mib, cores = sums.get(key, (0, 0))
+                        sums[key] = (memory_mib + share.memory_mib, cores + share.cores)
+            yield from ((labels, memory_mib, cores) for labels, (memory_mib, cores) in sums.items() if labels[-1])

@@ -1,0 +1,181 @@
+"""gpuloom's metrics about itself: is it in charge, does it hear the API server, what waits, what was dropped."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from gpuloom.engine.state.card_table import NO_NODE
+from gpuloom.kube import EventRecorder
+from gpuloom.model.cards import BY_UNREADABLE
+from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
+from gpuloom.scheduler.bind.podlabel import PodLabeller
+from gpuloom.scheduler.http.webhook import WebhookEndpoint
+from gpuloom.scheduler.leadership.rivals import RivalLeases
+from gpuloom.scheduler.metrics.series import Samples, Series
+from gpuloom.scheduler.pods.cleanup import ReservationCleanup
+from gpuloom.scheduler.pods.foreign import ForeignPods
+from gpuloom.scheduler.pods.watchdog import Watchdog
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.watch.informers import Informers, InformerStats
+from gpuloom.serving.callers import Doors
+from gpuloom.serving.presented import Presented
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMetrics:
+    """Read from the parts of the process."""
+
+    state: SchedulerState
+    informers: Informers
+    locks: NodeLocks
+    recorder: EventRecorder
+    labeller: PodLabeller
+    cleanup: ReservationCleanup
+    watchdog: Watchdog
+    foreign: ForeignPods
+    webhook: WebhookEndpoint
+    doors: Doors
+
+    def series(self, presented: Presented | None) -> Iterator[Series]:
+        """All series; ``presented`` is the server's certificate, if it has one."""
+        state, cluster = self.state, self.state.cluster
+        yield _one("gpuloom_in_charge", "1 while this replica decides and writes", lambda: state.is_in_charge)
+        yield _one("gpuloom_table_nodes", "Nodes with cards", lambda: len(list(cluster.nodes)))
+        yield _one(
+            "gpuloom_table_rows",
+            "Rows of the card tables, free ones too",
+            lambda: sum(len(table.uuids) for table in cluster.tables),
+        )
+        yield Series(
+            "gpuloom_reservations",
+            "Pods that hold cards: assumed since their Filter, or confirmed by the watch",
+            ("standing",),
+            self._reservations,
+        )
+        yield _one(
+            "gpuloom_unaccounted_pods",
+            "Pods that may hold cards in a way that cannot be read, and close them until they are gone",
+            lambda: sum(1 for _ in cluster.closings_in_effect()),
+        )
+        yield _one(
+            "gpuloom_unaccounted_cards",
+            "Cards that take no new pods because of such pods",
+            lambda: sum(
+                int(((table.cards.cordoned >= BY_UNREADABLE) & (table.cards.node != NO_NODE)).sum())
+                for table in cluster.tables
+            ),
+        )
+        yield _one("gpuloom_binds_open", "Bindings sent and not settled", lambda: len(state.binding))
+        yield _one("gpuloom_pods_refused", "Pods that wait for room", lambda: len(state.unschedulable))
+        yield _one("gpuloom_lock_waiters", "Binds that wait for a node lock", lambda: self.locks.waiting)
+        yield from self._about_watches()
+        yield _one(
+            "gpuloom_events_dropped", "Events not tried: too many at once", lambda: self.recorder.dropped, _COUNT
+        )
+        yield _one("gpuloom_events_failed", "Events the API server did not take", lambda: self.recorder.failed, _COUNT)
+        yield _one("gpuloom_labels_dropped", "Pods left without node label", lambda: self.labeller.dropped, _COUNT)
+        yield _one(
+            "gpuloom_reservations_expired",
+            "Reservations ended after 15 minutes without Bind",
+            lambda: self.cleanup.expired,
+            _COUNT,
+        )
+        yield _one(
+            "gpuloom_foreign_bindings",
+            "Pods that another scheduler has given cards: above 0 is wrong, only one may decide",
+            lambda: self.watchdog.foreign_bindings,
+            _COUNT,
+        )
+        yield _one(
+            "gpuloom_pods_unmutated",
+            "Pods with cards that came without the webhook's changes: above 0, it is not asked",
+            lambda: self.watchdog.unmutated,
+            _COUNT,
+        )
+        yield _one(
+            "gpuloom_reviews_refused",
+            "Reviews of large pods that were denied because too many came at once",
+            lambda: self.webhook.refused,
+            _COUNT,
+        )
+        yield _one(
+            "gpuloom_callers_refused",
+            "Calls of the webhook without a certificate of --webhook-client-ca",
+            lambda: self.doors.callers.refused if self.doors.callers else 0,
+            _COUNT,
+        )
+        yield Series(
+            "gpuloom_connections_refused",
+            "Connections not taken, or ended while idle, because there were too many",
+            ("listener",),
+            lambda: [((name,), float(one.refused)) for name, one in self.doors.connections.items()],
+            _COUNT,
+        )
+        yield Series(
+            "gpuloom_foreign_pods",
+            "Pods that came past the scheduler and hold devices: they close all cards of that vendor on their node",
+            ("node",),
+            lambda: [((node,), float(count)) for node, count in self.foreign.count().items()],
+        )
+        yield Series(
+            "gpuloom_certificate_not_after_seconds",
+            "When the certificate of the main port expires, in seconds since 1970",
+            (),
+            lambda: [((), presented.expires.timestamp())] if presented else [],
+        )
+
+    def _about_watches(self) -> Iterator[Series]:
+        labels = ("resource",)
+        yield Series("gpuloom_watch_synced", "1 once the first list is complete", labels, self._synced)
+        yield Series("gpuloom_watch_age_seconds", "Since the API server was heard last", labels, self._ages)
+        for name, text, value in _OF_WATCHES:
+            yield Series(name, text, labels, partial(self._of_watches, value), _COUNT)
+
+    def _reservations(self) -> Samples:
+        ledger = self.state.cluster.ledger
+        assumed = len(ledger.assumed())
+        return [(("assumed",), assumed), (("confirmed",), len(ledger) - assumed)]
+
+    def _synced(self) -> Samples:
+        return self._of_watches(lambda stats: stats.reflector.synced)
+
+    def _ages(self) -> Samples:
+        now_s = time.monotonic()
+        for plural, stats in self.informers.stats.items():
+            if stats.reflector.last_event_s is not None:
+                yield (plural,), now_s - stats.reflector.last_event_s
+
+    def _of_watches(self, value: Callable[[InformerStats], float]) -> Samples:
+        return [((plural,), float(value(stats))) for plural, stats in self.informers.stats.items()]
+
+
+def count_rivals(rivals: RivalLeases, monotonic: Callable[[], float]) -> Iterator[Series]:
+    """Give the series about leases of other schedulers."""
+
+    def count() -> Samples:
+        now = monotonic()
+        return [(("named",), len(rivals.named(now))), (("elsewhere",), len(rivals.elsewhere(now)))]
+
+    text = "Leases of other schedulers of cards that somebody renews: named ones keep this replica from deciding"
+    yield Series("gpuloom_rival_leases", text, ("where",), count)
+    yield _one(
+        "gpuloom_rival_leases_ignored",
+        "News of leases elsewhere that were too many to be remembered",
+        lambda: rivals.ignored,
+        _COUNT,
+    )
+
+
+_COUNT = "counter"
+_OF_WATCHES: tuple[tuple[str, str, Callable[[InformerStats], float]], ...] = (
+    ("gpuloom_watch_changes", "Changes of objects that watches told of", lambda stats: stats.changes),
+    ("gpuloom_watch_relists", "Lists after the first", lambda stats: stats.lists),
+    ("gpuloom_watch_reconnects", "Watches after the first", lambda stats: stats.reconnects),
+    ("gpuloom_watch_failures", "Lists and watches that failed and had to wait", lambda stats: stats.failures),
+    ("gpuloom_watch_bad_objects", "Objects that cannot be read", lambda stats: stats.bad_objects),
+)
+
+
+def _one(name: str, text: str, value: Callable[[], float], kind: str = "gauge") -> Series:
+    return Series(name, text, (), lambda: [((), float(value()))], kind)

@@ -1,0 +1,37 @@
+"""The resync of all nodes (scheduler 8.1): it catches what time changes, and what could not be written."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.leadership.rolelabel import RoleLabels
+from gpuloom.scheduler.nodes.handler import NodeHandler
+from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.state import SchedulerState
+
+
+@dataclass(slots=True)
+class NodeResync:
+    """Resyncs every few seconds, or at once when something of importance has changed."""
+
+    state: SchedulerState
+    nodes: NodeHandler
+    role_labels: RoleLabels
+    clocks: Clocks
+    observer: ProcessObserver | None = None
+    _due: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def trigger(self) -> None:
+        """Make the next resync follow at once; asking twice makes one."""
+        self._due.set()
+
+    async def run(self) -> None:
+        """Resync until cancelled."""
+        self.role_labels.warn_if_disabled()
+        while True:
+            await self.clocks.wait(self._due, self.state.settings.node_pass_interval_s)
+            self._due.clear()
+            if self.observer is not None:
+                self.observer.on_resync()
+            await self.nodes.resync_all()
+            await self.role_labels.label()

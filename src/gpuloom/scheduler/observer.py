@@ -1,0 +1,38 @@
+"""What observes a running process, its input and its answers: a recorder."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+from gpuloom.scheduler.filter.verb import FilterVerb
+from gpuloom.wire.admission import Review, Verdict
+from gpuloom.wire.extender import BindArgs, FilterArgs, FilterResult
+from gpuloom.wire.objects import KubeObject
+
+FilterCall = Callable[[FilterArgs], Awaitable[FilterResult]]
+BindCall = Callable[[BindArgs], Awaitable[None]]
+ReviewCall = Callable[[Review], Verdict]
+
+
+class ProcessObserver(Protocol):
+    """Is told of objects when they are applied, and wraps calls. Nothing here may raise, block or change anything."""
+
+    def on_list(self, kind: str, items: Iterable[KubeObject]) -> None:
+        """Take all objects of a kind; those known before and not among them are gone."""
+
+    def on_change(self, kind: str, item: KubeObject, *, is_gone: bool = False) -> None:
+        """Take one object as it is now, or that it is gone."""
+
+    def on_resync(self) -> None:
+        """Take that all nodes are looked at."""
+
+    def on_forgotten(self, uid: str, why: str) -> None:
+        """Take that a timer ended a reservation."""
+
+    def wrap_filter(self, verb: FilterVerb) -> FilterCall:
+        """Wrap the filter call."""
+
+    def wrap_bind(self, call: BindCall) -> BindCall:
+        """Wrap the bind call."""
+
+    def wrap_review(self, call: ReviewCall) -> ReviewCall:
+        """Wrap the webhook."""

@@ -1,0 +1,10 @@
+"""From the pod watch to reservations: who is counted, and what ends a reservation (binding 2.2 and 4).
+
+A pod as the watch shows it comes in. A reservation goes out to the engine's ledger: ``handler`` confirms an assumed one
+when the pod is bound, adds one for a pod that was bound elsewhere, and forgets it when the pod is over.
+``byannotation`` is the handler that believes annotations as HAMi does.
+
+Pods whose cards are not known close cards: ``unreadable``, ``foreign``. ``cleanup`` ends reservations whose Bind never
+comes, and locks that nobody waits for. ``requeue`` makes kube-scheduler try unschedulable pods again when capacity is
+freed. ``trim`` drops what nobody reads of bound pods, ``watchdog`` counts pods that should not be.
+"""

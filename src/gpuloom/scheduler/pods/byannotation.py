@@ -1,0 +1,47 @@
+"""Counting pods as HAMi does: the annotation ``vgpu-node`` alone decides (``trust-annotations=true``, scheduler 4.6).
+
+Only for clusters where nobody else may write that annotation: whoever can, holds capacity.
+"""
+
+from gpuloom.engine.state.ledger import ReservationStatus
+from gpuloom.scheduler.pods.handler import PodHandler
+from gpuloom.wire.keys import VGPU_NODE
+from gpuloom.wire.objects import Pod
+
+
+class PodHandlerByAnnotation(PodHandler):
+    """A pod handler that does not ask whether a pod is bound. Later annotations of a counted pod change nothing."""
+
+    def add(self, pod: Pod) -> None:
+        """Take a pod that is said to be new: what it says now counts."""
+        held = self._state.cluster.ledger.find(pod.metadata.uid)
+        if held is not None and VGPU_NODE in pod.annotations and not (pod.is_over or pod.is_terminating):
+            self._remember(pod)
+            self._recount(pod)
+            if held.init_over:
+                self._state.cluster.end_init(pod.metadata.uid)
+        else:
+            self.apply(pod)
+
+    def apply(self, pod: Pod) -> None:
+        """Take a pod as it is now."""
+        uid = pod.metadata.uid
+        if VGPU_NODE not in pod.annotations:
+            if self._concerns_us(pod):
+                self._remember(pod)
+            return
+        if pod.is_over:
+            self._remove(uid)
+            return
+        self._remember(pod)
+        self._state.unschedulable.pop(uid, None)
+        held = self._state.cluster.ledger.find(uid)
+        if held is None:
+            self._recount(pod)
+        elif held.status is ReservationStatus.ASSUMED and held.node == pod.annotations[VGPU_NODE]:
+            self._state.cluster.confirm(uid)
+        if held is not None and not pod.is_terminating:
+            self._end_init(pod)
+
+    def _node_of(self, pod: Pod) -> str:
+        return pod.annotations.get(VGPU_NODE, "")

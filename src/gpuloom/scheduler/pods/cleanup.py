@@ -1,0 +1,97 @@
+"""Ends reservations without a pod or without a Bind, and removes locks without a Bind (binding 2.2, 3)."""
+
+from dataclasses import dataclass
+
+import structlog
+
+from gpuloom.engine.state.ledger import Reservation
+from gpuloom.kube import PODS, ApiError, KubeClient, NotFoundError
+from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.state import SchedulerState
+
+PERIOD_S = 1.0
+UNSEEN_LIMIT_S = 2.0
+"""A pod that the watch has not shown so long after its Filter is asked for."""
+UNBOUND_LIMIT_S = 900.0
+"""A reservation without Bind ends after this; binding volumes may take ten minutes."""
+GONE_MEMORY_S = 900.0
+"""So long a deleted pod's UID is remembered and refused."""
+
+EXPIRED = "expired"
+GONE = "gone"
+"""Why a reservation was ended, for an observer."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class ReservationCleanup:
+    """Ends what the watch alone would leave behind. ``expired`` counts reservations whose Bind never came."""
+
+    client: KubeClient
+    state: SchedulerState
+    locks: NodeLocks
+    clocks: Clocks
+    observer: ProcessObserver | None = None
+    expired: int = 0
+
+    async def run(self) -> None:
+        """Check until cancelled."""
+        while True:
+            await self.clocks.sleep(PERIOD_S)
+            await self.check()
+
+    async def check(self) -> None:
+        """Look once at every reservation that is not bound yet, at every unschedulable pod, and at every lock."""
+        now = self.clocks.monotonic()
+        self._forget_old(now)
+        if not self.state.is_in_charge:
+            return
+        for reservation in self.state.cluster.ledger.assumed():
+            if self._is_undone(reservation):
+                await self._check(reservation, now - reservation.since)
+        await self.locks.sweep()
+
+    def _forget_old(self, now: float) -> None:
+        for uid, since in list(self.state.gone.items()):
+            if now - since > GONE_MEMORY_S:
+                del self.state.gone[uid]
+        for uid, waiting in list(self.state.unschedulable.items()):
+            if uid not in self.state.pods and now - waiting.since > UNSEEN_LIMIT_S:
+                del self.state.unschedulable[uid]
+
+    async def _check(self, reservation: Reservation, age_s: float) -> None:
+        if age_s > UNBOUND_LIMIT_S:
+            _log.warning("reservation ends: no Bind came", pod=reservation.full_name, node=reservation.node)
+            self.expired += 1
+            self.state.release(reservation.uid)
+            self._tell_observer(reservation, EXPIRED)
+        elif (
+            age_s > UNSEEN_LIMIT_S
+            and reservation.uid not in self.state.pods
+            and await self._is_gone(reservation)
+            and self._is_undone(reservation)
+        ):
+            _log.warning("reservation ends: there is no such pod", pod=reservation.full_name, node=reservation.node)
+            self.state.remove_pod(reservation.uid, self.clocks.monotonic())
+            self._tell_observer(reservation, GONE)
+
+    def _is_undone(self, reservation: Reservation) -> bool:
+        """Whether this very reservation still stands and no Bind of it writes: asking about others takes a while."""
+        uid = reservation.uid
+        return self.state.cluster.ledger.find(uid) is reservation and uid not in self.state.binding
+
+    def _tell_observer(self, reservation: Reservation, why: str) -> None:
+        if self.observer is not None:
+            self.observer.on_forgotten(reservation.uid, why)
+
+    async def _is_gone(self, reservation: Reservation) -> bool:
+        try:
+            pod = await self.client.get(PODS, reservation.name, namespace=reservation.namespace)
+        except NotFoundError:
+            return True
+        except ApiError:
+            return False
+        return pod.metadata.uid != reservation.uid

@@ -1,0 +1,217 @@
+"""From the pod watch to reservations: who is counted, and what ends a reservation (binding 2.2).
+
+Counted are pods that are bound to a node and whose ``vgpu-node`` names that node, and pods reserved here. An unbound
+pod's annotations alone count nothing.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from gpuloom.engine.request.demand import read_phases
+from gpuloom.engine.state.allocations import read_decided_at, read_instances, read_shares, read_tenancies
+from gpuloom.engine.state.holdings import Holdings, Unread, read_holdings
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.kube import Unreadable
+from gpuloom.model.share import compact_shares, without_end
+from gpuloom.scheduler.pods.foreign import ForeignPods
+from gpuloom.scheduler.pods.trim import PodTrimmer
+from gpuloom.scheduler.pods.unreadable import UnreadablePods
+from gpuloom.scheduler.pods.watchdog import Watchdog
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.keys import BIND_PHASE, PHASE_ALLOCATING, VGPU_NODE
+from gpuloom.wire.objects import Pod
+
+_log = structlog.get_logger(__name__)
+
+
+class PodHandler:
+    """Applies what the API server says about pods.
+
+    clock  monotonic seconds
+    """
+
+    def __init__(self, state: SchedulerState, clock: Callable[[], float]) -> None:
+        self._state = state
+        self._clock = clock
+        self._reported_unreadable: set[str] = set()
+        self._unlisted: set[str] = set()
+        self._trimmer = PodTrimmer(state.settings.catalog)
+        self._unreadable_pods = UnreadablePods(state)
+        self._closes = state.settings.unreadable == "close"
+        self.watchdog = Watchdog(state)
+        self.foreign = ForeignPods(state)
+
+    def begin_list(self) -> None:
+        """Take that a complete list begins: pods known until now that do not stand in it are gone.
+
+        What comes to be known while it is read is younger than the list, which says nothing about it. Where nobody
+        decides before the list is complete, the tables may wait for it too.
+        """
+        if not self._state.is_in_charge:
+            self._state.cluster.postpone()
+        self._unlisted = {one.uid for one in self._state.cluster.ledger if one.status is ReservationStatus.CONFIRMED}
+        self._unlisted.update(self._state.pods)
+
+    def take_listed(self, pod: Pod) -> None:
+        """Take a pod that stands in the list."""
+        self._unlisted.discard(pod.metadata.uid)
+        self.apply(pod)
+
+    def take_unreadable(self, found: Unreadable) -> None:
+        """Take a pod that is there, in the list or changed, and cannot be read: it is not gone."""
+        self._unlisted.discard(found.metadata.uid)
+        if self._closes:
+            self._unreadable_pods.follow_unreadable(found)
+
+    def end_list(self) -> None:
+        """Take that the list is complete."""
+        for uid in self._unlisted:
+            self._remove(uid)
+        self._unlisted.clear()
+        self._state.cluster.catch_up()
+
+    def delete(self, pod: Pod) -> None:
+        """Take that a pod is gone; of an unreadable one only the metadata is known."""
+        if pod.metadata.uid in self._state.pods or not pod.containers or self._concerns_us(pod):
+            self._remove(pod.metadata.uid)
+
+    def add(self, pod: Pod) -> None:
+        """Take a pod that is said to be new."""
+        self.apply(pod)
+
+    def apply(self, pod: Pod) -> None:
+        """Take a pod as it is now."""
+        uid = pod.metadata.uid
+        if not self._concerns_us(pod):
+            # Perhaps that could not be told before.
+            self._state.reopen(uid)
+            return
+        if pod.is_over or (pod.is_terminating and not pod.spec.node_name):
+            self._remove(uid)
+            return
+        self._remember(pod)
+        if pod.spec.node_name:
+            self._state.unschedulable.pop(uid, None)
+            self._follow_binding(pod)
+
+    def _remember(self, pod: Pod) -> None:
+        self.watchdog.check(pod)
+        if pod.spec.node_name:
+            self._state.pods[pod.metadata.uid] = self._trimmer.trim(pod)
+            self._follow_phase(pod)
+        else:
+            self._state.pods[pod.metadata.uid] = pod
+
+    def _concerns_us(self, pod: Pod) -> bool:
+        return VGPU_NODE in pod.annotations or self._state.asks_for_cards(pod)
+
+    def _remove(self, uid: str) -> None:
+        self._reported_unreadable.discard(uid)
+        self._state.remove_pod(uid, self._clock())
+
+    def _follow_phase(self, pod: Pod) -> None:
+        if pod.annotations.get(BIND_PHASE) == PHASE_ALLOCATING:
+            self._state.allocating.add(pod.metadata.uid)
+        else:
+            self._state.allocating.discard(pod.metadata.uid)
+
+    def _follow_binding(self, pod: Pod) -> None:
+        """Count a bound pod on its node. What a counted pod's annotations say later changes nothing (scheduler 4.6)."""
+        held = self._state.cluster.ledger.find(pod.metadata.uid)
+        if held is None:
+            self._count(pod)
+        elif held.node != pod.spec.node_name:
+            self._recount(pod)
+        elif held.status is ReservationStatus.ASSUMED:
+            self._confirm(pod, held)
+        if pod.spec.init_containers:
+            self._end_init(pod)
+
+    def _end_init(self, pod: Pod) -> None:
+        """Give back what a pod's init containers held, once they are over."""
+        # A pod that is being deleted keeps all it has until it is gone (scheduler 4.6).
+        if not pod.is_terminating and _init_is_over(pod) and self._state.cluster.end_init(pod.metadata.uid):
+            self._state.capacity_freed.set()
+
+    def _node_of(self, pod: Pod) -> str:
+        """Tell on which node a pod's shares count, empty when on none."""
+        return pod.spec.node_name if pod.annotations.get(VGPU_NODE) == pod.spec.node_name else ""
+
+    def _confirm(self, pod: Pod, held: Reservation) -> None:
+        """Take that a pod is bound where it was reserved; another scheduler may have given it other cards."""
+        found, unread = self._read_reservation(pod)
+        if found is None or unread or found.usage_by_vendor() == held.usage_by_vendor():
+            # What was decided here is known, whatever has become of its annotations.
+            self._state.cluster.confirm(held.uid)
+        else:
+            _log.warning("pod was bound with other cards than reserved here", pod=pod.full_name, node=held.node)
+            self._recount(pod)
+
+    def _recount(self, pod: Pod) -> None:
+        self._state.release(pod.metadata.uid)
+        self._count(pod)
+
+    def _count(self, pod: Pod) -> None:
+        if self._closes and self.foreign.follow(pod):
+            return
+        found, unread = self._read_reservation(pod)
+        if found is not None:
+            self._state.cluster.assume(found)
+        self._unreadable_pods.follow(pod, unread)
+
+    def _read_reservation(self, pod: Pod) -> tuple[Reservation | None, Mapping[str, Unread]]:
+        """Read what a pod that is bound already holds, None when there is nothing to count, and what cannot be read."""
+        node, meta = self._node_of(pod), pod.metadata
+        if not node:
+            return None, {}
+        holdings = self._read_holdings(pod, node)
+        if not holdings.counts:
+            return None, holdings.unread
+        shares = {vendor: without_end(containers) for vendor, containers in holdings.shares.items()}
+        reservation = Reservation(
+            uid=meta.uid,
+            namespace=sys.intern(meta.namespace),
+            name=meta.name,
+            node=sys.intern(node),
+            shares=compact_shares(shares),
+            phases=read_phases(pod),
+            status=ReservationStatus.CONFIRMED,
+            since=0.0,
+            decided_at=read_decided_at(pod),
+            instances=read_instances(pod, self._state.settings.catalog),
+            tenancies=read_tenancies(pod, self._state.settings.catalog),
+        )
+        return reservation, holdings.unread
+
+    def _read_holdings(self, pod: Pod, node: str) -> Holdings:
+        """Read what a pod was given; as in HAMi nothing of it where anything of it cannot be read, if so set."""
+        catalog = self._state.settings.catalog
+        if self._closes:
+            return read_holdings(pod, catalog)
+        try:
+            return Holdings(read_shares(pod, catalog))
+        except WireError as error:
+            if pod.metadata.uid not in self._reported_unreadable:
+                self._reported_unreadable.add(pod.metadata.uid)
+                _log.error(
+                    "a pod's device annotation cannot be read: its cards are not counted",
+                    pod=pod.full_name,
+                    node=node,
+                    cause=str(error),
+                )
+            return Holdings({}, counts=False)
+
+
+def _init_is_over(pod: Pod) -> bool:
+    """Whether all init containers but sidecars have ended well."""
+    if not pod.init_containers:
+        return False
+    sidecars = {container.name for container in pod.init_containers if container.is_sidecar}
+    statuses = [s for s in pod.status.init_container_statuses or [] if s.name not in sidecars]
+    waited_for = len(pod.init_containers) - len(sidecars)
+    return 0 < waited_for <= len(statuses) and all(
+        status.state and status.state.terminated and status.state.terminated.exit_code == 0 for status in statuses
+    )

@@ -1,0 +1,75 @@
+"""Moves unschedulable pods back into the queue of kube-scheduler, when capacity is freed (binding 4).
+
+kube-scheduler tries a refused pod again on any cluster event, but a Filter that came before our watch had seen the
+same event was refused again, and then nothing follows for minutes. A change of the pod itself puts it back into the
+queue, so one annotation is patched.
+"""
+
+from dataclasses import dataclass
+
+import structlog
+
+from gpuloom.engine.request.demand import Demands
+from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.kube.annotations import patch_same
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.timeslice import TimeSlice
+from gpuloom.wire.keys import WOKEN
+from gpuloom.wire.objects import Pod
+from gpuloom.wire.words import encode_time
+
+PAUSE_S = 0.05
+"""At most 20 of them a second."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequeuer:
+    """Requeues unschedulable pods, oldest first, that would fit now."""
+
+    client: KubeClient
+    state: SchedulerState
+    clocks: Clocks
+
+    async def run(self) -> None:
+        """Requeue until cancelled."""
+        while True:
+            await self.state.capacity_freed.wait()
+            self.state.capacity_freed.clear()
+            if self.state.obstacle:
+                continue
+            await self._requeue_those_that_fit()
+
+    async def _requeue_those_that_fit(self) -> None:
+        time_slice = TimeSlice()
+        # Very many pods may wait, and few different ones among them.
+        without_capacity: set[int] = set()
+        for uid in list(self.state.unschedulable):
+            # Asked at the last moment: between two of them others take the capacity, and pods go away.
+            waiting = self.state.unschedulable.get(uid)
+            if waiting is None or waiting.likeness in without_capacity:
+                continue
+            if not await self._fits(waiting.demands, time_slice):
+                without_capacity.add(waiting.likeness)
+            elif self.state.unschedulable.pop(uid, None) is not None and not self.state.obstacle:
+                # While it was looked at, this process may have ceased to lead.
+                await self._requeue(waiting.pod)
+                await self.clocks.sleep(PAUSE_S)
+                if self.state.capacity_freed.is_set():
+                    # More came meanwhile: again from the oldest on, also for those that did not fit until now.
+                    return
+            await time_slice.yield_if_over()
+
+    async def _fits(self, demands: Demands, time_slice: TimeSlice) -> bool:
+        for _ in self.state.pod_scheduler.place_ahead(demands):
+            await time_slice.yield_if_over()
+        return self.state.pod_scheduler.has_capacity(demands)
+
+    async def _requeue(self, pod: Pod) -> None:
+        body = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}
+        try:
+            await patch_same(self.client, PODS, pod, body)
+        except ApiError as error:
+            _log.warning("pod not woken, it waits for kube-scheduler's next try", pod=pod.full_name, cause=str(error))

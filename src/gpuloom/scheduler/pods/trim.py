@@ -1,0 +1,41 @@
+"""Trims bound pods to what is read later: name, node, and a few annotations. There may be very many."""
+
+import sys
+
+from gpuloom.scheduler.bind.podlabel import label_of
+from gpuloom.vendors.catalog import Catalog
+from gpuloom.wire.keys import VGPU_NODE
+from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec
+
+
+class PodTrimmer:
+    """Trims bound pods: an unbound one is needed whole, for its Bind."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._instances = catalog.instance_keys
+        self._places: dict[str, tuple[PodSpec, dict[str, str]]] = {}
+
+    def trim(self, pod: Pod) -> Pod:
+        """Return the pod with what is read of it later: identity, version, node, node label, parts of cards."""
+        meta, annotations = pod.metadata, pod.annotations
+        spec, label = self._place(pod.spec.node_name)
+        instances = {key: annotations[key] for key in self._instances if key in annotations}
+        return Pod(
+            metadata=ObjectMeta(
+                name=meta.name,
+                namespace=sys.intern(meta.namespace),
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+                deletion_timestamp=meta.deletion_timestamp,
+                labels=label if VGPU_NODE in pod.labels else None,
+                annotations=instances or None,
+            ),
+            spec=spec,
+        )
+
+    def _place(self, node: str) -> tuple[PodSpec, dict[str, str]]:
+        """Give the spec and the label of the pods of a node: one value for all of them."""
+        if node not in self._places:
+            node = sys.intern(node)
+            self._places[node] = PodSpec(node_name=node), label_of(node)
+        return self._places[node]

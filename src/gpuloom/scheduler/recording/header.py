@@ -1,0 +1,56 @@
+"""How a recording begins: SETTINGS, then every object that is known, then one pass (recording 1, ``snapshot``)."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from gpuloom.scheduler.recording.flags import write_flags
+from gpuloom.scheduler.recording.projection import Projection
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.vendors.catalog import load_default_profiles
+from gpuloom.vendors.device_config import write_device_config
+from gpuloom.wire.objects import KubeObject
+
+JsonLine = dict[str, Any]
+
+_NOT_DECIDING = frozenset({"http-bind", "cert-file", "key-file", "extender-bind", "metrics-bind-address"})
+"""Where a process listens is nobody's business but its own."""
+
+
+def header_lines(
+    settings: SchedulerSettings, now: datetime, objects: Iterable[tuple[str, KubeObject]]
+) -> Iterator[JsonLine]:
+    """Give the first lines; ``objects`` come with their kinds."""
+    yield _settings_line(settings, now)
+    projection = Projection(settings)
+    for kind, item in objects:
+        yield fact_line("ADDED", kind, projection.project(item))
+    yield {"type": "RECONCILE"}
+
+
+def write_time(moment: datetime) -> str:
+    """Write the time of a line: finer than on the wire, because waiting times are compared."""
+    return moment.isoformat(timespec="milliseconds")
+
+
+def fact_line(type_: str, kind: str, projected: JsonLine) -> JsonLine:
+    """Make the line of one object."""
+    return {"type": type_, "object": {"kind": kind, **projected}}
+
+
+def _settings_line(settings: SchedulerSettings, now: datetime) -> JsonLine:
+    flags = {flag: value for flag, value in write_flags(settings).items() if flag not in _NOT_DECIDING}
+    line = {"type": "SETTINGS", "time": write_time(now), "flags": flags | {"timezone": _name_zone(now)}}
+    if settings.profiles != load_default_profiles():
+        line["deviceConfig"] = write_device_config(settings.profiles)
+        own = [msgspec.to_builtins(profile) for profile in settings.profiles if not profile.config.section]
+        line |= {"vendors": own} if own else {}
+    return line
+
+
+def _name_zone(now: datetime) -> str:
+    """Name a zone with the offset of now; names of this form count west as positive."""
+    hours, rest = divmod(now.utcoffset() or timedelta(), timedelta(hours=1))
+    return "UTC" if rest or not hours else f"Etc/GMT{-hours:+d}"

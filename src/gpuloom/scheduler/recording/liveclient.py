@@ -1,0 +1,169 @@
+"""Collects what one call of a recorded process writes and which events it records.
+
+A context variable tells writes of different calls apart: every Bind runs in a task that copies its caller's context.
+"""
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, Message, Resource
+from gpuloom.kube.client import go_on
+from gpuloom.kube.resources import T
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.recording.header import write_time
+from gpuloom.scheduler.recording.replayclient import Effects
+from gpuloom.scheduler.recording.writer import LineSlot, RecordingWriter
+
+
+@dataclass(slots=True)
+class RecordedCall:
+    """One call. Its place in the recording is where it first wrote: what came of the write follows it."""
+
+    writer: RecordingWriter
+    clocks: Clocks
+    effects: Effects = field(default_factory=Effects)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    slot: LineSlot | None = None
+    time: str = ""
+    at_s: float = 0.0
+    is_abandoned: bool = False
+
+    def begin(self) -> None:
+        """Take a place in the recording, unless the call has one."""
+        if not self.time and not self.is_abandoned:
+            self.time, self.at_s = write_time(self.clocks.now()), self.clocks.monotonic()
+            self.slot = self.writer.open_slot()
+
+    def end(self, *lines: dict[str, Any]) -> None:
+        """Put the call's lines into its place."""
+        if self.slot is not None:
+            self.writer.fill(self.slot, *lines)
+            self.slot = None
+
+    def abandon(self) -> None:
+        """Leave the call out: its answer will never be known. An open place would hold up all that follows."""
+        self.is_abandoned = True
+        self.end()
+
+
+current_call: ContextVar[RecordedCall | None] = ContextVar("current_call", default=None)
+
+
+class RecordingClient(KubeClient):
+    """A client that tells the current call what it writes."""
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        uid: str = "",
+        resource_version: str = "",
+        timeout_s: float | None = None,
+        lists_by_key: bool = False,
+        recheck: Callable[[], None] = go_on,
+    ) -> T:
+        """Merge ``body`` into an object."""
+        call = current_call.get()
+
+        def note() -> None:
+            recheck()
+            if call is not None:
+                call.begin()
+                call.effects.patches.append(
+                    {"kind": resource.kind, "namespace": namespace, "name": name, "patch": msgspec.to_builtins(body)}
+                )
+
+        try:
+            return await super().patch(
+                resource,
+                name,
+                body,
+                namespace=namespace,
+                subresource=subresource,
+                uid=uid,
+                resource_version=resource_version,
+                timeout_s=timeout_s,
+                lists_by_key=lists_by_key,
+                recheck=note,
+            )
+        except ApiError as error:
+            _note_failure(call, resource.kind, namespace, name, error)
+            raise
+
+    async def bind(
+        self,
+        *,
+        namespace: str,
+        name: str,
+        uid: str,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],
+        timeout_s: float | None = None,
+        recheck: Callable[[], None] = go_on,
+    ) -> None:
+        """Bind a pod."""
+        call = current_call.get()
+
+        def note() -> None:
+            recheck()
+            if call is not None:
+                call.begin()
+
+        try:
+            await super().bind(
+                namespace=namespace,
+                name=name,
+                uid=uid,
+                node=node,
+                annotations=annotations,
+                labels=labels,
+                timeout_s=timeout_s,
+                recheck=note,
+            )
+        except ApiError as error:
+            _note_failure(call, PODS.kind, namespace, name, error)
+            raise
+        if call is not None:
+            call.effects.binding = {
+                "namespace": namespace,
+                "name": name,
+                "uid": uid,
+                "node": node,
+                "annotations": dict(annotations),
+            }
+
+
+def _note_failure(call: RecordedCall | None, kind: str, namespace: str, name: str, error: ApiError) -> None:
+    if call is not None:
+        target = {"kind": kind, "namespace": namespace, "name": name}
+        call.failures.append({"object": target, "status": {"code": error.status, "message": error.message}})
+
+
+class RecordingEventRecorder(EventRecorder):
+    """An event recorder that tells the current call what was said."""
+
+    def record(
+        self,
+        *,
+        kind: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        type: Literal["Normal", "Warning"],  # noqa: A002 - the event's own word
+        reason: str,
+        message: Message,
+    ) -> None:
+        """Note an event."""
+        message = message if isinstance(message, str) else message()
+        if call := current_call.get():
+            call.effects.events.append({"type": type, "reason": reason, "message": message})
+        super().record(kind=kind, namespace=namespace, name=name, uid=uid, type=type, reason=reason, message=message)

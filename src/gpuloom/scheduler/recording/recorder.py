@@ -1,0 +1,175 @@
+"""From the running process to lines: facts when they are applied, calls with their answers (binding 8)."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from gpuloom.kube import LEASES, NODES, PODS, RESOURCE_QUOTAS
+from gpuloom.scheduler.bind.verb import BindError
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.filter.verb import FilterVerb
+from gpuloom.scheduler.observer import BindCall, FilterCall, ReviewCall
+from gpuloom.scheduler.recording import answers
+from gpuloom.scheduler.recording.calls import write_bind_args, write_filter_args, write_review
+from gpuloom.scheduler.recording.header import JsonLine, fact_line, header_lines, write_time
+from gpuloom.scheduler.recording.liveclient import RecordedCall, current_call
+from gpuloom.scheduler.recording.projection import Projection
+from gpuloom.scheduler.recording.writer import RecordingWriter
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.admission import Review, Verdict
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.extender import BindArgs, BindResult, FilterArgs, FilterResult
+from gpuloom.wire.keys import VGPU_NODE
+from gpuloom.wire.objects import KubeObject, Pod
+
+_Key = tuple[str, str, str, str]
+"""Kind, namespace, name and UID: what has the name of something that is gone is not the same."""
+
+
+class ProcessRecorder:
+    """Observes one process, and gives its lines to the writer of its recording."""
+
+    def __init__(self, writer: RecordingWriter, state: SchedulerState, clocks: Clocks) -> None:
+        self._writer = writer
+        self._state = state
+        self._clocks = clocks
+        self._projection = Projection(state.settings)
+        # The hash of what was last written of an object: most changes of nodes are none for us.
+        self._written: dict[_Key, tuple[int, KubeObject]] = {}
+        self._calls = 0
+        writer.begin = self._begin
+
+    def on_list(self, kind: str, items: Iterable[KubeObject]) -> None:
+        """Write all objects of a kind that are new or different, and those that are gone."""
+        listed = {_key_of(kind, item): item for item in items}
+        for key, (_, known) in list(self._written.items()):
+            if key[0] == kind and key not in listed:
+                self.on_change(kind, known, is_gone=True)
+        for item in listed.values():
+            self.on_change(kind, item)
+
+    def on_change(self, kind: str, item: KubeObject, *, is_gone: bool = False) -> None:
+        """Write one object if what decisions depend on is different from before."""
+        key = _key_of(kind, item)
+        before = self._written.pop(key, None)
+        if before is None and isinstance(item, Pod) and not self._concerns_us(item):
+            return
+        projected = self._projection.project(item)
+        if is_gone:
+            self._write(fact_line("DELETED", kind, projected))
+            return
+        digest = hash(msgspec.json.encode(projected))
+        self._written[key] = digest, item
+        if before is not None and before[0] == digest:
+            return
+        self._write(fact_line("MODIFIED" if before else "ADDED", kind, projected))
+        if kind == NODES.kind:
+            # The live process looks at a node as soon as it changes, a replay only when told.
+            self._write({"type": "RECONCILE", "nodes": [item.name]})
+
+    def on_resync(self) -> None:
+        """Write that all nodes are looked at."""
+        self._write({"type": "RECONCILE"})
+
+    def on_forgotten(self, uid: str, why: str) -> None:
+        """Write that a timer ended a reservation."""
+        self._write({"type": "FORGOTTEN", "uid": uid, "why": why})
+
+    def wrap_filter(self, verb: FilterVerb) -> FilterCall:
+        """Record the filter call."""
+
+        async def filter_recorded(args: FilterArgs) -> FilterResult:
+            written = write_filter_args(args, self._projection)
+            with self._calling() as call:
+                result = await verb.filter(args)
+            answer = answers.filtered(result, verb.patch_of(args, result), call.effects)
+            if written["Nodes"] is not None and answer["result"]["Nodes"] is not None:
+                _cut_reply(answer["result"], written["Nodes"], is_echo=result.nodes is args.nodes)
+            self._end(call, {"type": "FILTER", "args": written}, answer)
+            return result
+
+        return filter_recorded
+
+    def wrap_bind(self, call: BindCall) -> BindCall:
+        """Record the bind call."""
+
+        async def bind_recorded(args: BindArgs) -> None:
+            began_s, result = self._clocks.monotonic(), BindResult()
+            with self._calling() as context:
+                try:
+                    await call(args)
+                except BindError as error:
+                    result = BindResult(error=str(error))
+                    raise
+                except BaseException:
+                    # Whoever asked has hung up, and what comes of the call shows in the facts.
+                    context.abandon()
+                    raise
+                finally:
+                    context.begin()
+                    line = {"type": "BIND", "args": write_bind_args(args), "waited": context.at_s - began_s}
+                    self._end(context, line, answers.bound(result, context.effects))
+
+        return bind_recorded
+
+    def wrap_review(self, call: ReviewCall) -> ReviewCall:
+        """Record the webhook."""
+
+        def review_recorded(review: Review) -> Verdict:
+            verdict = call(review)
+            try:
+                line = {"type": "REVIEW", "review": write_review(review, self._projection)}
+            except WireError:
+                # Not a pod: nothing was decided.
+                return verdict
+            self._end(
+                RecordedCall(self._writer, self._clocks),
+                line,
+                answers.reviewed(review.api_version, review.uid, verdict),
+            )
+            return verdict
+
+        return review_recorded
+
+    def _concerns_us(self, pod: Pod) -> bool:
+        return VGPU_NODE in pod.annotations or self._state.asks_for_cards(pod)
+
+    @contextmanager
+    def _calling(self) -> Iterator[RecordedCall]:
+        call = RecordedCall(self._writer, self._clocks)
+        token = current_call.set(call)
+        try:
+            yield call
+        finally:
+            current_call.reset(token)
+
+    def _end(self, call: RecordedCall, line: JsonLine, answer: JsonLine) -> None:
+        call.begin()
+        self._calls += 1
+        failures = ({"type": "WRITE_FAILED", "of": self._calls, **failure} for failure in call.failures)
+        asked = {**line, "id": self._calls, "time": call.time}
+        call.end(*failures, asked, {**answer, "id": self._calls})
+
+    def _write(self, line: JsonLine) -> None:
+        self._writer.write({**line, "time": write_time(self._clocks.now())})
+
+    def _begin(self) -> Iterator[JsonLine]:
+        known: list[tuple[str, Any]] = [(key[0], item) for key, (_, item) in self._written.items()]
+        order = (NODES.kind, RESOURCE_QUOTAS.kind, LEASES.kind, PODS.kind)
+        known.sort(key=lambda pair: order.index(pair[0]))
+        return header_lines(self._state.settings, self._clocks.now(), known)
+
+
+def _key_of(kind: str, item: KubeObject) -> _Key:
+    return kind, item.namespace, item.name, item.metadata.uid
+
+
+def _cut_reply(result: dict[str, Any], nodes: dict[str, Any], *, is_echo: bool) -> None:
+    """Put the nodes that were recorded into the reply, in place of those that came."""
+    if is_echo:
+        result["Nodes"] = nodes
+        return
+    by_name = {item["metadata"]["name"]: item for item in nodes["items"]}
+    result["Nodes"]["items"] = [by_name[item["metadata"]["name"]] for item in result["Nodes"]["items"]]

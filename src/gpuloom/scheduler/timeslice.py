@@ -1,0 +1,25 @@
+"""Long work on the event loop, cut into time slices: between two of them calls are answered."""
+
+import asyncio
+import time
+
+SLICE_S = 0.0005
+"""So long calls may have to wait for work that is not theirs."""
+
+
+class TimeSlice:
+    """Says when it is time to let others run."""
+
+    def __init__(self) -> None:
+        self._until_s = time.perf_counter() + SLICE_S
+
+    @property
+    def is_over(self) -> bool:
+        """Whether others have waited long enough."""
+        return time.perf_counter() >= self._until_s
+
+    async def yield_if_over(self) -> None:
+        """Let others run if the slice is over, and begin the next one."""
+        if self.is_over:
+            await asyncio.sleep(0)
+            self._until_s = time.perf_counter() + SLICE_S

@@ -1,0 +1,9 @@
+"""Lists and watches of pods, nodes and quotas, as the informers of client-go have them.
+
+Events of reflectors come in. Calls of the handlers go out, one object at a time: ``pods/handler.py``,
+``nodes/handler.py``, the node locks, and ``quotas`` here. The gate of leadership is told when all first lists are
+complete.
+
+An object on which a handler fails is skipped and reported (``skip``): ended by it, the process would meet it again
+after its restart, and schedule nothing at all.
+"""

@@ -1,0 +1,274 @@
+"""The informers: events of reflectors become calls of the handlers, and readiness."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from gpuloom.kube import (
+    NODES,
+    PODS,
+    RESOURCE_QUOTAS,
+    Applied,
+    Deleted,
+    InitialListBegins,
+    InitialListComplete,
+    InitialObject,
+    KubeClient,
+    Reflector,
+    ReflectorTiming,
+    Resource,
+    Unreadable,
+)
+from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
+from gpuloom.scheduler.nodes.handler import NodeHandler
+from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.pods.handler import PodHandler
+from gpuloom.scheduler.timeslice import TimeSlice
+from gpuloom.scheduler.watch.quotas import QuotaHandler
+from gpuloom.scheduler.watch.skip import skip_on_error
+from gpuloom.wire.objects import KubeObject, Node, Pod, ResourceQuota
+
+LONGEST_PAUSE_S = 5.0
+"""What happened while the API server was away is known so soon after it is back; few watch."""
+_O = TypeVar("_O", bound=KubeObject)
+_Object_contra = TypeVar("_Object_contra", bound=KubeObject, contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class InformerStats:
+    """How one informer is doing: counts since the start of the process, also when it was begun anew."""
+
+    reflector: Reflector[Any]
+    lists_before: int = 0
+    failures_before: int = 0
+    bad_objects_before: int = 0
+    reconnects_before: int = 0
+    changes_before: int = 0
+
+    @property
+    def lists(self) -> int:
+        """How many lists there were after the first."""
+        return self.lists_before + self.reflector.relists
+
+    @property
+    def failures(self) -> int:
+        """How many tries had to wait."""
+        return self.failures_before + self.reflector.failures
+
+    @property
+    def bad_objects(self) -> int:
+        """How many objects were skipped because they cannot be read."""
+        return self.bad_objects_before + self.reflector.bad_objects
+
+    @property
+    def reconnects(self) -> int:
+        """How many watches there were after the first."""
+        return self.reconnects_before + self.reflector.reconnects
+
+    @property
+    def changes(self) -> int:
+        """How many changes of objects watches have told of."""
+        return self.changes_before + self.reflector.changes
+
+    def begin_anew(self, reflector: Reflector[Any]) -> "InformerStats":
+        """Go on counting with another reflector."""
+        return InformerStats(
+            reflector, self.lists + 1, self.failures, self.bad_objects, self.reconnects + 1, self.changes
+        )
+
+
+class _ListHandler(Protocol[_Object_contra]):
+    """What takes a list, object by object."""
+
+    def begin_list(self) -> None: ...
+
+    def take_listed(self, item: _Object_contra, /) -> None: ...
+
+    def take_unreadable(self, found: Unreadable, /) -> None: ...
+
+    def end_list(self) -> None: ...
+
+
+class _ChangeHandler(Protocol[_Object_contra]):
+    """What takes changes, one by one."""
+
+    def apply(self, item: _Object_contra, /) -> None: ...
+
+    def delete(self, item: _Object_contra, /) -> None: ...
+
+    def take_unreadable(self, found: Unreadable, /) -> None: ...
+
+
+@dataclass(slots=True)
+class _WholeList(Generic[_O]):
+    """Takes a list when it is complete: its objects, and those that stand in it and cannot be read."""
+
+    take: Callable[[list[_O], list[Unreadable]], None]
+    items: list[_O] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+
+    def begin_list(self) -> None:
+        self.items, self.unreadable = [], []
+
+    def take_listed(self, item: _O, /) -> None:
+        self.items.append(item)
+
+    def take_unreadable(self, found: Unreadable, /) -> None:
+        self.unreadable.append(found)
+
+    def end_list(self) -> None:
+        items, unreadable = self.items, self.unreadable
+        self.begin_list()
+        self.take(items, unreadable)
+
+
+class Informers:
+    """Keeps pods, nodes and quotas as the API server shows them; ``note_listed`` is called when all are listed."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        pods: PodHandler,
+        nodes: NodeHandler,
+        quotas: QuotaHandler,
+        locks: NodeLocks,
+        *,
+        note_listed: Callable[[], None],
+        observer: ProcessObserver | None = None,
+    ) -> None:
+        self._client = client
+        self._observer = observer
+        self._pods = pods
+        self._nodes = nodes
+        self._quotas = quotas
+        self._locks = locks
+        self._note_listed = note_listed
+        self._complete: set[str] = set()
+        self._again = asyncio.Event()
+        self._stats: dict[str, InformerStats] = {}
+
+    @property
+    def stats(self) -> Mapping[str, InformerStats]:
+        """How the informers are doing, by plural name."""
+        return self._stats
+
+    def list_anew(self) -> None:
+        """Begin again with new lists, which are consistent reads."""
+        self._again.set()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            self._again.clear()
+            self._complete.clear()
+            await self._watch_until_again()
+
+    async def _watch_until_again(self) -> None:
+        again = asyncio.create_task(self._again.wait())
+        follows = [asyncio.create_task(follow) for follow in self._follows()]
+        try:
+            await asyncio.wait([again, *follows], return_when=asyncio.FIRST_COMPLETED)
+            for follow in follows:
+                if follow.done():
+                    follow.result()
+        finally:
+            for task in (again, *follows):
+                task.cancel()
+            await asyncio.gather(again, *follows, return_exceptions=True)
+
+    def _follows(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        return (
+            self._follow(PODS, self._pod_list(), self._pods),
+            self._follow(RESOURCE_QUOTAS, self._whole(RESOURCE_QUOTAS, self._replace_quotas), self._quotas),
+            self._follow(NODES, self._whole(NODES, self._replace_nodes), _NodeChangeHandler(self._nodes, self._locks)),
+        )
+
+    def _pod_list(self) -> "_ListHandler[Pod]":
+        """Pods are taken one by one, because there are very many; an observer takes them all at once."""
+        return self._pods if self._observer is None else self._whole(PODS, self._replace_pods)
+
+    def _whole(self, resource: Resource[_O], replace: Callable[[list[_O], list[Unreadable]], None]) -> "_WholeList[_O]":
+        def take(items: list[_O], unreadable: list[Unreadable]) -> None:
+            replace(items, unreadable)
+            if self._observer is not None:
+                self._observer.on_list(resource.kind, items)
+
+        return _WholeList(take)
+
+    async def _follow(self, resource: Resource[_O], listing: "_ListHandler[_O]", handler: "_ChangeHandler[_O]") -> None:
+        reflector = Reflector(self._client, resource, timing=ReflectorTiming(ceiling_s=LONGEST_PAUSE_S))
+        known = self._stats.get(resource.plural)
+        self._stats[resource.plural] = known.begin_anew(reflector) if known else InformerStats(reflector)
+        time_slice = TimeSlice()
+        is_listing = False
+        async with aclosing(reflector.events()) as events:
+            async for event in events:
+                match event:
+                    case InitialListBegins():
+                        is_listing = True
+                        listing.begin_list()
+                    case InitialObject(object=item):
+                        reflector.bad_objects += not skip_on_error(listing.take_listed, item)
+                    case InitialListComplete():
+                        is_listing = False
+                        listing.end_list()
+                        self._note_complete(resource.plural)
+                    case Applied(object=item):
+                        reflector.bad_objects += not skip_on_error(handler.apply, item)
+                        self._tell_observer(resource, item)
+                        await time_slice.yield_if_over()
+                    case Deleted(object=item):
+                        reflector.bad_objects += not skip_on_error(handler.delete, item)
+                        self._tell_observer(resource, item, is_gone=True)
+                        await time_slice.yield_if_over()
+                    case Unreadable():
+                        (listing if is_listing else handler).take_unreadable(event)
+                        await time_slice.yield_if_over()
+
+    def _tell_observer(self, resource: Resource[Any], item: KubeObject, *, is_gone: bool = False) -> None:
+        if self._observer is not None:
+            self._observer.on_change(resource.kind, item, is_gone=is_gone)
+
+    def _note_complete(self, plural: str) -> None:
+        if plural in self._complete or self._again.is_set():
+            return
+        self._complete.add(plural)
+        if self._complete == {PODS.plural, NODES.plural, RESOURCE_QUOTAS.plural}:
+            self._note_listed()
+
+    def _replace_pods(self, pods: list[Pod], unreadable: list[Unreadable]) -> None:
+        self._pods.begin_list()
+        for pod in pods:
+            self._pods.take_listed(pod)
+        for one in unreadable:
+            self._pods.take_unreadable(one)
+        self._pods.end_list()
+
+    def _replace_quotas(self, quotas: list[ResourceQuota], unreadable: list[Unreadable]) -> None:
+        self._quotas.replace([*quotas, *map(self._quotas.stand_in, unreadable)])
+
+    def _replace_nodes(self, nodes: list[Node], unreadable: list[Unreadable]) -> None:
+        kept = [node for one in unreadable if (node := self._nodes.find(one.metadata.name))]
+        self._nodes.replace({node.name: node for node in (*kept, *nodes)})
+        self._locks.replace_nodes([*kept, *nodes])
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeChangeHandler:
+    """Takes changes of nodes, for their cards and for their locks."""
+
+    nodes: NodeHandler
+    locks: NodeLocks
+
+    def apply(self, node: Node, /) -> None:
+        self.nodes.apply(node)
+        self.locks.apply_node(node)
+
+    def delete(self, node: Node, /) -> None:
+        self.nodes.delete(node.name)
+        self.locks.delete_node(node.name)
+
+    def take_unreadable(self, found: Unreadable, /) -> None:
+        """Take nothing: what was known of a node stays, and one that was never known has no cards."""

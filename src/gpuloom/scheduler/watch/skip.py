@@ -1,0 +1,26 @@
+"""Skips an object on which gpuloom itself fails, so that all others are still handled."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+
+from gpuloom.wire.objects import KubeObject
+
+_O = TypeVar("_O", bound=KubeObject)
+_log = structlog.get_logger(__name__)
+
+
+def skip_on_error(take: Callable[[_O], None], item: _O) -> bool:
+    """Take an object and say whether that went well.
+
+    One that we fail on is left out and told of. Ended by it, the process would meet it again in its next life, and
+    schedule nothing at all.
+    """
+    try:
+        take(item)
+    except Exception:  # noqa: BLE001 - whatever it is, it is told of with its trace
+        name = f"{item.namespace}/{item.name}" if item.namespace else item.name
+        _log.exception("an object is left out, by a fault of gpuloom: please report it", object=name)
+        return False
+    return True

@@ -1,0 +1,64 @@
+"""Ending what nobody will use (binding 2.2)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.kube import NotFoundError
+from gpuloom.model.share import Share
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.pods.cleanup import UNBOUND_LIMIT_S, ReservationCleanup
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.state import SchedulerState
+
+NOW_S = 2000.0
+
+
+def reservation(uid: str, age_s: float) -> Reservation:
+    shares = {"NVIDIA": ((Share("card", "NVIDIA", 100, 10),),)}
+    return Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, NOW_S - age_s)
+
+
+class Setting:
+    """A process in charge. The API server knows no pod; ``meanwhile`` happens while it is asked."""
+
+    def __init__(self) -> None:
+        self.state = SchedulerState(SchedulerSettings())
+        self.state.in_charge_since = 0.0
+        stand_in: Any = self
+        self.cleanup = ReservationCleanup(stand_in, self.state, stand_in, Clocks(monotonic=lambda: NOW_S))
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    async def get(self, *_: object, **__: object) -> None:
+        self.meanwhile()
+        raise NotFoundError("get", "pod", 404, "no such pod")
+
+    async def sweep(self) -> None:
+        """Sweep no locks."""
+
+
+async def test_reservations_that_nobody_uses_end() -> None:
+    s = Setting()
+    for one in (reservation("unseen", 10), reservation("forgotten", UNBOUND_LIMIT_S + 1), reservation("new", 1)):
+        s.state.cluster.assume(one)
+    await s.cleanup.check()
+    assert [one.uid for one in s.state.cluster.ledger] == ["new"]
+
+
+@pytest.mark.parametrize("standing", list(ReservationStatus))
+async def test_a_reservation_made_anew_or_confirmed_while_others_are_asked_about_stays(
+    standing: ReservationStatus,
+) -> None:
+    s = Setting()
+    s.state.cluster.assume(reservation("unseen", 10))
+    old = s.state.cluster.assume(reservation("busy", UNBOUND_LIMIT_S + 1))
+    if standing is ReservationStatus.CONFIRMED:
+        s.meanwhile = lambda: s.state.cluster.confirm("busy")
+    else:
+        s.meanwhile = lambda: s.state.cluster.assume(replace(old, since=NOW_S))
+    await s.cleanup.check()
+    assert [one.uid for one in s.state.cluster.ledger] == ["busy"]

@@ -1,0 +1,144 @@
+"""Lists of pods that come while others are bound, and what is kept of a bound pod (binding 2.2)."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from builders import card, pod
+
+from gpuloom.engine.state.card_table import CardTable, NodeCards
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.leadership.gate import LeadershipGate
+from gpuloom.scheduler.leadership.rivals import RivalLeases
+from gpuloom.scheduler.pods.handler import PodHandler
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.objects import Pod
+
+SHARE = "GPU-0,NVIDIA,3000,0:;"
+
+
+def bound_pod(name: str, **metadata: Any) -> Pod:
+    annotations = {"hami.io/vgpu-node": "n1", "hami.io/vgpu-devices-allocated": SHARE}
+    identity = {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "7"}
+    body = {
+        "metadata": identity | {"annotations": annotations} | metadata,
+        "spec": {"nodeName": "n1", "containers": [{"name": "c", "env": [{"name": "A", "value": "B"}]}]},
+    }
+    return msgspec.convert(body, Pod)
+
+
+@pytest.fixture
+def state() -> SchedulerState:
+    return SchedulerState(SchedulerSettings())
+
+
+@pytest.fixture
+def handler(state: SchedulerState) -> PodHandler:
+    return PodHandler(state, lambda: 0.0)
+
+
+def test_a_pod_that_the_list_no_longer_names_gives_back_its_share(state: SchedulerState, handler: PodHandler) -> None:
+    handler.apply(bound_pod("a"))
+    handler.begin_list()
+    handler.end_list()
+    assert state.cluster.ledger.find("a") is None
+
+
+def test_a_pod_bound_while_an_older_list_is_read_stays_counted(state: SchedulerState, handler: PodHandler) -> None:
+    handler.begin_list()
+    handler.apply(bound_pod("younger than the list"))
+    handler.end_list()
+    assert state.cluster.ledger.find("younger than the list") is not None
+
+
+def test_a_listed_pod_counts_before_the_list_is_complete(state: SchedulerState, handler: PodHandler) -> None:
+    handler.begin_list()
+    handler.take_listed(bound_pod("a"))
+    assert state.cluster.ledger.find("a") is not None
+
+
+def test_a_list_that_begins_again_forgets_nobody_of_the_first_try(state: SchedulerState, handler: PodHandler) -> None:
+    handler.begin_list()
+    handler.take_listed(bound_pod("a"))
+    handler.begin_list()
+    handler.take_listed(bound_pod("a"))
+    handler.end_list()
+    assert state.cluster.ledger.find("a") is not None
+
+
+def test_of_a_bound_pod_only_what_is_read_later_is_kept(state: SchedulerState, handler: PodHandler) -> None:
+    instances = {"hami.io/vgpu-mig-allocations": "[]", "hami.io/vgpu-node": "n1"}
+    handler.apply(bound_pod("a", labels={"hami.io/vgpu-node": "n1", "app": "x"}, annotations=instances))
+    kept = state.pods["a"]
+    assert (kept.full_name, kept.metadata.resource_version, kept.spec.node_name) == ("ns/a", "7", "n1")
+    assert (dict(kept.labels), dict(kept.annotations)) == (
+        {"hami.io/vgpu-node": "n1"},
+        {"hami.io/vgpu-mig-allocations": "[]"},
+    )
+    assert kept.containers == []
+
+
+def table_of(state: SchedulerState) -> CardTable:
+    """The table of a cluster with one node that has one card."""
+    state.cluster.register("n1", "NVIDIA", NodeCards((card("GPU-0"),)))
+    return state.cluster["NVIDIA"].table
+
+
+def changes_while_listing(state: SchedulerState, handler: PodHandler, pods: int) -> int:
+    table = table_of(state)
+    before = table.journal.mark
+    handler.begin_list()
+    for number in range(pods):
+        handler.take_listed(bound_pod(f"p{number}"))
+    handler.end_list()
+    return table.journal.mark - before
+
+
+def test_a_node_with_many_listed_pods_is_summed_up_once(state: SchedulerState, handler: PodHandler) -> None:
+    assert changes_while_listing(state, handler, 20) == 1
+    assert table_of(state).cards.used_slots.tolist() == [20]
+
+
+def test_while_this_process_decides_every_listed_pod_counts_at_once(state: SchedulerState, handler: PodHandler) -> None:
+    state.in_charge_since = 0.0
+    assert changes_while_listing(state, handler, 20) == 20
+
+
+def test_pods_of_a_list_that_began_again_are_summed_up(state: SchedulerState, handler: PodHandler) -> None:
+    table = table_of(state)
+    handler.begin_list()
+    handler.take_listed(bound_pod("a"))
+    handler.begin_list()
+    handler.end_list()
+    handler.apply(bound_pod("b"))
+    assert table.cards.used_slots.tolist() == [1]
+
+
+def make_gate(state: SchedulerState) -> LeadershipGate:
+    rivals = RivalLeases(("", ""), frozenset())
+    return LeadershipGate(state.settings, state, Clocks(), list_anew=lambda: None, wake=lambda: None, rivals=rivals)
+
+
+async def test_who_takes_charge_while_a_list_is_read_sees_what_was_listed(
+    state: SchedulerState, handler: PodHandler
+) -> None:
+    table = table_of(state)
+    gate = make_gate(state)
+    handler.begin_list()
+    handler.take_listed(bound_pod("a"))
+    gate.note_listed()
+    handler.take_listed(bound_pod("b"))
+    assert table.cards.used_slots.tolist() == [2]
+
+
+async def test_who_takes_charge_has_scored_all_nodes_before_the_first_decision(
+    state: SchedulerState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = make_gate(state)
+    for number in range(1000):
+        state.cluster.register(f"n{number}", "NVIDIA", NodeCards((card("GPU-0"),)))
+    gate.note_listed()
+    monkeypatch.setattr("gpuloom.engine.state.card_table.score_node", None)
+    wanted = pod(name="p", gpu=1, gpumem=1000)
+    assert state.judge.decide(state.read_demands(wanted), [f"n{number}" for number in range(1000)]).node == "n0"

@@ -1,0 +1,44 @@
+"""Labels that follow a binding give way to what is more urgent (binding 1)."""
+
+from typing import cast
+
+import msgspec
+from unit.scheduler.listening import Listening
+
+from gpuloom.kube import KubeClient
+from gpuloom.scheduler.bind.podlabel import BUSY_S, MOST_WHEN_BUSY, PodLabeller
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.objects import Pod
+
+PODS = 3 * MOST_WHEN_BUSY
+
+
+class Setting:
+    """A labeller that was told of many bound pods at second 0."""
+
+    def __init__(self) -> None:
+        self.client = Listening()
+        self.now = 0.0
+        state = SchedulerState(SchedulerSettings())
+        clocks = Clocks(monotonic=lambda: self.now)
+        self.labeller = PodLabeller(cast("KubeClient", self.client), state, clocks)
+        for number in range(PODS):
+            metadata = {"name": f"p{number}", "namespace": "ns", "uid": f"u{number}"}
+            pod = msgspec.convert({"metadata": metadata, "spec": {"nodeName": "n1"}}, Pod)
+            state.pods[pod.metadata.uid] = pod
+            self.labeller.note(pod, "n1")
+
+
+async def test_while_pods_are_bound_few_labels_are_written() -> None:
+    s = Setting()
+    await s.labeller.label()
+    assert len(s.client.patched) == MOST_WHEN_BUSY
+
+
+async def test_when_no_pod_was_bound_for_a_while_all_labels_are_written() -> None:
+    s = Setting()
+    s.now = BUSY_S
+    await s.labeller.label()
+    assert len(s.client.patched) == PODS

@@ -1,0 +1,130 @@
+"""Waking refused pods costs little, however many wait (binding 4)."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import pytest
+from builders import pod
+
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.request.demand import Demands
+from gpuloom.kube import KubeClient
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.pods.requeue import PodRequeuer
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.state import SchedulerState
+
+
+class Answering:
+    """Has room for so many pods of some memory, and notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.room: dict[int, int] = {}
+
+    def place_ahead(self, _demands: Demands) -> Iterator[None]:
+        return iter(())
+
+    def has_capacity(self, demands: Demands) -> bool:
+        (request,) = [one.request for demand in demands.values() for one in demand.containers]
+        memory_mib = request.memory_mib if request else 0
+        self.asked.append(memory_mib)
+        return self.room.get(memory_mib, 0) > 0
+
+
+class Setting:
+    """A requeuer over pods that were refused, of which it wakes one at a time; woken ones take their room."""
+
+    def __init__(self) -> None:
+        self.pod_scheduler = Answering()
+        self.woken: list[str] = []
+        self.state = SchedulerState(SchedulerSettings())
+        self.state.pod_scheduler = cast("PodScheduler", self.pod_scheduler)
+        self.sizes: dict[str, int] = {}
+        self.arriving: dict[int, int] = {}
+        self.requeuer = PodRequeuer(cast("KubeClient", self), self.state, Clocks(sleep=self.sleep))
+
+    def refuse(self, name: str, memory_mib: int, namespace: str = "default") -> None:
+        refused = pod(name=name, namespace=namespace, gpu=1, gpumem=memory_mib)
+        self.sizes[name] = memory_mib
+        self.state.note_unschedulable(refused, self.state.read_demands(refused), 0.0)
+
+    async def patch(self, _resource: object, name: str, _body: Mapping[str, Any], **_options: object) -> None:
+        self.woken.append(name)
+        self.pod_scheduler.room[self.sizes[name]] -= 1
+        if self.arriving:
+            self.pod_scheduler.room.update(self.arriving)
+            self.arriving = {}
+            self.state.capacity_freed.set()
+
+    async def sleep(self, _seconds: float) -> None:
+        await asyncio.sleep(0)
+
+    async def wake(self) -> None:
+        """Let the requeuer do what it does when room appears, until nothing more happens."""
+        self.state.capacity_freed.set()
+        running = asyncio.create_task(self.requeuer.run())
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_pods_that_ask_alike_are_asked_about_once() -> None:
+    s = Setting()
+    for number in range(500):
+        s.refuse(f"p{number}", 1000 if number % 2 else 2000)
+    await s.wake()
+    assert sorted(s.pod_scheduler.asked) == [1000, 2000]
+
+
+async def test_pods_of_different_namespaces_are_asked_about_each_because_of_their_quotas() -> None:
+    s = Setting()
+    for namespace in ("a", "b", "a"):
+        s.refuse(f"p-{namespace}-{len(s.sizes)}", 1000, namespace)
+    await s.wake()
+    assert s.pod_scheduler.asked == [1000, 1000]
+
+
+async def test_pods_of_more_kinds_than_are_told_apart_are_all_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuloom.scheduler.state.MOST_LIKENESSES", 2)
+    s = Setting()
+    for number in range(6):
+        s.refuse(f"p{number}", 1000 * (number % 3 + 1))
+    await s.wake()
+    assert set(s.pod_scheduler.asked) == {1000, 2000, 3000}
+
+
+async def test_as_many_pods_are_woken_as_there_is_room_for_oldest_first() -> None:
+    s = Setting()
+    for number in range(5):
+        s.refuse(f"p{number}", 1000)
+    s.pod_scheduler.room[1000] = 3
+    await s.wake()
+    assert s.woken == ["p0", "p1", "p2"]
+
+
+async def test_room_that_comes_while_pods_are_woken_is_for_those_that_had_none_before() -> None:
+    s = Setting()
+    s.refuse("large", 2000)
+    s.refuse("small", 1000)
+    s.pod_scheduler.room[1000] = 1
+    s.arriving = {2000: 1}
+    await s.wake()
+    assert s.woken == ["small", "large"]
+
+
+async def test_nobody_is_woken_by_a_process_that_ceases_to_lead_while_it_looks() -> None:
+    """binding 5: no new write starts."""
+    s = Setting()
+    s.refuse("p", 1000)
+    s.pod_scheduler.room[1000] = 1
+
+    def cease(_demands: Demands) -> Iterator[None]:
+        s.state.obstacle = "another process leads"
+        return iter(())
+
+    s.pod_scheduler.place_ahead = cease  # type: ignore[method-assign]
+    await s.wake()
+    assert s.woken == []
