@@ -22,7 +22,7 @@ _SCALE = 10.0
 
 
 def score_cards(cards: Cards, want: Want, weights: Weights) -> Any:
-    """Score each card as full as it would be with the request: slots, cores and memory, 10 points each (5.2).
+    """Score each card as full as it would be with the request: slots, cores and memory, 10 points each (scheduler 5.2).
 
     Returns a column for columns and a number for a card of plain numbers.
     """
@@ -37,7 +37,7 @@ def part_cards(cards: Cards, want: Want, weights: Weights) -> tuple[Points, Poin
 
 
 def score_node(used: Sequence[Any], total: Sequence[Any]) -> Any:
-    """Score a node as full as it is now, without the request (5.4).
+    """Score a node as full as it is now, without the request (scheduler 5.4).
 
     used, total: slots, cores and memory, each summed over all cards of the node; columns for many nodes.
     """
@@ -47,7 +47,7 @@ def score_node(used: Sequence[Any], total: Sequence[Any]) -> Any:
 
 
 def order_cards(cards: Cards, want: Want, order: tuple[SortKey, ...], weights: Weights) -> Ints:
-    """Return the rows of one node in the order in which they are tried (5.3).
+    """Return the rows of one node in the order in which they are tried (scheduler 5.3).
 
     Among equals the highest index comes first, then the card registered last.
     """

@@ -75,7 +75,7 @@ class Filterer:
         return self._refuse(pod, demands, ruling) if ruling.node is None else self._accept(pod, ruling, ruling.node, at)
 
     def _simulate(self, pod: Pod, args: FilterArgs, nodes: msgspec.Raw) -> FilterResult:
-        """Answer an autoscaler that sends whole nodes: as if nothing on them were used; nothing changes here (4.8)."""
+        """Answer an autoscaler that sends whole nodes, as if they were unused; nothing changes here (scheduler 4.8)."""
         if not self.state.asks_for_cards(pod):
             return FilterResult(nodes=nodes, node_names=_all(args))
         try:
