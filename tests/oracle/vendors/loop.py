@@ -1,4 +1,4 @@
-"""The node loop for all vendors: whose cards a node has, and the handshakes with their plugins (scheduler 8, 1.4)."""
+"""The node loop for all vendors: whose cards a node has, and the handshakes (scheduler 8, vendors 1.4)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Every annotation key of every family: whose it is, in which format, and that the format is read as it is written.
 
-The rows are those of the wire protocol (2, 3.1, 3.5) and of the families' table (vendors 2.1, 2.3); a key of a profile
+The rows are those of wire protocol 2, 3.1, 3.5 and of the families' table (vendors 2.1, 2.3); a key of a profile
 that stands in no row fails.
 """
 

@@ -171,7 +171,7 @@ class PodScheduler:
             decision.refusals.update(dict.fromkeys(others, TOO_FEW))
 
     def simulate(self, demands: Demands, nodes: Mapping[str, Mapping[str, NodeCards]]) -> PodDecision:
-        """Decide as if these were the nodes and nothing on them were used; quotas count as they are (4.8)."""
+        """Decide as if these were the nodes and nothing on them were used; quotas count as they are (scheduler 4.8)."""
         imagined = PodScheduler(ClusterState(self.cluster_state.catalog), self.options)
         for name, by_vendor in nodes.items():
             for word, registered in by_vendor.items():

@@ -170,7 +170,7 @@ def read_demands(pod: Pod, catalog: Catalog, options: Options) -> Demands:
 
 
 def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
-    """Read what a pod asks for; ``options`` hold the policies where the pod names none (5.6).
+    """Read what a pod asks for; ``options`` hold the policies where the pod names none (scheduler 5.6).
 
     Raises PolicyError when a pod that asks for cards has weights that cannot be read.
     """

@@ -16,7 +16,7 @@ _SCALE = 10.0
 
 
 def score_cards(cards: Cards, required: RequestColumns, weights: Weights) -> Any:
-    """Score each card as full as it would be with the request: slots, cores and memory, 10 points each (5.2).
+    """Score each card as full as it would be with the request: slots, cores and memory, 10 points each (scheduler 5.2).
 
     Returns a column for columns and a number for a card of plain numbers.
     """

@@ -13,7 +13,7 @@ _SCALE = 10.0
 
 
 def score_node(used: Sequence[Any], total: Sequence[Any]) -> Any:
-    """Score a node as full as it is now, without the request (5.4).
+    """Score a node as full as it is now, without the request (scheduler 5.4).
 
     used, total: slots, cores and memory, each summed over all cards of the node; columns for many nodes.
     """

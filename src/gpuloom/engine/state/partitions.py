@@ -12,7 +12,7 @@ from functools import cached_property
 from gpuloom.model.mig import MigGeometry, MigPlacement, MigProfile
 
 _FROM_THE_TOP = ("1g.", "3g.")
-"""Profiles that are placed from the highest start down, so that they leave room for larger ones (6.9)."""
+"""Profiles that are placed from the highest start down, so that they leave room for larger ones (scheduler 6.9)."""
 
 
 class PartitionError(ValueError):

@@ -75,7 +75,7 @@ def needs_completion(pod: Pod, settings: SchedulerSettings) -> bool:
 
 
 def _complete(pod: Pod, patch: PodPatch, namespace: str, settings: SchedulerSettings, headroom: Headrooms) -> Verdict:
-    """Walk the decision table (2.1) from the top."""
+    """Walk the decision table (scheduler 2.1) from the top."""
     if settings.strip_owned_keys:
         _strip_owned_keys(pod, patch, settings.owned_annotations)
     if not pod.containers:
@@ -153,7 +153,7 @@ def _belongs_to_another_scheduler(pod: Pod, settings: SchedulerSettings) -> bool
 def _mutate(
     pod: Pod, container: Container, patch: ContainerPatch, profiles: Iterable[Profile], settings: SchedulerSettings
 ) -> bool:
-    """Complete one container for every vendor that may change it, and tell whether it asks for cards (2.2).
+    """Complete one container for every vendor that may change it, and tell whether it asks for cards (scheduler 2.2).
 
     Raises WireError, our answer is an error then.
     """
@@ -163,7 +163,7 @@ def _mutate(
 
 
 def _check_requests(container: Container, annotations: Mapping[str, str], settings: SchedulerSettings) -> None:
-    """Deny amounts that nobody could serve, instead of letting the pod pass as one without cards (2.3, D-20).
+    """Deny amounts that nobody could serve, instead of letting the pod pass as one without cards (scheduler 2.3, D-20).
 
     The container is as it will be: an amount that was replaced by one that can be served does no harm.
     """
@@ -195,7 +195,7 @@ def _is_amount(quantity: Quantity) -> bool:
 
 
 def _check_amounts(container: Container, profile: Profile) -> None:
-    """Deny amounts that nobody could serve, instead of letting the pod pass as one without cards (2.3, D-20).
+    """Deny amounts that nobody could serve, instead of letting the pod pass as one without cards (scheduler 2.3, D-20).
 
     Where the count of cards cannot be read, the container asks for none, whatever else it names.
     """

@@ -84,7 +84,7 @@ class PodPlacer:
         )
 
     def _simulate(self, pod: Pod, args: FilterArgs, nodes: msgspec.Raw) -> FilterResult:
-        """Answer an autoscaler that sends whole nodes: as if nothing on them were used; nothing changes here (4.8)."""
+        """Answer an autoscaler that sends whole nodes, as if they were unused; nothing changes here (scheduler 4.8)."""
         if not self.state.asks_for_cards(pod):
             return FilterResult(nodes=nodes, node_names=_all(args))
         try:
