@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """Most calls a second and how many may come at once; a ``qps`` of 0 is no limit, a ``burst`` of 0 as much as it."""
+    """Most calls a second, and most at once; a ``qps`` of 0 is no limit, a ``burst`` of 0 is as many as ``qps``."""
 
     qps: float = 0.0
     burst: int = 0
@@ -21,7 +21,7 @@ class RateLimit:
 
 
 class Pace:
-    """One budget of calls. Whoever comes when it is used up waits for its turn, in order."""
+    """One budget of calls. When it is used up, callers wait for their turn, in order."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Pace:
         self._filled_s = monotonic_s()
 
     def renew(self) -> "Pace":
-        """Make another budget of the same kind."""
+        """Return another budget of the same kind."""
         return Pace(self.limit, sleep=self._sleep, monotonic_s=self._monotonic_s)
 
     async def keep(self) -> None:

@@ -20,9 +20,9 @@ class WatchLine(msgspec.Struct, frozen=True):
 
 
 async def read_lines(content: aiohttp.StreamReader, request: Request) -> AsyncGenerator[WatchLine, None]:
-    """Give line by line until the stream ends; a last line without its end was cut off and is dropped.
+    """Yield line by line until the stream ends; drop a last line without an end, because it was cut off.
 
-    Raises :class:`~gpuloom.kube.errors.UnreachableError` for a line beyond every object's size.
+    Raises :class:`~gpuloom.kube.errors.UnreachableError` for a line that is larger than any object.
     """
     decoder = msgspec.json.Decoder(WatchLine)
     parts: list[bytes] = []

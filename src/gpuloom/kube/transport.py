@@ -1,6 +1,6 @@
-"""One HTTP request to an API server: credentials, TLS, errors with names. It never retries but for a refused login.
+"""One HTTP request to an API server: credentials, TLS, errors with names. It retries only after a refused login.
 
-What the verbs mean, deadlines and patience are for :mod:`gpuloom.kube.client`.
+Verbs, deadlines and retries are in :mod:`gpuloom.kube.client`.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from gpuloom.kube.errors import ApiError, UnauthorizedError, UnreachableError, e
 _BODY_LIMIT_BYTES = 512 * 2**20
 _ERROR_BODY_LIMIT_BYTES = 2**20
 _READ_BUFFER_BYTES = 2**21
-"""So much of an answer may wait to be read: a page of a list comes in one go, without pauses in between."""
+"""How many bytes of an answer may wait to be read, so that a page of a list arrives without pauses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,17 @@ class Transport:
             self._session = None
 
     async def token(self) -> str:
-        """Return the bearer token of the credentials, empty where they have none; raises :class:`CredentialsError`."""
+        """Return the bearer token of the credentials, empty when they have none; raises :class:`CredentialsError`."""
         return (await self._credentials.access()).proof.token
 
     async def send(self, request: Request) -> bytes:
-        """Send and read the whole reply; raises :class:`ApiError`."""
+        """Send a request and return the whole reply; raises :class:`ApiError`."""
         async with self.open(request) as reply:
             return await _read_body(reply, request, _BODY_LIMIT_BYTES)
 
     @asynccontextmanager
     async def open(self, request: Request, *, silence_s: float | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send and give the successful reply with its body unread; errors in reading it become :class:`ApiError` too.
+        """Send and yield the successful reply, its body unread. Raises :class:`ApiError`, also while the body is read.
 
         ``silence_s`` bounds the time to connect and the time between two reads.
         """
