@@ -1,11 +1,12 @@
 """Which pod an Allocate call is for: the kubelet does not say (binding 3, device plugin side). Pure.
 
-With a node lock that names a pod it is that pod or nobody; without one, the only pod of ours that could have asked. In
-both cases nobody else may have asked: a pod that came past the scheduler asks the kubelet as well (decision 021).
+If a node lock names a pod, the call is for that pod or is refused; without a lock, it is for the only pod of gpuloom
+that could have asked. In both cases no other pod may have asked: a pod that came past the scheduler asks the kubelet as
+well (decision 021).
 
-A kubelet takes its pods in one after another. It enters a pod in its book, asks for its devices, and then answers for
-it in its status: all before it looks at the next one. So the pod whose call this is stands in the book without its
-devices, and any other pod that stands there so has just been refused, which its status tells a moment later.
+A kubelet admits its pods one after another. It enters a pod in its book, asks for its devices, and then reports the pod
+in its status, all before it looks at the next one. So the pod of this call is in the book without its devices. Any
+other pod that is there without its devices has just been refused, and its status says so a moment later.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -25,9 +26,9 @@ from gpuloom.wire.shares import take_next
 class Call:
     """An Allocate call for `counts` devices, a number per container, and what is known while it waits for its answer.
 
-    ``pods`` are those bound to the node, as the API server has them, ``book`` is None where the kubelet's cannot be
-    seen, ``served`` are the UIDs of those that got all they asked for. ``instances`` are ids that name what only one
-    container may have.
+    ``pods`` are those that the API server shows bound to the node. ``book`` is None where the kubelet's book is not
+    shown. ``served`` are the UIDs of pods that got all they asked for. ``instances`` are ids that only one container
+    may have.
     """
 
     counts: Sequence[int]
@@ -40,16 +41,17 @@ class Call:
 def check_owner(pod: FullPod, settings: NodeSettings) -> None:
     """Accept the pod that the node lock names.
 
-    Raises AllocationError when it is not one that waits for its devices here; nothing of it may be changed then.
+    Raises AllocationError when it does not wait for its devices here; then nothing of it may be changed.
     """
     if refusal := _find_refusal(pod, settings):
         raise AllocationError(f"pod {pod.full_name} holds the lock of node {settings.node_name} but {refusal}")
 
 
 def check_call(pod: FullPod, call: Call, settings: NodeSettings) -> None:
-    """Accept that the call is for a pod that waits for its devices here, and can be for no other (trust T-03).
+    """Accept that the call is for a pod that waits for its devices here and for no other (trust T-03).
 
-    Raises AllocationError when it is for another, UnclearError when a moment may tell; nothing may be changed then.
+    Raises AllocationError when it is for another pod, UnclearError when it may become clear in a moment; then nothing
+    may be changed.
     """
     others = [one for one in _find_askers(call, settings) if one.metadata.uid != pod.metadata.uid]
     if call.book is None:
@@ -76,7 +78,7 @@ def check_call(pod: FullPod, call: Call, settings: NodeSettings) -> None:
 
 
 def choose_candidate(call: Call, settings: NodeSettings) -> FullPod:
-    """Find the only pod of ours that the call may be for, where no lock names it.
+    """Return the only pod of gpuloom that the call may be for, when no lock names it.
 
     Raises AllocationError when there is none, UnclearError when there is more than one.
     """
@@ -95,12 +97,12 @@ def choose_candidate(call: Call, settings: NodeSettings) -> FullPod:
 
 
 def _find_askers(call: Call, settings: NodeSettings) -> list[FullPod]:
-    """Find the pods that the call may be for, whoever placed them and whatever their annotations say."""
+    """Return the pods that the call may be for, whoever placed them and whatever their annotations say."""
     return [pod for pod in call.pods if _may_ask(pod, call, settings)]
 
 
 def _may_ask(pod: FullPod, call: Call, settings: NodeSettings) -> bool:
-    # The kubelet has answered for a pod with a start: it took it in or refused it, and will not ask for it again.
+    # The kubelet has admitted or refused a pod with a start time, and will not ask for it again.
     is_settled = pod.is_over or pod.status.start_time is not None or pod.metadata.uid in call.served
     if is_settled or not _asks(pod, call.counts, settings.resource_name):
         return False
@@ -108,33 +110,33 @@ def _may_ask(pod: FullPod, call: Call, settings: NodeSettings) -> bool:
 
 
 def _asks(pod: FullPod, counts: Iterable[int], resource: str) -> bool:
-    """Whether containers of the pod ask for so many devices."""
+    """Whether containers of the pod ask for these numbers of devices."""
     asked = {count_devices(container, resource) for container in pod.all_containers}
     return all(count in asked or None in asked for count in counts)
 
 
 def _find_taken(pod: FullPod, call: Call) -> list[str]:
-    """Find instances that another pod has: a kubelet that is asked for its book may forget which it is giving away."""
+    """Return instances that another pod has: a kubelet may forget which ones it gives away when asked for its book."""
     name = (pod.namespace, pod.name)
     others = (known for known in call.book or () if (known.namespace, known.name) != name)
     return sorted({each for known in others for ids in known.devices.values() for each in ids} & {*call.instances})
 
 
 def _lacks_devices(pod: FullPod, book: Book, resource: str) -> bool:
-    """Whether the kubelet knows the pod, and has not given it all devices that it asks for as far as the book tells."""
+    """Whether the kubelet knows the pod and, as far as its book says, has not given it all its devices."""
     return any(
         _lacks(pod, known, resource) for known in book if (known.namespace, known.name) == (pod.namespace, pod.name)
     )
 
 
 def _lacks(pod: FullPod, known: KnownPod, resource: str) -> bool:
-    # The devices of init containers that end are in no book.
+    # The book does not have the devices of init containers that end.
     told = [each for each in pod.all_containers if each.name in known.devices and count_devices(each, resource) != 0]
     return not told or any(not known.devices[each.name] for each in told)
 
 
 def _blame(pods: Sequence[FullPod], settings: NodeSettings) -> str:
-    """Name the pods that ask as well: those that were not placed by the scheduler, with what to do about them."""
+    """Name the other pods that ask, and say of those that the scheduler did not place what to do about them."""
     strangers = [pod for pod in pods if not _is_ours(pod, settings)]
     if not strangers:
         return "".join(f"; pod {pod.full_name} asks as well" for pod in pods)
@@ -156,7 +158,7 @@ def _say(counts: Sequence[int]) -> str:
 
 
 def _find_refusal(pod: FullPod, settings: NodeSettings) -> str:
-    """Why the pod may not be served, empty when it may."""
+    """Return why the pod may not be served, empty when it may."""
     if pod.spec.node_name != settings.node_name:
         return f"is bound to {pod.spec.node_name or 'no node'}"
     if not settings.any_scheduler and pod.spec.scheduler_name != settings.scheduler_name:

@@ -21,22 +21,22 @@ _BUILD = ("version", "revision", "build_date", "go_version", "compiler", "platfo
 
 
 def name_card(node_name: str, card: CardUse) -> Labels:
-    """Give the values of the labels of a card."""
+    """Return the label values of a card."""
     return node_name, str(card.index), card.uuid, f"{_MAKER}-{card.name}"
 
 
 def name_device(use: ContainerUse, device: DeviceUse) -> Labels:
-    """Give the values of the labels of a container's card."""
+    """Return the label values of a container's card."""
     return use.namespace, use.pod, use.container, str(device.index), device.uuid
 
 
 def name_mig(use: MigUse) -> Labels:
-    """Give the values of the labels of a container's card when it is a MIG instance."""
+    """Return the label values of a container's card that is a MIG instance."""
     return use.namespace, use.pod, use.container, str(use.allocation.device_index), use.allocation.gpu_uuid
 
 
 def per_device(read: Callable[[DeviceUse], float]) -> Callable[[Snapshot], Samples]:
-    """Make a sample of every card of every container."""
+    """Return a sample of every card of every container."""
 
     def samples(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
         for use in snapshot.round.containers:
@@ -47,7 +47,7 @@ def per_device(read: Callable[[DeviceUse], float]) -> Callable[[Snapshot], Sampl
 
 
 def per_card(read: Callable[[CardUse], int | None], *, skip: int = 0) -> Callable[[Snapshot], Samples]:
-    """Make a sample of every card that can tell; `skip` leaves out the first labels."""
+    """Return a sample of every card that knows the value; `skip` leaves out the first labels."""
 
     def samples(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
         for card in snapshot.cards.cards if snapshot.cards else ():
@@ -59,7 +59,7 @@ def per_card(read: Callable[[CardUse], int | None], *, skip: int = 0) -> Callabl
 
 
 def list_elapsed(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
-    """Tell how long ago each container ran its last kernel, where that is known."""
+    """Yield how long ago each container ran its last kernel, if that is known."""
     for use in snapshot.round.containers:
         if use.last_kernel_s > 0:
             for device in use.devices:
