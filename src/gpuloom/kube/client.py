@@ -353,7 +353,7 @@ def _decode_page(resource: Resource[T], body: bytes, request: Request) -> Page[T
 
 
 def _decode_what_can_be_read(resource: Resource[T], body: bytes, request: Request) -> Page[T]:
-    """Decode a page object by object, so that one unreadable object does not spoil the others."""
+    """Decode a page object by object: one that cannot be read must not take the others with it."""
     try:
         listed = decode(body, _List[msgspec.Raw])
     except BAD_JSON as error:

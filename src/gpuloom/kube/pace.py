@@ -21,7 +21,7 @@ class RateLimit:
 
 
 class Pace:
-    """One budget of calls. When it is used up, callers wait for their turn, in order."""
+    """One budget of calls. Whoever comes when it is used up waits for its turn, in order."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Pace:
         self._filled_s = monotonic_s()
 
     def renew(self) -> "Pace":
-        """Return another budget of the same kind."""
+        """Make another budget of the same kind."""
         return Pace(self.limit, sleep=self._sleep, monotonic_s=self._monotonic_s)
 
     async def keep(self) -> None:

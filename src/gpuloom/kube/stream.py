@@ -20,7 +20,7 @@ class WatchLine(msgspec.Struct, frozen=True):
 
 
 async def read_lines(content: aiohttp.StreamReader, request: Request) -> AsyncGenerator[WatchLine, None]:
-    """Yield line by line until the stream ends; drop a last line without an end, because it was cut off.
+    """Give line by line until the stream ends; a last line without its end was cut off and is dropped.
 
     Raises :class:`~gpuloom.kube.errors.UnreachableError` for a line that is larger than any object.
     """

@@ -67,13 +67,13 @@ class Transport:
         return (await self._credentials.access()).proof.token
 
     async def send(self, request: Request) -> bytes:
-        """Send a request and return the whole reply; raises :class:`ApiError`."""
+        """Send and read the whole reply; raises :class:`ApiError`."""
         async with self.open(request) as reply:
             return await _read_body(reply, request, _BODY_LIMIT_BYTES)
 
     @asynccontextmanager
     async def open(self, request: Request, *, silence_s: float | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send and yield the successful reply, its body unread. Raises :class:`ApiError`, also while the body is read.
+        """Send and give the successful reply with its body unread; errors in reading it become :class:`ApiError` too.
 
         ``silence_s`` bounds the time to connect and the time between two reads.
         """

@@ -48,7 +48,7 @@ def check_owner(pod: FullPod, settings: NodeSettings) -> None:
 
 
 def check_call(pod: FullPod, call: Call, settings: NodeSettings) -> None:
-    """Accept that the call is for a pod that waits for its devices here and for no other (trust T-03).
+    """Accept that the call is for a pod that waits for its devices here, and can be for no other (trust T-03).
 
     Raises AllocationError when it is for another pod, UnclearError when it may become clear in a moment; then nothing
     may be changed.
@@ -78,7 +78,7 @@ def check_call(pod: FullPod, call: Call, settings: NodeSettings) -> None:
 
 
 def choose_candidate(call: Call, settings: NodeSettings) -> FullPod:
-    """Return the only pod of gpuloom that the call may be for, when no lock names it.
+    """Find the only pod of ours that the call may be for, where no lock names it.
 
     Raises AllocationError when there is none, UnclearError when there is more than one.
     """
@@ -97,12 +97,12 @@ def choose_candidate(call: Call, settings: NodeSettings) -> FullPod:
 
 
 def _find_askers(call: Call, settings: NodeSettings) -> list[FullPod]:
-    """Return the pods that the call may be for, whoever placed them and whatever their annotations say."""
+    """Find the pods that the call may be for, whoever placed them and whatever their annotations say."""
     return [pod for pod in call.pods if _may_ask(pod, call, settings)]
 
 
 def _may_ask(pod: FullPod, call: Call, settings: NodeSettings) -> bool:
-    # The kubelet has admitted or refused a pod with a start time, and will not ask for it again.
+    # The kubelet has answered for a pod with a start: it took it in or refused it, and will not ask for it again.
     is_settled = pod.is_over or pod.status.start_time is not None or pod.metadata.uid in call.served
     if is_settled or not _asks(pod, call.counts, settings.resource_name):
         return False
@@ -116,7 +116,7 @@ def _asks(pod: FullPod, counts: Iterable[int], resource: str) -> bool:
 
 
 def _find_taken(pod: FullPod, call: Call) -> list[str]:
-    """Return instances that another pod has: a kubelet may forget which ones it gives away when asked for its book."""
+    """Find instances that another pod has: a kubelet that is asked for its book may forget which it is giving away."""
     name = (pod.namespace, pod.name)
     others = (known for known in call.book or () if (known.namespace, known.name) != name)
     return sorted({each for known in others for ids in known.devices.values() for each in ids} & {*call.instances})

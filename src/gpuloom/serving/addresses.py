@@ -38,7 +38,7 @@ def is_loopback(address: str) -> bool:
 def split_address(flag: str, text: str) -> Address:
     """Split the ``host:port`` of a flag.
 
-    Raises ServerError when it has another form.
+    Raises ServerError when it is not of that form.
     """
     host, separator, port = text.rpartition(":")
     if not separator or not port.isdecimal() or int(port) > 65535:

@@ -42,8 +42,8 @@ async def listen(
 ) -> Listening:
     """Serve until the stack closes.
 
-    On closing it accepts no new request and lets those under way end. Raises ServerError when the address cannot be
-    used.
+    Closing takes no new request and lets those under way come to their end. Raises ServerError when the address cannot
+    be used.
     """
     connections = Connections(limits, tls)
     app = web.Application(client_max_size=_LARGEST_UNNAMED, middlewares=[connections.watch])

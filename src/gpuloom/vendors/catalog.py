@@ -163,7 +163,7 @@ def load_shipped() -> tuple[Family, ...]:
 
 
 def add_families(shipped: Iterable[Family], own: Iterable[Family]) -> tuple[Family, ...]:
-    """Return the families with a user's own added; one with a known word replaces the shipped one."""
+    """Return the families with a user's own: one of a word that is there already takes its place."""
     own = tuple(own)
     replaced = {profile.word for family in own for profile in family.profiles}
     kept = (family for family in shipped if replaced.isdisjoint(profile.word for profile in family.profiles))
@@ -196,5 +196,5 @@ def load_default_profiles() -> tuple[Profile, ...]:
 
 
 def default_profiles(families: Iterable[Family]) -> list[Profile]:
-    """Return the profiles that are active without a device configuration."""
+    """Return the profiles that are there without a device configuration."""
     return [profile for family in families if family.config.by_default for profile in family.profiles]

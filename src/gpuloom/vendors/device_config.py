@@ -50,7 +50,7 @@ def _configure(family: Family, sections: Mapping[str, Any], name: str) -> Iterab
 
 
 def _apply(family: Family, section: Mapping[str, Any], beside: Mapping[str, Any], where: str) -> Profile:
-    """Return the profile of one section; of several keys for one field, the first with a value counts."""
+    """Make the profile of one section; of several keys for one field the first that says something counts."""
     rules, values = family.config, dict[str, Any]()
     for keys, source in ((rules.keys, section), (rules.beside, beside)):
         for key, field in keys.items():
@@ -74,7 +74,7 @@ def _check_known(keys: Mapping[str, str], section: Mapping[str, Any], where: str
 
 
 def _read(family: Family, field: str, value: Any, where: str) -> Any:
-    """Return one value; zero or empty when it is absent."""
+    """Read one value; absent is zero or empty."""
     if field in _CONVERSIONS:
         try:
             return _CONVERSIONS[field](value or [])

@@ -107,7 +107,7 @@ class Auditor:
         return occupants
 
     def _take(self, found: Sequence[Finding], node: Node | None) -> None:
-        """Report what was found both now and the last time, unless it was reported before."""
+        """Report what was found now and the last time, if it was not reported before."""
         standing = [finding for finding in found if finding in self._seen]
         for finding in standing:
             if finding not in self._standing:

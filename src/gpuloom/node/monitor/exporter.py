@@ -84,7 +84,7 @@ async def _answer_health(_request: web.Request) -> web.Response:
 
 
 def render(families: Iterable[Family], snapshot: Snapshot) -> bytes:
-    """Return all samples of a snapshot in Prometheus' text format; every sample has HAMi's constant label."""
+    """Write all samples of a snapshot in Prometheus' text format; every sample has HAMi's constant label."""
     return generate_latest(_Collected(_collect(family, snapshot) for family in families))
 
 

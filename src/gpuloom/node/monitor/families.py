@@ -25,7 +25,7 @@ class MigUse:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that one scrape reports. ``now_s`` is Unix time; ``cards`` is None while the driver does not answer."""
+    """All that one scrape tells. ``now_s`` is Unix time; ``cards`` is None while the driver tells nothing."""
 
     node_name: str
     now_s: float

@@ -36,7 +36,7 @@ Crowd = Mapping[str, Mapping[int, int]]
 
 
 def judge(activities: Sequence[Activity]) -> tuple[Verdict, ...]:
-    """Return a verdict for each container of the node, in their order."""
+    """Give a verdict for each container of the node, in their order."""
     aged = [_age(activity.recent) for activity in activities]
     crowd = _count(activity for activity, recent in zip(activities, aged, strict=True) if recent > 0)
     return tuple(_judge_one(activity, recent, crowd) for activity, recent in zip(activities, aged, strict=True))

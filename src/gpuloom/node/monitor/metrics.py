@@ -36,7 +36,7 @@ def name_mig(use: MigUse) -> Labels:
 
 
 def per_device(read: Callable[[DeviceUse], float]) -> Callable[[Snapshot], Samples]:
-    """Return a sample of every card of every container."""
+    """Make a sample of every card of every container."""
 
     def samples(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
         for use in snapshot.round.containers:
@@ -47,7 +47,7 @@ def per_device(read: Callable[[DeviceUse], float]) -> Callable[[Snapshot], Sampl
 
 
 def per_card(read: Callable[[CardUse], int | None], *, skip: int = 0) -> Callable[[Snapshot], Samples]:
-    """Return a sample of every card that knows the value; `skip` leaves out the first labels."""
+    """Make a sample of every card that can tell; `skip` leaves out the first labels."""
 
     def samples(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
         for card in snapshot.cards.cards if snapshot.cards else ():
@@ -59,7 +59,7 @@ def per_card(read: Callable[[CardUse], int | None], *, skip: int = 0) -> Callabl
 
 
 def list_elapsed(snapshot: Snapshot) -> Iterator[tuple[Labels, float]]:
-    """Yield how long ago each container ran its last kernel, if that is known."""
+    """Tell how long ago each container ran its last kernel, where that is known."""
     for use in snapshot.round.containers:
         if use.last_kernel_s > 0:
             for device in use.devices:

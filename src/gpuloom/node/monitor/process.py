@@ -97,7 +97,7 @@ class NodeMonitor:
         self._round_duration_s = time.perf_counter() - began_s
 
     def take_snapshot(self) -> Snapshot:
-        """Return what a scrape gets now."""
+        """Put together what a scrape gets now."""
         return Snapshot(
             node_name=self._settings.node_name,
             now_s=self._now(),

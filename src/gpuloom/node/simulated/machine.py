@@ -137,7 +137,7 @@ class SimulatedMachine:
         self._stirred.set()
 
     def set_faults(self, faults: Iterable[Fault]) -> None:
-        """Set the faults that are in force from now on."""
+        """Let these faults, and no others, be in force from now on."""
         self._put_faults(tuple(faults))
 
     def describe(self, description: MachineDescription) -> None:
@@ -212,7 +212,7 @@ def _spread(description: MachineDescription) -> tuple[CardGroup, ...]:
 
 
 def find_ancestor(one: Slot, other: Slot) -> Ancestor:
-    """Return what two cards have in common, by the paths to their slots."""
+    """Tell what two cards have in common by the ways to their slots."""
     if one.numa != other.numa:
         return Ancestor.SYSTEM
     ways = one.pci.split("/"), other.pci.split("/")
