@@ -9,7 +9,7 @@ from gpuloom.kube.errors import ApiError, ConflictError
 from gpuloom.kube.resources import Resource, T
 
 Sleep = Callable[[float], Awaitable[None]]
-"""Waits for so many seconds."""
+"""Waits for the given number of seconds."""
 
 Annotations = Mapping[str, str | None]
 """Annotations to set, None for those to remove."""

@@ -62,8 +62,8 @@ class Deleted(msgspec.Struct, Generic[T], frozen=True, gc=False):
 class Unreadable(msgspec.Struct, frozen=True, gc=False):
     """An object exists, in a list or changed, but cannot be read: what was known of it must not count as gone.
 
-    metadata  as far as it can be read, a name at least
-    raw       all of it as JSON, for whoever reads less
+    metadata  as far as it can be read, at least a name
+    raw       the whole object as JSON, for callers that read less of it
     why       what is wrong with it
     """
 

@@ -24,12 +24,12 @@ LONGEST_HEADERS = 2**20
 class Limits:
     """The limits of a listener for its connections.
 
-    most         connections at a time; beyond them the oldest that asks nothing goes, of whoever has most of them
+    most         connections at a time; beyond them, the oldest idle one ends, of the address with most connections
     most_of_one  connections from one address at a time
     header_s     how long a TLS handshake may take, and after it the headers of a request (scheduler 0.2)
     idle_s       how long a connection may wait for its next request
-    linger_s     how long what nobody reads is taken off the line after an answer, so that its sender reads the answer
-    unread       bytes of a body that nobody takes yet, twice; its sender waits with the rest
+    linger_s     how long the rest of a request is received unread after its answer, so that the sender reads the answer
+    unread       half of the bytes of a body that may wait to be read; the sender waits with the rest
     """
 
     most: int = 1024
