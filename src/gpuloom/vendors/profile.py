@@ -47,7 +47,7 @@ class RequestDefaults(_Part, frozen=True):
     recognize      where a container must name the count so that this family serves it
     read_from      where amounts are read
     reader         hook that reads the request in place of the common rules
-    forgives_cores whether cores that are no whole number count as the default; if not, no card is asked for (vendors 1.8)
+    forgives_cores whether cores that are no whole number count as the default; else nothing is asked for (vendors 1.8)
     """
 
     default_cards: Natural32 = 0
