@@ -1,4 +1,4 @@
-"""Changing what others change too: this object alone, this version of it alone, and trying again while that is open."""
+"""Change objects that others change too: exactly this object or version, and try again while the outcome is open."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,7 +9,7 @@ from gpuloom.kube.errors import ApiError, ConflictError
 from gpuloom.kube.resources import Resource, T
 
 Sleep = Callable[[float], Awaitable[None]]
-"""Waits for so many seconds."""
+"""Waits for the given number of seconds."""
 
 Annotations = Mapping[str, str | None]
 """Annotations to set, None for those to remove."""
@@ -27,7 +27,7 @@ async def change_annotations(
     namespace: str = "",
     sleep: Sleep = asyncio.sleep,
 ) -> T:
-    """Make an object's annotations what ``change`` says of the object as it is; nothing to change is no write.
+    """Set the annotations that ``change`` returns for the object as it is now; write nothing when nothing changes.
 
     Returns the object as last seen. Raises ApiError, and what ``change`` raises.
     """
@@ -43,7 +43,7 @@ async def change_annotations(
 async def patch_same(
     client: KubeClient, resource: Resource[T], seen: T, body: Mapping[str, Any], recheck: Callable[[], None] = go_on
 ) -> T:
-    """Merge ``body`` into this very object, whatever its version; ``recheck`` is called right before.
+    """Merge ``body`` into exactly this object, whatever its version; ``recheck`` is called right before.
 
     Raises ApiError (422 when another object has the name by now), and what ``recheck`` raises.
     """
@@ -77,7 +77,7 @@ async def swap_annotations(
 
 
 async def insist(write: Callable[[], Awaitable[_R]], sleep: Sleep = asyncio.sleep) -> _R:
-    """Try a write that may be repeated again while it met a conflict or nobody knows what came of it.
+    """Repeat a write that may be repeated, while it meets a conflict or its outcome is unknown.
 
     Raises ApiError after about four seconds of trying, or at once when it was refused.
     """

@@ -27,7 +27,7 @@ class CertificateAuthority:
     def create(
         cls, common_name: str = "gpuloom local CA", *, now: dt.datetime | None = None, lifetime: dt.timedelta = LIFETIME
     ) -> Self:
-        """Make an authority with a key of its own; ``now`` is the present if not given."""
+        """Make an authority with its own key; ``now`` is the current time unless given."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(common_name)
         start = now or dt.datetime.now(dt.UTC)

@@ -1,4 +1,4 @@
-"""How long to wait before the next try. Counts and calculates; whoever asks does the waiting."""
+"""How long to wait before the next try. Only counts and calculates; the caller waits."""
 
 import random
 from collections.abc import Callable
@@ -20,10 +20,10 @@ class Backoff:
         self._reach_s = floor_s
 
     def delay_s(self) -> float:
-        """Count one more failure and give the delay before the next try."""
+        """Count one more failure and return the delay before the next try."""
         self._reach_s = min(self._reach_s * 2, self._ceiling_s)
         return self._uniform(self._floor_s, self._reach_s)
 
     def reset(self) -> None:
-        """Forget the failures: what was tried works again."""
+        """Forget the failures, after a try that worked."""
         self._reach_s = self._floor_s

@@ -22,7 +22,7 @@ from gpuloom.kube.transport import HttpRequest, Transport
 from gpuloom.wire.depth import BAD_JSON, decode, decode_by
 
 WRITE_DEADLINE_S = 4.0
-"""Whoever must know soon what came of a write gives it no longer; after that its outcome is unknown (binding 2.1)."""
+"""Longest time for a write whose outcome must be known soon; after that the outcome is unknown (binding 2.1)."""
 
 _LIST_RESTARTS = 3
 _RETRY_FLOOR_S = 0.1
@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 
 
 def go_on() -> None:
-    """Object to nothing."""
+    """Accept everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ListOptions:
     field_selector: str = ""
 
     def query(self) -> dict[str, str]:
-        """Give the selectors as query parameters."""
+        """Return the selectors as query parameters."""
         selectors = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
         return {key: value for key, value in selectors.items() if value}
 
@@ -52,7 +52,7 @@ class ListOptions:
 class ListPage(Generic[T]):
     """Part of a list: its objects, the list's version, and the token for the rest (empty: there is none).
 
-    ``unreadable`` holds what could not be decoded, as JSON, and why.
+    ``unreadable`` holds objects that cannot be decoded, as JSON, and why.
     """
 
     items: list[T]
@@ -74,9 +74,9 @@ class _List(msgspec.Struct, Generic[_Item]):
 class KubeClient:
     """A connection pool to one API server; an async context manager.
 
-    A call waits out a 429 with ``Retry-After`` as long as its deadline allows. ``timeout_s`` is the deadline of calls
-    that bring no shorter one of their own. Waiting for a turn under ``rate_limit`` is not part of it; a write that
-    must not be sent any more after such a wait brings a ``recheck``, which is called right before and raises then.
+    After a 429 with ``Retry-After`` a call waits and tries again, as long as its deadline allows. ``timeout_s`` is the
+    deadline of calls without a shorter one. Waiting for a turn under ``rate_limit`` is not part of it. A write that may
+    be out of date after such a wait takes a ``recheck``, which is called right before the write and raises to stop it.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class KubeClient:
         await self._transport.__aexit__(*exc_info)
 
     def with_own_budget(self) -> Self:
-        """Give the same client with a rate limit of its own, so that other calls do not use it up."""
+        """Return the same client with its own rate limit, so that other calls do not use it up."""
         client = copy(self)
         client._pace = self._pace.renew()  # noqa: SLF001 - our own copy
         return client
@@ -126,9 +126,9 @@ class KubeClient:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Call a path that is no object's, such as that of a service behind the API server, and return the answer.
+        """Call a path that belongs to no object, such as a service behind the API server, and return the answer.
 
-        ``target`` is what messages call it. Raises :class:`~gpuloom.kube.errors.ApiError`.
+        ``target`` is its name in messages. Raises :class:`~gpuloom.kube.errors.ApiError`.
         """
         verb = "read" if method == "GET" else "ask"
         request = HttpRequest(verb, target, method, path, query or {}, body, headers=headers or {})
@@ -144,10 +144,11 @@ class KubeClient:
         page_size: int = 500,
         must_read_all: bool = False,
     ) -> tuple[list[T], str]:
-        """Read all objects, page by page, and the list's version; an object that cannot be read is logged, left out.
+        """Return all objects, read page by page, and the list's version; log and leave out what cannot be read.
 
-        A list whose continue token expires is started again, three times at most. With ``must_read_all`` an object
-        that cannot be read is an :class:`~gpuloom.kube.errors.UnreadableError`: for who takes what is missing for gone.
+        A list whose continue token expires is started again, three times at most. With ``must_read_all``, raises
+        :class:`~gpuloom.kube.errors.UnreadableError` when an object cannot be read: for callers that treat a missing
+        object as gone.
         """
         selection = ListOptions(namespace, label_selector, field_selector)
         for _ in range(_LIST_RESTARTS):
@@ -185,7 +186,7 @@ class KubeClient:
     ) -> T:
         """Merge ``body`` into an object (JSON merge patch) and return the result.
 
-        A list replaces the one that is there; with ``lists_by_key`` Kubernetes merges it by its key, such as ``name``
+        A list replaces the existing one; with ``lists_by_key`` Kubernetes merges it by its key, such as ``name``
         (strategic merge patch). With ``uid`` another object of the same name is left alone (422). With
         ``resource_version`` only that version is changed, otherwise :class:`~gpuloom.kube.errors.ConflictError`.
         """
@@ -216,8 +217,8 @@ class KubeClient:
     ) -> T:
         """Create an object, or a ``subresource`` of the object ``name``; ``apiVersion`` and ``kind`` are added.
 
-        With ``dry_run`` everybody is asked as always, webhooks too, and nothing is stored.
-        Raises :class:`~gpuloom.kube.errors.AlreadyExistsError` if the name is taken.
+        With ``dry_run`` the API server asks everybody as always, webhooks too, and stores nothing. Raises
+        :class:`~gpuloom.kube.errors.AlreadyExistsError` if the name is taken.
         """
         if not subresource:
             body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
@@ -253,7 +254,7 @@ class KubeClient:
     ) -> None:
         """Bind the pod with exactly this ``uid`` to ``node`` and set its annotations in the same step (binding 1).
 
-        Labels are copied by API servers with that feature only.
+        Only API servers with that feature copy labels.
         """
         metadata = {"namespace": namespace, "name": name, "uid": uid}
         body = {
@@ -270,10 +271,10 @@ class KubeClient:
     async def watch(
         self, resource: Resource[Any], selection: ListOptions, *, version: str, timeout_s: int, silence_s: float
     ) -> AsyncGenerator[WatchLine, None]:
-        """Give the changes since ``version``, objects still as JSON, until the server ends the stream.
+        """Yield the changes since ``version``, objects still as JSON, until the server ends the stream.
 
-        ``timeout_s`` is when the server shall end it, ``silence_s`` how long nothing may arrive. To be closed with
-        ``aclosing``. Raises :class:`~gpuloom.kube.errors.ApiError`; an ERROR event is a line like others.
+        The server ends the stream after ``timeout_s``; the stream fails when nothing arrives for ``silence_s``. Close
+        it with ``aclosing``. Raises :class:`~gpuloom.kube.errors.ApiError`; an ERROR event is a line like any other.
         """
         query = {
             **selection.query(),

@@ -1,6 +1,6 @@
-"""Where credentials come from: a kubeconfig, the pod that we run in, or whichever of them there is.
+"""Where credentials come from: a kubeconfig, the pod that the process runs in, or whichever exists.
 
-Every way that fails says in one line which file is at fault and what to do.
+Every failure says in one line which file is at fault and what to do.
 """
 
 import os
@@ -18,7 +18,7 @@ SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def load_kubeconfig(path: str | Path, context: str | None = None) -> Credentials:
-    """Credentials of ``context`` (default: the current one) in a kubeconfig.
+    """Return the credentials of ``context`` (default: the current one) in a kubeconfig.
 
     ``path`` may name several files, separated as in ``KUBECONFIG``. Raises :class:`CredentialsError`.
     """
@@ -29,7 +29,7 @@ def load_kubeconfig(path: str | Path, context: str | None = None) -> Credentials
 
 
 def load_in_cluster(directory: Path = SERVICE_ACCOUNT_DIR) -> Credentials:
-    """Credentials of the pod's service account; raises :class:`CredentialsError` outside a cluster."""
+    """Return the credentials of the pod's service account; raises :class:`CredentialsError` outside a cluster."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
     token = directory / "token"
     if not host or not port:
@@ -45,9 +45,9 @@ def load_in_cluster(directory: Path = SERVICE_ACCOUNT_DIR) -> Credentials:
 
 
 def load_default(path: str | None = None, context: str | None = None) -> Credentials:
-    """Credentials from ``path`` if given, else ``KUBECONFIG``, else the pod's account, else ``~/.kube/config``.
+    """Return credentials from ``path``, else ``KUBECONFIG``, else the pod's account, else ``~/.kube/config``.
 
-    Raises :class:`CredentialsError` if there are none, or the first of these that is there is unusable.
+    Raises :class:`CredentialsError` if none of these exists, or the first that exists cannot be used.
     """
     if path or os.environ.get("KUBECONFIG"):
         return load_kubeconfig(path or os.environ["KUBECONFIG"], context)

@@ -1,4 +1,4 @@
-"""What can go wrong with an API server, one class per thing that a caller does differently.
+"""What can go wrong with an API server: one class for each failure that callers treat in their own way.
 
 Every message names the verb and the object. ``outcome_unknown`` separates "it did not happen" from "nobody knows": a
 write that may have happened must be read back before anything is concluded from it (binding 2.1).
@@ -16,7 +16,8 @@ class CredentialsError(Exception):
 class ApiError(Exception):
     """A call that did not succeed.
 
-    ``status`` is the HTTP status, 0 where no reply came. ``retry_after_s`` is the server's wish, ``None`` without one.
+    ``status`` is the HTTP status, 0 where no reply came. ``retry_after_s`` is the delay that the server asks for,
+    ``None`` without one.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class ApiError(Exception):
 
     @property
     def outcome_unknown(self) -> bool:
-        """Whether the call may have taken effect, or may yet: 408, 429 and 5xx."""
+        """Whether the call may have taken effect or may still do so: 408, 429 and 5xx."""
         return self.status in {408, 429} or self.status >= 500
 
 
@@ -56,7 +57,7 @@ class ExpiredError(ApiError):
 
 
 class TooManyRequestsError(ApiError):
-    """429: the server asks for patience."""
+    """429: the server asks callers to wait."""
 
 
 class ForbiddenError(ApiError):
@@ -64,7 +65,7 @@ class ForbiddenError(ApiError):
 
 
 class UnauthorizedError(ApiError):
-    """401, also after the credentials were loaded again; status 0 where there were none to present."""
+    """401, also after the credentials were loaded again; status 0 when there are no credentials."""
 
 
 class InvalidError(ApiError):
@@ -83,16 +84,16 @@ class UnreachableError(ApiError):
 
     @property
     def outcome_unknown(self) -> bool:
-        """Always: the request may have arrived."""
+        """Always true: the request may have arrived."""
         return True
 
 
 class UnreadableError(ApiError):
-    """A success whose body cannot be read: the server's fault, or a struct of ours that is wrong."""
+    """A successful reply whose body cannot be read: the server is at fault, or a struct of gpuloom."""
 
     @property
     def outcome_unknown(self) -> bool:
-        """Always: a write did happen, its result is not known."""
+        """Always true: a write did happen, but its result is not known."""
         return True
 
 
@@ -126,7 +127,7 @@ _RETRY_AFTER_LIMIT_S = 300.0
 
 
 def error_of_reply(verb: str, target: str, status: int, body: bytes, retry_after: str | None = None) -> ApiError:
-    """Turn an error reply into the exception to raise; a body that is no Status is quoted, cut.
+    """Return the exception to raise for an error reply; a body that is no Status is quoted, shortened.
 
     ``retry_after`` is the header of that name (seconds; a date is not understood and ignored).
     """
@@ -139,7 +140,7 @@ def error_of_reply(verb: str, target: str, status: int, body: bytes, retry_after
 
 
 def error_of_status(verb: str, target: str, reply: Status, *, status: int, retry_after: str | None = None) -> ApiError:
-    """Choose the class for a Status; ``status`` is used where the Status has no code of its own."""
+    """Return the exception for a Status; ``status`` is used when the Status has no code."""
     code = status or reply.code or 500
     kind = _CLASSES.get(code, ServerError if code >= 500 else ApiError)
     if kind is ConflictError and reply.reason == "AlreadyExists":

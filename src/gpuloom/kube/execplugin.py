@@ -1,6 +1,6 @@
 """Credentials from a program, as kubeconfig's ``exec`` names it (client.authentication.k8s.io/v1).
 
-The program runs without a terminal, one at a time, and its answer is kept until the time it names.
+The program runs without a terminal, one at a time, and its answer is kept until the time that it names.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class ExecPlugin:
         self._turn = asyncio.Lock()
 
     async def proof(self) -> Proof:
-        """Give the program's token or certificate; raises :class:`CredentialsError` naming the program."""
+        """Return the program's token or certificate; raises :class:`CredentialsError` that names the program."""
         async with self._turn:
             if self._answer is None or self._is_over(self._answer):
                 self._answer = self._read(await self._run())

@@ -1,4 +1,4 @@
-"""Following a single object: what a watch of everything is too much for."""
+"""Follow a single object, where a watch of all objects would be too much."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -11,7 +11,7 @@ from gpuloom.kube.resources import Resource, T
 async def follow_object(
     client: KubeClient, resource: Resource[T], name: str, *, namespace: str = ""
 ) -> AsyncGenerator[T | None, None]:
-    """Give one object whenever it is known anew, None when there is none; for ever, to be closed with ``aclosing``.
+    """Yield one object whenever it changes, None when it does not exist; endless, close it with ``aclosing``.
 
     An account needs no more than the right to list and watch this one name.
     """

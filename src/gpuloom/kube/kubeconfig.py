@@ -1,6 +1,6 @@
 """Kubeconfig files: found, merged as kubectl does, and turned into a :class:`~gpuloom.kube.login.Login`.
 
-Reads files and nothing else; what it does not support it refuses by name instead of ignoring it.
+Only reads files; refuses by name what it does not support, instead of ignoring it.
 """
 
 import base64
@@ -107,8 +107,8 @@ class KubeConfig(msgspec.Struct, rename="kebab"):
 def read_login(files: Sequence[Path], context: str | None = None) -> Login:
     """Read the login of ``context`` (the current one by default) from one or several files.
 
-    Of several files the first to define a name wins, and files that do not exist are passed over, as kubectl does.
-    Raises :class:`CredentialsError` in one line.
+    When several files define a name, the first one wins; files that do not exist are skipped, as kubectl does. Raises
+    :class:`CredentialsError` with a message of one line.
     """
     return _Merged(_read_files(files)).login(context)
 

@@ -1,6 +1,6 @@
 """What one request to an API server presents, made from a server's TLS settings and a source of proofs.
 
-Knows nothing of where logins are written down: that is for :mod:`gpuloom.kube.credentials` and its neighbours.
+It does not know where logins are stored; :mod:`gpuloom.kube.credentials` and its neighbours do.
 """
 
 import ipaddress
@@ -34,7 +34,7 @@ class Login:
 
     @property
     def keeps_secrets(self) -> bool:
-        """Whether proofs may be shown there: over plain HTTP on this machine only, since others could read them."""
+        """Whether proofs may be sent there: over plain HTTP only on this machine, since others could read them."""
         url = URL(self.server)
         return url.scheme == "https" or is_loopback(url.host or "")
 
@@ -58,7 +58,7 @@ class Access:
 
 
 class Credentials:
-    """Access to one API server that stays valid: ``load`` is called again when the server stops believing us."""
+    """Lasting access to one API server: ``load`` is called again when the server refuses the login."""
 
     def __init__(self, load: Callable[[], Login]) -> None:
         self._load = load
@@ -86,7 +86,7 @@ class Credentials:
         return self._login.namespace
 
     async def access(self) -> Access:
-        """Give what to present now; raises :class:`CredentialsError`. The TLS context is kept while nothing changes."""
+        """Return what to present now; raises :class:`CredentialsError`. Keeps the TLS context while nothing changes."""
         login = self._login
         proof = await login.source.proof() if login.keeps_secrets else Proof()
         if self._access is None or self._access.proof != proof:
@@ -94,9 +94,9 @@ class Credentials:
         return self._access
 
     def renew(self, refused: Access) -> None:
-        """Load everything anew because the server refused ``refused``, unless that happened meanwhile.
+        """Load everything again because the server refused ``refused``, unless somebody has done so meanwhile.
 
-        Raises :class:`CredentialsError` and keeps the old login if that is impossible.
+        When that fails, raises :class:`CredentialsError` and keeps the old login.
         """
         if self._access is refused:
             self._login = self._load()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """Most calls a second and how many may come at once; a ``qps`` of 0 is no limit, a ``burst`` of 0 as much as it."""
+    """Most calls a second, and most at once; a ``qps`` of 0 is no limit, a ``burst`` of 0 is as many as ``qps``."""
 
     qps: float = 0.0
     burst: int = 0

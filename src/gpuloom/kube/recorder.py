@@ -1,6 +1,6 @@
-"""Kubernetes Events about objects, for the people who look at them. Nothing waits for an event and none may do harm.
+"""Kubernetes Events about objects, for the people who look at them. Nothing waits for an event, and none may do harm.
 
-:meth:`EventRecorder.record` only notes; one task writes. Whatever is too much is dropped and counted.
+:meth:`EventRecorder.record` only notes; one task writes. Notes beyond the limits are dropped and counted.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from gpuloom.kube.resources import EVENTS
 
 MESSAGE_BYTES = 1024
 QUEUE_EVENTS = 5000
-"""So many notes of each type may wait."""
+"""Most notes of each type that may wait."""
 QUEUE_UNTOLD = 256
-"""So many of them may be without their text: what it is made from may be large."""
+"""Most waiting notes whose text is not made yet: what it is made from may be large."""
 Message = str | Callable[[], str]
-"""What is said, or what says it when its turn to be written has come."""
+"""The text, or a function that makes it when the event is written."""
 PACES = {"Warning": RateLimit(100, 100), "Normal": RateLimit(20, 50)}
-"""How fast events are written: they must not slow down what they tell of, least those that tell of nothing wrong."""
+"""How fast events are written: events must not slow down what they report, Normal ones least of all."""
 _WAY_S = 0.1
 _MOST_WAYS = 10
-"""So often an event that tells of nothing wrong gives way to what its process has to do."""
+"""How often a Normal event gives way to the other work of its process."""
 _REMEMBERED = 4096
 _BURST = 25
 _REFILL_S = 300.0
@@ -81,8 +81,8 @@ class _Allowance(msgspec.Struct, gc=False):
 class EventRecorder:
     """Writes events as ``component``; an async context manager that writes what is left for ``closing_s`` at the end.
 
-    While ``is_busy``, events that tell of nothing wrong come one a second. ``dropped`` counts notes that were not tried
-    (queue full, too many about one object, closed), ``failed`` those that the API server did not take.
+    While ``is_busy``, one Normal event a second is written. ``dropped`` counts notes that were not tried (queue full,
+    too many about one object, closed), ``failed`` those that the API server refused.
     """
 
     def __init__(
@@ -147,8 +147,8 @@ class EventRecorder:
     ) -> None:
         """Note an event about an object of the core group; never blocks, never raises.
 
-        ``namespace`` is empty for cluster-wide objects. ``message`` is cut to 1,024 bytes; one that costs something to
-        make, and that nobody will read if there are too many, can be a function: it is asked when the event is written.
+        ``namespace`` is empty for cluster-wide objects. ``message`` is cut to 1,024 bytes. It may be a function, which
+        is called when the event is written: for texts that are costly to make and that may be dropped.
         """
         subject = _Subject(kind, namespace, name, uid)
         if self._closed or not self._allow(subject):
@@ -203,14 +203,14 @@ class EventRecorder:
             self._idle.set()
 
     async def _give_way(self) -> None:
-        """Wait for a quiet moment, but neither for long nor while there are warnings."""
+        """Wait for a quiet moment, but not for long, and not while warnings wait."""
         for _ in range(_MOST_WAYS):
             if self._closed or self._queues["Warning"] or not self._is_busy():
                 return
             await self._sleep(_WAY_S)
 
     def _tell(self, note: _Note) -> _Note | None:
-        """Return a note with its text, None if that cannot be made."""
+        """Return a note with its text, None when the text cannot be made."""
         if isinstance(note.message, str):
             return note
         self._untold -= 1
@@ -241,7 +241,7 @@ class EventRecorder:
             _log.warning("event not written", error=str(error), reason=note.reason, message=note.message)
 
     async def _repeat(self, note: _Note, written: _Written, pending: _Pending) -> bool:
-        """Count up the event that says the same; ``False`` if the server has forgotten it."""
+        """Increase the count of the event that says the same; return ``False`` when the server no longer has it."""
         count = written.count + pending.count
         body = {"count": count, "lastTimestamp": _timestamp(pending.last)}
         namespace = _namespace(note.subject)

@@ -1,8 +1,8 @@
-"""A stream of everything that happens to the objects of one kind: list, then watch, for ever.
+"""Follow everything that happens to the objects of one kind: list, then watch, for ever.
 
 The model is kube-rs's: a consumer collects initial objects and *replaces* its set when the list completes, so an object
-that vanished while nobody watched needs no event of its own. The reflector keeps no objects and never raises for
-what a server or a network does: it reports, counts and goes on.
+that vanished while nobody watched needs no event of its own. The reflector keeps no objects. It never raises when a
+server or the network fails: it reports, counts and goes on.
 """
 
 import asyncio
@@ -60,10 +60,10 @@ class Deleted(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 
 class Unreadable(msgspec.Struct, frozen=True, gc=False):
-    """An object is there, in a list or changed, and cannot be read: what was known of it must not count as gone.
+    """An object exists, in a list or changed, but cannot be read: what was known of it must not count as gone.
 
-    metadata  as far as it can be read, a name at least
-    raw       all of it as JSON, for whoever reads less
+    metadata  as far as it can be read, at least a name
+    raw       the whole object as JSON, for callers that read less of it
     why       what is wrong with it
     """
 
@@ -77,10 +77,10 @@ ReflectorEvent = InitialListBegins | InitialObject[T] | InitialListComplete | Ap
 
 @dataclass(frozen=True, slots=True)
 class ReflectorTiming:
-    """Clock, patience and chance of a reflector; tests bring their own.
+    """Clock, time limits and randomness of a reflector; tests pass their own.
 
-    ``silence_s``: a watch that delivers nothing for so long is dead (bookmarks come about once a minute).
-    ``ceiling_s``: no pause after failures is longer.
+    ``silence_s``: a watch that delivers nothing for this long is dead (bookmarks come about once a minute).
+    ``ceiling_s``: the longest pause after failures.
     """
 
     silence_s: float = 90.0
@@ -104,10 +104,10 @@ class _Identified(KubeStruct, frozen=True):
 class Reflector(Generic[T]):
     """Follows the objects of one kind; :meth:`events` is read by one consumer.
 
-    Public counters: ``changes`` (that watches told of), ``relists`` and ``reconnects`` (lists and watches after the
-    first), ``failures`` (tries that made it wait), ``bad_objects`` (that cannot be read). ``last_event_s`` is
-    the monotonic time of the last sign of life, ``None`` before any. ``synced`` turns true when the consumer has taken
-    the first complete list, and stays so.
+    Public counters: ``changes`` (reported by watches), ``relists`` and ``reconnects`` (lists and watches after the
+    first), ``failures`` (tries after which it waited), ``bad_objects`` (that cannot be read). ``last_event_s`` is the
+    monotonic time of the last sign of life, ``None`` before any. ``synced`` turns true when the consumer has taken the
+    first complete list, and stays so.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Reflector(Generic[T]):
         self._may_hurry = True
 
     async def events(self) -> AsyncGenerator[ReflectorEvent[T], None]:
-        """Give events for ever; to be closed with ``aclosing`` (or by cancelling the task that reads it)."""
+        """Yield events for ever; close it with ``aclosing``, or cancel the task that reads it."""
         self._version = ""
         while True:
             try:
@@ -213,7 +213,7 @@ class Reflector(Generic[T]):
                 self._may_hurry = True
 
     def _understand(self, line: WatchLine) -> ReflectorEvent[T] | None:
-        """Turn a line into an event and move the version; ``None`` for bookmarks and what names no object."""
+        """Turn a line into an event and move the version; return ``None`` for bookmarks and lines without an object."""
         if line.type == "ERROR":
             raise self._stream_error(line)
         event = self._read_change(line)
@@ -238,7 +238,7 @@ class Reflector(Generic[T]):
         return Deleted(found) if line.type == "DELETED" else Applied(found)
 
     def _tell_unreadable(self, raw: msgspec.Raw, why: str) -> Unreadable | None:
-        """Count and log an object that cannot be read, and return what to tell; nothing where it has no name."""
+        """Count and log an object that cannot be read; return the event for it, None when it has no name."""
         self.bad_objects += 1
         found = _identify(raw).metadata
         target = self._resource.describe(namespace=found.namespace, name=found.name)
@@ -257,7 +257,7 @@ class Reflector(Generic[T]):
         return error_of_status("watch", target, status, status=status.code or 0)
 
     async def _pause(self, error: ApiError | None, *, hurry: bool) -> None:
-        """Wait before the next try; not at all if ``hurry``, unless the last hurry led to nothing."""
+        """Wait before the next try; do not wait with ``hurry``, unless the last hurried try failed."""
         if hurry and self._may_hurry:
             self._may_hurry = False
             return
@@ -275,7 +275,7 @@ class Reflector(Generic[T]):
 
 
 def _identify(raw: msgspec.Raw) -> _Identified:
-    """Read who an object is, nobody where even that cannot be read."""
+    """Return the metadata of an object, empty when even that cannot be read."""
     try:
         return decode(raw, _Identified)
     except BAD_JSON:

@@ -1,6 +1,6 @@
 """Which kinds of objects there are and where an API server keeps them.
 
-A :class:`Resource` is a plain value that ties a path to the struct its objects are decoded into. It talks to nobody.
+A :class:`Resource` is a plain value that ties a path to the struct its objects are decoded into. It makes no calls.
 """
 
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class Resource(Generic[T]):
         return f"/{root}/{self.version}/" + "/".join(quote(part, safe="") for part in parts if part)
 
     def describe(self, *, namespace: str = "", name: str = "") -> str:
-        """How messages call it: ``Pod ns/p``, ``Node n``, ``Pod in namespace ns`` or ``Pod`` for all of them."""
+        """Return its name in messages: ``Pod ns/p``, ``Node n``, ``Pod in namespace ns``, or ``Pod`` for all pods."""
         if name:
             return f"{self.kind} {namespace}/{name}" if self.namespaced else f"{self.kind} {name}"
         return f"{self.kind} in namespace {namespace}" if self.namespaced and namespace else self.kind

@@ -22,7 +22,7 @@ class WatchLine(msgspec.Struct, frozen=True):
 async def read_lines(content: aiohttp.StreamReader, request: HttpRequest) -> AsyncGenerator[WatchLine, None]:
     """Give line by line until the stream ends; a last line without its end was cut off and is dropped.
 
-    Raises :class:`~gpuloom.kube.errors.UnreachableError` for a line beyond every object's size.
+    Raises :class:`~gpuloom.kube.errors.UnreachableError` for a line that is larger than any object.
     """
     decoder = msgspec.json.Decoder(WatchLine)
     parts: list[bytes] = []

@@ -1,7 +1,7 @@
 """TLS contexts from the certificates that credentials name.
 
-OpenSSL reads keys from files only: from memory that looks like one, or where there is none, from a private folder for
-that moment.
+OpenSSL reads keys only from files: from a file in memory, or, where there is none, from a private folder for that
+moment.
 """
 
 import os
@@ -19,7 +19,7 @@ Pem = bytes | Path
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """How to recognise a server and, with ``certificate`` and ``key``, how to be recognised by it.
+    """How to verify a server and, with ``certificate`` and ``key``, how to log in to it.
 
     Without ``ca`` the system's authorities count; ``server_name`` replaces the URL's host in the check.
     """
@@ -51,7 +51,7 @@ def ssl_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def read_pem(source: Pem, what: str) -> bytes:
-    """Bytes of ``source``; raises :class:`CredentialsError` that calls it ``what``."""
+    """Return the bytes of ``source``; raises :class:`CredentialsError` that calls it ``what``."""
     if isinstance(source, bytes):
         return source
     try:
@@ -61,7 +61,7 @@ def read_pem(source: Pem, what: str) -> bytes:
 
 
 def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Let a context present a certificate; raises ssl.SSLError or ValueError when the two are no usable pair."""
+    """Make a context present a certificate; raises ssl.SSLError or ValueError when certificate and key do not fit."""
     with ExitStack() as stack:
         files = [_show(stack, text) for text in (certificate, key)]
         # An empty password instead of a prompt on the terminal for an encrypted key.
@@ -69,7 +69,7 @@ def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 
 def _show(stack: ExitStack, text: bytes) -> Path:
-    """Return a path where a text can be read until the stack closes."""
+    """Return a path from which a text can be read until the stack closes."""
     if hasattr(os, "memfd_create"):
         file = stack.enter_context(os.fdopen(os.memfd_create("gpuloom"), "wb"))
         path = Path(f"/proc/self/fd/{file.fileno()}")

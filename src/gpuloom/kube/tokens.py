@@ -1,4 +1,4 @@
-"""Where the proof of who we are comes from: nothing, a fixed token, a file that is replaced now and then.
+"""Where the proof of identity comes from: nothing, a fixed token, or a file that is replaced now and then.
 
 Programs that hand out tokens are in :mod:`gpuloom.kube.execplugin`.
 """
@@ -20,21 +20,21 @@ class Proof:
 
 
 class ProofSource(Protocol):
-    """Gives the proof that is valid now; called before every request, so it has to remember."""
+    """Returns the proof that is valid now; called before every request, so it must keep its answer."""
 
     async def proof(self) -> Proof:
-        """Give the current proof or raise :class:`CredentialsError`."""
+        """Return the current proof; raises :class:`CredentialsError`."""
         ...
 
 
 class FixedProof:
-    """Always the same proof."""
+    """Always returns the same proof."""
 
     def __init__(self, proof: Proof) -> None:
         self._proof = proof
 
     async def proof(self) -> Proof:
-        """Give the proof."""
+        """Return the proof."""
         return self._proof
 
 
@@ -47,7 +47,7 @@ class TokenFile:
         self._proof = Proof()
 
     async def proof(self) -> Proof:
-        """Give the file's token, read again whenever the file changed; the last token outlives a lost file."""
+        """Return the file's token, read again when the file has changed; keep the last token when the file is lost."""
         try:
             self._refresh()
         except OSError as error:

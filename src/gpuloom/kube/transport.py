@@ -1,6 +1,6 @@
-"""One HTTP request to an API server: credentials, TLS, errors with names. It never retries but for a refused login.
+"""One HTTP request to an API server: credentials, TLS, errors with names. It retries only after a refused login.
 
-What the verbs mean, deadlines and patience are for :mod:`gpuloom.kube.client`.
+Verbs, deadlines and retries are in :mod:`gpuloom.kube.client`.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from gpuloom.kube.errors import ApiError, UnauthorizedError, UnreachableError, e
 _BODY_LIMIT_BYTES = 512 * 2**20
 _ERROR_BODY_LIMIT_BYTES = 2**20
 _READ_BUFFER_BYTES = 2**21
-"""So much of an answer may wait to be read: a page of a list comes in one go, without pauses in between."""
+"""How many bytes of an answer may wait to be read, so that a page of a list arrives without pauses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Transport:
             self._session = None
 
     async def token(self) -> str:
-        """Return the bearer token of the credentials, empty where they have none; raises :class:`CredentialsError`."""
+        """Return the bearer token of the credentials, empty when they have none; raises :class:`CredentialsError`."""
         return (await self._credentials.access()).proof.token
 
     async def send(self, request: HttpRequest) -> bytes:

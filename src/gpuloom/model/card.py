@@ -10,11 +10,11 @@ class Card(msgspec.Struct, frozen=True, gc=False):
 
     ``count`` says how many containers may share the card, ``cores`` is in per cent (100 = one whole card), ``model``
     is the ``type`` of the wire (``NVIDIA A40``), ``mode`` how the card is shared (``hami-core``, ``mig``, ``mps``),
-    ``mig_profiles`` what a card in mode ``mig`` can be cut into.
+    ``mig_profiles`` what a card in mode ``mig`` can be divided into.
 
-    group   the cards that this one is well linked with (a network, a board), empty for none
-    policy  how the card's cores are shared out now, as its node sees it, empty for unset
-    custom  what else a node plugin registered, by its own names
+    group   name of the cards that this one is well linked with (a network, a board), empty for none
+    policy  how the card's cores are shared out now, as its node sees it, empty if not set
+    custom  what else a node plugin registered, under the plugin's names
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What a node says about its cards of one vendor, and its administrator about them."""
+"""What a node says about its cards of one vendor, and what its administrator says about them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 from gpuloom.model.card import Card
 
 Facts = Mapping[str, Any]
-"""What a node says of all its cards of one vendor together; what may stand here, the vendor's hooks know."""
+"""What a node says of all its cards of one vendor together; the vendor's hooks know what may be in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Why a card or a node cannot serve: one word each, the same in event, reply, log and page."""
+"""Why a card or a node cannot serve: one word for each cause, the same in event, reply, log and page."""
 
 from collections.abc import Mapping
 from enum import Enum

@@ -9,7 +9,7 @@ from gpuloom.model.reasons import Reason
 
 @dataclass(frozen=True, eq=False)
 class Refusal:
-    """A node's refusal: how many of its ``total`` candidate cards say what.
+    """A node's refusal: how many of its ``total`` candidate cards give which reason.
 
     A refusal of the node as a whole (not registered, fewer cards than asked for) has ``total`` 0 and one reason.
     """
@@ -26,5 +26,5 @@ class Refusal:
 
 
 def refuse_node(reason: Reason) -> Refusal:
-    """Refuse for a cause that concerns the node, not single cards."""
+    """Return the refusal for a cause that concerns the node, not single cards."""
     return Refusal({reason: 1})

@@ -9,8 +9,8 @@ PERCENTAGE_NOT_SET = 101
 class Request(msgspec.Struct, frozen=True, gc=False):
     """What one container asks of one vendor, per card.
 
-    ``memory_mib`` 0 means: by percentage; ``memory_percentage`` :data:`PERCENTAGE_NOT_SET` means: by amount.
-    ``manner`` tells in which way, for vendors that give their cards away in several.
+    ``memory_mib`` 0 means: by percentage; ``memory_percentage`` :data:`PERCENTAGE_NOT_SET` means: by amount. ``manner``
+    says in which way, for vendors that give cards away in several ways.
     """
 
     vendor: str

@@ -1,6 +1,6 @@
 """The life of one node's device plugin: serve, register, start again with every new kubelet (device plugin 2).
 
-It does not know about signals or configuration files; whoever enters it does.
+It does not know about signals or configuration files; its caller does.
 """
 
 import asyncio
@@ -51,8 +51,8 @@ _Served = Mapping[str, frozenset[str]]
 class NodeAgent:
     """The device plugin of one node, from entering to leaving its ``async with`` block.
 
-    Entering raises NodeError when the limiter's library is missing or the socket's path is too long; later troubles
-    are logged and tried again. Leaving twice does no harm.
+    Entering raises NodeError when the limiter's library is missing or the socket's path is too long. Later failures are
+    logged, and the step is tried again. Leaving twice does no harm.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class NodeAgent:
             raise failure
 
     async def run(self) -> None:
-        """Wait until the agent fails for a reason that it cannot mend, and raise that."""
+        """Wait until the agent fails for a reason that it cannot repair, and raise it."""
         if self._run is not None:
             await self._run
 
     async def _live(self) -> None:
-        """Start the plugin again and again: after a new kubelet at once, after a failure in 30 s or with a new one."""
+        """Start the plugin again and again: at once for a new kubelet, after a failure in 30 s or for a new kubelet."""
         crashes = CrashCount()
         settings = self._settings
         divides = (settings.mig_lock.parent,) if self._mig is not None else ()
@@ -131,12 +131,12 @@ class NodeAgent:
                 _log.info("starting again", node=self._settings.node_name)
 
     def _give_up_without_driver(self, error: Exception) -> None:
-        """End where there never was a driver; one that went away is waited for."""
+        """Fail when there never was a driver; wait for a driver that went away."""
         if isinstance(error, DriverMissingError) and self._settings.fail_on_init_error and not self._inventory.is_read:
             raise error
 
     async def _serve_kubelet(self, kubelet: SocketIdentity | None) -> str:
-        """Serve one kubelet until there is another one or other resources; tells what else ended it, or nothing."""
+        """Serve one kubelet until it or the resources change; return what else ended it, or nothing."""
         settings = self._settings
         remove_stale(settings.mig_lock)
         if self._mig:
@@ -169,7 +169,7 @@ class NodeAgent:
     async def _wait_for_end(
         self, kubelet: SocketIdentity | None, served: _Served, own: Mapping[Path, SocketIdentity | None]
     ) -> str:
-        """Wait until the plugin must start again; tells a cause that counts as a crash, empty for a good one."""
+        """Wait until the plugin must start again; return a cause that counts as a crash, else an empty text."""
         while True:
             await self._sleep(POLL_S)
             with suppress(OSError):
@@ -187,7 +187,7 @@ class NodeAgent:
                 return f"its socket {lost[0]} was removed or replaced"
 
     async def _wait_for_kubelet(self, known: SocketIdentity | None) -> None:
-        """Return when kubelet.sock is another than the known one, or after 30 s."""
+        """Return when there is another kubelet.sock than the known one, or after 30 s."""
         waited_s = 0.0
         while waited_s < RETRY_S:
             await self._sleep(POLL_S)
@@ -196,7 +196,7 @@ class NodeAgent:
                 return
 
     def _read_served(self) -> _Served:
-        """Give the resources, and their ids where container runtimes must know these by name before they are used."""
+        """Return the resources, and their ids if container runtimes must know these by name before they are used."""
         names_ids = self._settings.injection.uses_cdi
         resources = self._inventory.resources
         return {name: frozenset(self._inventory.find_ids(name) if names_ids else ()) for name in resources}
@@ -206,7 +206,7 @@ class NodeAgent:
 
 
 def _put_in_order(settings: NodeSettings) -> None:
-    """Give the folders that containers write to their permissions, also those that an older plugin left."""
+    """Set the permissions of the folders that containers write to, also of those that an older plugin left."""
     for put in (close_containers_directory, make_lock_directory):
         try:
             put(settings)

@@ -1,7 +1,7 @@
-"""Allocate from the kubelet's call to the finished pod: find it, grant, write back, release the node lock.
+"""Allocate, from the kubelet's call to the finished pod: find the pod, grant, write back, release the node lock.
 
-One call at a time. What is granted is decided in :mod:`gpuloom.node.plan`; this module only talks to the API server
-and prepares directories. Source: device plugin 10, binding 3.
+One call at a time. :mod:`gpuloom.node.plan` decides what is granted; this module only talks to the API server and
+prepares directories. Source: device plugin 10, binding 3.
 """
 
 import asyncio
@@ -61,8 +61,8 @@ class Served:
 class Allocator:
     """Serves the containers of one node, one Allocate call after the other.
 
-    ``mig`` makes instances of divided cards. ``read_book`` tells what the kubelet knows, None where that is not shown;
-    without it the kubelet's socket is asked.
+    ``mig`` makes instances of divided cards. ``read_book`` returns what the kubelet knows, None where it is not shown;
+    without it, the kubelet's socket is asked.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Allocator:
     async def allocate(self, requests: Sequence[Sequence[str]]) -> Served:
         """Grant one container for each of `requests`, which are the device ids that the kubelet chose.
 
-        Raises AllocationError. Once the pod is known it is then marked as failed and its node lock is released; while
+        Raises AllocationError. If the pod is known by then, it is marked as failed and its node lock is released; while
         the call may be another pod's, nothing is changed (trust T-03).
         """
         if not requests or not all(requests):
@@ -116,7 +116,7 @@ class Allocator:
     def show_instances(self, resource: str, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...]:
         """Show containers the instances that the kubelet chose from a resource of which the scheduler knows nothing.
 
-        No pod is looked for and none is changed. Raises AllocationError.
+        Does not look for a pod and changes none. Raises AllocationError.
         """
         if not requests or not all(requests):
             raise AllocationError(_NOTHING_ASKED)
@@ -124,7 +124,7 @@ class Allocator:
         return tuple(show_instances(ids, resource, around) for ids in requests)
 
     async def prefer(self, requests: Sequence[PreferenceRequest]) -> tuple[tuple[str, ...], ...]:
-        """Say which of the kubelet's free ids lie on the cards that the scheduler chose; empty where that is unknown.
+        """Return which of the kubelet's free ids are on the cards that the scheduler chose; empty when that is unknown.
 
         Never fails: without a preference the kubelet chooses for itself.
         """
@@ -189,7 +189,7 @@ class Allocator:
         try:
             await release_lock(self._client, self._settings.node_name, pod, sleep=self._sleep)
         except ApiError as error:
-            # The scheduler takes the lock over from a pod that is done; the container need not suffer.
+            # The scheduler takes the lock over from a pod that is done, so the container can start.
             _log.error(
                 "node lock cannot be released", node=self._settings.node_name, pod=pod.full_name, error=str(error)
             )

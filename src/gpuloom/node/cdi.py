@@ -1,4 +1,4 @@
-"""The CDI specifications that container runtimes look names up in (device plugin 13), written by NVIDIA's own tool."""
+"""The CDI specifications in which container runtimes look up names (device plugin 13); NVIDIA's tool writes them."""
 
 import asyncio
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _log = structlog.get_logger(__name__)
 async def write_specs(settings: NodeSettings) -> None:
     """Write the specifications of the cards and of the driver's parts, if containers are shown CDI devices.
 
-    Raises ConfigurationError where the tool is missing, and KubeletError, which is tried again, when it fails.
+    Raises ConfigurationError when the tool is missing, KubeletError when it fails; the latter is tried again.
     """
     if not settings.injection.uses_cdi:
         return
@@ -33,17 +33,17 @@ async def write_specs(settings: NodeSettings) -> None:
 
 
 def build_commands(settings: NodeSettings) -> Iterator[list[str]]:
-    """Give the command lines of every specification: the cards', and one for each part of the driver.
+    """Return the command lines for every specification: that of the cards, and one for each part of the driver.
 
-    Where this process sees the driver in another place than the host has it, a second command for each specification
-    puts the host's paths in.
+    If this process sees the driver in another place than the host, a second command for each specification sets the
+    host's paths.
     """
     injection = settings.injection
     modes = {"gpu": f"--device-name-strategy={injection.id_strategy}"}
     modes |= {part: f"--mode={part}" for part in injection.driver_parts}
     if injection.imex_channels:
         modes["imex-channel"] = "--mode=imex"
-    # The tool's names of a driver's place are those of the file system that it runs in.
+    # The tool names the driver's place as in the file system that it runs in.
     mounted = find_driver_root(injection)
     driver_root = str(mounted or injection.driver_root)
     dev_root = driver_root if injection.dev_root == injection.driver_root else injection.dev_root

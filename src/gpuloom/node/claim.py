@@ -1,11 +1,12 @@
 """Which pod an Allocate call is for: the kubelet does not say (binding 3, device plugin side). Pure.
 
-With a node lock that names a pod it is that pod or nobody; without one, the only pod of ours that could have asked. In
-both cases nobody else may have asked: a pod that came past the scheduler asks the kubelet as well (decision 021).
+If a node lock names a pod, the call is for that pod or is refused; without a lock, it is for the only pod of gpuloom
+that could have asked. In both cases no other pod may have asked: a pod that came past the scheduler asks the kubelet as
+well (decision 021).
 
-A kubelet takes its pods in one after another. It enters a pod in its book, asks for its devices, and then answers for
-it in its status: all before it looks at the next one. So the pod whose call this is stands in the book without its
-devices, and any other pod that stands there so has just been refused, which its status tells a moment later.
+A kubelet admits its pods one after another. It enters a pod in its book, asks for its devices, and then reports the pod
+in its status, all before it looks at the next one. So the pod of this call is in the book without its devices. Any
+other pod that is there without its devices has just been refused, and its status says so a moment later.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -25,9 +26,9 @@ from gpuloom.wire.shares import take_next
 class AllocateCall:
     """An Allocate call for `counts` devices, a number per container, and what is known while it waits for its answer.
 
-    ``pods`` are those bound to the node, as the API server has them, ``book`` is None where the kubelet's cannot be
-    seen, ``served`` are the UIDs of those that got all they asked for. ``instances`` are ids that name what only one
-    container may have.
+    ``pods`` are those that the API server shows bound to the node. ``book`` is None where the kubelet's book is not
+    shown. ``served`` are the UIDs of pods that got all they asked for. ``instances`` are ids that only one container
+    may have.
     """
 
     counts: Sequence[int]
@@ -40,7 +41,7 @@ class AllocateCall:
 def check_owner(pod: FullPod, settings: NodeSettings) -> None:
     """Accept the pod that the node lock names.
 
-    Raises AllocationError when it is not one that waits for its devices here; nothing of it may be changed then.
+    Raises AllocationError when it does not wait for its devices here; then nothing of it may be changed.
     """
     if refusal := _find_refusal(pod, settings):
         raise AllocationError(f"pod {pod.full_name} holds the lock of node {settings.node_name} but {refusal}")
@@ -49,7 +50,8 @@ def check_owner(pod: FullPod, settings: NodeSettings) -> None:
 def check_call(pod: FullPod, call: AllocateCall, settings: NodeSettings) -> None:
     """Accept that the call is for a pod that waits for its devices here, and can be for no other (trust T-03).
 
-    Raises AllocationError when it is for another, UnclearError when a moment may tell; nothing may be changed then.
+    Raises AllocationError when it is for another pod, UnclearError when it may become clear in a moment; then nothing
+    may be changed.
     """
     others = [one for one in _find_askers(call, settings) if one.metadata.uid != pod.metadata.uid]
     if call.book is None:
@@ -108,7 +110,7 @@ def _may_ask(pod: FullPod, call: AllocateCall, settings: NodeSettings) -> bool:
 
 
 def _asks(pod: FullPod, counts: Iterable[int], resource: str) -> bool:
-    """Whether containers of the pod ask for so many devices."""
+    """Whether containers of the pod ask for these numbers of devices."""
     asked = {count_devices(container, resource) for container in pod.all_containers}
     return all(count in asked or None in asked for count in counts)
 
@@ -121,20 +123,20 @@ def _find_taken(pod: FullPod, call: AllocateCall) -> list[str]:
 
 
 def _lacks_devices(pod: FullPod, book: Book, resource: str) -> bool:
-    """Whether the kubelet knows the pod, and has not given it all devices that it asks for as far as the book tells."""
+    """Whether the kubelet knows the pod and, as far as its book says, has not given it all its devices."""
     return any(
         _lacks(pod, known, resource) for known in book if (known.namespace, known.name) == (pod.namespace, pod.name)
     )
 
 
 def _lacks(pod: FullPod, known: KnownPod, resource: str) -> bool:
-    # The devices of init containers that end are in no book.
+    # The book does not have the devices of init containers that end.
     told = [each for each in pod.all_containers if each.name in known.devices and count_devices(each, resource) != 0]
     return not told or any(not known.devices[each.name] for each in told)
 
 
 def _blame(pods: Sequence[FullPod], settings: NodeSettings) -> str:
-    """Name the pods that ask as well: those that were not placed by the scheduler, with what to do about them."""
+    """Name the other pods that ask, and say of those that the scheduler did not place what to do about them."""
     strangers = [pod for pod in pods if not _is_ours(pod, settings)]
     if not strangers:
         return "".join(f"; pod {pod.full_name} asks as well" for pod in pods)
@@ -156,7 +158,7 @@ def _say(counts: Sequence[int]) -> str:
 
 
 def _find_refusal(pod: FullPod, settings: NodeSettings) -> str:
-    """Why the pod may not be served, empty when it may."""
+    """Return why the pod may not be served, empty when it may."""
     if pod.spec.node_name != settings.node_name:
         return f"is bound to {pod.spec.node_name or 'no node'}"
     if not settings.any_scheduler and pod.spec.scheduler_name != settings.scheduler_name:

@@ -1,4 +1,4 @@
-"""Keeping folders below the host's /tmp from being cleaned away while they are mounted here and in containers."""
+"""Keep folders below the host's /tmp from being deleted while they are mounted here and in containers."""
 
 import fcntl
 import os
@@ -13,10 +13,10 @@ _log = structlog.get_logger(__name__)
 
 @contextmanager
 def keep_from_cleaning(*folders: Path) -> Iterator[None]:
-    """Hold a shared lock on each folder inside the block; one that is not there is made, for this process's user.
+    """Hold a shared lock on each folder inside the block; make a missing one, for this process's user.
 
-    systemd-tmpfiles removes what was idle for ten days, but no folder that is locked (tmpfiles.d(5)). A folder that it
-    has removed goes on to exist here, mounted, and nothing can be made in it any more. Failures are logged.
+    systemd-tmpfiles removes what was idle for ten days, but no locked folder (tmpfiles.d(5)). A removed folder stays
+    mounted here, and nothing can be made in it any more. Failures are logged.
     """
     with ExitStack() as stack:
         for folder in folders:

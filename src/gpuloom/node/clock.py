@@ -1,4 +1,4 @@
-"""Letting time pass: the type of what does it, so that tests need not wait, and waiting for one of two things."""
+"""Waiting: a type that tests replace so that they need not wait, and waiting for one of two things."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -10,7 +10,7 @@ __all__ = ["Sleep", "finish_first"]
 
 
 async def finish_first(*awaitables: Awaitable[Any]) -> None:
-    """Wait until one of these is done, end the others, and raise what it raised."""
+    """Wait until one of these is done, cancel the others, and raise what it raised."""
     tasks = [asyncio.ensure_future(one) for one in awaitables]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -34,7 +34,7 @@ _DEVICE_CONFIG_KEYS = {
     "enable_numa_topology": ("enableNumaTopology", "enable_numa_topology"),
 }
 _EXPECTED = ("resource_name", "device_split_count", "device_memory_scaling", "device_core_scaling")
-"""What HAMi's plugin takes from the file alone, so that a file without it deserves a warning."""
+"""What HAMi's plugin reads only from the file, so that a file without it gets a warning."""
 
 _NODE_CONFIG_KEYS = {
     "device_split_count": "device_split_count",
@@ -48,10 +48,10 @@ _NODE_CONFIG_KEYS = {
 
 
 def configure(flags: NodeSettings, device_config: Path | None, node_config: Path | None) -> NodeSettings:
-    """Complete the settings that the flags gave with those of the two files.
+    """Return the settings of the flags, completed by the two files.
 
-    The device configuration must be readable if it is named; a node configuration that is missing or broken is logged
-    only. Raises ConfigurationError.
+    If a device configuration is named, it must be readable; a missing or broken node configuration is only logged.
+    Raises ConfigurationError.
     """
     settings = flags
     if device_config is not None:
@@ -64,7 +64,7 @@ def configure(flags: NodeSettings, device_config: Path | None, node_config: Path
 
 
 def apply_device_config(flags: NodeSettings, config: NvidiaConfig) -> NodeSettings:
-    """Let the values of the device configuration win over flags; what is zero or empty there does not count."""
+    """Return the settings with the values of the device configuration, except those that are zero or empty."""
     changes: dict[str, Any] = {}
     for name, (key, field_name) in _DEVICE_CONFIG_KEYS.items():
         flag = getattr(flags, name)
@@ -80,7 +80,7 @@ def apply_device_config(flags: NodeSettings, config: NvidiaConfig) -> NodeSettin
 
 
 def apply_node_config(settings: NodeSettings, entry: NodeConfig) -> NodeSettings:
-    """Let a node's own entry win; what is zero or empty there does not count.
+    """Return the settings with the values of a node's own entry, except those that are zero or empty.
 
     Raises ConfigurationError for a mode or a strategy that is not supported.
     """

@@ -1,4 +1,4 @@
-"""How often the plugin's server may end by itself before the process does (device plugin 2). Pure."""
+"""How often the plugin's server may crash before the process ends (device plugin 2). Pure."""
 
 from gpuloom.node.errors import CrashLoopError
 
@@ -14,9 +14,9 @@ class CrashCount:
         self._last_s: float | None = None
 
     def add(self, now_s: float, cause: str) -> None:
-        """Count one.
+        """Count one crash.
 
-        Raises CrashLoopError for one too many.
+        Raises CrashLoopError when there were too many.
         """
         if self._last_s is not None and now_s - self._last_s > _FORGOTTEN_S:
             self._count = 0

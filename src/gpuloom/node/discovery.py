@@ -16,10 +16,10 @@ _NO_OFFERS: Mapping[str, MigOffer] = {}
 def build_cards(
     gpus: Iterable[Gpu], settings: NodeSettings, offers: Mapping[str, MigOffer] = _NO_OFFERS
 ) -> tuple[Card, ...]:
-    """Give the cards to register and to offer, sorted by index, then UUID; filtered ones are neither.
+    """Return the cards to register and to offer, sorted by index, then UUID, without the filtered ones.
 
     A card that cannot tell its memory gets ``preconfigured_memory_mib``, or is left out when that is 0. In mode ``mig``
-    only cards of `offers` are given, with what they can be divided into.
+    only cards of `offers` are returned, with what they can be divided into.
     """
     cards = (_build_card(gpu, settings, offers) for gpu in gpus if is_offered(gpu, settings))
     return tuple(sorted((card for card in cards if card is not None), key=lambda card: (card.index, card.id)))
@@ -28,7 +28,7 @@ def build_cards(
 def build_resources(
     gpus: Iterable[Gpu], settings: NodeSettings, offers: Mapping[str, MigOffer] = _NO_OFFERS
 ) -> Mapping[str, tuple[Card, ...]]:
-    """Give what is offered to the kubelet, by resource; the node's own, which is registered, is always among them."""
+    """Return what is offered to the kubelet, by resource; the registered resource is always among them."""
     present = _sort_offered(gpus, settings)
     return {
         settings.resource_name: build_cards(present, settings, offers),
@@ -37,7 +37,7 @@ def build_resources(
 
 
 def explain_omissions(gpus: Iterable[Gpu], settings: NodeSettings) -> Iterator[tuple[str, str]]:
-    """Name the cards that are not filtered and still left out, by UUID, and why."""
+    """Yield the UUID of each card that is left out without being filtered, and why."""
     present = _sort_offered(gpus, settings)
     for gpu in present:
         if not (gpu.memory_mib or settings.preconfigured_memory_mib):
@@ -71,7 +71,7 @@ def _build_card(gpu: Gpu, settings: NodeSettings, offers: Mapping[str, MigOffer]
         healthy=gpu.healthy,
     )
     if settings.mode != "mig":
-        # A card that is cut into parts cannot be shared as a whole.
+        # A divided card cannot be shared as a whole.
         return None if gpu.can_be_divided else card
     if (offer := offers.get(gpu.uuid)) is None:
         return None

@@ -1,4 +1,4 @@
-"""What can go wrong on a node, each with a text that names the object, whose fault it is and what to do."""
+"""What can go wrong on a node; each message names the object, who is at fault and what to do."""
 
 
 class NodeError(Exception):
@@ -14,7 +14,7 @@ class MachineError(NodeError):
 
 
 class CardReadError(NodeError):
-    """The cards of the machine cannot be read now; asking again later may work."""
+    """The cards of the machine cannot be read now; a later try may work."""
 
 
 class DriverMissingError(CardReadError):
@@ -30,7 +30,7 @@ class KubeletError(NodeError):
 
 
 class CrashLoopError(NodeError):
-    """The plugin's server ended too often to be started once more."""
+    """The plugin's server ended too often to be started again."""
 
 
 class AllocationError(NodeError):
@@ -38,4 +38,4 @@ class AllocationError(NodeError):
 
 
 class UnclearError(AllocationError):
-    """An Allocate call cannot be told to be for one pod rather than another; a moment later it may be clear."""
+    """It is not clear for which pod an Allocate call is; a moment later it may be."""

@@ -1,6 +1,6 @@
-"""Finds the pod that an Allocate call is for: asks the API server and the kubelet, and waits while it is not clear.
+"""Find the pod that an Allocate call is for: ask the API server and the kubelet, and wait while it is not clear.
 
-What follows from what they say is decided in :mod:`gpuloom.node.claim`.
+:mod:`gpuloom.node.claim` decides by their answers.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.lock import NodeLock
 
 _PATIENCE_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0)
-"""How long a call waits, again and again, until it is clear whose it is; the kubelet does nothing else meanwhile."""
+"""How long a call is tried again until its pod is clear; the kubelet does nothing else meanwhile."""
 
 _DEADLINE_S = 10.0
-"""For all of it, also where an API server does not answer."""
+"""Longest time of a call in all, also when an API server does not answer."""
 
 _log = structlog.get_logger(__name__)
 
 
 class PodFinder:
-    """Finds pods of one node. ``read_book`` tells what the kubelet knows; without it the kubelet's socket is asked."""
+    """Finds pods of one node. ``read_book`` returns what the kubelet knows; by default its socket is asked."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class PodFinder:
         self._served: set[str] = set()
 
     def note_served(self, pod: FullPod) -> None:
-        """Note that a pod got all it asked for: no later call can be its own."""
+        """Note that a pod got all it asked for, so that no later call is for it."""
         self._served.add(pod.metadata.uid)
 
     async def wait(self, requests: Sequence[Sequence[str]]) -> FullPod:
-        """Find the pod of a call for these ids; while it may be another's, wait a moment for its kubelet to tell.
+        """Return the pod of a call for these ids; while it may be another's, wait a moment for its kubelet.
 
-        Raises AllocationError; nothing was changed then.
+        Raises AllocationError; then nothing was changed.
         """
         try:
             async with asyncio.timeout(_DEADLINE_S):
@@ -82,9 +82,9 @@ class PodFinder:
         return await self.find(counts, instances)
 
     async def find(self, counts: Sequence[int], instances: Sequence[str] = ()) -> FullPod:
-        """Find the pod of a call for so many devices, a number per container.
+        """Return the pod of a call for these numbers of devices, one for each container.
 
-        Raises AllocationError, UnclearError when a moment may tell.
+        Raises AllocationError, UnclearError when it may become clear in a moment.
         """
         node_name = self._settings.node_name
         try:
@@ -99,7 +99,7 @@ class PodFinder:
             call = AllocateCall(counts, pods, book, self._served, instances)
             pod = await self._find_owner(lock, pods) if lock else choose_candidate(call, self._settings)
         except ApiError as error:
-            # A refusal is for good: the kubelet fails the pod. So an API server that is away is given a moment.
+            # A refusal is final: the kubelet fails the pod. So an API server that is away gets a moment.
             refusal = UnclearError if error.outcome_unknown else AllocationError
             raise refusal(f"cannot find the pod to allocate for on node {node_name}: {error}") from error
         except WireError as error:

@@ -1,4 +1,4 @@
-"""Which cards are sick, why, and when one may be tried again (device plugin 7). Time comes in as an argument."""
+"""Which cards are sick, why, and when one may be tried again (device plugin 7). The time is an argument."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -21,9 +21,9 @@ _log = structlog.get_logger(__name__)
 class HealthSettings:
     """What counts as a sick card.
 
-    An Xid does not count when ``ignored`` or ``ignores_all`` says so; ``counted`` and ``counts_all`` win over these.
-    After ``recovery_s`` without a new error a card is tried again, 0 is never; one that is sick only because its driver
-    failed is tried in any case.
+    An Xid does not count when ``ignored`` or ``ignores_all`` says so; ``counted`` and ``counts_all`` win over these. A
+    card is tried again after ``recovery_s`` without a new error, never if that is 0; a card that is sick only because
+    its driver failed is tried in any case.
     """
 
     ignored: AbstractSet[int] = APPLICATION_XIDS
@@ -45,7 +45,7 @@ class HealthSettings:
 def parse_health(disabled: str, enabled: str, *, recovery_s: float = DEFAULT_RECOVERY_S) -> HealthSettings:
     """Read ``DP_DISABLE_HEALTHCHECKS`` and ``DP_ENABLE_HEALTHCHECKS``, lists of Xids with commas or ``all``.
 
-    What is enabled wins over what is disabled and over the built-in list. Items that are no numbers are logged only.
+    What is enabled wins over what is disabled and over the built-in list. Items that are no numbers are only logged.
     """
     off, on = _split(disabled), _split(enabled)
     return HealthSettings(
@@ -59,14 +59,14 @@ def parse_health(disabled: str, enabled: str, *, recovery_s: float = DEFAULT_REC
 
 @dataclass(frozen=True, slots=True)
 class HealthTarget:
-    """What is well or sick by itself: a card, or an instance on one, by the ids that the driver names it with."""
+    """What is well or sick by itself: a card, or an instance on one, by the driver's ids."""
 
     uuid: str
     card_uuid: str
     instance: tuple[int, int] | None = None
 
     def is_hit_by(self, event: XidEvent) -> bool:
-        """Tell whether an error is about this; one of a whole card is about everything on it."""
+        """Tell whether an error is about this target; an error of a whole card is about everything on it."""
         return event.uuid in {self.card_uuid, None} and (
             self.instance is None or event.instance is None or self.instance == event.instance
         )
@@ -74,9 +74,9 @@ class HealthTarget:
 
 @dataclass(frozen=True, slots=True)
 class Sickness:
-    """Why a card is sick, and the time of the last sign of it, in seconds of any clock.
+    """Why a card is sick, and when that was last seen, in seconds of any clock.
 
-    ``is_of_driver`` says that only the driver as a whole failed: the card is well again as soon as that answers.
+    ``is_of_driver`` says that only the driver as a whole failed: the card is well again as soon as the driver answers.
     """
 
     reason: str
@@ -85,7 +85,7 @@ class Sickness:
 
 
 class HealthBook:
-    """The sick cards by UUID; a card that is not in it is well as far as errors go."""
+    """The sick cards by UUID; about other cards no error is known."""
 
     def __init__(self, settings: HealthSettings) -> None:
         self._settings = settings
@@ -97,7 +97,7 @@ class HealthBook:
         return self._sick
 
     def note_event(self, event: XidEvent, targets: Iterable[HealthTarget], now_s: float) -> None:
-        """Take a critical error down; `targets` are the node's. One of an unknown card is nothing."""
+        """Record a critical error; `targets` are the node's. Ignore an error of an unknown card."""
         if not self._settings.is_fatal(event.xid):
             _log.info("error of an application, card stays healthy", uuid=event.uuid, xid=event.xid)
             return
@@ -106,7 +106,7 @@ class HealthBook:
                 self.note(target.uuid, f"Xid {event.xid}", now_s)
 
     def note_coverage(self, coverage: Mapping[str, Coverage], now_s: float) -> None:
-        """Take down which cards cannot be watched."""
+        """Record which cards cannot be watched."""
         for uuid, answer in coverage.items():
             if answer is Coverage.FAILED:
                 self.note(uuid, "its errors cannot be watched", now_s)
@@ -114,13 +114,13 @@ class HealthBook:
                 _log.warning("card is too old to report errors, it counts as healthy", uuid=uuid)
 
     def note(self, uuid: str, reason: str, now_s: float) -> None:
-        """Make one card sick, or sick anew."""
+        """Record that a card is sick, or sick again."""
         if uuid not in self._sick:
             _log.warning("card is unhealthy", uuid=uuid, reason=reason, recovery_s=self._settings.recovery_s)
         self._sick[uuid] = Sickness(reason, now_s)
 
     def note_driver(self, targets: Iterable[HealthTarget], reason: str, now_s: float) -> None:
-        """Take down that nobody can say whether these are well; what is sick already stays so for its own reason."""
+        """Record that nobody knows whether these are well; what is sick already keeps its own reason."""
         for uuid in (target.uuid for target in targets):
             known = self._sick.get(uuid)
             if known is None:
@@ -130,12 +130,12 @@ class HealthBook:
                 self.postpone(uuid, known.reason, now_s)
 
     def postpone(self, uuid: str, reason: str, now_s: float) -> None:
-        """Let a sick card that did not answer wait anew."""
+        """Restart the wait of a sick card that did not answer."""
         if sickness := self._sick.get(uuid):
             self._sick[uuid] = Sickness(reason, now_s, sickness.is_of_driver)
 
     def find_due(self, now_s: float, *, is_driver_well: bool) -> tuple[str, ...]:
-        """Find the cards that may be tried: quiet for long enough, or sick with a driver that is well again."""
+        """Return the cards that may be tried: without errors for long enough, or sick by a driver that is well now."""
         limit_s = self._settings.recovery_s or math.inf
         return tuple(
             uuid
@@ -144,7 +144,7 @@ class HealthBook:
         )
 
     def recover(self, uuid: str) -> None:
-        """Make a card well that answered when it was tried."""
+        """Record that a card is well, because it answered when it was tried."""
         if sickness := self._sick.pop(uuid, None):
             _log.info("card is healthy again", uuid=uuid, was=sickness.reason)
 

@@ -1,6 +1,6 @@
-"""Watches the driver for errors and keeps the list of cards fresh (device plugin 7).
+"""Watch the driver for errors and keep the list of cards up to date (device plugin 7).
 
-It decides nothing about sickness itself, :mod:`gpuloom.node.health` does.
+:mod:`gpuloom.node.health` decides which cards are sick.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class HealthWatch:
             self._book.note_event(event, self._inventory.targets, self._now())
 
     def _take_error(self, error: CardReadError) -> None:
-        """Without a driver that tells, no card can be called healthy."""
+        """Record that the driver failed: without it, no card counts as healthy."""
         self._errors += 1
         self._must_open = self._must_open or self._errors >= _ERRORS_BEFORE_NEW_WATCH
         _log.warning("the driver does not answer, all cards are unhealthy", error=str(error), retry_s=PERIOD_S)
@@ -81,7 +81,7 @@ class HealthWatch:
         if not self._find_due():
             return
         try:
-            # Whether its errors are reported belongs to what a card must prove.
+            # A card must also prove that its errors are reported.
             if self._settings.is_watched:
                 self._book.note_coverage(await self._nvml.watch_events(), self._now())
         except CardReadError as error:
@@ -106,7 +106,7 @@ class HealthWatch:
             self._misses = 0
         except CardReadError as error:
             self._misses += 1
-            # Reading fails for a moment while a driver is busy; what is known of the cards holds until it goes on.
+            # Reading fails for a moment while a driver is busy; until then, what is known of the cards stays.
             if self._misses >= _MISSES_BEFORE_SICK:
                 self._take_error(error)
             await self._inventory.apply_health()

@@ -1,4 +1,4 @@
-"""What the plugin does to the host's file system: files are looked up, the limiter's directories are made.
+"""What the plugin does to the host's file system: look up files, make the limiter's directories.
 
 Who may do what in these directories is decision 022.
 """
@@ -29,7 +29,7 @@ _VERSIONED = re.compile(r"libvgpu\.so\.v?\d[\w.+-]*", re.ASCII)
 
 
 def check_library(settings: NodeSettings) -> None:
-    """Make sure that containers can be limited at all.
+    """Check that containers can be limited at all.
 
     Raises NodeError when the limiter's library is not there.
     """
@@ -41,7 +41,7 @@ def check_library(settings: NodeSettings) -> None:
 
 
 def find_library(settings: NodeSettings) -> str:
-    """Name the limiter's library on the host: the highest ``libvgpu.so.<version>`` if there is one."""
+    """Return the path of the limiter's library on the host: the highest ``libvgpu.so.<version>`` if there is one."""
     plain = settings.on_this_side(settings.library)
     names = (path.name for path in plain.parent.glob(f"{plain.name}.*"))
     versioned = [name for name in names if _VERSIONED.fullmatch(name)]
@@ -49,7 +49,7 @@ def find_library(settings: NodeSettings) -> str:
 
 
 def look_up(settings: NodeSettings) -> HostFacts:
-    """Look up what containers must get of the host's files."""
+    """Return what containers must get of the host's files."""
     dev_root = _find_dev_root(settings)
     return HostFacts(
         library=find_library(settings),
@@ -59,7 +59,7 @@ def look_up(settings: NodeSettings) -> HostFacts:
 
 
 def _find_dev_root(settings: NodeSettings) -> Path:
-    """Find where this process sees the driver's device files: with the driver itself, where that is mounted."""
+    """Return where this process sees the driver's device files: with the driver, if that is mounted."""
     injection = settings.injection
     if injection.dev_root == injection.driver_root and (driver_root := find_driver_root(injection)):
         return driver_root
@@ -67,13 +67,13 @@ def _find_dev_root(settings: NodeSettings) -> Path:
 
 
 def find_driver_root(injection: InjectionSettings) -> Path | None:
-    """Find where this process sees the nodes' driver, None where it sees the host's own file system."""
+    """Return where this process sees the node's driver, None if it sees the host's own file system."""
     mounted = Path(injection.driver_root_here)
     return mounted if mounted.is_dir() else None
 
 
 def prepare_directories(cache_dirs: Iterable[str], settings: NodeSettings) -> None:
-    """Make the containers' directories afresh, and those for their locks.
+    """Make the containers' directories and those for their locks, empty.
 
     Raises OSError.
     """
@@ -87,7 +87,7 @@ def prepare_directories(cache_dirs: Iterable[str], settings: NodeSettings) -> No
 
 
 def close_containers_directory(settings: NodeSettings) -> None:
-    """Make the folder of the containers' directories, and keep the host's other users out; containers see none of it.
+    """Make the folder of the containers' directories, closed to the host's other users; containers do not see it.
 
     Raises OSError.
     """
@@ -95,7 +95,7 @@ def close_containers_directory(settings: NodeSettings) -> None:
 
 
 def make_lock_directory(settings: NodeSettings) -> None:
-    """Make sure that the node has its lock directory: open to all containers, each of which deletes its own alone.
+    """Make the node's lock directory: open to all containers, each of which can delete only its own files.
 
     Raises OSError.
     """
@@ -103,7 +103,7 @@ def make_lock_directory(settings: NodeSettings) -> None:
 
 
 def remove_stale_lock(settings: NodeSettings) -> None:
-    """Remove the node's lock if it is a minute old and nobody holds it; HAMi-core of other users cannot.
+    """Remove the node's lock if it is a minute old and nobody holds it, since HAMi-core of other users cannot.
 
     Versions before HAMi 2.8.1 make the file to lock and remove it seconds later; those after lock the file itself.
     Raises OSError.
@@ -120,7 +120,7 @@ def _is_locked(folder: int, status: os.stat_result) -> bool:
     try:
         descriptor = os.open(_LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
-        # A file for its owner's eyes alone is of a version that locks by making it.
+        # A file that only its owner can read is of a version that locks by making it.
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -137,7 +137,7 @@ def _make_afresh(directory: Path, mode: int) -> None:
 
 
 def _make(directory: Path, mode: int) -> None:
-    """Make a directory of this process's user with this mode, or give it to one that is there."""
+    """Make a directory of this process's user with this mode, or set the mode of an existing one."""
     directory.mkdir(mode=_CLOSED, parents=True, exist_ok=True)
     with _enter(directory) as descriptor:
         status = os.fstat(descriptor)
@@ -149,7 +149,7 @@ def _make(directory: Path, mode: int) -> None:
 
 @contextmanager
 def _enter(directory: Path) -> Iterator[int]:
-    """Open a directory; a link in its place is not followed."""
+    """Open a directory; do not follow a link in its place."""
     with ExitStack() as stack:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         stack.callback(os.close, descriptor)

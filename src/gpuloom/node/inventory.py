@@ -1,6 +1,6 @@
-"""The node's cards as the plugin knows them now, and who wants to hear of changes.
+"""The node's cards as the plugin knows them now, and who waits for changes.
 
-What the driver lists and what is known about sick cards come together here; it talks to neither kubelet nor API server.
+It joins what the driver lists with what is known about sick cards; it talks to neither kubelet nor API server.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class CardInventory:
 
     @property
     def is_read(self) -> bool:
-        """Whether the driver ever told its cards."""
+        """Whether the driver ever listed its cards."""
         return self._is_read
 
     @property
@@ -55,20 +55,20 @@ class CardInventory:
 
     @property
     def targets(self) -> tuple[HealthTarget, ...]:
-        """What may fall sick: the cards that are not filtered, or their instances where these are offered."""
+        """What may become sick: the cards that are not filtered, or their instances if these are offered."""
         present = (gpu for gpu in self._gpus if is_offered(gpu, self._settings))
         return tuple(target for gpu in present for target in _read_target(gpu, self._settings))
 
     def find_ids(self, resource: str) -> tuple[str, ...]:
-        """Give the ids of a resource's cards or instances, none for an unknown resource."""
+        """Return the ids of a resource's cards or instances, none for an unknown resource."""
         return tuple(card.id for card in self._resources.get(resource, ()))
 
     def offer_parts(self, offers: Mapping[str, MigOffer]) -> None:
-        """Take over what each card can be divided into, by UUID; it shows with the next reading."""
+        """Set what each card can be divided into, by UUID; it takes effect with the next reading."""
         self._offers = offers
 
     async def read_gpus(self) -> tuple[Gpu, ...]:
-        """Read the driver now for all cards that are not filtered, whatever is offered of them.
+        """Return all cards that are not filtered, read from the driver now, whatever is offered of them.
 
         Raises CardReadError.
         """
@@ -77,7 +77,7 @@ class CardInventory:
     async def refresh(self) -> tuple[Card, ...]:
         """Read the driver now.
 
-        Raises CardReadError when it does not answer; the cards stay as they were.
+        Raises CardReadError when it does not answer; then the cards stay as they were.
         """
         gpus = await self._nvml.read_gpus()
         self._report_mute(gpus)
@@ -86,7 +86,7 @@ class CardInventory:
         return self.cards
 
     async def apply_health(self) -> None:
-        """Let the cards say what is known about sick ones now."""
+        """Bring the cards up to date with what is known about sick ones."""
         resources = build_resources(map(self._judge, self._gpus), self._settings, self._offers)
         if resources == self._resources:
             return
@@ -98,34 +98,34 @@ class CardInventory:
             self._changed.notify_all()
 
     async def changes(self, resource: str) -> AsyncGenerator[tuple[Card, ...], None]:
-        """Give a resource's cards now, and again whenever they are others; a slow reader skips to the latest."""
+        """Yield a resource's cards now, and again whenever they change; a slow reader skips to the latest."""
         known: tuple[Card, ...] | None = None
         while True:
             known = await self.wait_for_change(resource, known)
             yield known
 
     async def wait_for_change(self, resource: str, known: tuple[Card, ...] | None) -> tuple[Card, ...]:
-        """Return a resource's cards once they are others than `known`."""
+        """Return a resource's cards once they differ from `known`."""
         async with self._changed:
             while self._resources.get(resource, ()) == known:
                 await self._changed.wait()
         return self._resources.get(resource, ())
 
     def _judge(self, gpu: Gpu) -> Gpu:
-        """Say of a card what is known about its health, and about that of its instances."""
+        """Return a card with what is known about its health, and about that of its instances."""
         sick = self._book.sick
         devices = tuple(replace(device, healthy=device.uuid not in sick) for device in gpu.devices)
         return replace(gpu, healthy=gpu.healthy and gpu.uuid not in sick, devices=devices)
 
     def _report_mute(self, gpus: tuple[Gpu, ...]) -> None:
-        """Name cards that must be left out, once per change."""
+        """Log the cards that must be left out, once per change."""
         if gpus != self._gpus:
             for uuid, reason in explain_omissions(gpus, self._settings):
                 _log.error("card is not offered", uuid=uuid, reason=reason)
 
 
 def _read_target(gpu: Gpu, settings: NodeSettings) -> tuple[HealthTarget, ...]:
-    """Give what of a card is well or sick by itself: its instances where they are offered, otherwise all of it."""
+    """Return what of a card is well or sick by itself: its instances if they are offered, otherwise all of it."""
     if settings.mig_strategy == "none" or not gpu.devices:
         return (HealthTarget(gpu.uuid, gpu.uuid),)
     return tuple(

@@ -1,4 +1,4 @@
-"""The pods that a kubelet knows, as it tells itself. Pure; :mod:`gpuloom.node.kubeletbook` reads them."""
+"""The pods that a kubelet knows, as it reports them. Pure; :mod:`gpuloom.node.kubeletbook` reads them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class KnownPod:
-    """A pod that the kubelet knows. ``devices`` are the ids of one resource by container, also of those without any.
+    """A pod that the kubelet knows.
 
-    Init containers that end are not in it, as the kubelet does not tell what these hold.
+    ``devices`` are the ids of one resource by container, also of containers without any. Init containers that end are
+    not in it, because the kubelet does not report what they hold.
     """
 
     namespace: str

@@ -1,4 +1,4 @@
-"""Reads the kubelet's book: which pods it knows, and which devices their containers have (its PodResources API)."""
+"""Read the kubelet's book: which pods it knows, and which devices their containers have (PodResources API)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ _LARGEST_ANSWER_BYTES = 64 * 2**20
 
 
 async def read_book(socket: Path, resource: str) -> Book:
-    """Read which pods the kubelet knows and which devices of a resource they have.
+    """Return which pods the kubelet knows and which devices of a resource they have.
 
     Raises KubeletError when it does not answer.
     """
@@ -38,7 +38,7 @@ async def read_book(socket: Path, resource: str) -> Book:
 
 
 async def read_book_if_shown(socket: Path, resource: str) -> Book | None:
-    """Read the book; None where this process is not shown the kubelet's socket at all.
+    """Return the book, None if the kubelet's socket is not mounted for this process.
 
     Raises KubeletError when the socket is there and the kubelet does not answer.
     """

@@ -45,10 +45,10 @@ class AllocatePlan:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a plan needs to know beside the pod: the settings, the node's cards by UUID, its files, and fresh ids.
+    """What a plan needs besides the pod: the settings, the node's cards by UUID, its files, and new ids.
 
-    ``instances`` are the MIG instances that were made for the containers, None where cards are not divided.
-    ``offered`` are the ids of what the kubelet chooses from, as far as these are instances that others made.
+    ``instances`` are the MIG instances that were made for the containers, None where cards are not divided. ``offered``
+    are the ids from which the kubelet chooses, if these are instances that others made.
     """
 
     settings: NodeSettings
@@ -60,10 +60,10 @@ class Surroundings:
 
 
 def plan_allocation(pod: FullPod, requests: Sequence[Sequence[str]], around: Surroundings) -> AllocatePlan:
-    """Serve as many containers of the pod as there are `requests`, each the device ids that the kubelet chose.
+    """Return the plan for as many containers as there are `requests`, each the device ids that the kubelet chose.
 
-    Which ids these are matters only with preferred allocation: otherwise the scheduler decided about cards and the
-    kubelet just counts. Raises AllocationError when the pod has nothing to allocate, or something else than was asked.
+    The ids matter only with preferred allocation: otherwise the scheduler chose the cards, and the kubelet only counts.
+    Raises AllocationError when the pod has nothing to allocate, or not what was asked for.
     """
     containers = pod.all_containers
     text = pod.annotations.get(keys.DEVICES_TO_ALLOCATE, "")
@@ -93,7 +93,7 @@ def plan_allocation(pod: FullPod, requests: Sequence[Sequence[str]], around: Sur
 
 
 def show_instances(ids: Sequence[str], resource: str, around: Surroundings) -> Injection:
-    """Show a container the instances that the kubelet chose for it from a resource of instances that others made.
+    """Return what shows a container the instances that the kubelet chose for it, where others made them.
 
     Raises AllocationError for ids that are not offered.
     """
@@ -102,7 +102,7 @@ def show_instances(ids: Sequence[str], resource: str, around: Surroundings) -> I
 
 
 def _settle_cards(pod: FullPod, shares: ContainerShares, ids: Sequence[str], around: Surroundings) -> ContainerShares:
-    """Give the shares with the cards that count, in the order in which limits are numbered."""
+    """Return the shares with the cards that count, in the order in which limits are numbered."""
     if around.settings.enable_preferred_allocation:
         chosen = [physical_id(each) for each in ids]
         if sorted(chosen) != sorted(share.uuid for share in shares):

@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 def plugin_options(settings: NodeSettings, resource: str) -> api.DevicePluginOptions:
-    """Tell what a resource's plugin says about itself, in Register and when asked: one source (device plugin P-07)."""
+    """Return a resource's plugin options, the same in Register and when asked (device plugin P-07)."""
     has_preference = settings.enable_preferred_allocation and resource == settings.resource_name
     return api.DevicePluginOptions(pre_start_required=False, get_preferred_allocation_available=has_preference)
 
@@ -45,9 +45,9 @@ def list_devices(cards: Sequence[Card], settings: NodeSettings, resource: str) -
 
 
 class DevicePluginService:
-    """Serves ``v1beta1.DevicePlugin`` for one resource on one server. Method names are the protocol's.
+    """Serves ``v1beta1.DevicePlugin`` for one resource on one server. Method names are those of the protocol.
 
-    ``on_served`` hears of every pod that was served, with the device ids that the kubelet chose; it must not block.
+    ``on_served`` is called for every served pod, with the device ids that the kubelet chose; it must not block.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class DevicePluginService:
             stream.cancel()
 
     async def finish_allocations(self) -> None:
-        """Wait for the Allocate calls that were cut off but have begun to write."""
+        """Wait for cancelled Allocate calls that have begun to write."""
         if self._allocations:
             await asyncio.wait(self._allocations)
 
     async def GetDevicePluginOptions(  # noqa: N802 - gRPC's name
         self, request: api.Empty, context: grpc.aio.ServicerContext
     ) -> api.DevicePluginOptions:
-        """Say exactly what Register said."""
+        """Return exactly the options of Register."""
         del request, context
         return plugin_options(self._settings, self._resource)
 
@@ -96,7 +96,7 @@ class DevicePluginService:
                 async for cards in self._inventory.changes(self._resource):
                     yield api.ListAndWatchResponse(devices=list_devices(cards, self._settings, self._resource))
             except asyncio.CancelledError:
-                # gRPC leaves a call open whose handler was cancelled, so a stream that is ended returns instead.
+                # gRPC leaves a call open whose handler was cancelled, so a stream that is to end returns instead.
                 if not self._is_closing:
                     raise
 
@@ -125,7 +125,7 @@ class DevicePluginService:
     async def PreStartContainer(  # noqa: N802 - gRPC's name
         self, request: api.PreStartContainerRequest, context: grpc.aio.ServicerContext
     ) -> api.PreStartContainerResponse:
-        """Nothing to do; never required."""
+        """Do nothing; never required."""
         del request, context
         return api.PreStartContainerResponse()
 
@@ -137,7 +137,7 @@ class DevicePluginService:
         return [grant.injection for grant in served.grants]
 
     async def _allocate(self, requests: Sequence[Sequence[str]]) -> Served:
-        # A kubelet that hangs up must not leave a pod half served: what has begun is finished.
+        # A kubelet that hangs up must not leave a pod half served, so what has begun is finished.
         task = asyncio.create_task(self._allocator.allocate(requests))
         self._allocations.add(task)
         task.add_done_callback(self._allocations.discard)

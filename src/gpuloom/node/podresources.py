@@ -1,6 +1,6 @@
-"""Compares what was granted with what the kubelet did: the kubelet never says for which pod it asks (binding 3).
+"""Compare what was granted with what the kubelet did: the kubelet never says for which pod it asks (binding 3).
 
-It finds out and reports, and changes nothing. A finding means that a container runs with another pod's share.
+Only reports, and changes nothing. A finding means that a container runs with another pod's share.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ PodName = tuple[str, str]
 
 
 async def read_holders(settings: NodeSettings) -> Mapping[str, Collection[PodName]]:
-    """Ask the kubelet which pods hold which device ids of our resource.
+    """Return which pods hold which device ids of the resource, as the kubelet says.
 
-    An init container's id may be another container's too. Raises KubeletError when it does not answer.
+    An init container may have the same id as another container. Raises KubeletError when it does not answer.
     """
     holders: dict[str, set[PodName]] = {}
     for pod in await read_book(settings.pod_resources_socket, settings.resource_name):
@@ -37,7 +37,7 @@ async def read_holders(settings: NodeSettings) -> Mapping[str, Collection[PodNam
 
 
 class AllocationCheck:
-    """Checks every served pod a little later; an async context manager is not needed, ``close`` ends the checks.
+    """Checks every served pod a little later; ``close`` ends the checks.
 
     ``findings`` counts mismatches, ``dropped`` checks that were not made because too many were waiting.
     """
@@ -68,7 +68,7 @@ class AllocationCheck:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _check(self, pod: Pod, ids: frozenset[str]) -> None:
-        """Look until the kubelet knows who holds the ids; one that never does has given the pod up."""
+        """Look until the kubelet knows who holds the ids; if it never does, it has given up the pod."""
         for delay_s in _DELAYS_S:
             await self._sleep(delay_s)
             try:

@@ -1,4 +1,4 @@
-"""Which of the kubelet's free ids lie on the cards that the scheduler chose (device plugin 11). Pure."""
+"""Which of the kubelet's free ids are on the cards that the scheduler chose (device plugin 11). Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class PreferenceRequest:
 
 
 def prefer(requests: Sequence[PreferenceRequest], entries: Sequence[ContainerShares]) -> tuple[tuple[str, ...], ...]:
-    """Answer the k-th request from the k-th entry that still waits for devices; no preference is an empty answer."""
+    """Return for the k-th request the ids of the k-th entry that waits for devices; empty without a preference."""
     waiting = [entry for entry in entries if entry]
     answers = [_choose(request, entry) for request, entry in zip(requests, waiting, strict=False)]
     return (*answers, *(() for _ in requests[len(answers) :]))

@@ -17,7 +17,7 @@ _log = structlog.get_logger(__name__)
 async def run_device_plugin(settings: NodeSettings, client: KubeClient, nvml: Nvml) -> None:
     """Serve the node's kubelet until cancelled.
 
-    Raises NodeError when it cannot start at all, and whatever ends it for a reason that it cannot mend.
+    Raises NodeError when it cannot start at all, and any error that it cannot repair.
     """
     async with NodeAgent(settings, client, nvml) as agent:
         await agent.run()
@@ -28,7 +28,7 @@ async def run_reloadable(
 ) -> None:
     """Serve the node's kubelet until cancelled, and start again with what `load` gives whenever `reload` is set.
 
-    Settings that cannot be used are logged, and the plugin goes on as it was. Raises NodeError as
+    Settings that cannot be used are logged, and the plugin keeps the old ones. Raises NodeError as
     :func:`run_device_plugin` does.
     """
     while True:
@@ -44,7 +44,7 @@ async def run_reloadable(
 async def _wait_for_reload(
     load: Callable[[], NodeSettings], serving: asyncio.Task[None], reload: asyncio.Event
 ) -> NodeSettings:
-    """Return settings to start again with."""
+    """Return the settings of the next start."""
     while True:
         asked = asyncio.create_task(reload.wait())
         try:

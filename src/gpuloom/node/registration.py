@@ -50,15 +50,15 @@ class NodeRegistration:
         self._reported: tuple[Asymmetry, ...] = ()
 
     async def tick(self) -> bool:
-        """Read cards and node, patch what is missing or differs; True if anything was patched.
+        """Read cards and node, patch what is missing or differs; return whether anything was patched.
 
-        Raises CardReadError, after what is known of the cards was written nevertheless, and ApiError.
+        Raises CardReadError, but writes what is known of the cards before, and ApiError.
         """
         try:
             await self._inventory.refresh()
             is_patched = await self._write(await self._describe())
         except CardReadError:
-            # The kubelet is told that cards are sick while their driver fails, and the scheduler is told the same.
+            # While their driver fails, the kubelet is told that cards are sick, and the scheduler the same.
             if self._inventory.is_read:
                 await self._write(self._describe_cards())
             raise
@@ -77,13 +77,13 @@ class NodeRegistration:
     async def keep(self, *, sleep: Sleep = asyncio.sleep) -> None:
         """Tick every 30 s, 5 s after an error, and whenever the cards change, until cancelled.
 
-        What others delete or change is repaired. While a card is being divided nothing is written.
+        Repairs what others delete or change. Writes nothing while a card is being divided.
         """
         while True:
             period_s = PERIOD_S
             try:
                 if self._settings.mig_lock.exists():
-                    # Cards are being divided: what the driver says now holds for a moment only.
+                    # Cards are being divided, so the driver's answers hold only for a moment.
                     period_s = RETRY_S
                 else:
                     await self.tick()
@@ -112,7 +112,7 @@ class NodeRegistration:
         return scores
 
     def _report_asymmetries(self, node: Node) -> None:
-        """Tell of pairs that were not told of before; what went away may come again."""
+        """Report pairs that were not reported before; a pair that went away may be reported again."""
         new = [found for found in self._asymmetries if found not in self._reported]
         self._reported = self._asymmetries
         for found in new:
@@ -131,6 +131,6 @@ class NodeRegistration:
 
 
 def encode_reported(moment: datetime) -> str:
-    """Write the plugin's answer to the scheduler's handshake as HAMi up to 2.7 does, in Go's default form of a time."""
+    """Return the answer to the scheduler's handshake as HAMi up to 2.7 writes it, in Go's default form of a time."""
     fraction = f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else ""
     return f"Reported {moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}{fraction} +0000 UTC"

@@ -20,7 +20,7 @@ def is_instance_resource(resource: str) -> bool:
 
 
 def replica_ids(card: Card, *, are_slices: bool = False) -> tuple[str, ...]:
-    """Give ``<UUID>-<i>`` for i below the card's count; an id that names a MIG instance stands once, as it is.
+    """Return ``<UUID>-<i>`` for i below the card's count; only the id itself for a MIG instance.
 
     Slices in time are ``<UUID>::<i>`` for cards and instances alike.
     """
@@ -32,7 +32,7 @@ def replica_ids(card: Card, *, are_slices: bool = False) -> tuple[str, ...]:
 
 
 def physical_id(replica_id: str) -> str:
-    """Tell the card behind a replica's id (device plugin 4); an id of another form is its own card."""
+    """Return the card of a replica's id (device plugin 4); an id of another form is its own card."""
     if SLICE_MARK in replica_id:
         return replica_id.partition(SLICE_MARK)[0]
     head, _, last = replica_id.rpartition("-")
@@ -42,7 +42,7 @@ def physical_id(replica_id: str) -> str:
 
 
 def card_of_share(uuid: str) -> str:
-    """Name the card of a share, which may name an instance of it, ``GPU-a[geometry-position]``."""
+    """Return the card of a share, which may name an instance of it, ``GPU-a[geometry-position]``."""
     try:
         return decode_mig_instance(uuid).gpu_uuid
     except WireError:

@@ -1,4 +1,4 @@
-"""What a container is told about its cards: environment, mounts, files, names (device plugin 10.3, 10.4). Pure."""
+"""What a container gets for its cards: environment, mounts, files, names (device plugin 10.3, 10.4). Pure."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _VALIDATOR = "/usr/bin/vgpuvalidator"
 _UID = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 _CONTAINER = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 LOCKS_MARK = ".locks"
-"""Behind the name of a container's directory: no container's name has a dot."""
+"""The end of the name of a container's lock directory: no container's name has a dot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class DeviceFile:
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """What one container gets; parts of it add up."""
+    """What one container gets; parts can be added."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
@@ -48,7 +48,7 @@ class Injection:
     cdi_devices: tuple[str, ...] = ()
 
     def __add__(self, other: "Injection") -> "Injection":
-        """Join two parts; of two equal keys the second part's counts."""
+        """Join two parts; the second part wins for equal keys."""
         return Injection(
             {**self.environment, **other.environment},
             self.mounts + other.mounts,
@@ -60,7 +60,7 @@ class Injection:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What the plan of an allocation needs to know of the host's files; paths are the host's."""
+    """What the plan of an allocation needs of the host's files; paths are those of the host."""
 
     library: str
     has_license: bool = False
@@ -75,7 +75,7 @@ def build_limiter(
     *,
     cache: tuple[str, str],
 ) -> Injection:
-    """Give what limits a container to its shares; `cache` is its directory on the host and its region file's id."""
+    """Return what limits a container to its shares; `cache` is its directory on the host and its region file's id."""
     cache_dir, cache_id = cache
     return Injection(
         environment=_build_environment(shares, settings, cache_id),
@@ -84,9 +84,9 @@ def build_limiter(
 
 
 def name_cache_dir(pod_uid: str, container: str, settings: NodeSettings) -> str:
-    """Name the host's directory that becomes the container's ``<hook path>/vgpu``.
+    """Return the host's directory that becomes the container's ``<hook path>/vgpu``.
 
-    Raises WireError for names that Kubernetes gives to nothing: they could lead to another place.
+    Raises WireError for names that Kubernetes does not allow: they could lead to another place.
     """
     if not _UID.fullmatch(pod_uid):
         raise WireError(f"{pod_uid[:80]!r} is no UID of a pod")
@@ -96,9 +96,9 @@ def name_cache_dir(pod_uid: str, container: str, settings: NodeSettings) -> str:
 
 
 def find_lock_dir(cache_dir: str, settings: NodeSettings) -> str:
-    """Name the host's directory that becomes the lock directory of the container with this other directory.
+    """Return the host's directory that becomes the lock directory of the container with this other directory.
 
-    It stands beside that, because what lies in it is the container's, which could put a link there (decision 022).
+    It stands beside that one: the container could put a link into its own directory (decision 022).
     """
     return str(settings.lock_dir) if settings.node_wide_locks else f"{cache_dir}{LOCKS_MARK}"
 
@@ -121,7 +121,7 @@ def _build_environment(shares: Sequence[Share], settings: NodeSettings, cache_id
 def _build_mounts(
     container: FullContainer, settings: NodeSettings, host: HostFacts, cache_dir: str
 ) -> tuple[Mount, ...]:
-    """List the limiter's mounts, a directory before what lies in it."""
+    """Return the limiter's mounts, a directory before what is in it."""
     mounts = [
         Mount(settings.hook_dir, cache_dir, read_only=False),
         Mount(settings.library, host.library, read_only=True),

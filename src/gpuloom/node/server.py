@@ -1,4 +1,4 @@
-"""Serving the plugin on its socket and announcing it to the kubelet (device plugin 2)."""
+"""Serve the plugin on its socket, and announce it to the kubelet (device plugin 2)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ _STOP_GRACE_S = 5.0
 
 @asynccontextmanager
 async def serve(service: DevicePluginService, path: Path) -> AsyncIterator[None]:
-    """Serve on the socket inside the block, and remove it afterwards; a socket left behind is replaced.
+    """Serve on the socket inside the block, and remove it afterwards; replace a socket that was left behind.
 
     Raises KubeletError when the socket cannot be served.
     """
@@ -35,7 +35,7 @@ async def serve(service: DevicePluginService, path: Path) -> AsyncIterator[None]
         service.end_streams()
         ending = asyncio.create_task(_end(server, service, path))
         try:
-            # In Python 3.11 gRPC's stop loses a cancellation that comes as it ends, and the plugin would start again.
+            # In Python 3.11 gRPC's stop loses a cancellation that arrives as it ends, and the plugin would start again.
             await asyncio.shield(ending)
         except asyncio.CancelledError:
             await ending
@@ -49,7 +49,7 @@ async def _end(server: grpc.aio.Server, service: DevicePluginService, path: Path
 
 
 async def register(settings: NodeSettings, resource: str) -> None:
-    """Tell the kubelet about a resource's plugin.
+    """Register a resource's plugin with the kubelet.
 
     Raises KubeletError.
     """

@@ -1,4 +1,4 @@
-"""The settings of one node's device plugin. Where they come from (flags, files) is not known here."""
+"""The settings of one node's device plugin, wherever they come from (flags, files)."""
 
 import os
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class InjectionSettings:
     """How containers are shown their cards (device plugin 5.1, 10.3 and 13); paths are the host's.
 
     ``driver_parts`` are shown beside the cards. ``device_specs`` hands out device files as well, found below
-    ``dev_root``. ``driver_root_here`` is where this process sees ``driver_root``, if that is mounted at all.
+    ``dev_root``. ``driver_root_here`` is where this process sees ``driver_root``, if that is mounted.
     """
 
     list_strategies: tuple[ListStrategy, ...] = ("envvar",)
@@ -55,7 +55,7 @@ class InjectionSettings:
 class TimeSlicing:
     """How often each device of a resource is offered in NVIDIA's own way of sharing, by resource name.
 
-    ``refuses_many`` lets a container have one of them only, because several may be the same card.
+    With ``refuses_many`` a container may have only one of them, because several may be the same card.
     """
 
     slices: Mapping[str, int] = field(default_factory=dict)
@@ -68,12 +68,12 @@ class NodeSettings:
 
     ``hook_path`` and ``lock_dir`` are paths of the host as containers get them mounted; this process finds them below
     ``host_root``. ``preconfigured_memory_mib`` is used only for cards that cannot tell their memory, 0 means unknown.
-    ``mode`` says how cards are shared: by HAMi-core's limits, or divided (MIG) into what ``mig_allowlist``
-    allows, or without that, as HAMi up to 2.9 does, in the ways of ``mig_geometries``. ``mig_strategy`` says what
-    becomes of the instances that an administrator made: nothing, or they are the node's cards (``single``), or each
-    profile is a resource of its own beside the undivided cards (``mixed``).
-    ``node_wide_locks`` lets all containers lock in ``lock_dir`` of the host; otherwise each sees one of its own there.
-    ``limit_order`` says whether limits are numbered as in the pod's annotation or by the cards' indexes.
+    ``mode`` says how cards are shared: by HAMi-core's limits, or divided (MIG) into what ``mig_allowlist`` allows;
+    without an allowlist in the ways of ``mig_geometries``, as HAMi up to 2.9 does. ``mig_strategy`` says what becomes
+    of the instances that an administrator made: nothing, or they are the node's cards (``single``), or each profile is
+    a resource of its own beside the undivided cards (``mixed``). With ``node_wide_locks`` all containers lock in
+    ``lock_dir`` of the host; otherwise each sees its own folder there. ``limit_order`` says whether limits are numbered
+    as in the pod's annotation or by the cards' indexes.
     """
 
     node_name: str
@@ -120,7 +120,7 @@ class NodeSettings:
 
     @property
     def library(self) -> str:
-        """Where containers see the limiter's library, and where the host has it unless it has a versioned one."""
+        """Where containers see the limiter's library, and where the host has it if it has no versioned one."""
         return os.path.join(self.hook_dir, "libvgpu.so")  # noqa: PTH118 - a path of the host
 
     @property
@@ -140,11 +140,11 @@ class NodeSettings:
 
     @property
     def mig_lock(self) -> Path:
-        """The file that tells the monitor to keep its hands off the driver while a card is being divided."""
+        """The file that tells the monitor not to use the driver while a card is being divided."""
         return self.on_this_side("/tmp/hami/hami-mig-apply.lock")  # noqa: S108 - where HAMi's monitor looks
 
     def name_model(self, name: str) -> str:
-        """Say how a card of this product name is registered; csv forms always have the maker in front."""
+        """Return how a card of this product name is registered; csv forms always begin with the maker."""
         if self.register_format == "json" and name.startswith(_MAKER):
             return name
         return f"{_MAKER}-{name}"

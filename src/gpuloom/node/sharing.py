@@ -26,9 +26,9 @@ class _TimeSlicing(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_time_slicing(configuration: bytes, *, source: str) -> TimeSlicing:
-    """Read how devices are sliced in time from a configuration file; `source` names it in errors.
+    """Return how devices are sliced in time, from a configuration file; `source` names it in errors.
 
-    Raises ConfigurationError for MPS, and for what is not understood.
+    Raises ConfigurationError for MPS, and for unknown settings.
     """
     try:
         sharing = msgspec.yaml.decode(configuration, type=dict[str, Any]).get("sharing") or {}

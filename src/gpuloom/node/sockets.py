@@ -1,4 +1,4 @@
-"""Unix sockets between the kubelet and its plugins: which paths are allowed, and how they are dialled."""
+"""Unix sockets between the kubelet and its plugins: which paths are allowed, and how to connect."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

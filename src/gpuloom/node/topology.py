@@ -32,7 +32,7 @@ class Asymmetry:
 
 
 def score_pairs(gpus: Sequence[Gpu], interconnect: Interconnect) -> tuple[PairScores, tuple[Asymmetry, ...]]:
-    """Score every pair of cards in both directions: PCIe ancestor plus 100 per NVLink."""
+    """Return the score of every pair of cards in both directions: PCIe ancestor plus 100 per NVLink."""
     scores: dict[str, dict[str, int]] = {gpu.uuid: {} for gpu in gpus}
     asymmetries = []
     for one, other in combinations(gpus, 2):

@@ -1,7 +1,7 @@
-"""Deletes directories that containers wrote to, whatever is in them (trust T-12).
+"""Delete directories that containers wrote to, whatever is in them (trust T-12).
 
-Links are not followed and nothing but folders is opened, also when somebody swaps them meanwhile. Folders in folders
-are moved up to the first level, so that any depth can be deleted with a few open files.
+Links are not followed and only folders are opened, also when somebody swaps them meanwhile. Folders in folders are
+moved up to the first level, so that any depth can be deleted with a few open files.
 """
 
 import errno
@@ -18,9 +18,9 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(path: Path) -> None:
-    """Delete a directory with all that is in it; one that is gone is fine.
+    """Delete a directory with everything in it; a missing one is no error.
 
-    Raises OSError, also when there is more than can be deleted at once, or somebody goes on making more.
+    Raises OSError, also when there is more than can be deleted at once, or when somebody keeps adding to it.
     """
     try:
         with _open(str(path)) as top:
@@ -40,11 +40,11 @@ def _empty(top: int) -> None:
 
 
 def _remove(top: int, name: str) -> int:
-    """Delete an entry of the first level, or take from it what it holds; tells how much that was."""
+    """Delete an entry of the first level, or move out what it holds; return how much that was."""
     if _remove_simple(top, name):
         return 1
     count = 1
-    # What is no folder any more is met again.
+    # An entry that is no longer a folder is met again.
     with suppress(NotADirectoryError, FileNotFoundError), _open(name, top) as folder:
         for inner in _list(folder):
             if not _remove_simple(folder, inner):
@@ -54,7 +54,7 @@ def _remove(top: int, name: str) -> int:
 
 
 def _remove_simple(folder: int, name: str) -> bool:
-    """Delete an entry and tell whether it is gone; a folder with something in it is not."""
+    """Delete an entry and tell whether it is gone; a folder that is not empty stays."""
     try:
         os.unlink(name, dir_fd=folder)
     except IsADirectoryError:

@@ -21,9 +21,9 @@ def show_cards(
     *,
     request_id: str,
 ) -> Injection:
-    """Show the cards with these UUIDs, `gpus` are the node's by UUID; `request_id` makes the CDI annotation unique.
+    """Return what shows these cards; `gpus` are the node's by UUID, `request_id` makes the CDI annotation unique.
 
-    Raises AllocationError for a card that the node does not have, where more than its UUID is needed.
+    Raises AllocationError for a card that the node does not have, if more than its UUID is needed.
     """
     ids = tuple(_identify(uuid, settings, gpus) for uuid in dict.fromkeys(uuids))
     injection = Injection()
@@ -42,7 +42,7 @@ def show_cards(
 
 
 def qualify(kind: str, name: str) -> str:
-    """Give the qualified name of a CDI device."""
+    """Return the qualified name of a CDI device."""
     return f"{CDI_VENDOR}/{kind}={name}"
 
 

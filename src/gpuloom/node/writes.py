@@ -1,4 +1,4 @@
-"""Writes to the API server that Allocate depends on, tried again while their outcome is open."""
+"""Write to the API server what Allocate depends on, and try again while the outcome is open."""
 
 from collections.abc import Callable, Mapping
 
@@ -14,7 +14,7 @@ from gpuloom.wire.objects import Node, Pod
 
 
 def read_lock(node: Node) -> NodeLock | None:
-    """Read the lock of a node; None without one, or when it names no pod (HAMi before 2.4.1).
+    """Return the lock of a node, None without one or when it names no pod (HAMi before 2.4.1).
 
     Raises WireError when the annotation cannot be read.
     """
@@ -26,7 +26,7 @@ def read_lock(node: Node) -> NodeLock | None:
 
 
 async def patch_pod_annotations(client: KubeClient, pod: Pod, annotations: Mapping[str, str], *, sleep: Sleep) -> None:
-    """Set annotations of a pod. A repeated write does no harm, so an open outcome is simply tried again.
+    """Set annotations of a pod. A repeated write does no harm, so a write with an open outcome is tried again.
 
     Raises ApiError; another pod of the same name is left alone (422).
     """
@@ -41,7 +41,7 @@ async def patch_pod_annotations(client: KubeClient, pod: Pod, annotations: Mappi
 async def rewrite_pod_annotation(
     client: KubeClient, pod: Pod, key: str, rewrite: Callable[[Pod], str], *, sleep: Sleep
 ) -> None:
-    """Replace an annotation of a pod by what `rewrite` makes of the present pod, whoever else writes meanwhile.
+    """Replace an annotation of a pod by what `rewrite` makes of the current pod, whoever else writes meanwhile.
 
     Raises ApiError, AllocationError for another pod of the same name, and what `rewrite` raises.
     """
@@ -55,7 +55,7 @@ async def rewrite_pod_annotation(
 
 
 async def release_lock(client: KubeClient, node_name: str, pod: Pod, *, sleep: Sleep) -> None:
-    """Remove the node's lock if this pod holds it; another pod's lock, or none, is left alone.
+    """Remove the node's lock if this pod holds it; leave another pod's lock alone.
 
     Raises ApiError when the API server does not do it in time.
     """

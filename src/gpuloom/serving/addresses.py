@@ -22,13 +22,13 @@ class Address:
         return self.host == "localhost" or is_loopback(self.host)
 
     def url(self, port: int, *, is_tls: bool) -> str:
-        """Return where it is served, on the port that was found."""
+        """Return the URL, with the port that was found."""
         host = f"[{self.host}]" if ":" in self.host else self.host or "127.0.0.1"
         return f"{'https' if is_tls else 'http'}://{host}:{port}"
 
 
 def is_loopback(address: str) -> bool:
-    """Tell whether an IP address is of this machine, or this pod, alone."""
+    """Tell whether only this machine, or this pod, can reach an IP address."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

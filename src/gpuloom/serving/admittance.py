@@ -1,4 +1,4 @@
-"""Who may read what belongs to no object, such as ``/metrics``: asked of the API server, as kube-scheduler does."""
+"""Who may read paths of no object, such as ``/metrics``: asks the API server, as kube-scheduler does."""
 
 from aiohttp import web
 
@@ -15,7 +15,7 @@ def read_bearer(request: web.Request) -> str:
 
 
 def admit(rights: Rights, path: str, handler: Handler) -> Handler:
-    """Answer those alone whose token may get a path (``nonResourceURLs``), before a body is read (trust T-10)."""
+    """Answer only callers whose token may get a path (``nonResourceURLs``), before a body is read (trust T-10)."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         try:

@@ -1,7 +1,7 @@
-"""A process aside that reads large or hostile texts: they cost the event loop their transport and nothing else.
+"""A process aside that reads large or hostile texts, so that the event loop only passes them on.
 
-A thread would not do: a decoder holds Python's lock as long as it runs. One text is read at a time, by a process that
-is started when it is first needed and ends when a text takes too long or too much memory.
+A thread would not help: a decoder holds Python's lock while it runs. The process reads one text at a time. It starts
+when it is first needed, and ends when a text takes too long or too much memory.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Aside:
 
     def __init__(self, *, within_s: float = 2.0, most_waiting: int = 16) -> None:
         self.refused = 0
-        """Texts that were not read, because too many waited."""
+        """How many texts were not read because too many waited."""
         self._within_s = within_s
         self._most_waiting = most_waiting
         self._waiting = 0
@@ -36,7 +36,7 @@ class Aside:
         self._is_closed = False
 
     async def read(self, verb: Verb, text: bytes) -> bytes:
-        """Return what is left of a text.
+        """Return what the process makes of a text: a review without what nobody reads, a manifest as JSON.
 
         Raises BadTextError, ReaderBusyError.
         """
@@ -45,12 +45,12 @@ class Aside:
             raise ReaderBusyError("too many large bodies at once: try again in a moment")
         self._waiting += 1
         try:
-            # Whoever goes away while waiting leaves the line, with the text.
+            # A caller that goes away while it waits leaves the queue, with its text.
             await self._turn.acquire()
         except BaseException:
             self._waiting -= 1
             raise
-        # Whoever goes away now is not noticed: the process must not be left in the middle of a text.
+        # A caller that goes away now is ignored: the process must not stop in the middle of a text.
         reading = asyncio.create_task(self._read_in_turn(verb, text))
         reading.add_done_callback(_note_end)
         return await asyncio.shield(reading)
@@ -82,7 +82,7 @@ class Aside:
     async def _start(self) -> Process:
         if self._is_closed:
             raise EOFError("closed")
-        # A group of its own: whoever interrupts this process by the keyboard does not mean that one.
+        # A process group of its own: an interrupt from the keyboard is not meant for that process.
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", _MODULE, stdin=PIPE, stdout=PIPE, start_new_session=True
         )
@@ -104,7 +104,7 @@ class Aside:
 
 
 def _note_end(reading: "asyncio.Task[bytes]") -> None:
-    """Take note of a failure that nobody waits for any more."""
+    """Consume a failure that nobody waits for any more."""
     if not reading.cancelled():
         reading.exception()
 

@@ -1,4 +1,4 @@
-"""Reading bodies: never more than a route takes, and never for longer than it waits."""
+"""Read bodies: never more than a route accepts, and never for longer than it waits."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from aiohttp import web
 
 
 class TooLargeError(Exception):
-    """The body is larger than the route takes; ``beginning`` is what was read of it first."""
+    """The body is larger than the route accepts; ``beginning`` is what was read of it first."""
 
     def __init__(self, beginning: bytes, most_bytes: int) -> None:
         super().__init__("request body too large")
@@ -19,11 +19,11 @@ Rest = Callable[[], Awaitable[object]]
 
 
 async def _never_rest() -> None:
-    """Take what has come at once."""
+    """Do not pause between pieces."""
 
 
 async def read_body(request: web.Request, most_bytes: int, within_s: float, rest: Rest = _never_rest) -> bytes:
-    """Read a body to its end; ``rest`` is awaited after each piece of it, the sender waits meanwhile.
+    """Return a whole body; ``rest`` is awaited after each piece, and the sender waits meanwhile.
 
     Raises TooLargeError without reading the rest, HTTPRequestTimeout when it does not arrive in time.
     """

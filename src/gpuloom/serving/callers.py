@@ -1,4 +1,4 @@
-"""Who calls, by certificate: authorities in a file, read again when it changes, and the names that count."""
+"""Who calls, by certificate: authorities in a file, read again when it changes, and the accepted names."""
 
 import asyncio
 import ssl
@@ -19,9 +19,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Callers:
-    """Lets callers in that have a certificate of the authorities in a file; ``refused`` counts the others.
+    """Admits callers with a certificate of the authorities in a file; ``refused`` counts the others.
 
-    ``names`` are the common names that count, empty for all.
+    ``names`` are the accepted common names, empty for all.
     """
 
     file: Path
@@ -32,7 +32,7 @@ class Callers:
     _read_last: bytes = field(default=b"", repr=False)
 
     def open(self) -> ssl.SSLContext:
-        """Read the file; returns the context for the listener.
+        """Read the file and return the context for the listener.
 
         Raises CertificateError.
         """
@@ -40,7 +40,7 @@ class Callers:
         return self.presented.recognize(self._read_last)
 
     async def run(self) -> None:
-        """Look for changes until cancelled; authorities that cannot be used are reported, the old ones stay."""
+        """Look for changes until cancelled; report authorities that cannot be used, and keep the old ones."""
         complaint = ""
         while True:
             await self.sleep(PERIOD_S)
@@ -56,7 +56,7 @@ class Callers:
                 complaint = str(error)
 
     def guard(self, handler: Handler) -> Handler:
-        """Answer only those who are known, before anything else of a request is read."""
+        """Answer only known callers, before anything else of a request is read."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             if self._is_known(request):
@@ -68,7 +68,7 @@ class Callers:
 
     def _is_known(self, request: web.Request) -> bool:
         connection = request.get_extra_info("ssl_object")
-        # A resumed session shows a certificate that authorities of before have vouched for.
+        # A resumed session shows a certificate that earlier authorities have signed.
         if connection is None or connection.session_reused:
             return False
         certificate = request.get_extra_info("peercert") or {}
@@ -84,7 +84,7 @@ class Callers:
 
 @dataclass(slots=True)
 class Doors:
-    """The listeners of a process by name, and who may call the webhook: what is told of them in metrics."""
+    """The listeners of a process by name, and who may call the webhook: what metrics report about them."""
 
     connections: dict[str, Connections] = field(default_factory=dict)
     callers: Callers | None = None

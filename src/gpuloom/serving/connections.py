@@ -1,7 +1,7 @@
 """The connections of one listener: how many there may be, and how long headers may take.
 
-aiohttp limits neither: it knows idle connections only. Connections are counted from the moment they are accepted, so
-that those count too that never end their TLS handshake.
+aiohttp limits neither: it limits only idle connections. Connections count from the moment they are accepted, also when
+they never end their TLS handshake.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ LONGEST_HEADERS = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a listener gives to those who connect.
+    """The limits of a listener for its connections.
 
-    most         connections at a time; beyond them the oldest that asks nothing goes, of whoever has most of them
+    most         connections at a time; beyond them, the oldest idle one ends, of the address with most connections
     most_of_one  connections from one address at a time
     header_s     how long a TLS handshake may take, and after it the headers of a request (scheduler 0.2)
     idle_s       how long a connection may wait for its next request
-    linger_s     how long what nobody reads is taken off the line after an answer, so that its sender reads the answer
-    unread       bytes of a body that nobody takes yet, twice; its sender waits with the rest
+    linger_s     how long the rest of a request is received unread after its answer, so that the sender reads the answer
+    unread       half of the bytes of a body that may wait to be read; the sender waits with the rest
     """
 
     most: int = 1024
@@ -46,7 +46,7 @@ class Connections:
     def __init__(self, limits: Limits, tls: ssl.SSLContext | None = None) -> None:
         self.limits = limits
         self.refused = 0
-        """Connections that were not taken, or ended to take others."""
+        """How many connections were refused, or ended to accept others."""
         self._tls = tls
         self.open: dict[Connection, None] = {}
         self._by_transport: dict[asyncio.BaseTransport, Connection] = {}
@@ -56,13 +56,13 @@ class Connections:
         return len(self.open)
 
     async def accept(self, listening: socket.socket, connect: Callable[[], Any]) -> None:
-        """Take connections until cancelled; ``connect`` makes the protocol of each."""
+        """Accept connections until cancelled; ``connect`` makes the protocol of each."""
         loop = asyncio.get_running_loop()
         while True:
             try:
                 accepted, address = await loop.sock_accept(listening)
             except OSError:
-                # The peer is gone already, or this process has no descriptor left: others may end theirs.
+                # The peer is gone already, or this process has no descriptor left until other connections end.
                 await asyncio.sleep(0.05)
                 continue
             peer = address[0] if isinstance(address, tuple) else ""
@@ -73,11 +73,11 @@ class Connections:
                 accepted.close()
 
     def note(self, transport: asyncio.BaseTransport, connection: "Connection") -> None:
-        """Know a connection by its transport from now on."""
+        """Count a connection, known by its transport."""
         self._by_transport[transport] = connection
 
     def forget(self, connection: "Connection") -> None:
-        """Count a connection no longer."""
+        """Stop counting a connection."""
         if connection in self.open:
             del self.open[connection]
             self._by_peer[connection.peer] -= 1
@@ -88,7 +88,7 @@ class Connections:
 
     @web.middleware
     async def watch(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Serve a request; its headers have come."""
+        """Serve a request whose headers have arrived."""
         connection = self._by_transport.get(request.transport) if request.transport else None
         if connection is None:
             return await handler(request)
@@ -112,7 +112,7 @@ class Connections:
         return len(self.open) < self.limits.most or self._end_idle(self._by_peer.most_common(1)[0][0])
 
     def _end_idle(self, peer: str) -> bool:
-        """End the oldest connection of a peer that has no whole request under way; tells whether there was one."""
+        """End the oldest connection of a peer without a whole request under way; tell whether there was one."""
         for one in self.open:
             if one.peer == peer and not one.is_asking:
                 self.refused += 1
@@ -125,7 +125,7 @@ async def _open(made: Awaitable[Any], connection: "Connection", accepted: socket
     try:
         await made
     except (OSError, ConnectionError, TimeoutError):
-        # A handshake that failed, or did not end in time: no business of anybody else's.
+        # A handshake that failed or did not end in time concerns nobody else.
         connection.connections.forget(connection)
         accepted.close()
     except asyncio.CancelledError:
@@ -153,11 +153,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_asking(self) -> bool:
-        """Whether a request has come, with all of its body, and its answer has not gone out."""
+        """Whether a request has arrived with all of its body, and its answer is not sent yet."""
         return self._request is not None and self._request.content.is_eof()
 
     def end(self) -> None:
-        """End it at once."""
+        """End the connection at once."""
         self.connections.forget(self)
         if self.transport is not None:
             self.transport.abort()
@@ -166,14 +166,14 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first request."""
-        # By duty, not by class: uvloop's transports inherit from nothing of asyncio's.
+        # Not checked by class: uvloop's transports do not inherit from those of asyncio.
         self.transport = cast(asyncio.Transport, transport)
         self.connections.note(transport, self)
         self._wait_for_headers()
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Begin to wait with the first byte of a later request."""
+        """Start the timer with the first byte of a later request."""
         if not self._requests:
             if self._waiting_since_s is None:
                 self._wait_for_headers()
@@ -204,26 +204,27 @@ class Connection(asyncio.Protocol):
         self._inner.resume_writing()
 
     def begin_request(self, request: web.Request) -> None:
-        """Serve a request: its headers have come."""
+        """Serve a request whose headers have arrived."""
         self._request = request
         self._waiting_since_s = None
         self._unread = 0
         self._requests += 1
 
     def end_request(self, *, has_more: bool) -> None:
-        """Note that a request was answered; ``has_more``: of its body more is to come, which nobody reads."""
+        """Note that a request was answered; with ``has_more``, more of its body is to come, which nobody reads."""
         self._requests -= 1
         self._request = None
         self._has_more = has_more
 
     def _wait_for_headers(self) -> None:
         self._waiting_since_s = self._loop.time()
-        # A timer for every request would cost as much as reading its headers: this one runs on when they have come.
+        # A timer for every request would cost as much as reading its headers, so this one goes on running when they
+        # arrive.
         if self._timer is None:
             self._timer = self._loop.call_later(self.connections.limits.header_s, self._look)
 
     def _look(self) -> None:
-        """Cut the connection if its headers are late, and look again when they would be."""
+        """Cut the connection if its headers are late; otherwise look again when they would be."""
         self._timer = None
         if self._waiting_since_s is None:
             return

@@ -5,7 +5,7 @@ from enum import IntEnum
 
 HEAD = struct.Struct(">BI")
 READ, REFUSED = 0, 1
-"""How an answer begins: with what is left of a text, or with why it cannot be read."""
+"""How an answer begins: before the text that is left, or before the reason why it cannot be read."""
 
 
 class Verb(IntEnum):
@@ -16,11 +16,11 @@ class Verb(IntEnum):
 
 
 def pack(word: int, text: bytes) -> bytes:
-    """Put a text and what it is together."""
+    """Return a text with its kind before it."""
     return HEAD.pack(word, len(text)) + text
 
 
 def unpack_head(head: bytes) -> tuple[int, int]:
-    """Return what a text is, and its length."""
+    """Return the kind of a text, and its length."""
     word, length = HEAD.unpack(head)
     return word, length

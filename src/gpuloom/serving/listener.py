@@ -15,11 +15,11 @@ from gpuloom.serving.addresses import Address, CannotServeError
 from gpuloom.serving.connections import Connections, Limits
 
 CLOSING_S = 5.0
-"""So long requests under way may take to come to their end when a listener closes."""
+"""How long requests under way may take when a listener closes."""
 _STANDARD = Limits()
 _BACKLOG = 128
 _LARGEST_UNNAMED = 16_384
-"""Of bodies for which a route names no limit of its own."""
+"""Largest body where a route names no limit."""
 _NO_SUCH_FAMILY = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
 
 
@@ -48,7 +48,8 @@ async def listen(
     connections = Connections(limits, tls)
     app = web.Application(client_max_size=_LARGEST_UNNAMED, middlewares=[connections.watch])
     app.add_routes(routes)
-    # A caller who hangs up cancels its handler, and a Bind of it stops waiting. What is packed could become very large.
+    # When a caller hangs up, its handler is cancelled, so that a Bind stops waiting. Packed bodies could become very
+    # large.
     runner = web.AppRunner(
         app,
         keepalive_timeout=limits.idle_s,
@@ -77,7 +78,7 @@ async def _stop(accepting: "asyncio.Future[list[None]]", sockets: Iterable[socke
 
 
 def _bind(address: Address) -> list[socket.socket]:
-    """Open a socket for each address that the host stands for; on the port of the first, where any will do."""
+    """Open a socket for each address of the host; with port 0, all on the port of the first."""
     sockets: list[socket.socket] = []
     try:
         found = socket.getaddrinfo(address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -86,7 +87,7 @@ def _bind(address: Address) -> list[socket.socket]:
             try:
                 sockets.append(_open(family, (place[0], port, *place[2:])))
             except OSError as error:
-                # A machine may know a family of addresses and have it switched off.
+                # A machine may know an address family that is switched off.
                 if error.errno not in _NO_SUCH_FAMILY or len(found) == 1:
                     raise
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Reading a manifest that somebody typed. Done in a process aside: a short YAML text can take long."""
+"""Read a manifest that somebody wrote, in a process aside: a short YAML text can take long."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ class ManifestError(ValueError):
 
 
 def read_manifest(text: str) -> dict[str, Any]:
-    """Read YAML or JSON; references and deep nesting are refused, because few of them can stand for very much.
+    """Read YAML or JSON; refuse references and deep nesting, because a few of them can expand to very much.
 
     Raises ManifestError.
     """

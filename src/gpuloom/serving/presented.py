@@ -1,4 +1,4 @@
-"""What listeners present: a certificate and its key, changed in one step while connections come and go."""
+"""What listeners present: a certificate and its key, replaced in one step while connections come and go."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ class CertificateError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate (PEM, with its chain) and its key, which no text form shows."""
+    """A certificate (PEM, with its chain) and its key, which is left out of the text form."""
 
     certificate: bytes
     key: bytes = field(repr=False)
 
 
 class Presented:
-    """Shows the pair used last. ``context`` is for listeners and stays the same."""
+    """Presents the pair that was set last. ``context`` is for listeners and stays the same."""
 
     def __init__(self, pair: Pair, place: str) -> None:
         """Begin with a pair; ``place`` says in messages where it comes from.
@@ -40,28 +40,28 @@ class Presented:
 
     @property
     def expires(self) -> datetime:
-        """When the certificate ends to be valid."""
+        """When the certificate expires."""
         return x509.load_pem_x509_certificate(self.pair.certificate).not_valid_after_utc
 
     def use(self, pair: Pair, place: str) -> None:
-        """Show this pair from now on.
+        """Present this pair from now on.
 
-        Raises CertificateError, the old one stays then.
+        Raises CertificateError; then the old one stays.
         """
         self._current = _load(pair, place, self._callers)
         self.pair, self._place = pair, place
 
     def recognize(self, callers: bytes) -> ssl.SSLContext:
-        """Return a context for listeners that ask callers for a certificate, without insisting.
+        """Return a context for listeners that ask callers for a certificate, without requiring one.
 
-        ``callers`` are the authorities (PEM) that say whose it is; given anew, they count for that context too. Raises
-        CertificateError.
+        ``callers`` are the authorities (PEM) of these certificates; a later call replaces them for that context too.
+        Raises CertificateError.
         """
         self._current = _load(self.pair, self._place, callers)
         self._callers = callers
         if self._asking is None:
-            # Whether callers are asked is decided by the context that a handshake begins with, whom to believe by that
-            # which it goes on with.
+            # The context with which a handshake begins decides whether callers are asked, the one with which it goes on
+            # decides whom to trust.
             self._asking = _load(self.pair, self._place, callers)
             self._asking.sni_callback = self._present
         return self._asking
@@ -76,7 +76,7 @@ def _load(pair: Pair, place: str, callers: bytes) -> ssl.SSLContext:
     try:
         if callers:
             context.load_verify_locations(cadata=callers.decode())
-            # Of a context that a handshake goes on with this asks nobody; without it the certificate is not told.
+            # This asks nobody in a context with which a handshake goes on; without it the certificate is not reported.
             context.verify_mode = ssl.CERT_OPTIONAL
     except (ssl.SSLError, ValueError) as error:
         raise CertificateError(f"cannot use the authorities of callers: {error}") from error

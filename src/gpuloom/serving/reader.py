@@ -1,6 +1,6 @@
 """The process that reads large or hostile texts (``python -m gpuloom.serving.reader``), one after the other.
 
-It is given nothing but its two pipes: the worst that a text can do is to end it.
+It gets nothing but its two pipes: the worst that a text can do is end it.
 """
 
 import os
@@ -17,7 +17,7 @@ from gpuloom.wire.errors import WireError
 
 _MOST_MEMORY_BYTES = 512 * 2**20
 _NICENESS = 5
-"""kube-scheduler's calls go first where processors are few."""
+"""kube-scheduler's calls go first when there are few processors."""
 
 
 def main() -> None:

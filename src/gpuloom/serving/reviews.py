@@ -28,7 +28,7 @@ class TokenReview(KubeObject, frozen=True):
 
 
 class AccessReviewStatus(KubeStruct, frozen=True):
-    """Whether somebody may."""
+    """Whether somebody is allowed."""
 
     allowed: bool = False
 

@@ -1,6 +1,6 @@
-"""Who asks, and what they may do: the API server decides, its answers are remembered for seconds (binding 6).
+"""Who asks, and what they may do: the API server decides, and its answers are kept for seconds (binding 6).
 
-Tokens are never kept: what is remembered is known by their digest. Every memory has an end.
+Tokens are never kept: answers are kept under their digest. Every memory is bounded.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class SignInError(Exception):
-    """Nobody is known by this token; the message says what to do."""
+    """This token belongs to nobody; the message says what to do."""
 
 
 class RightsError(Exception):
@@ -48,7 +48,7 @@ class User:
 
 @dataclass(slots=True)
 class _Memory(Generic[_T]):
-    """Answers for seconds, the oldest are forgotten first; equal questions at one time are asked once."""
+    """Keeps answers for seconds and forgets the oldest first; equal questions at the same time are asked once."""
 
     clock: Callable[[], float]
     _known: OrderedDict[bytes, tuple[float, asyncio.Future[_T]]] = field(default_factory=OrderedDict)
@@ -64,7 +64,7 @@ class _Memory(Generic[_T]):
         else:
             task = known[1]
         try:
-            # Whoever asked first may go away; the answer is for all who wait for it.
+            # The first caller may go away; the answer is for all who wait for it.
             return await asyncio.shield(task)
         except (ApiError, RightsError, SignInError):
             self._known.pop(key, None)
@@ -72,7 +72,7 @@ class _Memory(Generic[_T]):
 
 
 class Rights:
-    """Asks the API server about people, so many questions at a time; beyond those that wait, nobody is let in."""
+    """Asks the API server about people, a limited number at a time; refuses those beyond a limit of waiting ones."""
 
     def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -82,7 +82,7 @@ class Rights:
         self._waiting = 0
 
     async def recognise(self, token: str) -> User:
-        """Find out whose token this is.
+        """Return whose token this is.
 
         Raises SignInError when it is nobody's, RightsError when the API server cannot be asked.
         """
@@ -95,7 +95,7 @@ class Rights:
             raise RightsError(f"the API server cannot be asked whose token this is: {error}") from error
 
     async def may(self, user: User, verb: str, resource: str, namespace: str = "") -> bool:
-        """Find out whether somebody may do something with a kind of object, everywhere or in a namespace.
+        """Tell whether somebody may do something with a kind of object, everywhere or in a namespace.
 
         Raises RightsError when the API server cannot be asked.
         """
@@ -103,7 +103,7 @@ class Rights:
         return await self._recall(user, {"resourceAttributes": attributes})
 
     async def may_get(self, user: User, path: str) -> bool:
-        """Find out whether somebody may get a path that is no object's, such as ``/metrics``.
+        """Tell whether somebody may get a path of no object, such as ``/metrics``.
 
         Raises RightsError when the API server cannot be asked.
         """

@@ -1,4 +1,4 @@
-"""Answering scrapes: written once for all who ask within a second (trust T-10)."""
+"""Answer scrapes: the text is written once for all who ask within a second (trust T-10)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +12,7 @@ Pages = list[bytes]
 
 
 class Scrapes:
-    """One text, made when somebody asks, and forgotten a second after: of a large cluster it is very long."""
+    """One text, made when somebody asks and forgotten a second later: in a large cluster it is very long."""
 
     def __init__(self, write: Callable[[], AsyncIterator[bytes]]) -> None:
         self._write = write
@@ -32,7 +32,7 @@ class Scrapes:
     async def _pages(self) -> Pages:
         if self._making is None:
             self._making = asyncio.create_task(self._make())
-        # Whoever asked first may go away; the text is for all who wait for it.
+        # The first caller may go away; the text is for all who wait for it.
         return await asyncio.shield(self._making)
 
     async def _make(self) -> Pages:

@@ -1,6 +1,6 @@
-"""A certificate of a process's own, for callers that check no certificate, as kube-scheduler's metrics have one.
+"""A process's own certificate, for callers that do not check it, as for kube-scheduler's metrics.
 
-It keeps what goes over the line from those who only listen. Its key is never written down and dies with the process.
+It hides the traffic from those who only listen. Its key is never stored and ends with the process.
 """
 
 import datetime as dt
@@ -13,6 +13,6 @@ _LIFETIME = dt.timedelta(days=3650)
 
 
 def present_own() -> Presented:
-    """Make one in the name of this machine."""
+    """Return one in the name of this machine."""
     authority = CertificateAuthority.create("gpuloom self-signed", lifetime=_LIFETIME)
     return Presented(Pair(*authority.issue([socket.gethostname() or "localhost", "localhost"])), "its own certificate")

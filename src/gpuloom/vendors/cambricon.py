@@ -9,7 +9,7 @@ from gpuloom.wire.objects import Container, Pod
 def complete_cores(
     container: Container, _pod: Pod, change: ContainerChange, profile: Profile, switches: Switches
 ) -> bool:
-    """Name whole cards' cores where only the count is named, if that is wanted: the vendor's plugin looks for them."""
+    """Add the cores of whole cards when only the count is named, if switched on: the vendor's plugin reads them."""
     if not is_recognized(container, profile):
         return False
     names = profile.resources

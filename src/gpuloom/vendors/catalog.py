@@ -1,4 +1,4 @@
-"""The families that are active, as one immutable value that is passed down (vendors 0.3, 3)."""
+"""The active families, as one immutable value that is passed as an argument (vendors 0.3, 3)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -50,13 +50,13 @@ class Catalog:
         return _index((profile, profile.resources.all) for profile in self.profiles)
 
     def concerned(self, containers: Iterable[Container]) -> list[Profile]:
-        """Return the profiles any of whose resources containers name, in ascending order of their words."""
+        """Return the profiles with a resource that the containers name, in ascending order of their words."""
         by_resource = self._by_resource
         found: dict[str, Profile] = {}
         for one in containers:
             if (resources := one.resources) is None:
                 continue
-            # Most containers of a cluster name no card: that is to be found out quickly.
+            # Most containers of a cluster name no card, so this case must be quick.
             for amounts in (resources.limits, resources.requests):
                 if amounts and not by_resource.keys().isdisjoint(amounts):
                     found |= {profile.word: profile for name in amounts for profile in by_resource.get(name, ())}
@@ -65,7 +65,7 @@ class Catalog:
     def changing(self, container: Container) -> list[Profile]:
         """Return the profiles that may change a container, in ascending order of their words.
 
-        These are those whose resources it names, and those that say something to every container.
+        These are the profiles whose resources it names, and those that change every container.
         """
         concerned = self.concerned((container,))
         if not self._changing_all:
@@ -78,7 +78,7 @@ class Catalog:
         return tuple(profile for profile in self.profiles if profile.container.changes_all)
 
     def given_by(self, annotations: Mapping[str, str]) -> list[Profile]:
-        """Return the profiles whose cards a pod was given, in ascending order of their words."""
+        """Return the profiles of the cards that a pod has, in ascending order of their words."""
         by_key = self._by_allocated
         found = [by_key[key] for key in annotations if key in by_key]
         return sorted(found, key=_word_of) if len(found) > 1 else found
@@ -88,7 +88,7 @@ class Catalog:
         return {profile.write.allocated: profile for profile in self.profiles if profile.write.allocated}
 
     def named_by(self, node: Node) -> list[Profile]:
-        """Return the profiles of whose cards a node says anything, in ascending order of their words."""
+        """Return the profiles about whose cards a node says anything, in ascending order of their words."""
         by_key, by_capacity = self._by_node_key, self._by_capacity
         found = [by_key[key] for key in node.annotations if key in by_key]
         found += [by_capacity[name] for name in node.status.capacity or () if name in by_capacity]
@@ -104,18 +104,18 @@ class Catalog:
 
     @cached_property
     def instance_keys(self) -> tuple[str, ...]:
-        """The pod annotations that tell of parts of divided cards."""
+        """The pod annotations that name parts of divided cards."""
         return tuple(dict.fromkeys(profile.write.instances for profile in self.profiles if profile.write.instances))
 
     @cached_property
     def tenancy_keys(self) -> frozenset[str]:
-        """The pod annotations that tell with whom a pod shares cards."""
+        """The pod annotations that say with whom a pod shares cards."""
         found = (key for one in self.mindful_of_tenants for key in (one.select.app_class, one.select.policy))
         return frozenset(found) - {""}
 
     @cached_property
     def mindful_of_tenants(self) -> tuple[Profile, ...]:
-        """The profiles to which it matters who shares a card."""
+        """The profiles for which it matters who shares a card."""
         return tuple(profile for profile in self.profiles if profile.select.app_class or profile.select.policy)
 
     @property
@@ -143,7 +143,7 @@ def _word_of(profile: Profile) -> str:
 
 
 def _index(names: Iterable[tuple[Profile, Iterable[str]]]) -> Mapping[str, tuple[Profile, ...]]:
-    """Turn profiles with names into names with profiles."""
+    """Return the profiles by name."""
     found: dict[str, tuple[Profile, ...]] = {}
     for profile, own in names:
         for name in own:
@@ -181,7 +181,7 @@ def make_catalog(profiles: Iterable[Profile], flags: Iterable[str] = ()) -> Cata
 
 
 def _switch(profile: Profile, flags: frozenset[str]) -> Profile:
-    """Drop the rule about the same card where its switch is off."""
+    """Remove the rule about the same card if its switch is off."""
     fit = profile.fit
     if fit.same_card in {"", "always"} or fit.same_card in flags:
         return profile
@@ -191,7 +191,7 @@ def _switch(profile: Profile, flags: frozenset[str]) -> Profile:
 
 @cache
 def load_default_profiles() -> tuple[Profile, ...]:
-    """Return the shipped profiles that are there without a device configuration."""
+    """Return the shipped profiles that are active without a device configuration."""
     return tuple(default_profiles(load_shipped()))
 
 

@@ -8,11 +8,11 @@ from gpuloom.wire.objects import Container
 
 
 class MutationError(WireError):
-    """A container cannot be completed; the message says what is wrong with it, in HAMi's words where HAMi has some."""
+    """A container cannot be completed; the message says what is wrong, in HAMi's words where HAMi has some."""
 
 
 class ContainerChange(Protocol):
-    """Changes to one container, and to its pod as far as the container is the cause."""
+    """Changes to one container, and the changes to its pod that it causes."""
 
     def set_limit(self, name: str, value: int) -> None:
         """Set ``resources.limits`` of one resource."""
@@ -34,7 +34,7 @@ class ContainerChange(Protocol):
 
 
 def set_amount(container: Container, change: ContainerChange, name: str, value: int) -> None:
-    """Set a limit, and the request where there is one: the API server wants both of a card equal."""
+    """Set a limit, and the request if there is one: the API server wants both to be equal for a card."""
     change.set_limit(name, value)
     if name in container.requests:
         change.set_request(name, value)

@@ -1,4 +1,4 @@
-"""What a decision gave to one pod of one vendor's cards, as the hooks that annotate see it."""
+"""What one pod gets of one vendor's cards, as the hooks that annotate see it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from gpuloom.model.request import Request
 from gpuloom.model.share import ContainerShares, Share
 
 MARKS = ("{node}", "{index}", "{indexes}", "{cores}", "{memory_units}", "{time_s}", "{time_ns}")
-"""What a profile's further annotations may be filled with."""
+"""The marks that a profile's further annotations may contain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Decided:
     facts: Facts
 
     def each_share(self) -> Iterator[Share]:
-        """Give all shares in order."""
+        """Yield all shares in order."""
         for shares in self.shares:
             yield from shares
 

@@ -1,7 +1,7 @@
 """What ``device-config.yaml`` changes in the profiles (wire protocol 7.1, vendors 3).
 
 A family's section replaces its profile's values as a whole: a key that is absent is zero or empty, not the profile's
-value. A family whose section is absent is off. Sections of nobody's are left alone.
+value. A family whose section is absent is off. Sections of no family are left alone.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -65,7 +65,7 @@ def _apply(family: VendorFile, section: Mapping[str, Any], beside: Mapping[str, 
 
 
 def _check_known(keys: Mapping[str, str], section: Mapping[str, Any], where: str) -> None:
-    """Refuse a section none of whose keys is known: nothing that was written there would count."""
+    """Refuse a section without any known key: nothing in it would have an effect."""
     if not any(key in keys for key in section):
         return
     for key in filter(lambda key: isinstance(key, str), section):
@@ -100,7 +100,7 @@ def _nest(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_device_config(profiles: Iterable[Profile]) -> dict[str, Any]:
-    """Say profiles as the content of ``device-config.yaml``; those of a user's own families have no place in it."""
+    """Return the content of ``device-config.yaml`` for some profiles; a user's own families have no place in it."""
     sections: dict[str, Any] = {}
     for profile in profiles:
         rules = profile.config
@@ -132,7 +132,7 @@ def _table(section: Any, where: str) -> Mapping[str, Any]:
 
 
 def _read_geometries(value: Any) -> list[Any]:
-    """Give the instances of each geometry one by one, in order."""
+    """Return the instances of each geometry one by one, in order."""
     return [
         [
             list(group.models),

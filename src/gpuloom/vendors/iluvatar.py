@@ -1,4 +1,4 @@
-"""Iluvatar: several cards are always whole ones (vendors 4.4, 4.5)."""
+"""Iluvatar: a container with several cards gets whole ones (vendors 4.4, 4.5)."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _WHOLE = 100
 
 
 def complete_whole(container: Container, _pod: Pod, change: ContainerChange, profile: Profile, _: Switches) -> bool:
-    """Give several cards all of their cores."""
+    """Add all cores of the cards when several are asked for."""
     if not is_recognized(container, profile):
         return False
     count = read_count(container, profile)
@@ -29,7 +29,7 @@ def complete_whole(container: Container, _pod: Pod, change: ContainerChange, pro
 def complete_named(
     container: Container, pod: Pod, change: ContainerChange, profile: Profile, switches: Switches
 ) -> bool:
-    """Give several cards all of their cores, and tell the container its name."""
+    """Add all cores of the cards when several are asked for, and tell the container its name."""
     if not complete_whole(container, pod, change, profile, switches):
         return False
     if container.name and not change.has_env(CONTAINER_NAME):

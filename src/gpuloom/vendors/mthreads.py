@@ -20,7 +20,7 @@ REQUESTED: Final = "mthreads.com/request-gpu-num"
 def complete_sixteenths(
     container: Container, _pod: Pod, change: ContainerChange, profile: Profile, _: Switches
 ) -> bool:
-    """Complete whole cards, and check that a part is one that exists.
+    """Complete whole cards, and check that a part has a size that exists.
 
     Raises MutationError.
     """
@@ -43,7 +43,7 @@ def complete_sixteenths(
 
 
 def read_divided(container: Container, _annotations: Mapping[str, str], profile: Profile) -> Request | None:
-    """Read a request; a card gets its part of the amounts."""
+    """Read a request; each card gets its part of the amounts."""
     cards, cores = read_count(container, profile), read_cores(container, profile)
     memory_mib = read_memory_mib(container, profile)
     if cards is None or cores is None or memory_mib is None:

@@ -1,4 +1,4 @@
-"""Every name by which a profile meets the world: resources, node annotations, pod annotations; and whose they are."""
+"""Every name that a profile uses outside: resources, node annotations, pod annotations; and whose they are."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def list_uses(profile: Profile) -> Iterator[Use]:
 def _resources(profile: Profile) -> Iterator[Use]:
     names = profile.resources
     yield Use(RESOURCE, "resources.count", names.count)
-    # Chips of one section may have one name for memory: which of them is meant, the count says.
+    # Chips of one section may have one name for memory: the count says which chip is meant.
     shared = profile.config.section if profile.config.each else ""
     others = ("memory", "memory_percentage", "cores", "priority")
     yield from (Use(RESOURCE, f"resources.{other}", getattr(names, other), shared) for other in others)
@@ -82,7 +82,7 @@ def _pair(field: str, pair: KeyPair) -> Iterator[Use]:
 
 
 class ClashError(ProfileError):
-    """Profiles are in each other's way; ``words`` says which."""
+    """Profiles use the same names; ``words`` says which profiles."""
 
     def __init__(self, what: str, *words: str) -> None:
         super().__init__(what)

@@ -12,7 +12,7 @@ def complete_share(
 ) -> bool:
     """Complete one container and tell whether it asks for cards.
 
-    Raises WireError, our answer is an error then.
+    Raises WireError; then gpuloom's answer is an error.
     """
     names, changes = profile.resources, profile.container
     _check_percentage(container, names)

@@ -1,4 +1,4 @@
-"""What there is to know of every family at a glance, made from the profiles: for the terminal and for the pages."""
+"""Every family at a glance, made from the profiles, for the terminal and for the pages."""
 
 from collections.abc import Iterable, Iterator
 

@@ -23,7 +23,7 @@ class OwnedAnnotations:
 
     @classmethod
     def of(cls, profiles: Iterable[Profile]) -> Self:
-        """Put together what is owned with these vendors."""
+        """Return what is owned with these vendors."""
         profiles = tuple(profiles)
         prefixes = (prefix for profile in profiles for prefix in profile.write.owned_prefixes)
         keys = OWNED_POD_ANNOTATIONS.union(*(profile.owned_keys for profile in profiles))
@@ -40,7 +40,7 @@ class OwnedAnnotations:
 
 @cache
 def load_shipped_owned() -> OwnedAnnotations:
-    """Return what is owned with every shipped vendor, served here or not: the chart's policy protects all of it.
+    """Return what is owned with every shipped vendor, active or not: the chart's policy protects all of it.
 
     Raises ProfileError when the package's own file is broken.
     """

@@ -1,7 +1,7 @@
 """What is known about one accelerator family: a frozen value read from its TOML file (vendors 3).
 
-Every field has the meaning that its docstring gives, for all families; where a family really differs, a field names a
-hook, a small function of :mod:`gpuloom.vendors.hooks`.
+Every field has the meaning that its docstring gives, for all families. Where a family really differs, a field names a
+hook: a small function of :mod:`gpuloom.vendors.hooks`.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _Kept = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
-"""An amount, or -1 for what stands elsewhere."""
+"""An amount, or -1 for the amount that was asked for."""
 
 
 class ResourceNames(_Part, frozen=True):
@@ -44,9 +44,9 @@ class ResourceNames(_Part, frozen=True):
 class RequestDefaults(_Part, frozen=True):
     """How a request is read and completed.
 
-    recognize      where a container must name the count to be one of this family's
+    recognize      where a container must name the count so that this family serves it
     read_from      where amounts are read
-    reader         hook that reads the request instead of the common rules
+    reader         hook that reads the request in place of the common rules
     forgives_cores whether cores that are no whole number count as the default; else nothing is asked for (vendors 1.8)
     """
 
@@ -70,22 +70,22 @@ class ContainerChanges(_Part, frozen=True):
 
     @property
     def changes_all(self) -> bool:
-        """Whether containers are changed that name none of the family's resources."""
+        """Whether it changes containers that name none of the family's resources, too."""
         return self.hide_cards or self.core_policy not in {"", "default"}
 
 
 class CardSource(_Part, frozen=True):
     """Where a node says which cards it has.
 
-    source       ``register``: an annotation; ``capacity``: so many cards as the node's capacity of ``unit`` gives
-    register     that annotation's key, ``pair_scores`` the one that says how well cards are linked
-    reader       hook that reads the cards instead
-    unit         which resource's capacity is divided by ``per_card``
-    id           of cards from capacity, with ``{node}`` and ``{index}``
-    count, memory_mib, cores  of each card from capacity; memory 0 means an equal part of the capacity of memory
+    source       ``register``: an annotation; ``capacity``: the node's capacity of ``unit`` gives the number of cards
+    register     key of that annotation; ``pair_scores`` is the key of the one that says how well cards are linked
+    reader       hook that reads the cards in place of the common rules
+    unit         the resource whose capacity is divided by ``per_card``
+    id           ids of cards from capacity, with ``{node}`` and ``{index}``
+    count, memory_mib, cores  of each card from capacity; memory 0 is an equal part of the capacity of memory
     numa_halves  whether the second half of the cards is on NUMA node 1
-    annotations, labels  what else of the node the reader looks at
-    set_cores    cores of registered cards whatever they say, 0 for as registered
+    annotations, labels  what else of the node the reader reads
+    set_cores    cores of registered cards, in place of the registered number; 0 keeps that number
     """
 
     source: Literal["register", "capacity"] = "register"
@@ -107,10 +107,10 @@ class CardSource(_Part, frozen=True):
 class HealthRules(_Part, frozen=True):
     """How it is known that a node's cards can be used.
 
-    kind       ``handshake``: a question and answer in an annotation; ``capacity``: the node's capacity of the count is
-               above zero; ``annotation``: the register annotation is there; ``always``
-    handshake  that annotation's key
-    counted    whether the kubelet's count going to zero takes the cards away at once
+    kind       ``handshake``: by question and answer in an annotation; ``capacity``: while the node's capacity of the
+               count is above zero; ``annotation``: while the register annotation exists; ``always``
+    handshake  key of that annotation
+    counted    whether the cards go at once when the kubelet's count falls to zero
     clean_register  whether the register annotation is removed when the cards can no longer be used
     """
 
@@ -121,7 +121,7 @@ class HealthRules(_Part, frozen=True):
 
 
 class KeyPair(_Part, frozen=True):
-    """Two pod annotations that narrow a choice: only these, and none of these."""
+    """Two pod annotations that narrow a choice: one lists what is accepted, the other what is refused."""
 
     use: str
     nouse: str
@@ -130,11 +130,11 @@ class KeyPair(_Part, frozen=True):
 class SelectKeys(_Part, frozen=True):
     """Pod annotations that narrow the choice of cards, or say how the pod shares one.
 
-    uuids      lists of card ids, every pair must be satisfied
+    uuids      lists of card ids; every pair must be satisfied
     types      lists of parts of model names
     numa_bind  all cards of a container on one NUMA node
-    mode       modes of cards that will do
-    app_class  ``online`` or ``offline``: pods of both kinds do not share a card with pods of neither
+    mode       accepted modes of cards
+    app_class  ``online`` or ``offline``: pods with a class do not share a card with pods without one
     policy     how cores are shared out; pods of different policies do not share a card
     link_aware  whether the links of whole cards count in the score
     """
@@ -160,7 +160,7 @@ class FitRules(_Part, frozen=True):
 
     topology    whether the card policy ``topology-aware`` chooses linked cards
     bits        whether cores are bits of a mask
-    same_card   ``always``, or the name of the switch by which all containers of a pod must get the same card
+    same_card   when all containers of a pod must get the same card: ``always``, or with the switch of this name
     hami_quota  whether HAMi itself tests quotas while it chooses cards of this family
     select      hook that chooses among the cards that no check rejects
     need        hook that works out what a card must give
@@ -179,9 +179,9 @@ class ScoreRules(_Part, frozen=True):
     """What the family adds to a node's score.
 
     hook  the function, none when empty
-    cap_cores  whether a card counts as full at most where more cores are given away than it registered
+    cap_cores  whether a card with more cores given away than registered counts as just full
     sign  ``better-is-higher``: subtracted under the policy ``spread``, where the lowest score wins; ``neutral``:
-          decides before all else; ``as-is``: the function looks at the policy itself
+          decides before everything else; ``as-is``: the function looks at the policy itself
     """
 
     hook: str = ""
@@ -190,10 +190,10 @@ class ScoreRules(_Part, frozen=True):
 
 
 class ShareRules(_Part, frozen=True):
-    """What a share is written with, where that is not what was asked for; below 0 means as asked for.
+    """What a share holds, where that differs from what was asked for; below 0: as asked for.
 
     typed_by_model  whether a share names the card's model instead of the vendor's word
-    scaled_cores    whether cores are asked for in per cent and given in units of the card's own; quotas count units
+    scaled_cores    whether cores are asked for in per cent and given in the card's own units; quotas count these units
     """
 
     memory_mib: _Kept = -1
@@ -206,7 +206,7 @@ class LockRules(_Part, frozen=True):
     """The node lock that a Bind takes, none without a key.
 
     names_holder  whether the value names the pod
-    expires_s     after which a lock no longer counts, 0: as the scheduler's flag says
+    expires_s     time after which a lock no longer counts; 0: as the scheduler's flag says
     """
 
     key: str = ""
@@ -217,12 +217,12 @@ class LockRules(_Part, frozen=True):
 class WriteKeys(_Part, frozen=True):
     """Pod annotations that a decision writes.
 
-    to_allocate, allocated  the device lists, the first one empty where no plugin reads it
+    to_allocate, allocated  the device lists; the first is empty if no plugin reads it
     instances               parts of divided cards
     extra                   more keys; values may hold {node}, {index}, {indexes}, {cores}, {memory_units}, {time_s}
                             and {time_ns}, taken from the first card of the first container that has one
-    annotate                hook that makes more, ``recall`` one that reads what the device list leaves out
-    owned                   the keys of those, ``owned_prefixes`` how keys begin of which there is one a container
+    annotate                hook that makes more; ``recall`` is a hook that reads what the device list leaves out
+    owned                   keys of these; ``owned_prefixes`` are the starts of keys that exist once a container
     """
 
     to_allocate: str
@@ -236,7 +236,7 @@ class WriteKeys(_Part, frozen=True):
 
 
 class Template(_Part, frozen=True):
-    """A size in which a card can be given away; ``cpus`` of the card itself."""
+    """A size in which a card can be given away; ``cpus`` are those of the card."""
 
     name: str
     memory_mib: Natural32
@@ -247,8 +247,8 @@ class Template(_Part, frozen=True):
 class Traits(_Part, frozen=True):
     """Numbers and switches that hooks of a family read.
 
-    allocatable_mib, capacity_mib  memory of a card that containers may have, and that it has
-    templates    sizes by memory
+    allocatable_mib, capacity_mib  memory of a card that containers may have, and all of it
+    templates    sizes in which cards are given away, by memory
     in_pairs     cards are given away two by two
     soft_split   nodes can share cards by software unless they say otherwise
     link_aware   whole cards are scored by their links
@@ -263,11 +263,11 @@ class Traits(_Part, frozen=True):
 
 
 class ConfigRules(_Part, frozen=True):
-    """Where ``device-config.yaml`` speaks of the family.
+    """Where ``device-config.yaml`` describes the family.
 
-    section     name of the section, ``keys`` which of its keys sets which field; the first key that is not empty counts
-    each        the section is a list, an entry for each chip; ``under`` names the key of that list in newer files,
-                beside which the keys of ``beside`` stand
+    section     name of the section; ``keys`` says which key sets which field; the first that is not empty counts
+    each        the section is a list, with an entry for each chip; in newer files the list has the key ``under``,
+                and the keys of ``beside`` stand next to it
     by_default  whether the family is active without a device configuration
     flag        the scheduler flag that switches the family on, empty for none
     """
@@ -282,7 +282,7 @@ class ConfigRules(_Part, frozen=True):
 
 
 Geometries = tuple[tuple[tuple[str, ...], tuple[MigGeometry, ...]], ...]
-"""Parts of model names, and the ways in which cards of such a model can be cut."""
+"""Parts of model names, and the ways in which cards of such a model can be divided."""
 
 
 class Profile(_Part, frozen=True):
@@ -313,18 +313,18 @@ class Profile(_Part, frozen=True):
 
     @property
     def divides(self) -> bool:
-        """Whether cards that say so are given away in instances."""
+        """Whether cards whose mode says so are given away in instances."""
         return bool(self.write.instances)
 
     @property
     def tells_one_card(self) -> bool:
-        """Whether what a decision writes beside the device lists has room for one card only."""
+        """Whether what a decision writes besides the device lists has room for only one card."""
         marks = ("{index}", "{cores}", "{memory_units}")
         return any(mark in text for text in self.write.extra.values() for mark in marks)
 
     @property
     def node_keys(self) -> tuple[str, ...]:
-        """The node annotations that say which cards there are."""
+        """The node annotations that say which cards a node has."""
         keys = (self.cards.register, self.cards.pair_scores, self.health.handshake, *self.cards.annotations)
         return tuple(key for key in keys if key)
 

@@ -1,6 +1,6 @@
 """What must hold inside one profile beside its types: names that exist, keys that can be used, parts that go together.
 
-A message names the key, what is wrong with it and what was probably meant; whoever calls puts the file before it.
+A message names the key, what is wrong with it and what was probably meant; the caller adds the file.
 """
 
 import re
@@ -24,7 +24,7 @@ _CARD_MARKS = ("{node}", "{index}")
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """Say which known word was probably meant."""
+    """Return which known word was probably meant."""
     known = list(known)
     near = get_close_matches(word, known, n=1, cutoff=0.4)
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
@@ -72,7 +72,7 @@ def _check_hooks(profile: Profile) -> None:
 
 
 def hooks_of(profile: Profile) -> dict[str, str]:
-    """Return the names of hooks by field, empty where the common rules do."""
+    """Return the names of hooks by field, empty where the common rules apply."""
     return {
         "container.mutate": profile.container.mutate,
         "request.reader": profile.request.reader,
@@ -116,7 +116,7 @@ def _check_source(profile: Profile) -> None:
 
 
 def _check_marks(profile: Profile) -> None:
-    """Check the marks in texts that are filled in later; one that nobody knows would stay as it is."""
+    """Check the marks in texts that are filled in later; an unknown one would stay in the text."""
     extra = profile.write.extra.items()
     templates: list[tuple[str, str, tuple[str, ...]]] = [("cards.id", profile.cards.id, _CARD_MARKS)]
     templates += [(f"write.extra of {key}", template, MARKS) for key, template in extra]
@@ -127,7 +127,7 @@ def _check_marks(profile: Profile) -> None:
 
 
 def _check_config(profile: Profile) -> None:
-    """Check that what a device configuration would set is there."""
+    """Check that everything exists that a device configuration would set."""
     known = list(_configurable(profile))
     for table, keys in (("config.keys", profile.config.keys), ("config.beside", profile.config.beside)):
         for key, field in keys.items():

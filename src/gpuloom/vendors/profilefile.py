@@ -12,7 +12,7 @@ from gpuloom.vendors.profile import ConfigRules, Profile, ProfileError
 from gpuloom.vendors.profilecheck import check_profile, suggest
 
 MOST_BYTES: Final = 2**16
-"""No file that is larger is a profile."""
+"""Largest size of a profile."""
 
 _WORD = "{word}"
 _CHIPS = "chips"
@@ -28,7 +28,7 @@ class VendorFile:
 
     @property
     def config(self) -> ConfigRules:
-        """Where a device configuration speaks of this family."""
+        """Where a device configuration describes this family."""
         return msgspec.convert(self.content.get("config", {}), ConfigRules)
 
 
@@ -55,13 +55,13 @@ def _make_own(content: Mapping[str, Any]) -> Profile:
 
 
 def _load(text: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return what all chips have in common, and what each of them changes."""
+    """Return what all chips have in common, and what each chip changes."""
     if len(text) > MOST_BYTES:
         raise ProfileError(f"larger than {MOST_BYTES // 1024} KiB, a profile has a few")
     try:
         content = tomllib.loads(text.decode())
     except ValueError as error:
-        # Beside its own errors: text that is not UTF-8, and numbers of thousands of digits.
+        # Besides its own errors: text that is not UTF-8, and numbers of thousands of digits.
         raise ProfileError(f"not a TOML file: {error}") from error
     chips = content.pop(_CHIPS, [{}])
     if not isinstance(chips, list) or not chips or not all(isinstance(chip, dict) for chip in chips):
@@ -93,7 +93,7 @@ def _make(content: Mapping[str, Any]) -> Profile:
 
 
 def _explain(message: str) -> str:
-    """Say in words of TOML what the decoder says of a value: the key first, then what it must be."""
+    """Return in TOML's words what the decoder says of a value: first the key, then what it must be."""
     found = re.fullmatch(r"(.*?)(?: - at `\$\.?(.*)`)?", message)
     problem, path = (found[1], found[2] or "") if found else (message, "")
     if missing := re.fullmatch(r"Object missing required field `(.*)`", problem):
@@ -121,7 +121,7 @@ def merge(content: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 
 def fill(value: Any, word: str) -> Any:
-    """Put a word where the text says so."""
+    """Return the content with a word in place of its mark."""
     if isinstance(value, str):
         return value.replace(_WORD, word)
     if isinstance(value, Mapping):
@@ -132,7 +132,7 @@ def fill(value: Any, word: str) -> Any:
 
 
 def _check_keys(content: Mapping[str, Any], type_: type, path: str) -> None:
-    """Find keys that a table cannot have and words that a value cannot be, before types are looked at."""
+    """Find keys that a table cannot have and words that a value cannot be, before types are checked."""
     fields = {field.encode_name: field.type for field in msgspec.structs.fields(type_)}
     for key, value in content.items():
         if key not in fields:
@@ -146,7 +146,7 @@ def _check_keys(content: Mapping[str, Any], type_: type, path: str) -> None:
 
 
 def _parts(type_: Any, value: Any) -> Iterator[tuple[type, Mapping[str, Any]]]:
-    """Give the tables inside a value, each with the struct that it is to become."""
+    """Yield the tables inside a value, each with the struct that it will become."""
     inner = [type_, *get_args(type_)]
     structs = [one for one in inner if isinstance(one, type) and issubclass(one, msgspec.Struct)]
     if not structs:

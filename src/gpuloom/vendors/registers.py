@@ -13,11 +13,11 @@ from gpuloom.wire.register import NoCardsError, decode_register
 from gpuloom.wire.words import SEPARATORS
 
 NO_CARDS = frozenset({"", "[]"})
-"""An annotation that is missing or names no card removes the cards; one that is broken keeps them (scheduler B-27)."""
+"""A missing annotation, or one without a card, removes the cards; a broken one keeps them (scheduler B-27)."""
 
 
 MOST_CARDS = 1024
-"""Nobody builds nodes of more; a slip of the pen in a capacity must not make millions of cards."""
+"""More than any node has: a typing error in a capacity must not make millions of cards."""
 
 
 def read_common(node: Node, profile: Profile) -> NodeCards:
@@ -60,7 +60,7 @@ def _decode_scores(profile: Profile, text: str) -> dict[str, dict[str, int]]:
 
 
 def check_nameable(card: Card, profile: Profile) -> None:
-    """Refuse a card that no device list could name: a pod that got it could not be told so.
+    """Refuse a card that no device list could name: no pod could be told that it has the card.
 
     Raises WireError, naming the annotation.
     """
@@ -71,14 +71,14 @@ def check_nameable(card: Card, profile: Profile) -> None:
 
 
 def read_capacity(node: Node, name: str) -> int:
-    """Return a node's capacity of a resource, 0 when it has none or it is no integer."""
+    """Return a node's capacity of a resource, 0 when there is none or it is no integer."""
     quantity = (node.status.capacity or {}).get(name) if name else None
     value = None if quantity is None else decode_strict_integer(quantity)
     return max(value or 0, 0)
 
 
 def count_cards(node: Node, profile: Profile) -> tuple[Card, ...]:
-    """Make the cards that a node's capacity stands for.
+    """Return the cards that a node's capacity stands for.
 
     Raises NoCardsError when it has none, WireError when it says more than any node can have.
     """
@@ -110,5 +110,5 @@ def count_cards(node: Node, profile: Profile) -> tuple[Card, ...]:
 
 
 def name_card(profile: Profile, node: str, index: int) -> str:
-    """Make the id of a card that its node does not name."""
+    """Return the id of a card that its node does not name."""
     return profile.cards.id.replace("{index}", str(index)).replace("{node}", node)

@@ -10,14 +10,14 @@ from gpuloom.wire.words import INT32_MAX
 
 
 def find_quantity(container: Container, name: str) -> Quantity | None:
-    """Return what a container says about a resource, in limits or else in requests."""
+    """Return the quantity of a resource in a container's limits, or else in its requests."""
     if not name:
         return None
     return container.limits.get(name, container.requests.get(name))
 
 
 def find_amount(container: Container, name: str, profile: Profile) -> Quantity | None:
-    """Return what a container says about a resource, where this family reads it."""
+    """Return the quantity of a resource in a container, from where this family reads it."""
     if profile.request.read_from == "limits":
         return container.limits.get(name) if name else None
     return find_quantity(container, name)
@@ -30,7 +30,7 @@ def read_integer(container: Container, name: str, profile: Profile) -> int | Non
 
 
 def read_count(container: Container, profile: Profile) -> int | None:
-    """Return how many cards are asked for, None when that is none or cannot be used."""
+    """Return how many cards are asked for, None when it is none or cannot be used."""
     cards = read_integer(container, profile.resources.count, profile)
     return cards if cards is not None and 0 < cards <= INT32_MAX else None
 
@@ -47,7 +47,7 @@ def read_cores(container: Container, profile: Profile) -> int | None:
 
 
 def read_memory_mib(container: Container, profile: Profile) -> int | None:
-    """Return the memory that is asked for, 0 when none is named, None when what is named cannot be used."""
+    """Return the memory that is asked for, 0 when none is named, None when it cannot be used."""
     quantity = find_amount(container, profile.resources.memory, profile)
     if quantity is None:
         return 0
@@ -59,13 +59,13 @@ def read_memory_mib(container: Container, profile: Profile) -> int | None:
 
 
 def complete(profile: Profile, cards: int, memory_mib: int, cores: int, manner: str = "") -> Request:
-    """Make a request of amounts; without memory it is for all of each card's."""
+    """Return a request for these amounts; without memory, for all memory of each card."""
     percentage = PERCENTAGE_NOT_SET if memory_mib else 100
     return Request(profile.word, cards, memory_mib, percentage, cores, manner)
 
 
 def read_common(container: Container, _annotations: Mapping[str, str], profile: Profile) -> Request | None:
-    """Read a request by the common rules; None when no card is asked for, or in a way that cannot be used."""
+    """Return a request by the common rules; None when no card is asked for, or when the amounts cannot be used."""
     cards = read_count(container, profile)
     memory_mib = read_memory_mib(container, profile)
     cores = read_cores(container, profile)

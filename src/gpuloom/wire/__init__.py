@@ -1,5 +1,5 @@
 """Bytes to values and back: HAMi's annotations and the parts of Kubernetes' JSON that gpuloom reads.
 
 Every encoder stands beside its decoder. Broken input raises :class:`~gpuloom.wire.errors.WireError` and nothing else.
-No clock, no network, no log: whoever calls brings the time and deals with the error.
+No clock, no network, no log: callers pass the time and handle the error.
 """

@@ -21,9 +21,9 @@ MOST_CONTAINERS = 1000
 MOST_MARKS = 2000
 MOST_VARIABLES = 20_000
 MOST_AMOUNTS = 5000
-"""Of one pod that is reviewed. Kubernetes limits none of these but by the size of an object (trust T-02)."""
+"""Most of each in a reviewed pod. Kubernetes limits them only by the size of an object (trust T-02)."""
 MOST_TRIMMED_BYTES = 512 * 1024
-"""Of what is read of a pod; Kubernetes takes annotations of 256 KiB."""
+"""Largest part of a pod that is read; Kubernetes accepts annotations of 256 KiB."""
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class _TrimmedSpec(PodSpec, frozen=True):
 
 
 class _TrimmedPod(Pod, frozen=True):
-    """A pod with what a review reads of it."""
+    """The parts of a pod that a review reads."""
 
     spec: _TrimmedSpec = _TrimmedSpec()
 
@@ -85,7 +85,7 @@ class Verdict:
 def decode_review(body: bytes) -> Review:
     """Read an AdmissionReview request.
 
-    Raises WireError when it is none, or of an unknown version.
+    Raises WireError when it is none, or has an unknown version.
     """
     try:
         review = decode_json(body, _Review)
@@ -101,7 +101,7 @@ def decode_review(body: bytes) -> Review:
 def decode_pod(raw: bytes) -> FullPod:
     """Read the pod of a review.
 
-    Raises WireError with the decoder's text, or naming what the pod has too many of.
+    Raises WireError with the decoder's text, or with what the pod has too many of.
     """
     pod = decode_json(raw, FullPod)
     _check_size(pod)
@@ -109,9 +109,9 @@ def decode_pod(raw: bytes) -> FullPod:
 
 
 def trim_review(body: bytes) -> bytes:
-    """Write a review anew with only what is read of its pod.
+    """Return a review that holds only what is read of its pod.
 
-    Raises WireError when it is no review, or the pod is larger than is taken.
+    Raises WireError when it is no review, or when its pod is too large.
     """
     review = decode_review(body)
     pod = decode_json(review.pod, _TrimmedPod)
@@ -124,7 +124,7 @@ def trim_review(body: bytes) -> bytes:
 
 
 def find_uid(beginning: bytes) -> tuple[str, str]:
-    """Return version and uid of a review of which only the beginning was read; empty where they are not in it."""
+    """Return version and uid from the beginning of a review; empty where they are not in it."""
     found = _UID.search(beginning)
     version = "admission.k8s.io/v1beta1" if b'"admission.k8s.io/v1beta1"' in beginning else "admission.k8s.io/v1"
     return (version, found[1].decode()) if found else ("", "")
@@ -133,7 +133,7 @@ def find_uid(beginning: bytes) -> tuple[str, str]:
 def _check_size(pod: Pod) -> None:
     """Refuse a pod that takes long to look at.
 
-    Raises WireError that names what there is too much of.
+    Raises WireError that names what is too much.
     """
     containers = pod.all_containers
     counts = (
@@ -166,5 +166,5 @@ def encode_review(api_version: str, uid: str, verdict: Verdict) -> bytes:
 
 
 def escape_pointer(key: str) -> str:
-    """Write a key as one part of a JSON pointer (RFC 6901)."""
+    """Return a key as one part of a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")

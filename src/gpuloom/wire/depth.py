@@ -1,8 +1,8 @@
-"""Reading JSON that is nested deeper than anything we read (trust T-05).
+"""Read JSON that is nested deeper than anything that gpuloom reads (trust T-05).
 
-Fields that nobody reads may be nested thousands of levels deep: anybody who may create a pod may write such
-``managedFields``. A decoder that descends into what it skips gives up there, and how deep that is differs between
-versions of Python. So what is too deep is cut out of the text by one pass that does not descend, and the rest is read.
+Fields that nobody reads may be nested thousands of levels deep: whoever may create a pod may write such
+``managedFields``. A decoder descends into what it skips, and fails at a depth that differs between versions of Python.
+So one pass that does not descend cuts out what is too deep, and the rest is read.
 """
 
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ from gpuloom.model.cards import Flags
 _T = TypeVar("_T")
 
 BAD_JSON = (ValueError, RecursionError)
-"""What reading JSON may raise. Broken UTF-8 and integers of a thousand digits are plain ValueErrors."""
+"""The errors of reading JSON. Broken UTF-8 and integers of a thousand digits are plain ValueErrors."""
 
 DEEPEST = 64
-"""Nothing that is read lies deeper than about 20 levels; decoders go down some hundreds at least."""
+"""Nothing that is read is deeper than about 20 levels; decoders can descend at least some hundreds."""
 
 _BLOCK_BYTES = 2**16
 _QUOTE, _BACKSLASH, _OPENING, _CLOSING = b'"\\{}'
@@ -30,7 +30,7 @@ _SAME_BRACKET = 0x20
 
 
 def decode(text: bytes | str | msgspec.Raw, type_: type[_T]) -> _T:
-    """Read JSON text as a value of one type; what nobody reads may be nested as deep as it likes.
+    """Read JSON text as a value of one type; what nobody reads may have any depth.
 
     Raises one of BAD_JSON.
     """
@@ -52,9 +52,9 @@ def decode_by(decoder: "msgspec.json.Decoder[_T]", text: bytes | str | msgspec.R
 
 
 def cut_deep(text: bytes | str | msgspec.Raw) -> bytes:
-    """Return JSON text in which lists and objects that lie deeper than DEEPEST are empty ones.
+    """Return JSON text with empty lists and objects in place of those deeper than DEEPEST.
 
-    What is no JSON stays none, unless the mistake is in what is cut out.
+    Invalid JSON stays invalid, unless the mistake is in a part that is cut out.
     """
     whole = text.encode() if isinstance(text, str) else bytes(text)
     return b"".join(_cut(whole))
@@ -62,7 +62,7 @@ def cut_deep(text: bytes | str | msgspec.Raw) -> bytes:
 
 @dataclass(slots=True)
 class _Place:
-    """Where a pass is between two blocks: how deep, whether inside a string, and whether behind an odd backslash."""
+    """The state between two blocks: depth, whether inside a string, whether behind an odd number of backslashes."""
 
     depth: int = 0
     is_inside: bool = False
@@ -79,7 +79,7 @@ def _cut(text: bytes) -> Iterator[memoryview | bytes]:
 
 
 def _judge(chars: NDArray[np.uint8], place: _Place) -> Flags | None:
-    """Tell of each character of a block whether it stays, None where all do; ``place`` moves behind the block."""
+    """Return for each character of a block whether it stays, None when all do; move ``place`` behind the block."""
     quotes = chars == _QUOTE
     _drop_escaped(quotes, chars == _BACKSLASH, place)
     outside = ~(np.logical_xor.accumulate(quotes) ^ place.is_inside)
@@ -94,12 +94,12 @@ def _judge(chars: NDArray[np.uint8], place: _Place) -> Flags | None:
 
 
 def _drop_escaped(quotes: Flags, slashes: Flags, place: _Place) -> None:
-    """Take out the quotes before which an odd number of backslashes stands."""
+    """Remove the quotes that follow an odd number of backslashes."""
     quotes[0] &= not place.is_escaped
     if not slashes.any():
         place.is_escaped = False
         return
-    # How many backslashes end at each place; one that is carried over stands before the block.
+    # How many backslashes end at each place; one carried over comes before the block.
     places = np.arange(len(slashes), dtype=np.int32)
     others = np.maximum.accumulate(np.where(slashes, np.int32(-1 - place.is_escaped), places))
     is_odd = ((places - others) & 1).astype(bool)

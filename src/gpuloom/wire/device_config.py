@@ -1,6 +1,6 @@
 """``device-config.yaml``, the file that scheduler and device plugin share: section ``nvidia`` (wire protocol 7.1).
 
-A key that is absent, or has no value, is zero or empty here, never the chart's value.
+A key that is absent or has no value is zero or empty here; it never has the chart's value.
 """
 
 import math
@@ -17,7 +17,7 @@ _MOST_BITS = 64
 _PROFILE = re.compile(r"\d+g\..+", re.ASCII)
 _Natural64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 YAML_FAILURES = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError)
-"""What PyYAML raises beside its own errors.
+"""What PyYAML raises besides its own errors.
 
 ``!!int x`` is a ValueError, ``!!bool x`` a KeyError, ``!!timestamp x`` an AttributeError, a list that holds itself a
 RecursionError.
@@ -34,7 +34,7 @@ class MigEntry(msgspec.Struct, frozen=True):
 
 
 class MigGeometries(msgspec.Struct, frozen=True, rename="camel"):
-    """The ways in which cards may be cut whose model contains one of ``models``; positions are part of the wire."""
+    """The ways to divide cards whose model contains one of ``models``; positions are part of the wire."""
 
     models: tuple[str, ...] = ()
     allowed_geometries: tuple[tuple[MigEntry, ...], ...] = ()

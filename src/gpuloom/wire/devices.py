@@ -6,9 +6,9 @@ from gpuloom.wire.quantity import round_quantity
 
 
 def count_devices(container: Container, resource: str) -> int | None:
-    """Tell how many devices a container asks for; None when that cannot be read.
+    """Return how many devices a container asks for; None when that cannot be read.
 
-    A kubelet looks at limits alone: of such resources the requests are the same.
+    A kubelet looks only at limits: for such resources the requests are equal.
     """
     try:
         return round_quantity(container.limits.get(resource, 0))

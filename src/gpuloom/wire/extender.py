@@ -1,7 +1,7 @@
 """Bodies of the scheduler extender's calls (wire protocol 5).
 
-Go structures without JSON tags: replies carry every field, nil ones as ``null``; keys of requests come in any letter
-case.
+They are Go structures without JSON tags: replies have every field, nil ones as ``null``; keys of requests come in any
+letter case.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,11 +33,11 @@ class BindArgs(msgspec.Struct, frozen=True, gc=False):
 
 
 class FailedNodes(dict[str, str]):
-    """Why nodes do not fit, by name, for as many replies as say the same: written once, and not changed after that."""
+    """Why nodes do not fit, by name. Encoded once for all replies that say the same, and never changed afterwards."""
 
     @cached_property
     def written(self) -> msgspec.Raw:
-        """What a reply holds of it."""
+        """The encoded form for a reply."""
         return msgspec.Raw(msgspec.json.encode(self))
 
 
@@ -82,14 +82,14 @@ def decode_bind_args(body: bytes) -> BindArgs:
 def encode_result(result: FilterResult | BindResult) -> bytes:
     """Write a reply."""
     if isinstance(result, FilterResult) and isinstance(result.failed_nodes, FailedNodes):
-        # The encoder takes what is written already where it would write.
+        # Where the encoder would encode it, it takes the encoded form.
         result = msgspec.structs.replace(result, failed_nodes=result.failed_nodes.written)
     return msgspec.json.encode(result)
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedNode:
-    """A whole node from the body of a filter call: as gpuloom reads it, and as it was received."""
+    """A whole node from the body of a filter call: decoded, and as it was received."""
 
     node: Node
     raw: msgspec.Raw

@@ -1,6 +1,6 @@
-"""Pods with all that gpuloom reads of any: environment variables, owners and what became of containers.
+"""Pods with everything that gpuloom reads of a pod: environment variables, owners and the state of containers.
 
-Whoever reads one pod, or those of one node, may have them; the scheduler knows all pods, and reads less of each.
+For programs that read one pod, or the pods of one node; the scheduler knows all pods, and reads less of each.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from gpuloom.wire.objects import Container, ContainerStatus, KubeStruct, ObjectM
 
 
 class OwnerReference(KubeStruct, frozen=True):
-    """Who made an object."""
+    """The owner of an object."""
 
     kind: str = ""
     name: str = ""
@@ -55,7 +55,7 @@ class FullStatus(PodStatus, frozen=True):
 
 
 class FullPod(Pod, frozen=True):
-    """A pod with all that is read of any."""
+    """A pod with everything that gpuloom reads of a pod."""
 
     metadata: FullMeta = FullMeta()
     spec: FullSpec = FullSpec()

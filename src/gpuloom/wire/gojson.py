@@ -14,14 +14,14 @@ from gpuloom.wire.errors import WireError
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=msgspec.Struct)
 
-# Go escapes these inside strings; outside of strings none of them can occur.
+# Go escapes these inside strings; outside strings they cannot occur.
 _ESCAPES = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "<>&\u2028\u2029")
 
 
 def decode_json(text: bytes | str | msgspec.Raw, type_: type[_T]) -> _T:
     """Read JSON text as a value of one type; keys must be spelled as the type spells them.
 
-    What nobody reads may be nested as deep as it likes. Raises WireError with the decoder's text.
+    What nobody reads may have any depth. Raises WireError with the decoder's text.
     """
     try:
         return decode(text, type_)
@@ -40,12 +40,12 @@ def decode_list_of(text: str, type_: type[_S]) -> list[_S]:
 
 
 def decode_fields(text: bytes | str | msgspec.Raw, type_: type[_S]) -> _S:
-    """Read one JSON object, keys in any letter case; null means absent, and of two spellings the last counts.
+    """Read one JSON object, keys in any letter case; null means absent, and the last of two spellings counts.
 
     Raises WireError with the decoder's text.
     """
     known = find_fields(text, type_.__struct_encode_fields__)
-    # Put together again with the known spelling, so that each value is decoded once and typed.
+    # Joined again with the known spelling, so that each value is decoded only once, with its type.
     joined = b",".join(b'"%s":%s' % (key.encode(), bytes(value)) for key, value in known.items())
     return decode_json(b"{%s}" % joined, type_)
 
@@ -53,7 +53,7 @@ def decode_fields(text: bytes | str | msgspec.Raw, type_: type[_S]) -> _S:
 def find_fields(text: bytes | str | msgspec.Raw, names: Collection[str]) -> dict[str, msgspec.Raw]:
     """Return the undecoded values of one JSON object by their keys in lower case, as far as ``names`` has them.
 
-    Null means absent, and of two spellings the last counts. Raises WireError with the decoder's text.
+    Null means absent, and the last of two spellings counts. Raises WireError with the decoder's text.
     """
     found = decode_json(text, dict[str, msgspec.Raw])
     return {

@@ -12,9 +12,9 @@ _DELETED = "Deleted"
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """What stands in the annotation: whether the scheduler is asking, and since when (None: unreadable).
+    """The annotation: whether the scheduler is asking, and since when (None: unreadable).
 
-    Everything else (``Reported ...`` of older plugins, ``Deleted_...`` of older schedulers, nothing) is not asking.
+    Everything else (``Reported ...`` of older plugins, ``Deleted_...`` of older schedulers, nothing) does not ask.
     """
 
     requesting: bool
@@ -35,7 +35,7 @@ def encode_requesting(moment: datetime) -> str:
 
 
 def encode_deleted(moment: datetime) -> str:
-    """Write that the scheduler took the node's cards away, as HAMi did up to 2.9; later the key is removed instead."""
+    """Write that the scheduler removed the node's cards, as HAMi did up to 2.9; later the key is removed instead."""
     return f"{_DELETED}_{moment.strftime(_LAYOUT)}"
 
 

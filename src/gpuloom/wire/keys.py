@@ -31,13 +31,13 @@ OWNED_POD_ANNOTATIONS: Final = frozenset(
     {VGPU_NODE, VGPU_TIME, DEVICES_TO_ALLOCATE, DEVICES_ALLOCATED, MIG_ALLOCATIONS, BIND_PHASE, BIND_TIME}
 )
 OWNED_POD_LABELS: Final = frozenset({VGPU_NODE})
-"""What only gpuloom (or HAMi) may write on a pod (binding 6), beside what vendors' profiles name.
+"""What only gpuloom (or HAMi) may write on a pod (binding 6), besides what vendors' profiles name.
 
 Annotations below OWNED_PREFIX belong to it too, and lists of devices of vendors and chips that nobody knows yet.
 """
 SHARED_PREFIX: Final = "hami.io/"
 OWNED_SUFFIXES: Final = ("-devices-to-allocate", "-devices-allocated")
-"""How lists of devices are called, whatever the vendor."""
+"""The ends of keys of device lists, for any vendor."""
 
 PHASE_ALLOCATING: Final = "allocating"
 PHASE_SUCCESS: Final = "success"

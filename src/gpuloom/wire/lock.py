@@ -9,14 +9,14 @@ from gpuloom.wire.words import decode_time, encode_time
 
 @dataclass(frozen=True, slots=True)
 class NodeLock:
-    """When a lock was set, and for which pod; both names are empty in the form that HAMi wrote before 2.4.1."""
+    """When a lock was set, and for which pod; both names are empty in the form of HAMi before 2.4.1."""
 
     time: datetime
     namespace: str = ""
     name: str = ""
 
     def is_held_by(self, namespace: str, name: str) -> bool:
-        """Whether this very pod holds the lock."""
+        """Whether exactly this pod holds the lock."""
         return bool(self.name) and (self.namespace, self.name) == (namespace, name)
 
 

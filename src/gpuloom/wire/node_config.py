@@ -41,7 +41,7 @@ class _Name(msgspec.Struct, frozen=True):
 
 
 def decode_node_config(text: bytes, node: str) -> NodeConfig | None:
-    """Read the entry of one node, None when there is none; the last of several counts, as in HAMi.
+    """Return the entry of one node, None when there is none; the last of several counts, as in HAMi.
 
     A broken entry of another node does no harm. Raises WireError when the file or the node's entry cannot be read.
     """

@@ -1,7 +1,7 @@
 """The node names of a filter call. In large clusters reading them all costs more than deciding among them.
 
-kube-scheduler writes them as ``["a","b"]``. In a text of exactly this form a name stands where it stands in quotes, so
-the best nodes can be looked for in the text; anything else is read as JSON at once.
+kube-scheduler writes them as ``["a","b"]``. In a text of exactly this form, a name in quotes is a whole name, so the
+best nodes can be looked for in the text. Any other text is read as JSON at once.
 """
 
 import numpy as np
@@ -9,14 +9,14 @@ import numpy as np
 from gpuloom.wire.gojson import decode_json
 
 _LARGE_BYTES = 4096
-"""Shorter texts are read at once: that costs less than looking at their form."""
+"""Shorter texts are read at once: that costs less than to check their form."""
 _VAST_BYTES = 2**14
-"""Longer texts are counted as columns in less time than they are looked through."""
+"""For longer texts, counting as columns takes less time than looking through them."""
 _QUOTE, _COMMA = b'",'
 
 
 class NodeNames:
-    """Names in the order in which they were given, read when somebody wants them all."""
+    """Names in the order of the call, read only when somebody wants all of them."""
 
     __slots__ = ("_count", "_names", "_text")
 
@@ -36,16 +36,16 @@ class NodeNames:
 
     @property
     def is_searchable(self) -> bool:
-        """Whether names can be looked for without reading all."""
+        """Whether a name can be looked for without reading all names."""
         return self._names is None
 
     @property
     def text(self) -> bytes:
-        """The names as they were given; searchable, it is ``["a","b"]`` in plain ASCII without anything escaped."""
+        """The names as they were given; if searchable, ``["a","b"]`` in plain ASCII without escapes."""
         return self._text
 
     def find(self, name: str) -> int:
-        """Return where a name stands in the text, the smaller the earlier, -1 if it does not; only if searchable."""
+        """Return the place of a name in the text, -1 when it is not there; only if searchable."""
         return self._text.find(f'"{name}"'.encode())
 
     def front(self, count: int) -> list[str]:
@@ -69,7 +69,7 @@ def _count_names(text: bytes) -> int:
 def _count_looking(text: bytes) -> int:
     inner = text[2:-2]
     separators = inner.count(b'","')
-    # None of them shares a quote with another: if they have all quotes, nothing but plain names is between them.
+    # No two of them share a quote: if they hold all quotes, only plain names are between them.
     return separators + 1 if inner.count(b'"') == 2 * separators else 0
 
 
@@ -78,5 +78,5 @@ def _count_by_columns(text: bytes) -> int:
     is_quote, is_comma = characters == _QUOTE, characters == _COMMA
     commas = int(np.count_nonzero(is_comma))
     separators = np.count_nonzero(is_quote[:-2] & is_comma[1:-1] & is_quote[2:])
-    # All commas separate two strings, and all strings are separated: nothing but plain names is left.
+    # All commas separate two strings, and all strings are separated: only plain names are left.
     return commas + 1 if separators == commas and np.count_nonzero(is_quote) == 2 * commas + 2 else 0

@@ -2,7 +2,7 @@
 
 Unknown fields are skipped by the decoder, so a decoded object must never be sent back to an API server. Lists and maps
 that Go may encode as ``null`` are optional here and are read through the properties and functions below. There may be
-very many pods: what is read of few of them stands in :mod:`gpuloom.wire.fullpods`.
+very many pods: what is read of only a few of them is in :mod:`gpuloom.wire.fullpods`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ class KubeObject(KubeStruct, frozen=True):
     def version(self) -> int:
         """``metadata.resourceVersion`` as a number, 0 without one.
 
-        Versions are numbers of one sequence for all objects, and declared comparable from Kubernetes 1.35 on.
+        Versions are numbers of one sequence for all objects; Kubernetes 1.35 and later declare them comparable.
         """
         text = self.metadata.resource_version
         return int(text) if text.isdecimal() else 0
@@ -147,7 +147,7 @@ class ContainerState(KubeStruct, frozen=True):
 
 
 class ContainerStatus(KubeStruct, frozen=True):
-    """Status of one container."""
+    """The status of one container."""
 
     name: str = ""
     ready: bool = False
@@ -155,7 +155,7 @@ class ContainerStatus(KubeStruct, frozen=True):
 
 
 class PodStatus(KubeStruct, frozen=True):
-    """``status`` of a pod. ``start_time`` is when its kubelet first spoke of it: it had taken it in or refused it."""
+    """``status`` of a pod. ``start_time`` is when its kubelet first reported it, as admitted or refused."""
 
     phase: str = ""
     reason: str = ""
@@ -263,7 +263,7 @@ class Lease(KubeObject, frozen=True):
 
 
 class Secret(KubeObject, frozen=True):
-    """A secret; values are base64. Its text form keeps them to itself."""
+    """A secret; values are base64 and left out of its text form."""
 
     data: dict[str, str] | None = None
 
@@ -272,7 +272,7 @@ class Secret(KubeObject, frozen=True):
 
 
 class WebhookClient(KubeStruct, frozen=True):
-    """``clientConfig`` of a webhook: how the API server recognizes who answers. ``caBundle`` is base64."""
+    """``clientConfig`` of a webhook: how the API server verifies who answers. ``caBundle`` is base64."""
 
     ca_bundle: str = ""
 

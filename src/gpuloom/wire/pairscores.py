@@ -9,7 +9,7 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.gojson import decode_list_of, encode_json
 
 PairScores = Mapping[str, Mapping[str, int]]
-"""UUID of a card to UUID of a peer to score; larger is better, and what is not there counts 0."""
+"""UUID of a card to UUID of a peer to score; larger is better, a missing score is 0."""
 
 _Score = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -20,7 +20,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 def decode_pair_scores(text: str) -> PairScores:
-    """Read a pair score annotation; of two entries for one card the last counts.
+    """Read a pair score annotation; the last of two entries for one card counts.
 
     Raises WireError when it is not JSON of this shape: then nothing of the node's cards may be used.
     """

@@ -17,10 +17,10 @@ _INT64_MAX = 2**63 - 1
 _LONGEST = 128
 _REMEMBERED = 1024
 _LARGEST_EXPONENT = 2 * _LONGEST
-"""Beyond it every number of the longest text is too large, or smaller than one."""
+"""Beyond this, every number of the longest text is too large, or smaller than one."""
 
-# Go keeps a quantity as an integer only while its digits cannot overflow, and judges that by their number: 100Ti and
-# 1Pi are big numbers there, which have no "as int64".
+# Go keeps a quantity as an integer only while its digits cannot overflow, which it decides by their number: there,
+# 100Ti and 1Pi are big numbers without "as int64".
 _MOST_DECIMAL_DIGITS = 18
 _MOST_BINARY_DIGITS = {10: 11, 20: 8, 30: 5, 40: 2}
 
@@ -37,10 +37,10 @@ class _Number:
 
 
 def decode_strict_integer(quantity: Quantity) -> int | None:
-    """Return the value as Go's "as int64" gives it, None when it is not known that way.
+    """Return the value as Go's "as int64" gives it, None when it gives none.
 
-    Known are whole numbers with a suffix of one and more; ``500m``, ``1.0`` and ``1.5Ki`` are not, ``1.5k`` is.
-    A text that is no quantity gives None too: such an object does not pass the API server.
+    It gives whole numbers with a suffix of one and more: ``1.5k``, but not ``500m``, ``1.0`` and ``1.5Ki``. A text that
+    is no quantity gives None too: the API server refuses such an object.
     """
     try:
         return _decode_integer(_write(quantity))
@@ -50,7 +50,7 @@ def decode_strict_integer(quantity: Quantity) -> int | None:
 
 @lru_cache(_REMEMBERED)
 def _decode_integer(text: str) -> int | None:
-    """Amounts are few and come again in every pod."""
+    """There are few different amounts, and they come again in every pod."""
     number = _parse(text)
     value = _read_binary(number) if number.binary else _read_decimal(number)
     return -value if value and number.negative else value
@@ -98,7 +98,7 @@ def _read_decimal(number: _Number) -> int | None:
 
 
 def _power(exponent: int) -> int:
-    """Ten to the power of a natural number."""
+    """Return ten to the power of a natural number."""
     return int(10**exponent)
 
 

@@ -16,9 +16,11 @@ _REMEMBERED = 1024
 
 
 def decode_shares(text: str) -> tuple[ContainerShares, ...]:
-    """Read a device list. Every piece between ``;`` is an entry, so a well-formed list yields one empty entry more.
+    """Read a device list.
 
-    Raises WireError: then the whole pod counts as undecodable.
+    Every piece between ``;`` is an entry, so a well-formed list has one empty entry more at its end.
+
+    Raises WireError; then the whole pod counts as undecodable.
     """
     return tuple([_decode_container(piece) for piece in text.split(";")])
 
@@ -48,10 +50,10 @@ def encode_pod_shares(shares: PodShares, keys: Mapping[str, str]) -> dict[str, s
 
 
 def take_next(text: str) -> tuple[int, ContainerShares, str]:
-    """Take the first non-empty entry of a device list: its position, its shares and the list without it.
+    """Return the position and shares of the first non-empty entry of a device list, and the list without it.
 
-    The shortened list keeps its number of segments, so positions keep their meaning (device plugin P-05).
-    Raises WireError when the list is undecodable or holds no share any more.
+    The shortened list keeps its number of segments, so positions keep their meaning (device plugin P-05). Raises
+    WireError when the list is undecodable or has no share left.
     """
     for position, shares in enumerate(decode_shares(text)):
         if shares:
@@ -62,7 +64,7 @@ def take_next(text: str) -> tuple[int, ContainerShares, str]:
 
 
 def has_shares(text: str) -> bool:
-    """Whether a device list still holds a share: otherwise allocation of the pod is complete.
+    """Tell whether a device list still holds a share; if not, the allocation of the pod is complete.
 
     Raises WireError when the list is undecodable.
     """
@@ -86,13 +88,13 @@ def _decode_container(piece: str) -> ContainerShares:
 def _decode_share(part: str) -> Share:
     uuid, _, rest = part.partition(",")
     vendor, memory_mib, cores = _decode_amounts(rest)
-    # A card is named by every pod that shares it.
+    # Every pod that shares a card names it.
     return Share(sys.intern(uuid), vendor, memory_mib, cores)
 
 
 @lru_cache(_REMEMBERED)
 def _decode_amounts(text: str) -> tuple[str, int, int]:
-    """Read what stands behind the card. There are few amounts, and they come again in every pod."""
+    """Read the amounts behind the card. There are few different ones, and they come again in every pod."""
     fields = text.split(",")
     if len(fields) < 3:
         raise WireError("pod annotation format error, missing fields, do not use nodeName in task spec")

@@ -19,7 +19,7 @@ _REMEMBERED_NUMBERS = 1024
 """Annotations are full of the same few amounts."""
 
 SEPARATORS = frozenset(",:;")
-"""What stands between the fields of records and device lists, and so in none of them."""
+"""What separates the fields of records and device lists, so that no field may hold it."""
 
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
@@ -28,15 +28,15 @@ Int32 = Annotated[int, msgspec.Meta(ge=INT32_MIN, le=INT32_MAX)]
 """A JSON number that Go reads into 32 bits."""
 
 Natural32 = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
-"""The same where negative numbers make no sense."""
+"""The same for numbers that cannot be negative."""
 
 
 _LONGEST_TIME = 18
-"""Digits of a Unix time; it keeps int() away from texts of a million digits."""
+"""Most digits of a Unix time: int() never sees texts of a million digits."""
 
 
 def decode_unix_time(text: str) -> int | None:
-    """Read whole Unix seconds; None where a text does not say any. Never raises."""
+    """Return whole Unix seconds, None when a text holds none. Never raises."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_TIME else None
 
 
@@ -63,7 +63,7 @@ def decode_int32(text: str) -> int:
 
     Raises WireError when the text is none.
     """
-    # The length test keeps int() away from texts of a million digits.
+    # Because of the length test, int() never sees texts of a million digits.
     if not _INTEGER.fullmatch(text) or len(text) > 64 or not INT32_MIN <= (value := int(text)) <= INT32_MAX:
         raise WireError(f"not a 32-bit integer: {text[:80]!r}")
     return value

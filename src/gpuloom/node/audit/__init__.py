@@ -1,4 +1,4 @@
 """The node's self-audit: whether what was promised, what the kubelet did and what runs on the cards agree.
 
-It finds out and reports (metric, event, log line) and changes nothing. The monitor runs it.
+It only reports (metric, event, log line) and changes nothing. The monitor runs it.
 """

@@ -1,7 +1,7 @@
-"""The audit as it runs: collect the truths, compare them, report what stands.
+"""The running audit: collect the truths, compare them, report what lasts.
 
-What is seen once may be a pod that comes or goes while the truths are collected one after another. Only what is found
-twice in a row is reported: as a metric while it lasts, and once as a log line and an event.
+A finding of one round may be a pod that comes or goes while the truths are collected one after another. So only
+findings of two rounds in a row are reported: as a metric while they last, and once as a log line and an event.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Auditor:
-    """Audits one node. ``processes`` counts those on cards by whose they are, ``up`` tells which sources answer."""
+    """Audits one node. ``processes`` counts the processes on cards by owner, ``up`` says which sources answer."""
 
     def __init__(
         self,
@@ -66,14 +66,14 @@ class Auditor:
             await self.audit()
 
     async def audit(self) -> None:
-        """Audit once; nothing is done before it is known which pods there are."""
+        """Audit once; do nothing before the pods are known."""
         if not self._pods.is_listed:
             return
         errors: dict[str, str] = {}
         node = await self._read_node(errors)
         held = await self._read_held(errors)
         occupants = self._find_occupants()
-        # Promises last: what is found of a pod that came meanwhile has its promise.
+        # Promises are read last, so that a pod that came meanwhile has its promise.
         promises = [read_promise(pod, self._settings.resource_name) for pod in self._pods.all]
         self._complaints.replace(errors)
         self._take(compare(Truths(promises, _read_offer(node), held, occupants)), node)
@@ -143,7 +143,7 @@ class Auditor:
 
 
 def _read_offer(node: Node | None) -> Mapping[str, Card] | None:
-    """Read the cards that the node offers; None when that cannot be told."""
+    """Return the cards that the node offers, None when they are not known."""
     if node is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The kubelet's book, as the audit compares it: how many devices each container has."""
+"""The kubelet's list of devices for the audit: how many devices each container has."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whose a process is: the kernel says it, in the name of its control group, which containers cannot change."""
+"""Which pod a process belongs to: its control group says it, whose name containers cannot change."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _POD = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-
 
 
 def read_pod_uid(proc_dir: Path, pid: int) -> str:
-    """Tell the UID of the pod that a process runs in, empty for a process of no pod.
+    """Return the UID of the pod that a process runs in, empty for a process of no pod.
 
     Raises OSError for a process that is gone, or of another PID namespace.
     """
@@ -21,7 +21,7 @@ def read_pod_uid(proc_dir: Path, pid: int) -> str:
 
 
 def find_occupants(cards: Iterable[CardUse], proc_dir: Path) -> tuple[tuple[Occupant, ...], int]:
-    """Tell who computes on cards, and how many processes nobody can be named for because they are gone."""
+    """Return who computes on cards, and how many processes have no owner because they are gone."""
     occupants, gone = [], 0
     for card in cards:
         for process in card.processes:

@@ -1,1 +1,1 @@
-"""Dividing cards (MIG) as the scheduler asks: what is offered, which instances are made for whom, and when they go."""
+"""Divide cards (MIG) as the scheduler asks: what is offered, which instances are made for whom, when they go."""

@@ -22,12 +22,12 @@ InstanceKey = tuple[int, int]
 
 
 def key_of(allocation: MigAllocation) -> InstanceKey:
-    """Give the share that an allocation is for."""
+    """Return the share that an allocation is for."""
     return allocation.container_index, allocation.device_index
 
 
 def read_allocations(pod: Pod) -> tuple[MigAllocation, ...]:
-    """Read what a pod was promised.
+    """Return what a pod was promised.
 
     Raises WireError when its annotation cannot be read.
     """
@@ -35,7 +35,7 @@ def read_allocations(pod: Pod) -> tuple[MigAllocation, ...]:
 
 
 def read_promises(pod: Pod, layouts: Layouts | None) -> tuple[MigAllocation, ...]:
-    """Read what a pod was promised, in either way: with `layouts` in HAMi's older one.
+    """Return what a pod was promised, in either form: with `layouts`, in HAMi's older one.
 
     Raises WireError when it cannot be read.
     """
@@ -46,7 +46,7 @@ def read_promises(pod: Pod, layouts: Layouts | None) -> tuple[MigAllocation, ...
 
 
 def read_cards(pod: Pod) -> frozenset[str]:
-    """Read of which cards a pod was given shares or promised instances, by UUID.
+    """Return the UUIDs of the cards of which a pod has shares or was promised instances.
 
     Raises WireError when that cannot be read.
     """
@@ -58,10 +58,10 @@ def read_cards(pod: Pod) -> frozenset[str]:
 def find_claims(
     pod: Pod, requests: Sequence[Sequence[str]], layouts: Layouts | None = None
 ) -> tuple[MigAllocation, ...]:
-    """Find the instances of the containers that the kubelet asks for now, one for each share.
+    """Return the instances of the containers that the kubelet asks for now, one for each share.
 
     `layouts` are those of HAMi's older way, if the node is divided so. Raises AllocationError when the promises do not
-    go with the shares.
+    match the shares.
     """
     text = pod.annotations.get(keys.DEVICES_TO_ALLOCATE, "")
     claims: list[MigAllocation] = []
@@ -79,7 +79,7 @@ def find_claims(
 
 
 def enter_runtimes(pod: Pod, runtimes: Mapping[InstanceKey, MigRuntime]) -> str:
-    """Write the pod's annotation with the names of the instances that were made.
+    """Return the pod's annotation with the names of the instances that were made.
 
     Raises WireError when the annotation cannot be read.
     """

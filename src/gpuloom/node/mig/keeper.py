@@ -1,7 +1,7 @@
-"""Makes instances for pods and takes them back when their pods are gone (device plugin 12.4).
+"""Make instances for pods, and destroy them when their pods are gone (device plugin 12.4).
 
-Whatever is in doubt stays as it is: while the plugin runs, an instance is destroyed only if it is known whose it was,
-and that this pod is over; at its start, if it is known that it is nobody's and nothing computes on it.
+In doubt an instance stays: while the plugin runs, it is destroyed only if its pod is known and is over; at the plugin's
+start, only if it is known to belong to nobody and nothing computes on it.
 """
 
 import asyncio
@@ -51,10 +51,10 @@ class MigKeeper:
         self._turn = asyncio.Lock()
 
     async def prepare(self, gpus: Iterable[Gpu]) -> Mapping[str, MigOffer]:
-        """Find out what the cards can be divided into, empty idle ones, and adopt what running pods hold.
+        """Return what the cards can be divided into, empty idle ones, and adopt what running pods hold.
 
-        On cards of which pods hold parts, idle instances of nobody are destroyed. Of cards in use those are offered on
-        which MIG is on; :meth:`divide_idle` is for the others. Where it cannot be found out who uses a card, no card is
+        On cards of which pods hold parts, idle instances that belong to nobody are destroyed. A card in use is offered
+        if MIG is on; :meth:`divide_idle` divides the others later. If the users of the cards are not known, no card is
         touched. Raises CardReadError.
         """
         gpus = tuple(gpus)
@@ -74,9 +74,9 @@ class MigKeeper:
         )
 
     async def divide_idle(self) -> Mapping[str, MigOffer]:
-        """Divide cards that could not be divided so far and are idle now; all offers if that made one more, else none.
+        """Divide cards that could not be divided before and are idle now; return all offers if there is a new one.
 
-        Raises ApiError and WireError, after which no card was touched.
+        Raises ApiError and WireError; then no card was touched.
         """
         if not self._withheld:
             return {}
@@ -107,14 +107,14 @@ class MigKeeper:
     async def roll_back(
         self, pod: Pod, requests: Sequence[Sequence[str]], runtimes: Mapping[InstanceKey, MigRuntime]
     ) -> None:
-        """Take back what :meth:`create` made; what cannot be destroyed goes when the pod is gone."""
+        """Destroy what :meth:`create` made; what cannot be destroyed now is destroyed when the pod is gone."""
         async with self._turn:
             await self._destroy_made(find_claims(pod, requests, self._layouts), runtimes)
 
     async def keep(self, offer: Callable[[Mapping[str, MigOffer]], None]) -> None:
-        """Every 5 s take back the instances of pods that are over, and divide cards that are idle now.
+        """Every 5 s, destroy the instances of pods that are over, and divide cards that are idle now.
 
-        `offer` gets all offers when there are more of them. Goes on until cancelled.
+        `offer` gets all offers when there are new ones. Runs until cancelled.
         """
         while True:
             await self._sleep(PERIOD_S)
@@ -126,15 +126,15 @@ class MigKeeper:
                 _log.warning("MIG instances stay as they are", error=str(error), retry_s=PERIOD_S)
 
     async def reconcile(self) -> None:
-        """Take back the instances of pods that are over.
+        """Destroy the instances of pods that are over.
 
-        Raises ApiError and WireError, after which nothing was destroyed.
+        Raises ApiError and WireError; then nothing was destroyed.
         """
         async with self._turn:
             await self._take_back_all()
 
     async def _make_room(self, pod: Pod) -> None:
-        """Take back what is over now: the scheduler gives its place away as soon as a pod is gone."""
+        """Destroy the instances of pods that are over: the scheduler gives their places away at once."""
         try:
             await self._take_back_all()
         except (ApiError, WireError) as error:
@@ -156,7 +156,7 @@ class MigKeeper:
             await self._try_to_take_back(owned, named)
 
     async def _try_to_take_back(self, owned: _Owned, named: Iterable[str] = ()) -> None:
-        """Destroy one instance now or at the next time."""
+        """Destroy one instance now, or the next time if that fails."""
         try:
             await self._take_back(owned, named)
         except CardReadError as error:
@@ -190,14 +190,14 @@ class MigKeeper:
         return dict(self._offers)
 
     async def _is_idle(self, uuid: str) -> bool:
-        """Whether no program computes on a card; a driver that does not tell is asked again the next time."""
+        """Whether no program computes on a card; if the driver does not say, it is asked again the next time."""
         try:
             return not await self._nvml.mig.is_busy(uuid)
         except CardReadError:
             return False
 
     async def _find_used(self) -> tuple[Sequence[_Held], set[str]]:
-        """Find what pods were promised and which cards are in use; nothing and all where that cannot be found out."""
+        """Return what pods were promised and which cards are in use; nothing and all cards if that is not known."""
         try:
             pods = await self._list_pods()
             held = [(pod, promise) for pod in pods for promise in read_promises(pod, self._layouts)]
@@ -208,7 +208,7 @@ class MigKeeper:
             return [], set(self._withheld)
 
     async def _empty(self, uuid: str) -> bool:
-        """Make an idle card ready to be divided; False, told in the log, where that cannot be."""
+        """Make an idle card ready to be divided; log and return False when that fails."""
         try:
             with hold(self._settings.mig_lock):
                 await self._nvml.mig.enable(uuid)
@@ -221,13 +221,13 @@ class MigKeeper:
         return True
 
     def _complain(self, uuid: str, error: str) -> None:
-        """Say why a card cannot be divided, once for each reason."""
+        """Log why a card cannot be divided, once for each reason."""
         if self._complaints.get(uuid) != error:
             self._complaints[uuid] = error
             _log.error("card cannot be divided, it is not offered", uuid=uuid, error=error)
 
     async def _adopt(self, pod: Pod, allocation: MigAllocation) -> None:
-        """Know a pod's instance for its own; one that is not as promised stays, and belongs to nobody."""
+        """Record a pod's instance as its own; one that is not as promised stays and belongs to nobody."""
         place = allocation.profile, allocation.placement
         parts = await self._nvml.mig.list_parts(allocation.gpu_uuid)
         for part in parts:
@@ -244,7 +244,7 @@ class MigKeeper:
             )
 
     async def _clear(self, uuid: str, promises: Sequence[MigAllocation]) -> None:
-        """Destroy the instances of nobody on a card of which living pods were promised these parts, if any."""
+        """Destroy a card's instances that belong to nobody, if living pods were promised parts of that card."""
         for part in await self._nvml.mig.list_parts(uuid) if promises else ():
             owned = uuid, part.gpu_instance_id
             if owned in self._owners or any(_may_be(part, promise) for promise in promises):
@@ -286,12 +286,12 @@ class MigKeeper:
 
 
 def _find_cards_of(pods: Iterable[FullPod]) -> set[str]:
-    """Find the cards of pods that are not over, by UUID; raises WireError when an annotation cannot be read."""
+    """Return the UUIDs of the cards of pods that are not over; raises WireError when an annotation cannot be read."""
     return {uuid for pod in pods if not pod.is_over for uuid in read_cards(pod)}
 
 
 def _may_be(part: Part, promise: MigAllocation) -> bool:
-    """Whether an instance may be the promised one; one that is not as promised only if the promised one was made."""
+    """Whether an instance may be the promised one: by name or place once it was made, by profile and place before."""
     if promise.runtime is None:
         return (part.profile, part.placement) == (promise.profile, promise.placement)
     is_named = part.runtime is not None and part.runtime.mig_uuid == promise.runtime.mig_uuid
@@ -299,7 +299,7 @@ def _may_be(part: Part, promise: MigAllocation) -> bool:
 
 
 def _is_through(pod: FullPod) -> bool:
-    """Whether a pod uses its cards no more: over, or being deleted with no container running."""
+    """Whether a pod no longer uses its cards: it is over, or being deleted with no container running."""
     if pod.is_over:
         return True
     statuses = [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]

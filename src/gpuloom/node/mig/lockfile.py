@@ -1,4 +1,4 @@
-"""The file that says that a card is being divided: HAMi's monitor leaves the driver alone while it is there."""
+"""The file that says that a card is being divided: HAMi's monitor leaves the driver alone while it exists."""
 
 import os
 from collections.abc import Iterator
@@ -10,13 +10,10 @@ from gpuloom.node.errors import CardReadError
 
 @contextmanager
 def hold(path: Path) -> Iterator[None]:
-    """Let the file be there inside the block.
-
-    Raises CardReadError when it cannot be made.
-    """
+    """Keep the file inside the block. Raises CardReadError when it cannot be made."""
     with _explaining(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Others may make links in /tmp, and a file anywhere says something to somebody.
+        # Others may make links in /tmp, and a file in another place could mean something to another program.
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
     try:
         yield

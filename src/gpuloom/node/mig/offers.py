@@ -1,4 +1,4 @@
-"""What a card may be divided into: what the driver can do and the administrator allows (device plugin 12.4). Pure."""
+"""What a card may be divided into: what driver and administrator allow (device plugin 12.4). Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class MigOffer:
 
 
 def build_offer(gpu: Gpu, known: Sequence[PartProfile], allowlist: Sequence[MigAllowlist]) -> MigOffer | None:
-    """Give what the first allowlist for the card's model allows, None when that is nothing."""
+    """Return what the first allowlist for the card's model allows, None when that is nothing."""
     allowed = next((group.profiles for group in allowlist if any(model in gpu.name for model in group.models)), ())
     chosen = [profile for profile in known if profile.name in allowed]
     if not chosen:

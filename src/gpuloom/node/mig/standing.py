@@ -14,12 +14,12 @@ from gpuloom.node.settings import NodeSettings
 
 
 def choose_profile(gpus: Iterable[Gpu]) -> str:
-    """Give the profile that strategy ``single`` offers: that of the first instance; empty where there is none."""
+    """Return the profile that strategy ``single`` offers: that of the first instance, empty without one."""
     return next((device.profile for gpu in gpus for device in gpu.devices), "")
 
 
 def build_resources(gpus: Sequence[Gpu], settings: NodeSettings) -> Mapping[str, tuple[Card, ...]]:
-    """Give the instances as cards, by the resource that they belong to; empty where they are not offered."""
+    """Return the instances as cards, by their resource; empty if they are not offered."""
     if settings.mig_strategy == "none":
         return {}
     names = _name_resources(gpus, settings)
@@ -35,7 +35,7 @@ def build_resources(gpus: Sequence[Gpu], settings: NodeSettings) -> Mapping[str,
 
 
 def explain_omissions(gpus: Sequence[Gpu], settings: NodeSettings) -> Iterator[tuple[str, str]]:
-    """Name the cards and instances that are left out because of how cards are divided, and why."""
+    """Yield the cards and instances that are left out because of how cards are divided, and why."""
     divided = [gpu for gpu in gpus if gpu.can_be_divided]
     profile = choose_profile(gpus)
     for gpu in divided:
@@ -78,7 +78,7 @@ def check_ids(ids: Sequence[str], resource: str, known: Iterable[str], settings:
 
 
 def check_number(ids: Sequence[str], resource: str, settings: NodeSettings) -> None:
-    """Refuse several slices for one container where that is not wanted, since they may be of one card.
+    """Refuse several slices for one container if the settings say so, since they may be of one card.
 
     Raises AllocationError.
     """
@@ -89,7 +89,7 @@ def check_number(ids: Sequence[str], resource: str, settings: NodeSettings) -> N
 
 
 def _name_resources(gpus: Sequence[Gpu], settings: NodeSettings) -> Mapping[str, str]:
-    """Give the resource of each profile that is offered, in the order of their names."""
+    """Return the resource of each profile that is offered, in the order of their names."""
     if settings.mig_strategy == "single":
         return {choose_profile(gpus): settings.resource_name} if any(gpu.can_be_divided for gpu in gpus) else {}
     profiles = sorted({device.profile for gpu in gpus for device in gpu.devices})

@@ -1,7 +1,7 @@
 """What each container of the node was given, as the API server shows it. Pure.
 
-Cards are those of the allocation, the priority that of the spec. Containers write their own regions, so what is theirs
-is never read there.
+Cards come from the allocation, the priority from the spec. Containers write their own regions, so what they have is
+never read there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from gpuloom.wire.quantity import round_quantity
 from gpuloom.wire.shares import decode_shares
 
 DEFAULT_PRIORITY = 1
-"""HAMi-core's, for containers that ask for none."""
+"""HAMi-core's priority for containers that ask for none."""
 
 _BYTES_PER_MIB = 2**20
 _MOST_CARDS = 16
@@ -40,14 +40,14 @@ class Allotment:
 
 
 class Allotments:
-    """What the containers of the node have, read anew for pods that changed: an annotation may be very long."""
+    """What the containers of the node have; read again only for changed pods, since an annotation may be very long."""
 
     def __init__(self, priority_resource: str) -> None:
         self._priority_resource = priority_resource
         self._read: dict[str, tuple[Pod, Mapping[ContainerKey, Allotment]]] = {}
 
     def read(self, pods: Mapping[str, Pod]) -> Mapping[ContainerKey, Allotment]:
-        """Give what each container has, none of those of pods that have ended."""
+        """Return what each container has, without those of pods that have ended."""
         known, self._read = self._read, {}
         allotments: dict[ContainerKey, Allotment] = {}
         for uid, pod in pods.items():
@@ -59,7 +59,7 @@ class Allotments:
 
 
 def allot(uid: str, pod: Pod, priority_resource: str) -> Mapping[ContainerKey, Allotment]:
-    """Read what a pod's containers have; no cards if its annotation cannot be read, and nothing once it has ended."""
+    """Return what a pod's containers have: no cards if its annotation cannot be read, nothing once it has ended."""
     shares = {container.name: shares for container, shares in list_shares(pod)}
     return {
         (uid, container.name): Allotment(
@@ -74,7 +74,7 @@ def allot(uid: str, pod: Pod, priority_resource: str) -> Mapping[ContainerKey, A
 
 
 def list_shares(pod: Pod) -> Iterator[tuple[Container, ContainerShares]]:
-    """Give each container with its shares; none of a pod that has ended or whose list cannot be read."""
+    """Yield each container with its shares; none of a pod that has ended or whose list cannot be read."""
     text = "" if pod.is_over else pod.annotations.get(DEVICES_ALLOCATED, "")
     try:
         lists = decode_shares(text)
@@ -84,7 +84,7 @@ def list_shares(pod: Pod) -> Iterator[tuple[Container, ContainerShares]]:
 
 
 def read_priority(container: Container, resource: str) -> int:
-    """Tell a container's priority as the webhook tells it to HAMi-core (scheduler 2.2): a lower number goes first."""
+    """Return a container's priority as the webhook gives it to HAMi-core (scheduler 2.2): a lower number goes first."""
     try:
         return round_quantity(container.limits[resource])
     except (KeyError, WireError):
@@ -92,7 +92,7 @@ def read_priority(container: Container, resource: str) -> int:
 
 
 def _read_limits(shares: ContainerShares) -> Mapping[str, int]:
-    """Read the cards that are shared by HAMi-core; instances are not."""
+    """Return the limits of the cards that HAMi-core shares; instances are left out."""
     cards = (share for share in shares[:_MOST_CARDS] if not is_instance(share.uuid) and _is_whole(share.uuid))
     return {share.uuid: max(share.memory_mib, 0) * _BYTES_PER_MIB for share in cards}
 

@@ -1,7 +1,7 @@
-"""The port through which the use of the node's cards is read, and the task that reads it.
+"""The interface to the use of the node's cards, and the task that reads it.
 
-The device plugin's port says what cards there are; this one says what happens on them. A driver that does not answer
-must not hold up anything else: its answers are read beside the rounds.
+The device plugin's interface says which cards there are; this one says what happens on them. A driver that does not
+answer must not delay anything else, so its answers are read beside the rounds.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class CardProcess:
 class CardUse:
     """What happens on one card; utilizations are 0 to 100.
 
-    None where the card cannot tell: its utilization when it is divided, its memory when that is the machine's.
+    None if the card cannot tell: its utilization when it is divided, its memory when it uses the machine's memory.
     """
 
     uuid: str
@@ -42,7 +42,7 @@ class CardUse:
 
 @dataclass(frozen=True, slots=True)
 class CardReading:
-    """The cards that answered, by index; ``failures`` says by name of the card why others did not."""
+    """The cards that answered, by index; ``failures`` says by card name why others did not."""
 
     cards: tuple[CardUse, ...] = ()
     failures: Mapping[str, str] = field(default_factory=dict)
@@ -52,14 +52,14 @@ class CardUseSource(Protocol):
     """Tells what happens on cards. Both methods raise CardReadError when the driver does not answer."""
 
     async def read(self) -> CardReading:
-        """Take hold of the driver if need be, and ask every card."""
+        """Open the driver if needed, and ask every card."""
 
     async def release(self) -> None:
-        """Let go of the driver, so that a card can be divided; the next reading takes hold again."""
+        """Close the driver, so that a card can be divided; the next reading opens it again."""
 
 
 class CardWatch:
-    """Reads the cards again and again; ``reading`` is None while the driver tells nothing, or must be left alone."""
+    """Reads the cards again and again; ``reading`` is None while the driver does not answer, or must be left alone."""
 
     def __init__(self, source: CardUseSource, mig_lock: Path, *, period_s: float, sleep: Sleep) -> None:
         self.reading: CardReading | None = None
@@ -71,7 +71,7 @@ class CardWatch:
 
     @property
     def is_paused(self) -> bool:
-        """Whether a card is being divided, so that everybody keeps their hands off."""
+        """Whether a card is being divided, so that nobody may use the driver."""
         return self._mig_lock.exists()
 
     async def run(self) -> None:
@@ -81,7 +81,7 @@ class CardWatch:
             await self._sleep(self._period_s)
 
     async def read(self) -> None:
-        """Ask the driver once, or let go of it while a card is being divided."""
+        """Ask the driver once, or close it while a card is being divided."""
         reading, failures = None, {}
         try:
             if self.is_paused:

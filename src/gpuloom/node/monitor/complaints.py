@@ -1,4 +1,4 @@
-"""Says what is wrong once, not every five seconds: a log line when it begins or changes, and one when it ends."""
+"""Log what is wrong once, not every five seconds: one line when it begins or changes, and one when it ends."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Complaints:
-    """What was wrong the last time, by name of the thing."""
+    """What was wrong the last time, by the name of the object."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -20,7 +20,7 @@ class Complaints:
         return len(self._known)
 
     def replace(self, present: Mapping[str, str]) -> None:
-        """Take what is wrong now, and log what is new or over."""
+        """Set what is wrong now, and log what is new or over."""
         for name, text in present.items():
             if self._known.get(name) != text:
                 _log.warning(f"{self._what} cannot be used", name=name, error=text)

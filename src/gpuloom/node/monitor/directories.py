@@ -1,6 +1,6 @@
 """The directories that containers share with the node: ``<hook path>/containers/<pod UID>_<container>``.
 
-What is in them belongs to containers: looking into one is bounded, and links are not followed.
+Their content belongs to containers: reading one is bounded, and links are not followed.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class ContainerDirectory:
 
     @property
     def is_for_locks(self) -> bool:
-        """Whether it is the container's second one."""
+        """Whether it is the container's second directory, for its locks."""
         return self.container.endswith(LOCKS_MARK)
 
     @property
@@ -37,9 +37,9 @@ class ContainerDirectory:
 
 
 def list_directories(root: Path) -> tuple[ContainerDirectory, ...]:
-    """List the containers' directories, sorted, and those for their locks; whatever else lies there is left out.
+    """List the containers' directories and those for their locks, sorted; leave out everything else.
 
-    No folder is an empty one. Raises OSError when the folder cannot be read.
+    A missing folder counts as empty. Raises OSError when the folder cannot be read.
     """
     try:
         with os.scandir(root) as entries:
@@ -55,9 +55,9 @@ def list_directories(root: Path) -> tuple[ContainerDirectory, ...]:
 
 
 def find_region_file(directory: ContainerDirectory) -> str | None:
-    """Find a container's region; None while its program has not made one.
+    """Return the path of a container's region, None while its program has not made one.
 
-    Raises RegionError when the directory cannot be read, or holds more than one container leaves there.
+    Raises RegionError when the directory cannot be read, or holds more than one container puts there.
     """
     try:
         descriptor = os.open(directory.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -76,7 +76,7 @@ def find_region_file(directory: ContainerDirectory) -> str | None:
 
 
 def read_age_s(directory: ContainerDirectory, now_s: float) -> float:
-    """Tell how long ago the directory was changed; a container may set a time to come, but not that of the entry.
+    """Return how long ago the directory was changed; a container may set a time to come, but not that of the entry.
 
     Raises OSError.
     """
@@ -85,9 +85,9 @@ def read_age_s(directory: ContainerDirectory, now_s: float) -> float:
 
 
 async def remove_directory(directory: ContainerDirectory) -> None:
-    """Delete a directory with all that is in it; one that is gone is fine.
+    """Delete a directory with everything in it; a missing one is no error.
 
     Raises OSError.
     """
-    # On a thread: a container may have left very many files.
+    # On a thread, since a container may have left very many files.
     await asyncio.to_thread(remove_tree, Path(directory.path))

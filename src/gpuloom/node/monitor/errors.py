@@ -1,4 +1,4 @@
-"""What can go wrong with what the monitor reads, each with a text that names the object and whose fault it is."""
+"""What can go wrong with what the monitor reads; each message names the object and who is at fault."""
 
 from gpuloom.node.errors import NodeError
 

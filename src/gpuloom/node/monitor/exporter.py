@@ -25,13 +25,13 @@ _ZONE = "vGPU"
 _CLOSING_S = 2.0
 _LIMITS = Limits(most=128, most_of_one=64)
 _OF_CARDS = frozenset({"hami_host_gpu_memory_used_bytes", "hami_host_gpu_utilization_ratio"})
-"""What ``gpuloom top`` asks for through the API server: of cards alone, it names no pod."""
+"""What ``gpuloom top`` reads through the API server: only about cards, without names of pods."""
 
 
 class Exporter:
     """Serves ``/metrics``, ``/metrics/cards`` and ``/healthz`` inside its ``async with`` block; ``url`` is known there.
 
-    With ``rights`` it does so by HTTPS, and ``/metrics`` is for those whose token may get it. Making and entering one
+    With ``rights`` it serves HTTPS, and ``/metrics`` only for those whose token may get it. Creating and entering one
     raise ListenError when the address cannot be used.
     """
 
@@ -96,7 +96,7 @@ class _Collected(CollectorRegistry):
         self._families = families
 
     def collect(self) -> Iterable[Metric]:
-        """Give the families."""
+        """Return the families."""
         return self._families
 
 

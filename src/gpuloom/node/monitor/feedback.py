@@ -1,9 +1,8 @@
 """Who must wait for whom on a card, and whose limits count (device plugin 16.2). Pure.
 
 Containers that ran kernels lately are active. An active container blocks those of lower priority (a higher number) on
-its cards; limits on cores count only where somebody else is there to gain from them.
-
-That a container is active, it says itself. Cards and priority must come from elsewhere (trust T-06).
+its cards. Limits on cores count only where another container gains from them. A container itself says that it is
+active; cards and priority must come from elsewhere (trust T-06).
 """
 
 from collections import Counter
@@ -12,12 +11,12 @@ from dataclasses import dataclass
 
 _BLOCKED = -1
 _MOST_RECENT = 2
-"""HAMi-core writes it with each kernel. A larger number would be activity that lasts."""
+"""HAMi-core writes this with each kernel. A larger number would mean activity that lasts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """A container: ``recent`` is its region's, counts down to 0 without kernels and is negative while blocked."""
+    """A container. ``recent`` is from its region: it counts down to 0 without kernels and is negative while blocked."""
 
     recent: int
     priority: int

@@ -1,6 +1,6 @@
-"""The layouts of HAMi-core's shared region, as data (device plugin 15.2). Offsets in bytes, little endian.
+"""The layouts of HAMi-core's shared region, as data (device plugin 15.2). Offsets are in bytes, little endian.
 
-A region says itself which layout it has, as far as it can be believed: nothing here reads anything.
+A region itself says which layout it has. Nothing here reads a file.
 """
 
 import struct
@@ -134,9 +134,9 @@ LAYOUTS = (V0, V1_1, V1_2, SHIFTED)
 
 
 def choose_layout(size: int, head: bytes) -> Layout:
-    """Tell the layout of a file of `size` bytes by its first 12 bytes.
+    """Return the layout of a file of `size` bytes, by its first 12 bytes.
 
-    Raises RegionError for a file that is no region, or one of a version that is not known.
+    Raises RegionError for a file that is no region, or has an unknown version.
     """
     if len(head) < HEAD_BYTES:
         raise RegionError(f"has {len(head)} bytes at its start, a region has {HEAD_BYTES}")

@@ -1,6 +1,6 @@
-"""Deletes the directories of pods that are gone (device plugin 16.1).
+"""Delete the directories of pods that are gone (device plugin 16.1).
 
-Apart from the rounds, because a container may have left so much that deleting it takes long.
+Done beside the rounds, because a container may have left so much that deleting it takes long.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """Why a directory was not deleted, and the Unix time before which that is not tried again."""
+    """Why a directory was not deleted, and the Unix time of the next try."""
 
     error: str
     retry_at_s: float

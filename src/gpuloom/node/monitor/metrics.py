@@ -21,17 +21,17 @@ _BUILD = ("version", "revision", "build_date", "go_version", "compiler", "platfo
 
 
 def name_card(node_name: str, card: CardUse) -> Labels:
-    """Give the values of the labels of a card."""
+    """Return the label values of a card."""
     return node_name, str(card.index), card.uuid, f"{_MAKER}-{card.name}"
 
 
 def name_device(use: ContainerUse, device: DeviceUse) -> Labels:
-    """Give the values of the labels of a container's card."""
+    """Return the label values of a container's card."""
     return use.namespace, use.pod, use.container, str(device.index), device.uuid
 
 
 def name_mig(use: MigUse) -> Labels:
-    """Give the values of the labels of a container's card when it is a MIG instance."""
+    """Return the label values of a container's card that is a MIG instance."""
     return use.namespace, use.pod, use.container, str(use.allocation.device_index), use.allocation.gpu_uuid
 
 

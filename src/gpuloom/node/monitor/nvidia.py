@@ -46,7 +46,7 @@ class NvidiaCardUse:
         try:
             return call()
         except self._library.NVMLError as error:
-            # Whatever fails as a whole may need a new beginning.
+            # After a failure as a whole, the library may have to be opened again.
             self._is_held = False
             raise refuse(action, error) from error
 

@@ -1,4 +1,4 @@
-"""The pods of this node as the API server shows them. Before the first complete list nothing is known to be gone."""
+"""The pods of this node as the API server shows them. Before the first complete list no pod counts as gone."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -34,18 +34,18 @@ class NodePods:
 
     @property
     def are_current(self) -> bool:
-        """Whether they were listed and the API server was heard of since, two minutes ago at most."""
+        """Whether they were listed, and the API server was heard from in the last two minutes."""
         heard_s = self._reflector.last_event_s
         return self.is_listed and heard_s is not None and self._monotonic_s() - heard_s <= _CURRENT_S
 
     @property
     def by_uid(self) -> Mapping[str, Pod]:
-        """The pods by UID, those that have ended too."""
+        """The pods by UID, including those that have ended."""
         return self._pods
 
     @property
     def all(self) -> Collection[Pod]:
-        """The pods in no order."""
+        """The pods, in any order."""
         return self._pods.values()
 
     async def run(self) -> None:
@@ -59,7 +59,7 @@ class NodePods:
                     case InitialObject(pod):
                         listed[pod.metadata.uid] = pod
                     case Unreadable(metadata) if metadata.uid in self._pods:
-                        # It is there: what was known of it counts.
+                        # It exists, so what was known of it counts.
                         listed[metadata.uid] = self._pods[metadata.uid]
                     case InitialListComplete():
                         self._pods, self.is_listed = listed, True

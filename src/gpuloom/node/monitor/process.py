@@ -1,6 +1,6 @@
-"""The monitor of one node: the parts, the tasks that run them, and the snapshot that a scrape gets.
+"""The monitor of one node: its parts, the tasks that run them, and the snapshot that a scrape gets.
 
-It does not know about signals or flags; whoever enters it does.
+It does not know about signals or flags; its caller does.
 """
 
 import asyncio
@@ -36,8 +36,8 @@ COMPONENT = "gpuloom-monitor"
 class NodeMonitor:
     """Serves metrics inside its ``async with`` block; :meth:`run` does the rest until it is cancelled.
 
-    Entering raises ListenError when the address for metrics cannot be used. ``now`` gives Unix time, ``monotonic_s`` is
-    for how long ago something was.
+    Entering raises ListenError when the address for metrics cannot be used. ``now`` returns Unix time, ``monotonic_s``
+    is for durations.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class NodeMonitor:
 
     @property
     def url(self) -> str:
-        """Where metrics are served, once entered."""
+        """The URL of the metrics, once entered."""
         return self._exporter.url
 
     async def __aenter__(self) -> Self:
@@ -84,13 +84,13 @@ class NodeMonitor:
         await self._stack.aclose()
 
     async def run(self) -> None:
-        """Monitor until cancelled; ends with the error of a part that cannot go on."""
+        """Monitor until cancelled; raise the error of a part that cannot go on."""
         await finish_first(
             self._pods.run(), self._cards.run(), self._make_rounds(), self._tidy(), self._auditor.run(self._sleep)
         )
 
     async def make_round(self) -> None:
-        """Look at all containers once, as soon as it is known whose they are."""
+        """Look at all containers once, if their pods are known."""
         began_s = time.perf_counter()
         if self._pods.is_listed:
             self._round = await self._rounds.make(self._pods.by_uid, with_feedback=not self._cards.is_paused)
@@ -121,7 +121,7 @@ class NodeMonitor:
             await self._sleep(self._settings.period_s)
 
     async def _tidy(self) -> None:
-        """Delete leftovers again and again, as long as it is known which pods there are."""
+        """Delete leftovers again and again, while the pods are known."""
         while True:
             if self._pods.are_current:
                 await self._leftovers.tidy(self._pods.by_uid, self._now())
@@ -129,7 +129,7 @@ class NodeMonitor:
 
 
 def _list_migs(pod: Pod) -> Iterator[MigUse]:
-    """List the MIG instances of a pod that has not ended, on its cards; none when its annotation cannot be read."""
+    """Return the MIG instances of a pod that has not ended; none if its annotation cannot be read."""
     shares = list(list_shares(pod))
     try:
         allocations = decode_mig_allocations(pod.annotations.get(MIG_ALLOCATIONS, "") if shares else "")

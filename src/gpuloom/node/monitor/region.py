@@ -1,4 +1,4 @@
-"""From a region's bytes to what they say. Pure: the bytes come from a container and are believed in nothing.
+"""From a region's bytes to what they say. Pure: the bytes come from a container and are never trusted.
 
 Wrong bytes yield wrong figures of that container, or a RegionError, and nothing else. Its cards' ids, limits and
 priority are what the container says; what it has is in :mod:`gpuloom.node.monitor.allotments`.
@@ -18,7 +18,7 @@ from gpuloom.node.monitor.layouts import LAYOUTS, MOST_DEVICES, MOST_SLOTS, SM_F
 
 _UUID_STRIDE = 96
 UUID_SHOWN = 40
-"""So much of a card's UUID is in metrics, as HAMi has it."""
+"""How many characters of a card's UUID are in metrics, as in HAMi."""
 
 _COUNT = struct.Struct("<Q")
 _LIMITS = struct.Struct(f"<{MOST_DEVICES}Q")
@@ -39,7 +39,7 @@ class DeviceUse:
     """What one container uses of one of its cards, ``index`` as the container counts them; memory in bytes.
 
     ``total`` is what HAMi-core counts as used, ``utilization_percent`` the sum over the container's processes. Of one
-    process no more than a PiB and 100 % are believed.
+    process, at most a PiB and 100 % count.
     """
 
     index: int
@@ -83,7 +83,7 @@ class Region:
 
 
 def decode_counters(tail: bytes) -> Counters:
-    """Read the words behind the slots; `tail` is the region from its layout's ``counters`` on.
+    """Return the words behind the slots; `tail` is the region from its layout's ``counters`` on.
 
     Raises RegionError when it is too short.
     """
@@ -94,7 +94,7 @@ def decode_counters(tail: bytes) -> Counters:
 
 
 def decode_slots(layout: Layout, slots: bytes) -> Slots:
-    """Read process slots; `slots` is cut to whole ones."""
+    """Return process slots; `slots` is cut to whole ones."""
     return np.frombuffer(slots, _SLOT_TYPES[layout.name], len(slots) // layout.slot_size)
 
 
@@ -110,7 +110,7 @@ def are_settled(before: Slots, slots: Slots, after: Slots) -> bool:
 
 
 def decode_region(layout: Layout, head: bytes, slots: Slots, tail: bytes, *, is_settled: bool = True) -> Region:
-    """Put a region together: `head` is what stands before the slots, `tail` what stands behind them.
+    """Return a region: `head` is what comes before the slots, `tail` what comes after them.
 
     Raises RegionError when one of them is too short.
     """
@@ -138,7 +138,7 @@ def _decode_devices(layout: Layout, head: bytes, slots: Slots) -> tuple[DeviceUs
 
 
 def _decode_uuid(layout: Layout, head: bytes, index: int) -> str:
-    """Read a card's UUID, empty when there is none that can be shown."""
+    """Return a card's UUID, empty if there is none that can be shown."""
     start = layout.uuids + index * _UUID_STRIDE
     try:
         text = head[start : start + UUID_SHOWN].partition(b"\0")[0].decode()

@@ -1,9 +1,9 @@
-"""Region files on disk. They lie in directories that containers may write to.
+"""Region files on disk, in directories that containers may write to.
 
 They are read with ``pread`` and written with ``pwrite``, never mapped: a container that shortens a mapped file would
-kill this process with SIGBUS. Links are not followed. What a name stands for is looked at first and then opened as the
-very thing that was looked at, for a container may have put a device there, which begins to work when it is opened, and
-may put another one there at any time (trust T-06).
+kill this process with SIGBUS. Links are not followed. A name is first looked up without opening it, and then exactly
+that file is opened: a container may have put a device there, which starts to work when it is opened, and may replace it
+at any time (trust T-06).
 """
 
 import os
@@ -22,7 +22,7 @@ _TAIL_BYTES = 24
 _LONGEST_HEAD_BYTES = max(layout.slots for layout in LAYOUTS)
 _LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _SAFELY = os.O_NONBLOCK | os.O_CLOEXEC
-"""A container may hold a lease of its file, on which opening would wait."""
+"""A container may hold a lease on its file, for which opening would wait."""
 
 _SIGNAL = struct.Struct("<i")
 
@@ -45,9 +45,9 @@ class Signals:
 
 
 def read_region_file(path: str) -> RegionFile:
-    """Read a region.
+    """Return a region.
 
-    Raises RegionError when the file cannot be read, or is no region that is known.
+    Raises RegionError when the file cannot be read, or is no known region.
     """
     with _open(path, os.O_RDONLY) as (descriptor, status):
         region = _read(descriptor, status.st_size)
@@ -55,7 +55,7 @@ def read_region_file(path: str) -> RegionFile:
 
 
 def write_signals(file: RegionFile, signals: Signals) -> None:
-    """Write to the file that was read, if it still is that file.
+    """Write to the file that was read, if it is still the same file.
 
     Raises RegionError.
     """
@@ -73,7 +73,7 @@ def write_signals(file: RegionFile, signals: Signals) -> None:
 
 @contextmanager
 def _open(path: str, how: int) -> Iterator[tuple[int, os.stat_result]]:
-    """Open a regular file that has one name."""
+    """Open a regular file with only one name."""
     with ExitStack() as stack:
         try:
             folder, name = os.path.split(path)
@@ -113,7 +113,7 @@ def _read(descriptor: int, size: int) -> Region:
 
 
 def _read_settled(descriptor: int, layout: Layout, count: int) -> tuple[Slots, bool]:
-    """Read the slots while nobody writes to them, or after a few tries as they are."""
+    """Return the slots, read while nobody writes to them, or after a few tries as they are."""
     before = _read_slots(descriptor, layout, count)
     if layout.sequence is None or not count:
         return before, True

@@ -1,7 +1,7 @@
 """One look at all containers of the node: read, judge, tell HAMi-core (device plugin 16.1).
 
-One container's trouble never stops the others: it is counted, logged once, and looked at again in the next round. What
-a container has is known from its pod; its region says what it uses of that, and nothing else (trust T-06 and T-07).
+A failure of one container never stops the others: it is counted, logged once, and tried again in the next round. What a
+container has is known from its pod; its region says only what it uses of that (trust T-06 and T-07).
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _RESTLESS = "is in error and well again too often to be told each time"
 class ContainerUse:
     """What one container uses of the cards that it has; ``last_kernel_s`` is Unix time, 0 for never or not told.
 
-    ``is_steady`` is False once its figures were others too often to be labels.
+    ``is_steady`` is False once its figures changed too often to be labels.
     """
 
     namespace: str
@@ -42,9 +42,9 @@ class ContainerUse:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a round found: ``waiting`` containers have no region yet, ``unreadable`` ones a broken one.
+    """What a round found. ``waiting`` containers have no region yet, ``unreadable`` ones have a broken one.
 
-    ``unknown`` are directories of no container of the node's pods that shares cards.
+    ``unknown`` are directories that belong to no container with shared cards.
     """
 
     containers: tuple[ContainerUse, ...] = ()
@@ -65,7 +65,7 @@ class _Seen:
 
 @dataclass(slots=True)
 class _Found:
-    """What was found so far in a round; errors by directory, because a container chooses its file's name."""
+    """What a round has found so far; errors are by directory, because a container chooses the name of its file."""
 
     seen: list[_Seen] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class Rounds:
         )
 
     def _report(self, paths: Collection[str], of_reading: Mapping[str, str], of_writing: Mapping[str, str]) -> None:
-        """Log what is wrong now; of a container that makes it be wrong in ever new ways, that alone."""
+        """Log what is wrong now; of a container with ever new faults, log only that."""
         self._errors.keep(paths)
         restless = {
             path: _RESTLESS
@@ -142,7 +142,7 @@ async def _read_all(known: Sequence[tuple[ContainerDirectory, Allotment]]) -> _F
     found = _Found()
     for directory, allotment in known:
         _read_one(directory, allotment, found)
-        # A region that is never settled, with all slots in use, takes 13 ms.
+        # A region with all slots in use that is never settled takes 13 ms.
         await asyncio.sleep(0)
     return found
 
@@ -159,7 +159,7 @@ def _read_one(directory: ContainerDirectory, allotment: Allotment, found: _Found
 
 
 def _tell(seen: Sequence[_Seen]) -> Mapping[str, str]:
-    """Judge all containers and write what changes."""
+    """Judge all containers, and write what changes."""
     errors = {}
     verdicts = judge([_judge_by(one) for one in seen])
     for one, verdict in zip(seen, verdicts, strict=True):
@@ -186,7 +186,7 @@ def _find_changes(region: Region, verdict: RegionUpdate) -> Signals:
 
 
 def _attribute(region: Region, allotment: Allotment) -> Iterator[DeviceUse]:
-    """Give what is used of the container's own cards, each once; its region says only in which order it sees them."""
+    """Return what is used of the container's own cards, each once; its region only gives their order."""
     own = {uuid[:UUID_SHOWN]: limit_bytes for uuid, limit_bytes in allotment.limits.items()}
     for device in region.devices:
         limit_bytes = own.pop(device.uuid, None)

@@ -1,4 +1,4 @@
-"""The settings of one node's monitor. Where they come from is not known here."""
+"""The settings of one node's monitor, wherever they come from."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +8,8 @@ from pathlib import Path
 class MonitorSettings:
     """Everything that one monitor process is told; paths are as this process sees them (device plugin 16.1).
 
-    ``hook_path`` is the folder of ``containers``. ``resync_interval_s``: so long the directory of an unknown pod is
-    kept. ``proc_dir`` must be the host's for the audit to tell whose a process is.
+    ``hook_path`` is the folder of ``containers``. ``resync_interval_s`` is how long the directory of an unknown pod is
+    kept. ``proc_dir`` must be the host's, so that the audit can find the pod of a process.
     """
 
     node_name: str
@@ -28,5 +28,5 @@ class MonitorSettings:
 
     @property
     def containers_dir(self) -> Path:
-        """Where containers' directories are."""
+        """The folder of the containers' directories."""
         return self.hook_path / "containers"

@@ -17,7 +17,7 @@ class SimulatedCardUse:
         self._percents: dict[str, tuple[int, int]] = {}
 
     def run(self, card_uuid: str, *processes: CardProcess) -> None:
-        """Let these processes, and no others, compute on a card.
+        """Set the processes that compute on a card.
 
         Raises MachineError when the machine has no such card.
         """
@@ -25,7 +25,7 @@ class SimulatedCardUse:
         self._processes[card_uuid] = processes
 
     def set_load(self, card_uuid: str, *, gpu_percent: int, memory_controller_percent: int) -> None:
-        """Let a card be so busy.
+        """Set how busy a card is.
 
         Raises MachineError when the machine has no such card.
         """

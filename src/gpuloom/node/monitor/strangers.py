@@ -1,4 +1,4 @@
-"""Directories of no container that is known to share cards: they are counted, and named once."""
+"""Directories that belong to no container known to share cards: they are counted, and logged once."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -12,10 +12,10 @@ _WITHOUT = "is of a container to which its pod's annotation gives no share of a 
 
 
 class Strangers:
-    """What was strange in the last round.
+    """The unknown directories of the last round.
 
-    A pod may be seen later than its directory, so what is strange is named in the second round. A directory whose
-    container was known is the leftover of a pod that is gone, as all pods leave one, and is not named at all.
+    A pod may be seen later than its directory, so a directory is logged in its second round. A directory whose
+    container was known before is the leftover of a pod that is gone; every pod leaves one, so it is not logged.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Strangers:
         self._last: Collection[str] = ()
 
     def count(self, directories: Sequence[ContainerDirectory], known: Collection[str], pods: Mapping[str, Pod]) -> int:
-        """Count the directories that are not `known` by path; those of pods that have ended do not count."""
+        """Return how many directories are not `known` by path, without those of pods that have ended."""
         self._known = {each.path for each in directories if each.path in known or each.path in self._known}
         strange = [each for each in directories if each.path not in known and not _has_ended(each, pods)]
         named = [each for each in strange if each.path in self._last and each.path not in self._known]

@@ -1,17 +1,17 @@
-"""Counts how often a value was another, so that what containers write makes no series and no log lines without end."""
+"""Count how often a value changed, so that containers cannot make endless series or log lines."""
 
 from collections.abc import Collection, Hashable
 
 
 class Turnover:
-    """What each of some keys said the last time, and how often that was new; nothing is None."""
+    """The last value of each key, and how often it was new; None is no value."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._known: dict[str, tuple[Hashable, int]] = {}
 
     def take(self, key: str, value: Hashable) -> bool:
-        """Take a value and tell whether the key has had no more than so many yet."""
+        """Record a value; tell whether the key has not had too many yet."""
         last, changes = self._known.get(key, (None, 0))
         if value != last and changes <= self._most:
             changes += 1

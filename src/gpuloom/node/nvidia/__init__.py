@@ -1,4 +1,4 @@
-"""NVIDIA's driver behind the NVML port. What may block runs on threads of its own; nothing here knows Kubernetes."""
+"""NVIDIA's driver behind the NVML interface. Calls that may block have their own threads; Kubernetes is unknown."""
 
 from gpuloom.node.nvidia.driver import DriverNvml
 

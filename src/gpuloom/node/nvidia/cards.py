@@ -12,7 +12,7 @@ BYTES_PER_MIB = 2**20
 
 
 def read_gpus(library: Any, sysfs: Path, known: dict[str, Gpu]) -> tuple[Gpu, ...]:
-    """Read all cards, sorted by index; one that was read before and does not answer now is given as unhealthy.
+    """Return all cards, sorted by index; one that was read before and does not answer now is unhealthy.
 
     `known` holds the last answer by UUID and is brought up to date. Raises the library's NVMLError when the driver as a
     whole fails, and for a card that never answered.
@@ -28,7 +28,7 @@ def read_gpus(library: Any, sysfs: Path, known: dict[str, Gpu]) -> tuple[Gpu, ..
                 raise
             failures.append(error)
     known.update(answers)
-    # A driver that is loaded anew may count in another way, so that an index that fails does not tell which card it is.
+    # A driver that is loaded again may number cards differently, so an index that fails does not identify a card.
     missing = [replace(gpu, healthy=False) for uuid, gpu in known.items() if uuid not in answers]
     if len(failures) > len(missing):
         raise failures[-1]
@@ -36,7 +36,7 @@ def read_gpus(library: Any, sysfs: Path, known: dict[str, Gpu]) -> tuple[Gpu, ..
 
 
 def find_handle(library: Any, uuid: str) -> Any:
-    """Find a card's handle by its UUID.
+    """Return a card's handle by its UUID.
 
     Raises the library's NVMLError.
     """
@@ -68,7 +68,7 @@ def read_mig_mode(library: Any, handle: Any) -> bool:
 
 
 def list_mig_devices(library: Any, handle: Any) -> Iterator[Any]:
-    """Give the handles of the instances on a card, none where MIG is switched off.
+    """Return the handles of the instances on a card, none if MIG is off.
 
     Raises the library's NVMLError.
     """
@@ -85,7 +85,7 @@ def list_mig_devices(library: Any, handle: Any) -> Iterator[Any]:
 
 
 def decode_text(text: Any) -> str:
-    """Read a text of the library, which some of its versions give as bytes."""
+    """Return a text of the library, which some versions give as bytes."""
     return text.decode() if isinstance(text, bytes) else str(text)
 
 
@@ -108,7 +108,7 @@ def _read_gpu(library: Any, sysfs: Path, index: int) -> Gpu:
 def _read_mig_device(library: Any, device: Any) -> MigDevice:
     return MigDevice(
         uuid=decode_text(library.nvmlDeviceGetUUID(device)),
-        # The name is the card's with the instance's behind it: NVIDIA A100-SXM4-40GB MIG 1g.5gb.
+        # The name is that of the card, then that of the instance: NVIDIA A100-SXM4-40GB MIG 1g.5gb.
         profile=decode_text(library.nvmlDeviceGetName(device)).rpartition(" ")[2],
         memory_mib=int(library.nvmlDeviceGetMemoryInfo(device).total) // BYTES_PER_MIB,
         gpu_instance_id=int(library.nvmlDeviceGetGpuInstanceId(device)),
@@ -135,7 +135,7 @@ def _read_minor(library: Any, handle: Any) -> int | None:
 
 
 def _read_numa(sysfs: Path, bus_id: str) -> int:
-    """Read a card's NUMA node, 0 where the machine has none or does not tell."""
+    """Return a card's NUMA node, 0 if the machine has none or does not say."""
     path = sysfs / "bus/pci/devices" / normalize_bus_id(bus_id) / "numa_node"
     try:
         return max(int(path.read_text()), 0)
@@ -153,5 +153,5 @@ def _is_of_card(library: Any, error: Any) -> bool:
 
 
 def refuse(action: str, error: Exception) -> CardReadError:
-    """Say in gpuloom's words what the driver refused."""
+    """Return an error that says what the driver refused."""
     return CardReadError(f"the NVIDIA driver cannot {action}: {error}")

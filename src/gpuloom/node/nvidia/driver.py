@@ -1,6 +1,6 @@
-"""The NVML port over NVIDIA's library: initialisation, threads, deadlines, and its errors in gpuloom's words.
+"""The NVML interface over NVIDIA's library: initialisation, threads, deadlines, and errors of gpuloom's own.
 
-Two threads: one for questions, and one for the wait for errors, which lasts seconds and must not hold questions up.
+Two threads: one for questions, and one that waits for errors, which takes seconds and must not delay questions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -89,7 +89,7 @@ class DriverNvml:
         return await worker.call(action, lambda: self._guard(action, call), timeout_s=timeout_s)
 
     def _guard(self, action: str, call: Callable[[], _T]) -> _T:
-        """Run a call of the library on a worker, after initialising it if need be."""
+        """Run a call of the library on a worker, after initialising the library if needed."""
         library = self._library
         try:
             if not self._is_ready:

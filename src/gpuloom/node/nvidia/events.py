@@ -19,7 +19,7 @@ class EventSet:
         self._events: Any = None
 
     def open(self, gpus: tuple[Gpu, ...]) -> Mapping[str, Coverage]:
-        """Register all cards with a new event set; tells by UUID how that went.
+        """Register all cards with a new event set; return the result by UUID.
 
         Raises the library's NVMLError when no set can be made.
         """
@@ -28,15 +28,15 @@ class EventSet:
         return {gpu.uuid: self._register(gpu) for gpu in gpus}
 
     def close(self) -> None:
-        """Give the event set back, if there is one."""
+        """Free the event set, if there is one."""
         events, self._events = self._events, None
         if events is not None:
-            # A driver that was loaded anew does not know the set any more.
+            # A driver that was loaded again does not know the set.
             with suppress(self._library.NVMLError):
                 self._library.nvmlEventSetFree(events)
 
     def wait(self) -> XidEvent | None:
-        """Wait for a critical Xid, 5 s at most; errors of memory cells alone are nothing.
+        """Wait for a critical Xid, 5 s at most; ignore mere errors of memory cells.
 
         Raises the library's NVMLError.
         """
@@ -77,6 +77,6 @@ class EventSet:
 
 
 def _read_instance(data: Any) -> tuple[int, int] | None:
-    """Tell which instance of a card an error is about; one of the two unknown means the whole card."""
+    """Return which instance of a card an error is about; the whole card if one of the two ids is unknown."""
     ids = int(data.gpuInstanceId), int(data.computeInstanceId)
     return None if _WHOLE in ids else ids

@@ -10,7 +10,7 @@ from gpuloom.node.nvml import Ancestor, Interconnect, NvLink
 
 
 def read_interconnect(library: Any, uuids: Sequence[str]) -> Interconnect:
-    """Read ancestors and enabled links of cards.
+    """Return ancestors and enabled links of cards.
 
     Raises CardReadError for an unknown level, and the library's NVMLError for any answer about a link other than "not
     supported" and "invalid argument".
@@ -53,7 +53,7 @@ def _is_switch(library: Any, handle: Any, number: int) -> bool:
     try:
         kind = library.nvmlDeviceGetNvLinkRemoteDeviceType(handle, number)
     except library.NVMLError as error:
-        # Drivers before 470 have no such question; a link without an answer is one to a card.
+        # Drivers before 470 lack this question; a link without an answer goes to a card.
         if error.value in {library.NVML_ERROR_NOT_SUPPORTED, library.NVML_ERROR_FUNCTION_NOT_FOUND}:
             return False
         raise

@@ -1,6 +1,6 @@
 """One thread for calls that may block or never return, each with a deadline.
 
-The driver's library is synchronous, and a card that hangs takes its caller with it: so the calls have a thread, and the
+The driver's library is synchronous, and a card that hangs blocks its caller. So the calls run on a thread, and the
 caller goes on without an answer when the time is over.
 """
 
@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A call and where its result goes."""
+    """A call, and the future for its result."""
 
     name: str
     call: Callable[[], Any]
@@ -29,7 +29,7 @@ class _Job:
 
 
 class Worker:
-    """Runs calls one after another. The thread starts with the first and does not keep the process alive."""
+    """Runs calls one after another. The thread starts with the first call and does not keep the process alive."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -40,7 +40,8 @@ class Worker:
     async def call(self, name: str, call: Callable[[], _T], *, timeout_s: float) -> _T:
         """Run `call` on the thread; `name` says in errors what the driver was asked.
 
-        Raises DriverSilentError after the time, at once while an earlier call still hangs, and what the call raises.
+        Raises DriverSilentError after the deadline, or at once while an earlier call still hangs, and what the call
+        raises.
         """
         if self._overdue is not None and not self._overdue.future.done():
             raise DriverSilentError(f"the NVIDIA driver still hangs in an earlier call ({self._overdue.name})")
@@ -57,7 +58,7 @@ class Worker:
         return result
 
     def close(self) -> None:
-        """Let the thread end after its present call."""
+        """End the thread after its current call."""
         if self._thread is not None:
             self._jobs.put(None)
             self._thread = None
@@ -83,12 +84,12 @@ def _settle(job: _Job, settle: Callable[[], None]) -> None:
         if not job.future.done():
             settle()
 
-    # The loop may be closed by now: then nobody waits any more.
+    # The loop may be closed by now; then nobody waits any more.
     with suppress(RuntimeError):
         job.loop.call_soon_threadsafe(settle_once)
 
 
 def _forget(future: asyncio.Future[Any]) -> None:
-    """Let a failure be nobody's business when whoever asked has gone away."""
+    """Consume a failure whose caller has gone away."""
     if not future.cancelled():
         future.exception()

@@ -1,4 +1,4 @@
-"""A simulated machine behind the NVML port: cards, links and faults that a TOML file describes."""
+"""A simulated machine behind the NVML interface: cards, links and faults that a TOML file describes."""
 
 from gpuloom.node.simulated.description import (
     CardGroup,

@@ -1,7 +1,6 @@
-"""A simulated machine. It knows nothing of the plugin that reads it.
+"""A simulated machine. It knows nothing about the plugin that reads it.
 
-The cards' UUIDs follow from the node's name and the card's index, so every start of the same node finds the same
-cards.
+UUIDs depend only on the node's name and the card's index, so every start of the same node finds the same cards.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ _log = structlog.get_logger(__name__)
 
 
 class SimulatedMachine:
-    """The cards of a description on a node; a test or the demo may make them sick and well again.
+    """The cards of a description on a node; tests and the demo can make them sick and well again.
 
     With `source`, the file of the description, faults and health follow the file as it is edited.
     """
@@ -67,7 +66,7 @@ class SimulatedMachine:
 
     @property
     def mig(self) -> SimulatedMig:
-        """See :class:`~gpuloom.node.nvml.Nvml`; tests find its doors here."""
+        """See :class:`~gpuloom.node.nvml.Nvml`; tests use it to change instances."""
         return self._mig
 
     @property
@@ -113,7 +112,7 @@ class SimulatedMachine:
             raise CardReadError(f"simulated card {uuid} is lost")
 
     async def read_interconnect(self, uuids: Sequence[str]) -> Interconnect:
-        """See :class:`~gpuloom.node.nvml.Nvml`; what cards have in common follows from their slots."""
+        """See :class:`~gpuloom.node.nvml.Nvml`; the slots say what cards have in common."""
         await self._obey(None)
         gpus = [self._find(uuid) for uuid in uuids]
         ancestors = {
@@ -133,7 +132,7 @@ class SimulatedMachine:
         self._stirred.set()
 
     def raise_xid(self, card_uuid: str | None, xid: int, instance: tuple[int, int] | None = None) -> None:
-        """Report a critical error of a card, of an `instance` on it, or of one that cannot be told (None)."""
+        """Report a critical error of a card, of an `instance` on it, or of an unknown card (None)."""
         self._events.append(XidEvent(card_uuid, xid, instance))
         self._stirred.set()
 
@@ -142,7 +141,7 @@ class SimulatedMachine:
         self._put_faults(tuple(faults))
 
     def describe(self, description: MachineDescription) -> None:
-        """Be what is described; instances that were made or destroyed meanwhile stay so on the cards that stay."""
+        """Become the described machine; cards that stay keep the instances that were made or destroyed meanwhile."""
         self._groups = _spread(description)
         self._slots = tuple(slot for group in description.cards for slot in group.places)
         self._gpus = _make_gpus(self._node_name, self._groups, self._slots)
@@ -157,7 +156,7 @@ class SimulatedMachine:
         self._stirred.set()
 
     def _follow_source(self) -> None:
-        """Take over an edited description; one that cannot be used changes nothing."""
+        """Apply an edited description; one that cannot be used changes nothing."""
         if self._source is None or (modified := _modified(self._source)) == self._read_at:
             return
         self._read_at = modified
@@ -170,7 +169,7 @@ class SimulatedMachine:
         _log.info("machine description has changed", source=str(self._source), cards=len(self._gpus))
 
     async def _obey(self, card: int | None) -> None:
-        """Suffer the faults of the driver and of one card."""
+        """Apply the faults of the driver and of one card."""
         for fault in self._faults:
             if fault.card not in {None, card}:
                 continue
@@ -208,7 +207,7 @@ class SimulatedMachine:
 
 
 def _spread(description: MachineDescription) -> tuple[CardGroup, ...]:
-    """Give the group of every card, by index."""
+    """Return the group of every card, by index."""
     return tuple(group for group in description.cards for _ in group.places)
 
 
