@@ -115,13 +115,21 @@ class Kubelets:
 
     async def _report(self, pod: Pod, status: Mapping[str, Any]) -> bool:
         """Write a pod's status, as soon as the API server is there; say whether the pod was still there and alive."""
-        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
         while True:
             try:
                 found = await self._client.get(PODS, pod.name, namespace=pod.namespace)
                 if found.metadata.uid != pod.metadata.uid or found.is_over or found.is_terminating:
                     return False
-                await self._client.patch(PODS, pod.name, body, namespace=pod.namespace, subresource="status")
+                # A pod that ends meanwhile stays over: no kubelet lets it run again.
+                await self._client.patch(
+                    PODS,
+                    pod.name,
+                    {"status": status},
+                    namespace=pod.namespace,
+                    subresource="status",
+                    uid=pod.metadata.uid,
+                    resource_version=found.metadata.resource_version,
+                )
             except NotFoundError:
                 return False
             except ApiError:
