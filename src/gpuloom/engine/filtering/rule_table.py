@@ -6,7 +6,15 @@ from types import MappingProxyType
 from typing import Any
 
 from gpuloom.engine.filtering import rules
-from gpuloom.engine.filtering.rules import Adoption, NeededChange, Compares, DependsOn, NumberedRule, Rule, vendor_columns_of
+from gpuloom.engine.filtering.rules import (
+    Adoption,
+    Compares,
+    DependsOn,
+    NeededChange,
+    NumberedRule,
+    Rule,
+    vendor_columns_of,
+)
 from gpuloom.model.cards import WHOLE_CARD
 from gpuloom.model.reasons import Reason
 from gpuloom.model.request_columns import UNBOUNDED, RequestColumns
