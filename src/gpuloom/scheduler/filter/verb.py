@@ -56,7 +56,7 @@ class FilterVerb:
             except UnsettledError as error:
                 # Other calls go on meanwhile. What changes until then is tried again by the next round.
                 time_slice = TimeSlice()
-                for _ in error.trying:
+                for _ in error.steps:
                     await time_slice.yield_if_over()
         return self.placer.filter(args)
 
