@@ -1,4 +1,4 @@
-"""One node in detail: every card with its verdict and the numbers behind it."""
+"""One node in detail: every card with the rule that rejects it and the numbers behind."""
 
 from collections.abc import Iterable, Sequence
 
@@ -33,7 +33,7 @@ def in_order_of_placing(demand: Demand) -> list[int]:
 def detail_node(
     matrix: RuleMatrix, name: str, demand: Demand, decision: Decision, causes: tuple[str, ...]
 ) -> NodeVerdict:
-    """Tell about a node of a picture; ``picture`` is of the container whose verdicts are wanted."""
+    """Tell about a node; ``matrix`` is of the container whose rejections are wanted."""
     table = matrix.table
     position = table.positions.get(name, NO_NODE)
     refusal = decision.refusals.get(name)
@@ -150,7 +150,7 @@ def _detail_cards(matrix: RuleMatrix, position: int, demand: Demand, chosen: set
             wants_cores=required.cores_at(place),
             headroom=required.headroom,
         )
-        first = int(matrix.verdict[row])
+        first = int(matrix.codes[row])
         needed = (need.slots, need.cores, int(need.memory_mib[place]))
         found.append(
             CardVerdict(

@@ -29,7 +29,7 @@ class NamedRule:
 class RuleMatrix:
     """Cards, what is wanted of them, and which rules reject them; aligned with the table's rows.
 
-    verdict  position of the first rule that rejects, 0 for none
+    codes    position of the first rule that rejects, 0 for none
     bits     all rules that reject, see :class:`NamedRule`
     """
 
@@ -38,7 +38,7 @@ class RuleMatrix:
     required: RequestColumns
     request: Request
     checks: tuple[NamedRule, ...]
-    verdict: RuleCodes
+    codes: RuleCodes
     bits: Ints
 
     def fitting(self) -> Ints:
@@ -55,7 +55,7 @@ class RuleMatrix:
 
     def behind(self, row: int) -> list[NamedRule]:
         """Return the checks that reject a card after the first."""
-        bits, first = int(self.bits[row]), int(self.verdict[row])
+        bits, first = int(self.bits[row]), int(self.codes[row])
         return [check for check in self.checks[first:] if bits & check.bit]
 
 
@@ -85,17 +85,17 @@ def make_rule_matrix(
     )
     cards = adjust_cards(table.cards, required)
     checks = name_rules(scheduler)
-    verdict = np.zeros(len(table.cards), np.uint8)
+    codes = np.zeros(len(table.cards), np.uint8)
     bits = np.zeros(len(table.cards), np.int64)
     for position, check in reversed(list(enumerate(checks, 1))):
         if not check.rule.applies(required):
             continue
         rejected = check.rule.rejects(cards, required)
-        verdict[rejected] = position
+        codes[rejected] = position
         bits[rejected] |= check.bit
     # Rows that belong to no node count for nothing.
     bits[cards.node == NO_NODE] = -1
-    return RuleMatrix(table, cards, required, request, checks, verdict, bits)
+    return RuleMatrix(table, cards, required, request, checks, codes, bits)
 
 
 def freeze(table: CardTable, changed: Sequence[ImaginedNode] = ()) -> CardTable:

@@ -15,6 +15,6 @@ What is remembered, for whom, until when, and why that is safe:
 - Requests that name cards, and those for which a quota is tight, are hardly ever repeated; they are not remembered.
 - Why no node served is kept for the last few classes (``refusal_cache``), and told anew of nodes that changed.
 
-Vendors whose cards cannot be judged one by one have hooks, which see the cards of many nodes as a ``CardMatrix``
+Vendors whose cards cannot be chosen one by one have hooks, which see the cards of many nodes as a ``CardMatrix``
 (``hook_calls``, ``hooked_results``); what they answer is kept for nodes in the same state.
 """

@@ -31,4 +31,4 @@ class CardOnlyResults:
             for position in changed:
                 results = [filter_card(card, required, self._asked) for card in table.cards_of(position)]
                 self.column[table.rows_of(position)] = results
-        self._registrations, self._mark = table.registrations, table.journal.mark
+        self._registrations, self._mark = table.registrations, table.change_log.mark

@@ -69,7 +69,7 @@ class FilterResults:
 
     column   by row, position of the first rule that rejects the card, 0 for none
     fitting  by position of the node, how many of its cards no rule rejects
-    ranks    by position of the node, its score with the sign of the policy, UNFIT where too few cards fit
+    ranks    by position of the node, its rank by the policy, UNFIT where too few cards fit
     refits   how many nodes were looked at so far, and ``looks`` at how many single cards of them
     """
 
@@ -111,7 +111,7 @@ class FilterResults:
         else:
             for position in changed:
                 self._filter_node(table, position)
-        self._mark = table.journal.mark
+        self._mark = table.change_log.mark
 
     def begin(self, table: CardTable) -> bool:
         """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has something left."""
@@ -179,7 +179,7 @@ class FilterResults:
         self._registrations = table.registrations
 
     def _filter_all(self, table: CardTable, changed: set[int] | None = None) -> None:
-        """Judge all cards as columns; ``changed`` are the nodes that may be other than before, None for all."""
+        """Ask about all cards as columns; ``changed`` are the nodes that may be other than before, None for all."""
         self._card_only.refresh(table, self._required)
         said = self._card_only.column if self._static is None else first_rejection(self._static, self._card_only.column)
         self.column = filter_cards(table.cards, self._required, self._rules.by_request_and_usage, said)

@@ -50,7 +50,7 @@ class RefusalCache:
         """Remember why none of the candidates serves."""
         if self._are_all(table, candidates):
             others = [one for one in self._remembered if one.results is not results]
-            one = _Remembered(results, table.journal.mark, table.registrations, refusals)
+            one = _Remembered(results, table.change_log.mark, table.registrations, refusals)
             self._remembered = deque([*others, one], maxlen=MOST_REMEMBERED)
 
     @staticmethod

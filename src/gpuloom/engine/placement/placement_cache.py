@@ -104,7 +104,7 @@ class PlacementCache:
 
     def refresh(self, table: CardTable) -> None:
         """Forget the answers of nodes that changed."""
-        changed = table.journal.since(self._mark) if self._mark >= 0 else None
+        changed = table.change_log.since(self._mark) if self._mark >= 0 else None
         if changed is None:
             self.answers[:] = UNTRIED
             self.unplaced.clear()
@@ -116,7 +116,7 @@ class PlacementCache:
         for position in changed or ():
             self.answers[position] = UNTRIED
             self.unplaced.pop(position, None)
-        self._mark = table.journal.mark
+        self._mark = table.change_log.mark
 
 
 @dataclass(slots=True)

@@ -63,7 +63,7 @@ class CardTable:
     uuids        card id, by row
     kinds        model and mode, by the number in the column
     partitions   state of divided cards, by row
-    journal      which nodes changed
+    change_log   which nodes changed
     registrations  counts changes of what nodes registered
     facts        what nodes say of all their cards together, each once; ``facts_of`` which of them, by position
     peers        tables with cards of other vendors on the same nodes, by name; a node's score is of all of them
@@ -85,7 +85,7 @@ class CardTable:
         self.uuids: list[str] = []
         self.kinds: list[tuple[str, str]] = []
         self.partitions: dict[int, Partition] = {}
-        self.journal = ChangeLog()
+        self.change_log = ChangeLog()
         self.registrations = 0
         self._kind_numbers: dict[tuple[str, str], int] = {}
         self.positions: dict[str, int] = {}
@@ -117,10 +117,10 @@ class CardTable:
     def changed_since(self, mark: int, registrations: int) -> set[int] | None:
         """Return the nodes that changed since, None where nobody knows, or what they registered changed.
 
-        mark           end of the journal then
+        mark           end of the change log then
         registrations  what was counted then
         """
-        changed = self.journal.since(mark) if registrations == self.registrations else None
+        changed = self.change_log.since(mark) if registrations == self.registrations else None
         return None if changed is None else set(changed)
 
     @property
@@ -246,7 +246,7 @@ class CardTable:
                 self.partitions[row] = partition
                 self.cards.division[row] = BY_GEOMETRY if isinstance(partition, GeometryPartition) else BY_PROFILES
                 self.cards.free_instance_mib[row] = partition.largest_free_mib
-        self.journal.note(self._places[node])
+        self.change_log.note(self._places[node])
 
     def write_closed(self, node: str, closed: AbstractSet[str]) -> None:
         """Set which of a node's cards somebody may hold whose share of them cannot be read."""
@@ -255,7 +255,7 @@ class CardTable:
         for row, card in enumerate(registered.cards, int(self.starts[position])):
             by_administrator = BY_ADMINISTRATOR if card.id in registered.cordoned else 0
             self.cards.cordoned[row] = by_administrator + (BY_UNREADABLE if card.id in closed else 0)
-        self.journal.note(position)
+        self.change_log.note(position)
 
     def _find_row(self, position: int, uuid: str) -> int | None:
         """Look through a node's few rows, which takes less memory than an index; of equal ids the last one counts."""
@@ -307,7 +307,7 @@ class CardTable:
             self.cards.online[row], self.cards.offline[row] = found.online, found.offline
             expected = pending.get(card.id)
             self.cards.policy[row] = self.number(card.policy) if expected is None else -self.number(expected) - 1
-        self.journal.note(position)
+        self.change_log.note(position)
 
     def _intern_kind(self, model: str, mode: str) -> int:
         number = self._kind_numbers.setdefault((model, mode), len(self.kinds))
@@ -347,7 +347,7 @@ class CardTable:
     def _summarize(self, position: int) -> None:
         """Note that any of a node's cards changed. What follows for its score is worked out when somebody asks."""
         self._unscored.add(position)
-        self.journal.note(position)
+        self.change_log.note(position)
         if self.peers:
             for peer in self.peers.get(self.names[position], ()):
                 if peer is not self:
@@ -357,7 +357,7 @@ class CardTable:
         """Note that cards of another vendor changed on a node: its score is another one."""
         if (position := self._places.get(node)) is not None:
             self._unscored.add(position)
-            self.journal.note(position)
+            self.change_log.note(position)
 
     def sums_of(self, node: str) -> list[int]:
         """Return slots, cores and memory of a node: used, then in total."""

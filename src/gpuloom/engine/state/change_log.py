@@ -7,7 +7,7 @@ MOST_ENTRIES = 16_384
 
 
 class ChangeLog:
-    """Positions of nodes that changed. A mark is a place in the journal, to read on from later."""
+    """Positions of nodes that changed. A mark is a place in the log, to read on from later."""
 
     def __init__(self) -> None:
         self._entries: list[int] = []
@@ -15,7 +15,7 @@ class ChangeLog:
 
     @property
     def mark(self) -> int:
-        """Where the journal ends now."""
+        """Where the log ends now."""
         return self._dropped + len(self._entries)
 
     def note(self, position: int) -> None:
