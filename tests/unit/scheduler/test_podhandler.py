@@ -87,12 +87,12 @@ def table_of(state: SchedulerState) -> CardTable:
 
 def changes_while_listing(state: SchedulerState, handler: PodHandler, pods: int) -> int:
     table = table_of(state)
-    before = table.journal.mark
+    before = table.change_log.mark
     handler.begin_list()
     for number in range(pods):
         handler.take_listed(bound_pod(f"p{number}"))
     handler.end_list()
-    return table.journal.mark - before
+    return table.change_log.mark - before
 
 
 def test_a_node_with_many_listed_pods_is_summed_up_once(state: SchedulerState, handler: PodHandler) -> None:

@@ -172,12 +172,11 @@ class PodScheduler:
 
     def simulate(self, demands: Demands, nodes: Mapping[str, Mapping[str, NodeCards]]) -> PodDecision:
         """Decide as if these were the nodes and nothing on them were used; quotas count as they are (scheduler 4.8)."""
-        imagined = PodScheduler(ClusterState(self.cluster_state.catalog), self.options)
+        fork = self.cluster_state.fork(nodes=())
         for name, by_vendor in nodes.items():
             for word, registered in by_vendor.items():
-                imagined.cluster_state.register(name, word, registered)
-        headrooms = {word: self.by_vendor[word].headroom(demand) for word, demand in demands.items()}
-        return imagined.decide(demands, tuple(nodes), explain=True, headrooms=headrooms)
+                fork.register(name, word, registered)
+        return PodScheduler(fork, self.options).decide(demands, tuple(nodes), explain=True)
 
     def _ask(
         self, word: str, demand: Demand, names: Sequence[str], headrooms: Mapping[str, Headroom], *, explain: bool

@@ -7,7 +7,7 @@ import numpy as np
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.explanation.imagining import ImaginedNode, imagine
+from gpuloom.engine.explanation.node_fork import NodeFork, fork_node
 from gpuloom.engine.explanation.numbers import Facts, tell_numbers
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.explanation.values import Amount, CardVerdict, Closer, NodeVerdict, PartName, PodName, ScorePart
@@ -83,7 +83,7 @@ def find_obstacle(
 
     None where every container fits. Only of use where several containers ask for cards.
     """
-    node = imagine(scheduler, name, headroom, without=(own,))
+    node = fork_node(scheduler, name, headroom, without=(own,))
     places = in_order_of_placing(demand)
     for count, place in enumerate(places):
         if not node.fits(_only(demand, places[: count + 1])):
@@ -103,7 +103,7 @@ def _only(demand: Demand, places: Sequence[int]) -> Demand:
     return msgspec.structs.replace(demand, containers=containers)
 
 
-def _assume_earlier(node: ImaginedNode, demand: Demand, earlier: Sequence[int], place: int) -> None:
+def _assume_earlier(node: NodeFork, demand: Demand, earlier: Sequence[int], place: int) -> None:
     """Put the containers that run beside one on the node; init containers run alone, after one another."""
     phases = [demand.containers[at].phase for at in earlier]
     beside = [at for at, phase in zip(earlier, phases, strict=True) if phase.value != "init"]

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Sequence
 
 import numpy as np
 
-from gpuloom.engine.explanation.imagining import ImaginedNode
+from gpuloom.engine.explanation.node_fork import NodeFork
 from gpuloom.engine.explanation.question import UNBOUNDED, Question, Steps
 from gpuloom.engine.explanation.values import PodName, Remedy
 from gpuloom.engine.state.ledger import Reservation
@@ -24,7 +24,7 @@ def find_leaving(question: Question) -> Steps:
     found: list[tuple[int, int, str, list[Reservation]]] = []
     for name in _nearest_nodes(question):
         yield
-        node = question.imagine(name)
+        node = question.fork_node(name)
         holders = sorted(node.state.ledger, key=lambda held: (_memory(held), held.uid))[:MOST_PODS]
         leaving = yield from _fewest(question, node, holders)
         if leaving:
@@ -60,7 +60,7 @@ def _nearest_nodes(question: Question) -> list[str]:
 
 
 def _fewest(
-    question: Question, node: ImaginedNode, holders: Sequence[Reservation]
+    question: Question, node: NodeFork, holders: Sequence[Reservation]
 ) -> Generator[None, None, list[Reservation]]:
     """Find one pod that is enough, else few: all away, then those back that are not in the way, largest first."""
     for held in holders:
@@ -85,7 +85,7 @@ def _fewest(
     return leaving
 
 
-def _fits_without(question: Question, node: ImaginedNode, leaving: Iterable[Reservation]) -> bool:
+def _fits_without(question: Question, node: NodeFork, leaving: Iterable[Reservation]) -> bool:
     """Tell whether the pod fits; pods of its own namespace give back quota as well."""
     headroom = question.headroom
     if headroom != UNBOUNDED:

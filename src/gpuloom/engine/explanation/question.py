@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.explanation.imagining import ImaginedNode, imagine
+from gpuloom.engine.explanation.node_fork import NodeFork, fork_node
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.request.demand import Demand
@@ -31,6 +31,6 @@ class Question:
         """How many cards the container asks for that is placed first."""
         return self.matrix.request.cards
 
-    def imagine(self, node: str) -> ImaginedNode:
-        """Copy a node to try something on."""
-        return imagine(self.scheduler, node, self.headroom, without=(self.demand.uid,))
+    def fork_node(self, node: str) -> NodeFork:
+        """Fork off a node to try something on, without the pod itself."""
+        return fork_node(self.scheduler, node, self.headroom, without=(self.demand.uid,))

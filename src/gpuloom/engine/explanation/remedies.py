@@ -11,8 +11,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from gpuloom.engine.decision.decision import Decision
-from gpuloom.engine.explanation.imagining import ImaginedNode
 from gpuloom.engine.explanation.leaving import find_leaving
+from gpuloom.engine.explanation.node_fork import NodeFork
 from gpuloom.engine.explanation.question import UNBOUNDED, Question, Steps
 from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
@@ -104,7 +104,7 @@ def _more(question: Question, check: NamedRule, rows: Ints, gaps: Ints, column: 
         yield
         name = matrix.table.names[gap.node]
 
-        def free(node: ImaginedNode, gap: _Gap = gap) -> None:
+        def free(node: NodeFork, gap: _Gap = gap) -> None:
             held = getattr(node.state.table.cards, column)
             for place, row in enumerate(_rows(matrix, gap.node)):
                 if by_row.get(row, gap.amount + 1) <= gap.amount:
@@ -149,7 +149,7 @@ def _set(question: Question, check: NamedRule, column: str, value: int, words: s
         name = matrix.table.names[node]
         uuids = [matrix.table.uuids[row] for row in rows.tolist() if matrix.cards.node[row] == node]
 
-        def change(imagined: ImaginedNode, uuids: Sequence[str] = uuids) -> None:
+        def change(imagined: NodeFork, uuids: Sequence[str] = uuids) -> None:
             table = imagined.state.table
             for uuid in uuids:
                 if (row := table.row(imagined.name, uuid)) is not None:
@@ -170,8 +170,8 @@ def _set(question: Question, check: NamedRule, column: str, value: int, words: s
     return ()
 
 
-def _try(question: Question, node: str, change: Callable[[ImaginedNode], None]) -> bool:
-    imagined = question.imagine(node)
+def _try(question: Question, node: str, change: Callable[[NodeFork], None]) -> bool:
+    imagined = question.fork_node(node)
     change(imagined)
     return imagined.fits(question.demand)
 

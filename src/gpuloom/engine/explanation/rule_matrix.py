@@ -1,12 +1,10 @@
 """All cards of the cluster at one moment, with everything that every rule says about them for one request."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.explanation.imagining import ImaginedNode
 from gpuloom.engine.filtering.request_columns import adjustments_of, make_request_columns
 from gpuloom.engine.filtering.rules import Rule, adjust_cards
 from gpuloom.engine.request.demand import Demand
@@ -96,18 +94,3 @@ def make_rule_matrix(
     # Rows that belong to no node count for nothing.
     bits[cards.node == NO_NODE] = -1
     return RuleMatrix(table, cards, required, request, checks, codes, bits)
-
-
-def freeze(table: CardTable, changed: Sequence[ImaginedNode] = ()) -> CardTable:
-    """Return the table as it is now, with some nodes as they are imagined."""
-    frozen = table.copy()
-    cards = frozen.cards
-    for node in changed:
-        position, other = table.positions.get(node.name, NO_NODE), node.state.table
-        if position == NO_NODE:
-            continue
-        there, here = other.rows_of(other.positions[node.name]), table.rows_of(position)
-        for column in ("healthy", "used_slots", "used_memory_mib", "used_cores", "free_instance_mib"):
-            getattr(cards, column)[here] = getattr(other.cards, column)[there]
-        frozen.node_scores[position] = other.node_scores[other.positions[node.name]]
-    return frozen

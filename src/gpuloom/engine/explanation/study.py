@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.details import detail_node, find_obstacle, in_order_of_placing, mark_closed, mark_held
-from gpuloom.engine.explanation.imagining import ImaginedNode, imagine
 from gpuloom.engine.explanation.question import Question
-from gpuloom.engine.explanation.rule_matrix import RuleMatrix, freeze, make_rule_matrix
+from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.explanation.summing import count_reasons, group_nodes, group_refusals
 from gpuloom.engine.explanation.values import (
     ContainerRequest,
@@ -78,7 +77,7 @@ class Study:
 
     @classmethod
     def make(cls, scope: ExplanationScope, demand: Demand) -> "Study":
-        """ContainerRequest for everything that must be of one moment."""
+        """Ask for everything that must be of one moment."""
         scheduler, state = scope.scheduler, scope.scheduler.state
         places = in_order_of_placing(demand)
         if not places:
@@ -88,17 +87,18 @@ class Study:
         headroom = _headroom_without(scheduler, demand, own)
         names = [name for name in scope.names if name not in scope.barred]
         if own is None:
-            changed: list[ImaginedNode] = []
             decision = scheduler.decide(demand, scheduler.look_up(names), explain=True, headroom=headroom)
         else:
-            changed = [imagine(scheduler, own.node, headroom, without=(own.uid,))]
             others = [name for name in names if name != own.node]
             decision = scheduler.decide(demand, scheduler.look_up(others), explain=True, headroom=headroom)
         for _ in decision.complete():
             pass
         if request is None:
             raise ValueError("the pod asks for no card")
-        matrix = make_rule_matrix(scheduler, freeze(state.table, changed), demand, request, headroom)
+        fork = state.fork()
+        if own is not None:
+            fork.forget(own.uid)
+        matrix = make_rule_matrix(scheduler, fork.table, demand, request, headroom)
         return cls(scope, demand, own, headroom, decision, matrix)
 
     @property
@@ -114,7 +114,7 @@ class Study:
         return "does not fit" if self.decision.node is None else "fits"
 
     def question(self, depth: Depth) -> Question:
-        """ContainerRequest for what would have to change."""
+        """Ask for what would have to change."""
         return Question(self.scope.scheduler, self.demand, self.headroom, self.matrix, self.decision, depth.most_names)
 
     def causes(self) -> dict[str, str]:

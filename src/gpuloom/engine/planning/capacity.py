@@ -13,8 +13,8 @@ import numpy as np
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.details import in_order_of_placing
-from gpuloom.engine.explanation.imagining import imagine
-from gpuloom.engine.explanation.rule_matrix import freeze, make_rule_matrix
+from gpuloom.engine.explanation.node_fork import fork_node
+from gpuloom.engine.explanation.rule_matrix import make_rule_matrix
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
@@ -65,7 +65,7 @@ def _only_request(demand: Demand) -> Request | None:
 
 
 def _fill(scheduler: VendorScheduler, demand: Demand, request: Request, names: set[str]) -> Capacity:
-    table = freeze(scheduler.state.table)
+    table = scheduler.state.fork().table
     cards = table.cards
     times: Ints = np.zeros(len(cards), np.int64)
     for _ in range(_MOST_ROUNDS):
@@ -99,7 +99,7 @@ def _place(scheduler: VendorScheduler, demand: Demand, names: list[str], headroo
     by_node: dict[str, int] = {}
     total = 0
     for name in names:
-        node = imagine(scheduler, name, headroom)
+        node = fork_node(scheduler, name, headroom)
         for number in count():
             decision = node.decide(demand, headroom)
             if decision.node is None or total >= MOST_PLACED:

@@ -55,6 +55,13 @@ class Closings:
         self._by_holder: dict[str, Closing] = {}
         self._on_node: dict[str, dict[str, Closing]] = {}
 
+    def fork(self) -> "Closings":
+        """Return closings of their own."""
+        fork = Closings()
+        fork._by_holder = dict(self._by_holder)
+        fork._on_node = {node: dict(held) for node, held in self._on_node.items()}
+        return fork
+
     def __len__(self) -> int:
         return len(self._by_holder)
 

@@ -1,6 +1,6 @@
 """The cards of all vendors: a table for each, one ledger and one book of quotas over them."""
 
-from collections.abc import Iterable, Iterator, KeysView
+from collections.abc import Collection, Iterable, Iterator, KeysView
 
 import numpy as np
 
@@ -31,6 +31,26 @@ class ClusterState:
         self._across: dict[tuple[str, str], tuple[tuple[int, int], Ints]] = {}
         # Cards that the tables show as they were, None while they are kept up to date.
         self._late: dict[CardKey, None] | None = None
+
+    def fork(self, nodes: Collection[str] | None = None) -> "ClusterState":
+        """Return a state of its own that can be changed freely and asked everything that this one answers.
+
+        nodes  only these, and what is on them; all if None. Quotas count what namespaces hold on all nodes either way
+        """
+        fork = ClusterState(self.catalog)
+        fork.ledger, fork.quotas, fork.closings = self.ledger.fork(nodes), self.quotas.fork(), self.closings.fork()
+        parts = {"ledger": fork.ledger, "quotas": fork.quotas, "closings": fork.closings}
+        fork._states = {word: state.fork(nodes, **parts) for word, state in self._states.items()}
+        for node, words in self._words_of.items() if nodes is None else self._words_on(nodes):
+            fork._set_words(node, words)
+        for table in fork.tables:
+            table.peers = fork._peers
+        if self._late is not None:
+            fork._late = dict(self._late)
+        return fork
+
+    def _words_on(self, nodes: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
+        return ((node, self._words_of[node]) for node in nodes if node in self._words_of)
 
     def __getitem__(self, word: str) -> VendorState:
         """Return the cards of one vendor."""

@@ -13,7 +13,8 @@ before their node, and two vendors may call their cards the same. What a card ho
 never counted up and down. Source: binding 2.2.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain, count
@@ -124,15 +125,38 @@ class Ledger:
 
     bits      the vendors whose cores are bits of a mask
     _entries  by node and vendor, then card: tuples, for a card has few pods, and there may be very many cards
+
+    What stands in a dictionary is never changed, only replaced, so that a fork may share it.
     """
 
     bits: frozenset[str] = frozenset()
     _reservations: dict[str, Reservation] = field(default_factory=dict)
     _entries: dict[tuple[str, str], dict[str, tuple[_Entry, ...]]] = field(default_factory=dict)
-    _on_node: dict[str, list[str]] = field(default_factory=dict)
+    _on_node: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _in_namespace: dict[tuple[str, str], Usage] = field(default_factory=dict)
     _assumed: dict[str, None] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def fork(self, nodes: Collection[str] | None = None) -> "Ledger":
+        """Return a ledger of its own with the reservations on some nodes, on all if none are named.
+
+        What namespaces hold is counted for all nodes either way, because quotas ask for it.
+        """
+        if nodes is None:
+            reservations, entries, on_node = dict(self._reservations), dict(self._entries), dict(self._on_node)
+        else:
+            on_node = {node: self._on_node[node] for node in nodes if node in self._on_node}
+            reservations = {uid: self._reservations[uid] for uids in on_node.values() for uid in uids}
+            entries = {key: self._entries[key] for key in self._entries_on(on_node)}
+        assumed = {uid: None for uid in self._assumed if uid in reservations}
+        numbers = copy(self._numbers)
+        return Ledger(self.bits, reservations, entries, on_node, dict(self._in_namespace), assumed, numbers)
+
+    def _entries_on(self, nodes: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Give the keys of what is held on some nodes."""
+        for node in nodes:
+            vendors = {vendor for uid in self._on_node[node] for vendor in self._reservations[uid].shares}
+            yield from ((node, vendor) for vendor in vendors if (node, vendor) in self._entries)
 
     def __len__(self) -> int:
         return len(self._reservations)
@@ -223,7 +247,7 @@ class Ledger:
             self._take_out(key, uid)
         for vendor, usages in by_vendor.items():
             self._in_namespace[reservation.namespace, vendor] -= self._sum_up(vendor, usages)
-        self._on_node[reservation.node].remove(uid)
+        self._on_node[reservation.node] = tuple(other for other in self._on_node[reservation.node] if other != uid)
         return {*touched, *_name_parts(reservation)}
 
     def _sum_up(self, vendor: str, usages: Mapping[str, Usage]) -> Usage:
@@ -233,22 +257,20 @@ class Ledger:
         node, vendor, uuid = key
         on_node = self._entries[node, vendor]
         left = tuple([entry for entry in on_node[uuid] if entry.uid != uid])
-        if left:
-            on_node[uuid] = left
-        else:
-            del on_node[uuid]
+        others = {card: entries for card, entries in on_node.items() if card != uuid}
+        self._entries[node, vendor] = {**others, uuid: left} if left else others
 
     def _enter(self, reservation: Reservation) -> Iterable[CardKey]:
         uid, node = reservation.uid, reservation.node
         self._reservations[uid] = reservation
         if reservation.status is ReservationStatus.ASSUMED:
             self._assumed[uid] = None
-        self._on_node.setdefault(node, []).append(uid)
+        self._on_node[node] = (*self._on_node.get(node, ()), uid)
         by_vendor = reservation.usage_by_vendor()
         by_card = sum_by_card(reservation, by_vendor)
         for (_, vendor, uuid), usage in by_card.items():
-            entries = self._entries.setdefault((node, vendor), {})
-            entries[uuid] = (*entries.get(uuid, ()), _Entry(uid, usage))
+            entries = self._entries.get((node, vendor), {})
+            self._entries[node, vendor] = {**entries, uuid: (*entries.get(uuid, ()), _Entry(uid, usage))}
         for vendor, usages in by_vendor.items():
             # A namespace may have very many pods, and every decision under a quota asks, so this one sum is kept.
             place = (reservation.namespace, vendor)

@@ -32,6 +32,10 @@ class QuotaBook:
 
     _limits: dict[str, dict[str, Mapping[str, int]]] = field(default_factory=dict)
 
+    def fork(self) -> "QuotaBook":
+        """Return a book of its own."""
+        return QuotaBook({namespace: dict(quotas) for namespace, quotas in self._limits.items()})
+
     def apply(self, quota: ResourceQuota, *, closes: bool = True) -> None:
         """Take a quota as it is now; without ``closes``, what Go has no integer for limit nothing, as in HAMi."""
         read = _read_limit if closes else decode_strict_integer

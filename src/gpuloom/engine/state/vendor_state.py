@@ -1,6 +1,6 @@
 """The cluster as the engine sees it: registered cards, the ledger over them, and the table made of both."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
 
 from gpuloom.engine.state.card_table import CardTable, NodeCards
@@ -39,6 +39,36 @@ class VendorState:
         # The mode is the vendor's own word: other vendors' cards are never divided, whatever their nodes say.
         self._divides = profile.divides
         self._has_tenants = bool(profile.select.policy or profile.select.app_class)
+
+    def fork(
+        self,
+        nodes: Collection[str] | None = None,
+        *,
+        ledger: Ledger | None = None,
+        quotas: QuotaBook | None = None,
+        closings: Closings | None = None,
+    ) -> "VendorState":
+        """Return a state of its own, to ask "what if"; see :meth:`ClusterState.fork`.
+
+        ledger, quotas, closings: those of the fork of all vendors, where this is a part of it
+        """
+        fork = VendorState(
+            self._profile,
+            self._ledger.fork(nodes) if ledger is None else ledger,
+            self.quotas.fork() if quotas is None else quotas,
+            self._closings.fork() if closings is None else closings,
+        )
+        if nodes is None:
+            fork.table = self.table.fork()
+            fork._divided = set(self._divided)
+            fork._pending = {node: dict(policies) for node, policies in self._pending.items()}
+            return fork
+        fork._divided = self._divided.intersection(nodes)
+        for node in nodes:
+            if policies := self._pending.get(node):
+                fork._pending[node] = dict(policies)
+            fork.register(node, self.table.registered(node) or NodeCards(()))
+        return fork
 
     @property
     def ledger(self) -> Ledger:

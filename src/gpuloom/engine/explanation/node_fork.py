@@ -1,19 +1,18 @@
-"""One node as it might be: a cluster of its own, to try out what nobody is to notice."""
+"""One node as it might be: forked off the cluster, to try out what nobody is to notice."""
 
-from collections.abc import Container
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.request.demand import Demand
-from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.vendor_state import VendorState
 from gpuloom.model.request_columns import Headroom
 
 
 @dataclass(frozen=True, slots=True)
-class ImaginedNode:
+class NodeFork:
     """A node of which pods may come and go without consequences.
 
     headroom  what the namespace's quota would leave
@@ -48,13 +47,9 @@ class ImaginedNode:
         self.state.assume(reservation)
 
 
-def imagine(scheduler: VendorScheduler, node: str, headroom: Headroom, *, without: Container[str] = ()) -> ImaginedNode:
-    """Copy a node with what is on it, except the pods with these UIDs."""
-    state = VendorState(scheduler.profile)
-    state.register(node, scheduler.state.table.registered(node) or NodeCards(()))
-    if closed := scheduler.state.closed_on(node):
-        state.table.write_closed(node, closed)
-    for reservation in scheduler.state.ledger.on_node(node):
-        if reservation.uid not in without:
-            state.assume(reservation)
-    return ImaginedNode(node, VendorScheduler(state, scheduler.profile, scheduler.options, scheduler.rules), headroom)
+def fork_node(scheduler: VendorScheduler, node: str, headroom: Headroom, *, without: Iterable[str] = ()) -> NodeFork:
+    """Fork off a node with what is on it, except the pods with these UIDs."""
+    state = scheduler.state.fork((node,))
+    for uid in without:
+        state.forget(uid)
+    return NodeFork(node, VendorScheduler(state, scheduler.profile, scheduler.options, scheduler.rules), headroom)

@@ -1,0 +1,157 @@
+"""A fork is as the cluster is, goes its own way, and is asked the same questions."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from builders import NVIDIA, card, pod
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.request.demand import read_demands
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.state.closings import Closing
+from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.model.nodecards import NodeCards
+from gpuloom.model.share import Share
+from gpuloom.vendors.catalog import make_catalog
+from gpuloom.wire.objects import ResourceQuota
+
+NODES = ("n1", "n2", "n3")
+CATALOG = make_catalog([NVIDIA])
+
+
+def reservation(uid: str, node: str, memory_mib: int, namespace: str = "default") -> Reservation:
+    share = Share(f"{node}-0", "NVIDIA", memory_mib, 10)
+    return Reservation(
+        uid=uid,
+        namespace=namespace,
+        name=uid,
+        node=node,
+        shares={"NVIDIA": ((share,),)},
+        phases=(),
+        status=ReservationStatus.ASSUMED,
+        since=0.0,
+    )
+
+
+def a_state() -> ClusterState:
+    state = ClusterState(CATALOG)
+    for node in NODES:
+        state.register(node, "NVIDIA", NodeCards((card(f"{node}-0"), card(f"{node}-1", index=1))))
+        state.assume(reservation(f"on-{node}", node, 4000))
+    return state
+
+
+Change = Callable[[ClusterState], Any]
+CHANGES = st.lists(
+    st.one_of(
+        st.builds(
+            lambda number, node, mib: lambda state: state.assume(reservation(f"p{number}", node, mib)),
+            st.integers(0, 3),
+            st.sampled_from(NODES),
+            st.integers(1, 9000),
+        ),
+        st.sampled_from(NODES).map(lambda node: lambda state: state.forget(f"on-{node}")),
+        st.sampled_from(NODES).map(lambda node: lambda state: state.confirm(f"on-{node}")),
+        st.sampled_from(NODES).map(lambda node: lambda state: state.register(node, "NVIDIA", NodeCards(()))),
+        st.sampled_from(["n1", "n4"]).map(
+            lambda node: lambda state: state.register(node, "NVIDIA", NodeCards((card(f"{node}-9", model="X"),)))
+        ),
+        st.sampled_from(NODES).map(lambda node: lambda state: state.close(Closing("h", "ns", "h", node, "why"))),
+        st.just(lambda state: state.reopen("h")),
+    ),
+    max_size=8,
+)
+
+
+def observe(state: ClusterState) -> Any:
+    """All that can be read of a state, and what it decides."""
+    table = state["NVIDIA"].table
+    names = tuple(sorted(state.nodes))
+    asked = read_demands(pod(gpu=1, gpumem=5000), CATALOG, Options())
+    decision = PodScheduler(state, Options()).decide(asked, names, explain=True)
+    return (
+        names,
+        {name: [column[table.rows_of(table.positions[name])].tolist() for column in columns(table)] for name in names},
+        {name: state.score_of(name) for name in names},
+        sorted((held.uid, held.node, held.number, held.status.value) for held in state.ledger),
+        state.ledger.namespace_usage("default", "NVIDIA"),
+        sorted(closing.node for closing in state.closings_in_effect()),
+        (decision.node, decision.shares, {name: refusal.text for name, refusal in decision.refusals.items()}),
+    )
+
+
+def columns(table: Any) -> list[Any]:
+    cards = table.cards
+    return [cards.used_slots, cards.used_memory_mib, cards.used_cores, cards.cordoned, cards.index, cards.healthy]
+
+
+@given(CHANGES)
+@settings(max_examples=60)
+def test_what_happens_in_a_fork_does_not_show_outside(changes: list[Change]) -> None:
+    state = a_state()
+    before = observe(state)
+    fork = state.fork()
+    for change in changes:
+        change(fork)
+    assert observe(state) == before
+
+
+@given(CHANGES)
+@settings(max_examples=60)
+def test_what_happens_outside_does_not_show_in_a_fork(changes: list[Change]) -> None:
+    state = a_state()
+    fork = state.fork()
+    before = observe(fork)
+    for change in changes:
+        change(state)
+    assert observe(fork) == before
+
+
+@given(CHANGES, CHANGES)
+@settings(max_examples=60)
+def test_a_fork_goes_on_as_the_cluster_itself_would(earlier: list[Change], later: list[Change]) -> None:
+    state = a_state()
+    for change in earlier:
+        change(state)
+    fork = state.fork()
+    for change in later:
+        change(state)
+        change(fork)
+    assert observe(fork) == observe(state)
+
+
+@given(CHANGES, st.sampled_from(NODES))
+@settings(max_examples=60)
+def test_a_fork_of_one_node_has_that_node_alone_as_it_is(changes: list[Change], node: str) -> None:
+    state = a_state()
+    for change in changes:
+        change(state)
+    whole, alone = state.fork(), state.fork((node,))
+    for other in set(whole.nodes) - {node}:
+        whole.register(other, "NVIDIA", NodeCards(()))
+    held = {one.uid for one in whole.ledger.on_node(node)}
+    assert {one.uid for one in alone.ledger} == held
+    assert observe(alone)[:3] == observe(whole)[:3]
+    assert alone.ledger.namespace_usage("default", "NVIDIA") == state.ledger.namespace_usage("default", "NVIDIA")
+
+
+def test_quotas_count_in_a_fork_of_one_node_what_namespaces_hold_elsewhere() -> None:
+    state = a_state()
+    quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"limits.nvidia.com/gpumem": "13000"}}}
+    state.quotas.apply(msgspec.convert(quota, ResourceQuota))
+    alone = PodScheduler(state.fork(("n1",)), Options())
+    asked = read_demands(pod(gpu=1, gpumem=2000), CATALOG, Options())
+    assert alone.decide(asked, ("n1",)).node is None
+    alone.cluster_state.forget("on-n1")
+    assert alone.decide(asked, ("n1",)).node == "n1"
+
+
+@pytest.mark.parametrize("nodes", [(), ("unknown",)])
+def test_a_fork_of_no_known_node_is_empty(nodes: tuple[str, ...]) -> None:
+    fork = a_state().fork(nodes)
+    assert (list(fork.nodes), list(fork.ledger)) == ([], [])
