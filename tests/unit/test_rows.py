@@ -1,8 +1,8 @@
 """Every row of the rules that the scheduler is built from has a test that names it, in its docstring or its case's id.
 
-The rows are those of the specification (docs/spec), which docstrings of the code name too: *binding* is the protocol from
-decision to bound pod, *scheduler* the behaviour taken over from HAMi, B-.. its known surprises, D-.. the switches, *kube*
-the client, *vendors* the accelerator families, V-.. their traps.
+The rows are those of the specification (docs/spec), which docstrings of the code name too: *binding* is the protocol
+from decision to bound pod, *scheduler* the behaviour taken over from HAMi, B-.. its known surprises, D-.. the switches,
+*kube* the client, *vendors* the accelerator families, V-.. their traps.
 """
 
 import ast
