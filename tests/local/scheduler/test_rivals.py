@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import Site
-from local.scheduler.test_leadership import ELECTED, change_lease, get_status, make_lease, become_leader
+from local.scheduler.test_leadership import ELECTED, become_leader, change_lease, get_status, make_lease
 
 from gpuloom.kube import EVENTS, LEASES
 

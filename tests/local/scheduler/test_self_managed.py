@@ -44,7 +44,10 @@ async def certificates_of(site: Site) -> CertificateSet:
 
 async def put(site: Site, certificates: CertificateSet) -> None:
     """Put certificates into the Secret, as another replica does."""
-    body: dict[str, Any] = {"metadata": {"name": NAME, "labels": {LABEL: "tls"}}, "data": write_certificates(certificates)}
+    body: dict[str, Any] = {
+        "metadata": {"name": NAME, "labels": {LABEL: "tls"}},
+        "data": write_certificates(certificates),
+    }
     try:
         await site.client.patch(SECRETS, NAME, body, namespace=NAMESPACE)
     except NotFoundError:
@@ -222,7 +225,9 @@ def is_presented(site: Site, pair: Pair | None) -> bool:
 async def test_what_another_replica_renewed_is_served_at_once(empty: Site) -> None:
     await empty.start(SETTINGS)
     other = plan(CertificateSet(), ["127.0.0.1"], datetime.now(UTC), published=True)
-    await put(empty, CertificateSet(other.served, None, (*(await certificates_of(empty)).authorities, *other.authorities)))
+    await put(
+        empty, CertificateSet(other.served, None, (*(await certificates_of(empty)).authorities, *other.authorities))
+    )
     await poll(lambda: is_presented(empty, other.served))
 
 

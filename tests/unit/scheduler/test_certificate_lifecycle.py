@@ -61,7 +61,9 @@ def test_the_new_certificate_is_not_served_before_its_authority_is_published() -
 
 def test_the_new_certificate_is_served_when_its_authority_is_published() -> None:
     certificates = renewed()
-    assert plan(certificates, HOSTS, DUE, published=True) == CertificateSet(certificates.next, None, certificates.authorities)
+    assert plan(certificates, HOSTS, DUE, published=True) == CertificateSet(
+        certificates.next, None, certificates.authorities
+    )
 
 
 def test_the_old_authority_is_trusted_until_it_has_expired() -> None:
@@ -110,7 +112,10 @@ def test_a_broken_certificate_that_waits_is_dropped() -> None:
 
 def test_authorities_that_cannot_be_read_are_dropped() -> None:
     certificates = first()
-    assert plan(replace(certificates, authorities=(b"x", *certificates.authorities)), HOSTS, START, published=True) == certificates
+    assert (
+        plan(replace(certificates, authorities=(b"x", *certificates.authorities)), HOSTS, START, published=True)
+        == certificates
+    )
 
 
 def test_another_host_is_added_and_the_old_ones_kept_for_replicas_that_want_them() -> None:

@@ -17,7 +17,12 @@ NEVER_ASKED = ("", "Reported 2026-01-01 11:59:59 +0000 UTC", "Deleted_2026-01-01
 
 
 def judge(
-    handshake: str = "", count: int = 0, history: HealthHistory = FRESH, *, register: str | None = "r", used: bool = True
+    handshake: str = "",
+    count: int = 0,
+    history: HealthHistory = FRESH,
+    *,
+    register: str | None = "r",
+    used: bool = True,
 ):
     return check_health(Observation(handshake, register, count, used), history, NOW, COUNTED)
 
@@ -55,7 +60,9 @@ def test_a_question_nobody_answers_for_a_minute_ends_health(old: str) -> None:
 @pytest.mark.parametrize("handshake", ["", YOUNG, "Reported now"])
 def test_an_offer_that_the_kubelet_takes_back_ends_health_at_once(handshake: str) -> None:
     """scheduler 8.2 A = 0, R > 0."""
-    assert judge(handshake, history=HealthHistory(8)) == HealthResult(healthy=False, action=HandshakeAction.CLEAN, history=HealthHistory(0, "r"))
+    assert judge(handshake, history=HealthHistory(8)) == HealthResult(
+        healthy=False, action=HandshakeAction.CLEAN, history=HealthHistory(0, "r")
+    )
 
 
 def test_cards_that_are_not_used_need_no_cleaning() -> None:
@@ -75,11 +82,15 @@ def test_what_the_kubelet_offers_is_remembered() -> None:
 
 def test_a_node_that_went_down_stays_down_without_being_asked_again() -> None:
     down = HealthHistory(0, "r")
-    assert judge("", history=down, used=False) == HealthResult(healthy=False, action=HandshakeAction.NOTHING, history=down)
+    assert judge("", history=down, used=False) == HealthResult(
+        healthy=False, action=HandshakeAction.NOTHING, history=down
+    )
 
 
 def test_a_node_that_went_down_comes_back_with_the_kubelets_offer() -> None:
-    assert judge("", count=8, history=HealthHistory(0, "r")) == HealthResult(healthy=True, action=HandshakeAction.ASK, history=HealthHistory(8))
+    assert judge("", count=8, history=HealthHistory(0, "r")) == HealthResult(
+        healthy=True, action=HandshakeAction.ASK, history=HealthHistory(8)
+    )
 
 
 def test_a_node_that_went_down_comes_back_with_a_new_registration() -> None:
@@ -94,12 +105,16 @@ def test_a_node_that_went_down_comes_back_with_a_report() -> None:
 
 def test_a_node_that_another_scheduler_found_down_is_down() -> None:
     """B-26."""
-    assert judge("Deleted_2026-01-01 11:00:00") == HealthResult(healthy=False, action=HandshakeAction.NOTHING, history=HealthHistory(0, "r"))
+    assert judge("Deleted_2026-01-01 11:00:00") == HealthResult(
+        healthy=False, action=HandshakeAction.NOTHING, history=HealthHistory(0, "r")
+    )
 
 
 @pytest.mark.parametrize("count", [0, 8])
 def test_a_vendor_that_registered_nothing_is_absent_and_not_asked(count: int) -> None:
-    assert judge("", count, register=None) == HealthResult(healthy=False, action=HandshakeAction.NOTHING, history=HealthHistory())
+    assert judge("", count, register=None) == HealthResult(
+        healthy=False, action=HandshakeAction.NOTHING, history=HealthHistory()
+    )
 
 
 @pytest.mark.parametrize("handshake", [YOUNG, OLD, "Deleted_2026-01-01 11:00:00"])
@@ -135,9 +150,9 @@ def test_a_capacity_that_is_gone_takes_the_registration_with_it_where_the_profil
 
 @pytest.mark.parametrize("register", ["", None, "[]"])
 def test_an_annotation_that_says_anything_is_healthy(register: str | None) -> None:
-    assert check_health(Observation("", register, 0, is_used=True), FRESH, NOW, HealthRules(kind="annotation")).healthy is (
-        register == "[]"
-    )
+    assert check_health(
+        Observation("", register, 0, is_used=True), FRESH, NOW, HealthRules(kind="annotation")
+    ).healthy is (register == "[]")
 
 
 def test_cards_without_any_sign_of_life_are_always_healthy() -> None:

@@ -120,7 +120,9 @@ def make_gate(state: SchedulerState) -> LeadershipGate:
     return LeadershipGate(state.settings, state, Clocks(), list_anew=lambda: None, wake=lambda: None, rivals=rivals)
 
 
-async def test_who_takes_charge_while_a_list_is_read_sees_what_was_listed(state: SchedulerState, handler: PodHandler) -> None:
+async def test_who_takes_charge_while_a_list_is_read_sees_what_was_listed(
+    state: SchedulerState, handler: PodHandler
+) -> None:
     table = table_of(state)
     gate = make_gate(state)
     handler.begin_list()

@@ -18,7 +18,7 @@ from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE, LockError, NodeLocks
 from gpuloom.scheduler.bind.nodelock.queue import LockTicket
 from gpuloom.scheduler.bind.podlabel import PodLabeller
-from gpuloom.scheduler.bind.writer import BindRefusedError, BindingWriter
+from gpuloom.scheduler.bind.writer import BindingWriter, BindRefusedError
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.events.record import record
 from gpuloom.scheduler.state import SchedulerState

@@ -41,7 +41,9 @@ class RefusalTexts:
         if texts.by_node is None:
             # Few different refusals are shared by many nodes.
             words = {refusal: self._word(refusal) for refusal in set(texts.refusals.values())}
-            texts.by_node = FailedNodes(zip(texts.refusals, map(words.__getitem__, texts.refusals.values()), strict=True))
+            texts.by_node = FailedNodes(
+                zip(texts.refusals, map(words.__getitem__, texts.refusals.values()), strict=True)
+            )
         return texts.by_node
 
     def event_messages(self, decision: Ruling) -> Iterator[str]:

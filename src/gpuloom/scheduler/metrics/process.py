@@ -17,7 +17,7 @@ from gpuloom.scheduler.pods.cleanup import ReservationCleanup
 from gpuloom.scheduler.pods.foreign import ForeignPods
 from gpuloom.scheduler.pods.watchdog import Watchdog
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.watch.informers import InformerStats, Informers
+from gpuloom.scheduler.watch.informers import Informers, InformerStats
 from gpuloom.serving.callers import Doors
 from gpuloom.serving.presented import Presented
 

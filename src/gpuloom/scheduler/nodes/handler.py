@@ -153,7 +153,9 @@ class NodeHandler:
             )
             histories[word] = result.history
             if result.action is not HandshakeAction.NOTHING:
-                actions[profile.cards.register if result.action is HandshakeAction.UNREGISTER else rules.handshake] = result.action
+                actions[profile.cards.register if result.action is HandshakeAction.UNREGISTER else rules.handshake] = (
+                    result.action
+                )
             if result.healthy:
                 self._register(node, profile)
             else:

@@ -76,7 +76,11 @@ class HealthResult:
 
 
 def check_health(
-    observation: Observation, history: HealthHistory, now: datetime, rules: HealthRules, probe: HandshakeProbe = "registered"
+    observation: Observation,
+    history: HealthHistory,
+    now: datetime,
+    rules: HealthRules,
+    probe: HandshakeProbe = "registered",
 ) -> HealthResult:
     """Judge one vendor's cards on one node; ``now`` is in the zone in which this process writes handshakes."""
     match rules.kind:
@@ -85,25 +89,35 @@ def check_health(
         case "capacity":
             healthy = observation.capacity > 0
             gone = observation.is_used and not healthy and rules.clean_register
-            return HealthResult(healthy, HandshakeAction.UNREGISTER if gone else HandshakeAction.NOTHING, HealthHistory())
+            return HealthResult(
+                healthy, HandshakeAction.UNREGISTER if gone else HandshakeAction.NOTHING, HealthHistory()
+            )
         case "annotation":
             return HealthResult(bool(observation.register), HandshakeAction.NOTHING, HealthHistory())
     return HealthResult(healthy=True, action=HandshakeAction.NOTHING, history=HealthHistory())
 
 
-def _check_handshake(observation: Observation, history: HealthHistory, now: datetime, probe: HandshakeProbe, *, counted: bool) -> HealthResult:
+def _check_handshake(
+    observation: Observation, history: HealthHistory, now: datetime, probe: HandshakeProbe, *, counted: bool
+) -> HealthResult:
     if observation.register is None and probe == "registered":
         # A vendor that registered nothing is absent: no question, and an old one is taken back (B-56).
         action = HandshakeAction.REMOVE if _is_a_schedulers(observation, now) else HandshakeAction.NOTHING
         return HealthResult(healthy=False, action=action, history=HealthHistory())
     if observation.count > 0:
-        return HealthResult(healthy=True, action=_ask(observation, now), history=HealthHistory(observation.count if counted else 0))
+        return HealthResult(
+            healthy=True, action=_ask(observation, now), history=HealthHistory(observation.count if counted else 0)
+        )
     if _stays_down(observation, history):
-        return HealthResult(healthy=False, action=HandshakeAction.NOTHING, history=HealthHistory(0, observation.register))
+        return HealthResult(
+            healthy=False, action=HandshakeAction.NOTHING, history=HealthHistory(0, observation.register)
+        )
     if history.count > 0 or _is_unanswered(observation, now):
         if not observation.is_used:
             # Nothing was cleaned up, so a question that is asked anew counts again.
-            return HealthResult(healthy=False, action=HandshakeAction.NOTHING, history=HealthHistory(0, history.down_register))
+            return HealthResult(
+                healthy=False, action=HandshakeAction.NOTHING, history=HealthHistory(0, history.down_register)
+            )
         return HealthResult(healthy=False, action=HandshakeAction.CLEAN, history=HealthHistory(0, observation.register))
     return HealthResult(healthy=True, action=_ask(observation, now), history=HealthHistory())
 

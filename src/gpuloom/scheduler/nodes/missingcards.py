@@ -35,7 +35,9 @@ def _explain_node(node: Node | None, selector: Mapping[str, str]) -> str:
     return ""
 
 
-def explain_missing_cards(node: Node | None, observation: Observation, history: HealthHistory, profile: Profile, selector: Mapping[str, str]) -> str:
+def explain_missing_cards(
+    node: Node | None, observation: Observation, history: HealthHistory, profile: Profile, selector: Mapping[str, str]
+) -> str:
     """Say why the cards of a node are not known."""
     told = _explain_node(node, selector)
     if told or node is None:

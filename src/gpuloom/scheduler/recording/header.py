@@ -19,7 +19,9 @@ _NOT_DECIDING = frozenset({"http-bind", "cert-file", "key-file", "extender-bind"
 """Where a process listens is nobody's business but its own."""
 
 
-def header_lines(settings: SchedulerSettings, now: datetime, objects: Iterable[tuple[str, KubeObject]]) -> Iterator[JsonLine]:
+def header_lines(
+    settings: SchedulerSettings, now: datetime, objects: Iterable[tuple[str, KubeObject]]
+) -> Iterator[JsonLine]:
     """Give the first lines; ``objects`` come with their kinds."""
     yield _settings_line(settings, now)
     projection = Projection(settings)

@@ -85,7 +85,9 @@ class Player:
             case SettingsLine():
                 flags = line.flags or {}
                 self._clock.zone = read_zone(flags)
-                self.process = ReplayedProcess(read_settings(flags, line.device_config, line.vendors or ()), self._clock)
+                self.process = ReplayedProcess(
+                    read_settings(flags, line.device_config, line.vendors or ()), self._clock
+                )
                 self._failures.clear()
                 self._bound.clear()
             case WriteFailedLine():

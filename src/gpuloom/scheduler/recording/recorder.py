@@ -125,7 +125,9 @@ class ProcessRecorder:
                 # Not a pod: nothing was decided.
                 return verdict
             self._end(
-                RecordedCall(self._writer, self._clocks), line, answers.reviewed(review.api_version, review.uid, verdict)
+                RecordedCall(self._writer, self._clocks),
+                line,
+                answers.reviewed(review.api_version, review.uid, verdict),
             )
             return verdict
 

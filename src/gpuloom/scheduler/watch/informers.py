@@ -74,7 +74,9 @@ class InformerStats:
 
     def begin_anew(self, reflector: Reflector[Any]) -> "InformerStats":
         """Go on counting with another reflector."""
-        return InformerStats(reflector, self.lists + 1, self.failures, self.bad_objects, self.reconnects + 1, self.changes)
+        return InformerStats(
+            reflector, self.lists + 1, self.failures, self.bad_objects, self.reconnects + 1, self.changes
+        )
 
 
 class _ListHandler(Protocol[_Object_contra]):

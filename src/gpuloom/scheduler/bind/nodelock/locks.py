@@ -40,7 +40,9 @@ class LockError(Exception):
 class NodeLocks:
     """All node locks of the cluster, as one process sees and takes them."""
 
-    def __init__(self, client: KubeClient, settings: SchedulerSettings, clocks: Clocks, owner_check: LockOwnerCheck) -> None:
+    def __init__(
+        self, client: KubeClient, settings: SchedulerSettings, clocks: Clocks, owner_check: LockOwnerCheck
+    ) -> None:
         self._client = client
         self._settings = settings
         self._clocks = clocks
