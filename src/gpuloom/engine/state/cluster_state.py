@@ -38,9 +38,12 @@ class ClusterState:
         nodes  only these, and what is on them; all if None. Quotas count what namespaces hold on all nodes either way
         """
         fork = ClusterState(self.catalog)
-        fork.ledger, fork.quotas, fork.closings = self.ledger.fork(nodes), self.quotas.fork(), self.closings.fork()
-        parts = {"ledger": fork.ledger, "quotas": fork.quotas, "closings": fork.closings}
-        fork._states = {word: state.fork(nodes, **parts) for word, state in self._states.items()}
+        ledger, quotas, closings = self.ledger.fork(nodes), self.quotas.fork(), self.closings.fork()
+        fork.ledger, fork.quotas, fork.closings = ledger, quotas, closings
+        fork._states = {
+            word: state.fork(nodes, ledger=ledger, quotas=quotas, closings=closings)
+            for word, state in self._states.items()
+        }
         for node, words in self._words_of.items() if nodes is None else self._words_on(nodes):
             fork._set_words(node, words)
         for table in fork.tables:
