@@ -6,7 +6,7 @@ are asked, and in which order, stands in the vendor's profile (``rule_table``). 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum, auto
 
 import msgspec
@@ -79,7 +79,7 @@ class NeededChange(Enum):
     MORE_CORES = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A rule, and all that is said about it.
 
@@ -95,6 +95,7 @@ class Rule:
 
     reason: Reason
     rejects: Callable[[Cards, RequestColumns], Flags]
+    _: KW_ONLY
     applies: Callable[[RequestColumns], bool] = lambda _required: True
     depends_on: DependsOn = DependsOn.USAGE
     outlasts_pods: bool = False
