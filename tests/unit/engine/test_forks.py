@@ -155,3 +155,12 @@ def test_quotas_count_in_a_fork_of_one_node_what_namespaces_hold_elsewhere() -> 
 def test_a_fork_of_no_known_node_is_empty(nodes: tuple[str, ...]) -> None:
     fork = a_state().fork(nodes)
     assert (list(fork.nodes), list(fork.ledger)) == ([], [])
+
+
+def test_what_closes_a_node_is_not_in_a_fork_without_it() -> None:
+    state = a_state()
+    state.close(Closing("h", "ns", "h", "n1", "why"))
+    fork = state.fork(nodes=("n2",))
+    fork.register("n1", "NVIDIA", NodeCards((card("n1-0"),)))
+    assert not list(fork.closings)
+    assert PodScheduler(fork, Options()).decide(read_demands(pod(gpu=1), CATALOG, Options()), ("n1",)).node == "n1"

@@ -4,8 +4,9 @@ What cannot be read closes, never opens: whoever finds a holder whose share of c
 that it may hold, until it is gone. The ledger goes on counting what can be read.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from types import MappingProxyType
 
 import msgspec
@@ -55,11 +56,11 @@ class Closings:
         self._by_holder: dict[str, Closing] = {}
         self._on_node: dict[str, dict[str, Closing]] = {}
 
-    def fork(self) -> "Closings":
-        """Return closings of their own."""
+    def fork(self, nodes: Collection[str] | None = None) -> "Closings":
+        """Return closings of their own, of some nodes, of all if none are named."""
         fork = Closings()
-        fork._by_holder = dict(self._by_holder)
-        fork._on_node = {node: dict(held) for node, held in self._on_node.items()}
+        for closing in self if nodes is None else chain.from_iterable(map(self.on_node, nodes)):
+            fork.put(closing)
         return fork
 
     def __len__(self) -> int:

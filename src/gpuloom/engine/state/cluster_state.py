@@ -38,7 +38,7 @@ class ClusterState:
         nodes  only these, and what is on them; all if None. Quotas count what namespaces hold on all nodes either way
         """
         fork = ClusterState(self.catalog)
-        ledger, quotas, closings = self.ledger.fork(nodes), self.quotas.fork(), self.closings.fork()
+        ledger, quotas, closings = self.ledger.fork(nodes), self.quotas.fork(), self.closings.fork(nodes)
         fork.ledger, fork.quotas, fork.closings = ledger, quotas, closings
         fork._states = {
             word: state.fork(nodes, ledger=ledger, quotas=quotas, closings=closings)

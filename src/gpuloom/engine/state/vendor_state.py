@@ -56,7 +56,7 @@ class VendorState:
             self._profile,
             self._ledger.fork(nodes) if ledger is None else ledger,
             self.quotas.fork() if quotas is None else quotas,
-            self._closings.fork() if closings is None else closings,
+            self._closings.fork(nodes) if closings is None else closings,
         )
         if nodes is None:
             fork.table = self.table.fork()
