@@ -10,6 +10,7 @@ from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, Message, Not
 from gpuloom.kube.client import go_on
 from gpuloom.kube.errors import Status, error_of_status
 from gpuloom.kube.resources import T
+from gpuloom.wire.depth import BAD_JSON, decode
 
 _Key = tuple[str, str, str]
 """Kind, namespace, name."""
@@ -67,7 +68,7 @@ class ReplayClient(KubeClient):
         timeout_s: float | None = None,  # noqa: ARG002 - nothing takes time here
     ) -> T:
         """Read an object as the last line showed it."""
-        known = self._look_up((resource.kind, namespace, name))
+        known = self._look_up((resource.kind, namespace, name), resource)
         if known is None:
             target = resource.describe(namespace=namespace, name=name)
             raise NotFoundError("get", target, 404, f'{resource.plural} "{name}" not found')
@@ -94,7 +95,7 @@ class ReplayClient(KubeClient):
         )
         self._fail_as_told("patch", resource, namespace, name)
         key = (resource.kind, namespace, name)
-        known = self._look_up(key) or {"metadata": {"namespace": namespace, "name": name}}
+        known = self._look_up(key, resource) or {"metadata": {"namespace": namespace, "name": name}}
         self._written[key] = _merge(known, body)
         return msgspec.convert(self._written[key], resource.type)
 
@@ -121,10 +122,14 @@ class ReplayClient(KubeClient):
             "annotations": dict(annotations),
         }
 
-    def _look_up(self, key: _Key) -> dict[str, Any] | None:
+    def _look_up(self, key: _Key, resource: Resource[Any]) -> dict[str, Any] | None:
+        """Return what is read of an object: the rest may be JSON that no decoder takes, such as 1e999."""
         if key in self._written or key not in self._objects:
             return self._written.get(key)
-        known: dict[str, Any] = msgspec.json.decode(self._objects[key])
+        try:
+            known: dict[str, Any] = msgspec.to_builtins(decode(self._objects[key], resource.type))
+        except BAD_JSON:
+            return None
         return known
 
     def _fail_as_told(self, verb: str, resource: Resource[T], namespace: str, name: str) -> None:
