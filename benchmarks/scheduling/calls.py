@@ -210,6 +210,17 @@ class Connection:
                     times.over_s.append(server_s - compared_s)
         return times
 
+    def wait_for_a_decision(self) -> None:
+        """Ask until the scheduler decides.
+
+        Raises RuntimeError when it does not for a minute.
+        """
+        request, until_s = self._write({"Pod": FITS.pod(0), "Nodes": None, "NodeNames": []}), time.monotonic() + 60
+        while error := msgspec.json.decode(self._ask(request))["Error"]:
+            if time.monotonic() > until_s:
+                raise RuntimeError(f"the scheduler refuses to decide: {error}")
+            time.sleep(0.2)
+
     def _time(self, pod: Json, names: list[str]) -> tuple[float, float]:
         """Filter one pod; the time as a whole, and without our own processor time."""
         request = self._write({"Pod": pod, "Nodes": None, "NodeNames": names})
@@ -277,8 +288,8 @@ def run_scheduler(nodes: int, events_per_s: int, *, elects: bool = False) -> Ite
             with _run([*command, *election], environment, log) as scheduler:
                 url = _read_line(scheduler)
                 connection = Connection(url, trusted)
-                # The first call waits until the lists are complete.
-                connection.time_calls(FITS, [], 1)
+                # The first call waits until the lists are complete; before it leads, a scheduler refuses.
+                connection.wait_for_a_decision()
                 with connection:
                     watcher = Watcher(url, metrics, trusted)
                     yield Running(connection, watcher, scheduler.pid, str(files["ca"]), Path(log.name))

@@ -16,7 +16,7 @@ from gpuloom.wire.admission import trim_review
 from gpuloom.wire.errors import WireError
 
 _MOST_MEMORY_BYTES = 512 * 2**20
-_NICENESS = 5
+_NICENESS = 15
 """kube-scheduler's calls go first when there are few processors."""
 
 
