@@ -35,8 +35,8 @@ EVERYTHING = Viewer()
 class Source:
     """A scheduler to look at.
 
-    judge  asks over the same cluster with a memory of its own: people's questions must not push out the scheduler's
-    told   views of decisions that will not change any more, by number
+    pod_scheduler  asks over the same cluster with caches of its own: people's questions must not push out the scheduler's
+    told  views of decisions that will not change any more, by number
     """
 
     parts: Parts
@@ -44,7 +44,7 @@ class Source:
     told: dict[int, DecisionView] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "judge", PodScheduler(self.state.cluster, self.state.settings.options))
+        object.__setattr__(self, "pod_scheduler", PodScheduler(self.state.cluster, self.state.settings.options))
 
     @property
     def state(self) -> SchedulerState:
