@@ -115,7 +115,7 @@ class Caller:
         try:
             pod_decision = self._ask(demands, names, MOST_TRIES)
         except UnsettledError as error:
-            for _ in error.trying:
+            for _ in error.steps:
                 if time.process_time() - parts[-1] >= SLICE_S:
                     parts.append(time.process_time())
             parts.append(time.process_time())

@@ -35,7 +35,7 @@ EVERYTHING = Viewer()
 class Source:
     """A scheduler to look at.
 
-    pod_scheduler  asks over the same cluster with caches of its own: people's questions must not push out the scheduler's
+    pod_scheduler  decides over the same cluster with caches of its own: people's questions must not push out others'
     told  views of decisions that will not change any more, by number
     """
 
