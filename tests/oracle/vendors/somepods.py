@@ -10,7 +10,7 @@ from oracle.vendors.records import JsonObject
 Amounts = dict[str, str]
 NONSENSE = frozenset({"x", "y"})
 """Words that the webhook refuses; what they mean where no webhook was asked, no specification says."""
-CARD_POLICIES = ("binpack", "spread", "mutex", "numa,binpack", "mutex, spread", "first-fit")
+CARD_POLICIES = ("binpack", "spread", "mutex", "numa,binpack", "mutex, spread", "first-fit, mutex")
 ODD_AMOUNTS = ("0", "16Gi", "3000000000", "1k")
 """What passes the API server, which takes neither fractions nor negative numbers of such resources."""
 
