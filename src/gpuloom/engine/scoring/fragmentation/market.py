@@ -1,6 +1,7 @@
 """What changes slowly while pods are placed: how scarce each card model is, and the level to which CPU will be taken."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,22 +25,31 @@ class Market:
     cpu_level: float
 
 
-def work_out_market(nodes: NodeColumns, workload: Workload) -> Market:
-    """Work it out for the nodes as they are."""
-    free_by_model = np.bincount(nodes.model, weights=nodes.free_milli.sum(axis=1), minlength=len(nodes.models))
-    expected_cpu = workload.expect_pods(float(free_by_model.sum())) * workload.cpu_of_cardless / workload.pods
-    return Market(
-        scarcity=_work_out_scarcity(free_by_model, nodes, workload),
-        cpu_level=round(find_level(nodes.free_cpu, nodes.capacity_cpu, expected_cpu) * _LEVEL_STEPS) / _LEVEL_STEPS,
-    )
+class MarketStudy:
+    """Works out the market of nodes for a workload."""
 
+    def __init__(self, nodes: NodeColumns, workload: Workload) -> None:
+        demand = workload.demand_by_models()
+        self._nodes = nodes
+        self._workload = workload
+        self._parts = np.array(list(demand.values()), np.float64)
+        # A row for each set of models that pods name: which models are in it.
+        self._members = np.array(
+            [[model in named for model in nodes.models] for named in demand], np.float64
+        ).reshape(len(demand), len(nodes.models))
 
-def _work_out_scarcity(free_by_model: Points, nodes: NodeColumns, workload: Workload) -> Points:
-    wanted = np.zeros(len(nodes.models))
-    for named, part in workload.demand_by_models().items():
-        members = np.array([model in named for model in nodes.models], np.bool_)
-        wanted[members] += part * free_by_model.sum() / max(float(free_by_model[members].sum()), WHOLE)
-    return np.minimum(1.0, wanted**_POWER)
+    def now(self) -> Market:
+        """Return the market for what is free now."""
+        nodes, workload = self._nodes, self._workload
+        free_by_model = np.bincount(nodes.model, weights=nodes.free_milli.sum(axis=1), minlength=len(nodes.models))
+        expected_cpu = workload.expect_pods(float(free_by_model.sum())) * workload.cpu_of_cardless / workload.pods
+        level = find_level(nodes.free_cpu, nodes.capacity_cpu, expected_cpu)
+        return Market(self._work_out_scarcity(free_by_model), round(level * _LEVEL_STEPS) / _LEVEL_STEPS)
+
+    def _work_out_scarcity(self, free_by_model: Points) -> Points:
+        free_of_sets = np.maximum((self._members * free_by_model).sum(axis=1), WHOLE)
+        wanted: Any = (self._members * (self._parts * free_by_model.sum() / free_of_sets)[:, None]).sum(axis=0)
+        return np.minimum(1.0, wanted**_POWER)
 
 
 def find_level(free: Ints, capacity: Ints, amount: float) -> float:

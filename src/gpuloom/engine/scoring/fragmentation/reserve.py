@@ -21,20 +21,20 @@ class Reserve:
 
     def __init__(self, workload: Workload, weight: float) -> None:
         classes = sorted({(shape.cards, shape.cpu_milli) for shape in workload.counts if shape.cards >= LEAST_CARDS})
-        self._cards = np.array([cards for cards, _ in classes], np.int64)
-        self._cpu = np.array([cpu for _, cpu in classes], np.int64)
-        self._chances = np.array([workload.chance_of(cards, cpu) for cards, cpu in classes])
+        self._cards = np.array([cards for cards, _ in classes], np.int64)[:, None]
+        self._cpu = np.array([cpu for _, cpu in classes], np.int64)[:, None]
+        self._chances = np.array([workload.chance_of(cards, cpu) for cards, cpu in classes])[:, None]
         self._weight = weight
         self._workload = workload
 
     def able(self, whole_cards: Ints, cpu: Ints) -> Flags:
-        """Return a row a node, whether it can serve each class with so many wholly free cards and so much free CPU."""
-        return (whole_cards[:, None] >= self._cards) & (cpu[:, None] >= self._cpu)
+        """Return a row a class, a column a node: whether the node can serve it with so much that is free."""
+        return (whole_cards >= self._cards) & (cpu >= self._cpu)
 
     def prices(self, able_nodes: Ints, free_milli: float) -> Points:
-        """Return what each class asks of a placement that makes a node unable to serve it, in thousandths of cards.
+        """Return a row a class: what it asks of a placement that makes a node unable to serve it, in thousandths of cards.
 
-        ``able_nodes`` counts the nodes that can serve each class now; ``free_milli`` is what is free on all cards.
+        ``able_nodes``, a row a class, counts the nodes that can serve each class now; ``free_milli`` is what is free on all cards.
         """
         expected: Any = self._chances * self._workload.expect_pods(free_milli)
         return self._weight * np.minimum(_MOST, expected / np.maximum(able_nodes, 1)) * self._cards * WHOLE
