@@ -7,7 +7,7 @@ from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, NodeCosts, W
 from gpuloom.engine.scoring.fragmentation.nodes import NodeColumns
 from gpuloom.engine.scoring.fragmentation.parameters import Parameters
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
-from gpuloom.engine.scoring.fragmentation.workload import WHOLE, PodShape, Workload
+from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Workload, WorkloadShape
 from gpuloom.model.cards import Flags, Ints, Points
 
 STEP = 20.0
@@ -20,20 +20,26 @@ class FragmentationChooser:
     """Places each pod where it takes least of what cards are worth to the pods to come.
 
     The owner of the columns says which node it changed (``note_change``), and now and then that the market should be
-    worked out again (``refresh_market``). Among nodes of equal cost the first wins.
+    worked out again (``refresh_market``). Among nodes of equal cost the first wins, in a given order of rows or else in
+    that of the columns.
     """
 
-    def __init__(self, nodes: NodeColumns, workload: Workload, parameters: Parameters) -> None:
+    def __init__(
+        self, nodes: NodeColumns, workload: Workload, parameters: Parameters, order: Ints | None = None
+    ) -> None:
         self._nodes = nodes
+        self._order = np.arange(len(nodes)) if order is None else order
         self._weights = parameters
         self._reserve = Reserve(workload, parameters.reserve)
         self._costs = NodeCosts(nodes, workload, parameters, self._reserve)
         self._study = MarketStudy(nodes, workload)
-        self._spare = parameters.spare_cpu * np.minimum(1.0, nodes.capacity_cpu / nodes.cards / _AMPLE_CPU) ** 2
-        self._remembered: dict[PodShape, _Ways] = {}
+        cpu_per_card = nodes.capacity_cpu / np.maximum(nodes.cards, 1)
+        self._spare = parameters.spare_cpu * np.minimum(1.0, cpu_per_card / _AMPLE_CPU) ** 2
+        self._remembered: dict[WorkloadShape, _Ways] = {}
         self._log: list[int] = []
         self._free = nodes.free_milli.sum(axis=1)
         self._able = self._reserve.able((nodes.free_milli == WHOLE).sum(axis=1), nodes.free_cpu)
+        self._able_nodes = self._able.sum(axis=1, keepdims=True)
         self.refresh_market()
 
     def note_change(self, row: int) -> None:
@@ -41,7 +47,9 @@ class FragmentationChooser:
         self._log.append(row)
         free = self._nodes.free_milli[row]
         self._free[row] = free.sum()
-        self._able[:, row, None] = self._reserve.able(np.count_nonzero(free == WHOLE), self._nodes.free_cpu[row])
+        able = self._reserve.able(int(np.count_nonzero(free == WHOLE)), int(self._nodes.free_cpu[row]))
+        self._able_nodes += able.astype(np.int64) - self._able[:, row, None]
+        self._able[:, row, None] = able
 
     def refresh_market(self) -> None:
         """Work out again how scarce models are, and how much CPU pods without cards will take."""
@@ -49,7 +57,7 @@ class FragmentationChooser:
         self._price = self._weights.scarcity * market.scarcity[self._nodes.model] + self._spare
         self._cpu_later = market.cpu_level * self._nodes.capacity_cpu
 
-    def choose(self, shape: PodShape, possible: Flags) -> tuple[int, list[int]] | None:
+    def choose(self, shape: WorkloadShape, possible: Flags) -> tuple[int, list[int]] | None:
         """Return node and cards for a pod, None if it fits nowhere.
 
         ``possible`` says for each node whether anything that the columns do not know allows it, as host memory.
@@ -58,15 +66,17 @@ class FragmentationChooser:
         if remembered is None:
             remembered = self._remembered[shape] = _Ways(shape, self._nodes, self._costs, self._reserve)
         remembered.catch_up(self._log)
-        reserve = self._reserve.prices(np.count_nonzero(self._able, axis=1)[:, None], float(self._free.sum()))
-        on_any, on_used = (way.cost + (way.loses * reserve).max(axis=0, initial=0.0) for way in remembered.ways)
-        cost = np.minimum(on_any, on_used) + self._depending_on_all(shape)
-        row = int(np.where(possible, np.floor(np.round(cost, 6) / STEP + 0.5), NOWHERE).argmin())
+        reserve = self._reserve.prices(self._able_nodes, float(self._free.sum()))
+        by_way = [way.cost + (way.loses * reserve).max(axis=0, initial=0.0) for way in remembered.ways]
+        cost = by_way[0] if len(by_way) == 1 else np.minimum(*by_way)
+        steps = np.floor(np.round(cost + self._depending_on_all(shape), 6) / STEP + 0.5)
+        row = int(self._order[np.where(possible, steps, NOWHERE)[self._order].argmin()])
         if not possible[row] or cost[row] == NOWHERE:
             return None
-        return row, remembered.ways[int(on_used[row] < on_any[row])].cards[row].tolist()
+        way = min(range(len(by_way)), key=lambda at: by_way[at][row])
+        return row, remembered.ways[way].cards[row].tolist()
 
-    def _depending_on_all(self, shape: PodShape) -> Points:
+    def _depending_on_all(self, shape: WorkloadShape) -> Points:
         """Return the part of the cost that changes with the other nodes and does not depend on the cards."""
         cost = self._price * shape.demand_milli
         if self._weights.stranded_later:
@@ -80,7 +90,7 @@ class FragmentationChooser:
 class _Ways:
     """The ways of one shape on all nodes, as of some moment of the log of changes."""
 
-    def __init__(self, shape: PodShape, nodes: NodeColumns, costs: NodeCosts, reserve: Reserve) -> None:
+    def __init__(self, shape: WorkloadShape, nodes: NodeColumns, costs: NodeCosts, reserve: Reserve) -> None:
         self._shape = shape
         self._costs = costs
         count = len(nodes)
@@ -90,7 +100,7 @@ class _Ways:
                 cards=np.zeros((count, shape.cards), np.int64),
                 loses=reserve.able(np.zeros(count, np.int64), np.zeros(count, np.int64)),
             )
-            for _ in range(2)
+            for _ in range(costs.count_ways(shape))
         )
         self._known = 0
         self._renew(np.arange(count))

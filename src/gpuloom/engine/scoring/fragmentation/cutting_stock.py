@@ -1,9 +1,9 @@
 """The cutting-stock program: how few cards hold all shares, and what each share is worth in them.
 
-Over all patterns (multisets of sizes that one card holds) minimise the number of cards so that each size is cut as often
-as it is wanted, cards divisible. Its dual prices say what one more share of a size costs in cards. Solved by column
-generation: a revised simplex with one row a size, to which a knapsack proposes patterns. All arithmetic is exact, and
-ties are broken lexicographically, so it ends, and equal input gives equal prices.
+Over all patterns (multisets of sizes that one card holds) minimise the number of cards so that each size is cut as
+often as it is wanted, cards divisible. Its dual prices say what one more share of a size costs in cards. Solved by
+column generation: a revised simplex with one row a size, to which a knapsack proposes patterns. All arithmetic is
+exact, and ties are broken lexicographically, so it ends, and equal input gives equal prices.
 """
 
 from collections.abc import Mapping

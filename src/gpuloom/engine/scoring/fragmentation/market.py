@@ -1,4 +1,4 @@
-"""What changes slowly while pods are placed: how scarce each card model is, and the level to which CPU will be taken."""
+"""What changes slowly while pods are placed: how scarce each card model is, and how much CPU will be taken."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -34,14 +34,16 @@ class MarketStudy:
         self._workload = workload
         self._parts = np.array(list(demand.values()), np.float64)
         # A row for each set of models that pods name: which models are in it.
-        self._members = np.array(
-            [[model in named for model in nodes.models] for named in demand], np.float64
-        ).reshape(len(demand), len(nodes.models))
+        self._members = np.array([[model in named for model in nodes.models] for named in demand], np.float64).reshape(
+            len(demand), len(nodes.models)
+        )
 
     def now(self) -> Market:
         """Return the market for what is free now."""
         nodes, workload = self._nodes, self._workload
-        free_by_model = np.bincount(nodes.model, weights=nodes.free_milli.sum(axis=1), minlength=len(nodes.models))
+        free_by_model: Points = np.bincount(
+            nodes.model, weights=nodes.free_milli.sum(axis=1), minlength=len(nodes.models)
+        )
         expected_cpu = workload.expect_pods(float(free_by_model.sum())) * workload.cpu_of_cardless / workload.pods
         level = find_level(nodes.free_cpu, nodes.capacity_cpu, expected_cpu)
         return Market(self._work_out_scarcity(free_by_model), round(level * _LEVEL_STEPS) / _LEVEL_STEPS)

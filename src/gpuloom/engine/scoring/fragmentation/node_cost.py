@@ -9,7 +9,7 @@ from gpuloom.engine.scoring.fragmentation.nodes import NodeColumns
 from gpuloom.engine.scoring.fragmentation.parameters import Parameters
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
-from gpuloom.engine.scoring.fragmentation.workload import WHOLE, PodShape, Workload
+from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Workload, WorkloadShape
 from gpuloom.model.cards import Flags, Ints, Points
 
 NOWHERE = np.inf
@@ -41,7 +41,15 @@ class NodeCosts:
         self._waste = waste_of_rests(workload)
         self._cpu_per_milli = workload.cpu_per_milli
 
-    def possible(self, shape: PodShape, rows: Ints) -> Flags:
+    @staticmethod
+    def count_ways(shape: WorkloadShape) -> int:
+        """Return how many ways there are: on any cards, and for a part of a card on cards that are in use already.
+
+        The reserve asks for wholly free cards, so the latter may be cheaper although they waste more.
+        """
+        return 1 if shape.share_milli in {0, WHOLE} else 2
+
+    def possible(self, shape: WorkloadShape, rows: Ints) -> Flags:
         """Return which of these nodes a pod fits by CPU, model and cards."""
         nodes = self._nodes
         enough = nodes.free_cpu[rows] >= shape.cpu_milli
@@ -51,54 +59,53 @@ class NodeCosts:
             enough &= np.array([model in shape.accepted for model in nodes.models], np.bool_)[nodes.model[rows]]
         return enough & ((nodes.free_milli[rows] >= shape.share_milli).sum(axis=1) >= shape.cards)
 
-    def ways(self, shape: PodShape, rows: Ints) -> tuple[WayCosts, WayCosts]:
-        """Return the ways that may be the cheapest on nodes that a pod fits: on any cards, and on cards in use already.
-
-        The reserve asks for wholly free cards, so the latter may be cheaper although they waste more.
-        """
-        nodes, weights = self._nodes, self._weights
-        free, cpu = nodes.free_milli[rows], nodes.free_cpu[rows]
-        total, model, left_cpu = free.sum(axis=1), nodes.model[rows], cpu - shape.cpu_milli
-        chances = self._useless.chances(model, left_cpu)
+    def ways(self, shape: WorkloadShape, rows: Ints) -> list[WayCosts]:
+        """Return the ways that may be the cheapest on nodes that a pod fits: as many as ``count_ways``."""
+        nodes = self._nodes
+        free, cpu, model = nodes.free_milli[rows], nodes.free_cpu[rows], nodes.model[rows]
+        left_cpu = cpu - shape.cpu_milli
+        total = free.sum(axis=1)
         stranded = self.strand(total - shape.demand_milli, left_cpu) - self.strand(total, cpu)
-        base = weights.stranded * stranded
-        base -= weights.useless * self._useless.of_nodes(free, self._useless.chances(model, cpu))
+        base = self._weights.stranded * stranded
+        chances = self._useless.chances(model, cpu), self._useless.chances(model, left_cpu)
         whole = free == WHOLE
         whole_cards = whole.sum(axis=1)
         able = self._reserve.able(whole_cards, cpu)
-        if not shape.cards:
-            cost = base + weights.useless * self._useless.of_nodes(free, chances)
-            loses = able & ~self._reserve.able(whole_cards, left_cpu)
-            way = WayCosts(cost, np.empty((len(rows), 0), np.int64), loses)
-            return way, way
-        each = weights.useless * self._useless.after_each(free, shape.share_milli, chances)
-        each += self._waste[np.maximum(free - shape.share_milli, 0)] - self._waste[free]
-        each[free < shape.share_milli] = NOWHERE
         node = np.arange(len(rows))[:, None]
 
-        def way_on(each: Points) -> WayCosts:
-            cards = _cheapest(each, shape.cards)
-            cost = base + self._joint(shape, free, each[node, cards], cards, chances)
+        def way(cards: Ints, cost: Points) -> WayCosts:
             left_whole = whole_cards - whole[node, cards].sum(axis=1)
-            return WayCosts(cost, cards, able & ~self._reserve.able(left_whole, left_cpu))
+            return WayCosts(base + cost, cards, able & ~self._reserve.able(left_whole, left_cpu))
 
-        on_any = way_on(each)
-        if shape.share_milli == WHOLE or not on_any.loses.any():
-            return on_any, on_any
-        return on_any, way_on(np.where(whole, NOWHERE, each))
+        if shape.share_milli in {0, WHOLE}:
+            cards = np.argsort(~whole, axis=1, kind="stable")[:, : shape.cards]
+            return [way(cards, self._cost_together(shape, free, cards, *chances))]
+        each = self._cost_each(shape, free, *chances)
+        found = []
+        for usable in (each, np.where(whole, NOWHERE, each)):
+            cards = _cheapest(usable, shape.cards)
+            alone = usable[node, cards]
+            cost = alone[:, 0] if shape.cards == 1 else self._cost_together(shape, free, cards, *chances)
+            found.append(way(cards, np.where(np.isinf(alone).any(axis=1), NOWHERE, cost)))
+        return found
 
-    def _joint(self, shape: PodShape, free: Ints, each: Points, cards: Ints, chances: Points) -> Points:
-        """Return what the chosen cards cost together; what each of them costs alone is known."""
-        if shape.cards == 1:
-            return each[:, 0]
+    def _cost_each(self, shape: WorkloadShape, free: Ints, before: Points, after: Points) -> Points:
+        """Return what a share of each card costs if only that card is taken, NOWHERE where there is no room."""
+        used, still_used = self._useless.used_before_and_after(free, shape.share_milli, before, after)
+        cost = self._weights.useless * (used[:, None] - still_used - shape.share_milli)
+        cost += self._waste[np.maximum(free - shape.share_milli, 0)] - self._waste[free]
+        cost[free < shape.share_milli] = NOWHERE
+        return cost
+
+    def _cost_together(self, shape: WorkloadShape, free: Ints, cards: Ints, before: Points, after: Points) -> Points:
+        """Return what the chosen cards cost together."""
         node = np.arange(len(free))[:, None]
         chosen = free[node, cards]
         left = np.maximum(chosen - shape.share_milli, 0)
-        after = free.copy()
-        after[node, cards] = left
-        cost = self._weights.useless * self._useless.of_nodes(after, chances)
-        cost += (self._waste[left] - self._waste[chosen]).sum(axis=1)
-        return np.where(np.isinf(each).any(axis=1), NOWHERE, cost)
+        then = free.copy()
+        then[node, cards] = left
+        useless = self._useless.used(free, before) - self._useless.used(then, after) - shape.demand_milli
+        return self._weights.useless * useless + (self._waste[left] - self._waste[chosen]).sum(axis=1)
 
     def strand(self, free_milli: Ints, cpu: Ints | Points) -> Points:
         """Return ``D``: what is free on cards beyond what so much CPU feeds at the workload's average need."""

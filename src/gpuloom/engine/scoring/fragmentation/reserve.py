@@ -27,14 +27,14 @@ class Reserve:
         self._weight = weight
         self._workload = workload
 
-    def able(self, whole_cards: Ints, cpu: Ints) -> Flags:
+    def able(self, whole_cards: Ints | int, cpu: Ints | int) -> Flags:
         """Return a row a class, a column a node: whether the node can serve it with so much that is free."""
         return (whole_cards >= self._cards) & (cpu >= self._cpu)
 
     def prices(self, able_nodes: Ints, free_milli: float) -> Points:
-        """Return a row a class: what it asks of a placement that makes a node unable to serve it, in thousandths of cards.
+        """Return a row a class: what it charges a placement that makes a node unable to serve it, thousandths of cards.
 
-        ``able_nodes``, a row a class, counts the nodes that can serve each class now; ``free_milli`` is what is free on all cards.
+        ``able_nodes``, a row a class, counts the nodes that can serve it now; ``free_milli`` is free on all cards.
         """
         expected: Any = self._chances * self._workload.expect_pods(free_milli)
         return self._weight * np.minimum(_MOST, expected / np.maximum(able_nodes, 1)) * self._cards * WHOLE

@@ -12,7 +12,7 @@ COVERAGE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class PodShape:
+class WorkloadShape:
     """What counts about a pod: pods of one shape are alike to a policy.
 
     cpu_milli    thousandths of a core
@@ -40,8 +40,8 @@ class PodShape:
 class Workload:
     """Pods counted by shape. Raises ValueError for a workload without a pod."""
 
-    def __init__(self, counts: Mapping[PodShape, int]) -> None:
-        self.counts: Mapping[PodShape, int] = MappingProxyType({shape: n for shape, n in counts.items() if n > 0})
+    def __init__(self, counts: Mapping[WorkloadShape, int]) -> None:
+        self.counts: Mapping[WorkloadShape, int] = MappingProxyType({shape: n for shape, n in counts.items() if n > 0})
         self.pods = sum(self.counts.values())
         if not self.pods:
             raise ValueError("the workload has no pods: policies that ask for typical pods need at least one")
@@ -71,12 +71,12 @@ class Workload:
         asking = (n for shape, n in self.counts.items() if shape.cards == cards and shape.cpu_milli >= least_cpu_milli)
         return sum(asking) / self.pods
 
-    def typical(self, coverage: float = COVERAGE) -> list[tuple[PodShape, float]]:
+    def typical(self, coverage: float = COVERAGE) -> list[tuple[WorkloadShape, float]]:
         """Return the commonest shapes that cover so much of the pods, each with its probability among them.
 
         The commonest comes first, among equals the largest.
         """
-        found: list[tuple[PodShape, int]] = []
+        found: list[tuple[WorkloadShape, int]] = []
         covered = 0
         for shape, n in sorted(self.counts.items(), key=_commonest, reverse=True):
             if covered >= coverage * self.pods:
@@ -86,7 +86,7 @@ class Workload:
         return [(shape, n / covered) for shape, n in found]
 
     def sharing_sizes(self, least: int) -> dict[int, int]:
-        """Return how many pods ask for a part of one card, by its size in thousandths, from the smallest of interest."""
+        """Return how many pods ask for a part of one card, by its thousandths, from the least size of interest."""
         sizes: dict[int, int] = {}
         for shape, n in self.counts.items():
             if shape.cards == 1 and least <= shape.share_milli < WHOLE:
@@ -103,14 +103,14 @@ class Workload:
         return parts
 
 
-def count_shapes(shapes: Iterable[PodShape]) -> Workload:
+def count_shapes(shapes: Iterable[WorkloadShape]) -> Workload:
     """Count pods. Raises ValueError when there are none."""
-    counts: dict[PodShape, int] = {}
+    counts: dict[WorkloadShape, int] = {}
     for shape in shapes:
         counts[shape] = counts.get(shape, 0) + 1
     return Workload(counts)
 
 
-def _commonest(item: tuple[PodShape, int]) -> tuple[int, int, int, int, str]:
+def _commonest(item: tuple[WorkloadShape, int]) -> tuple[int, int, int, int, str]:
     shape, n = item
     return n, shape.cpu_milli, shape.share_milli, shape.cards, shape.models
