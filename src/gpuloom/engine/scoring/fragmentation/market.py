@@ -41,9 +41,8 @@ class MarketStudy:
     def now(self) -> Market:
         """Return the market for what is free now."""
         nodes, workload = self._nodes, self._workload
-        free_by_model: Points = np.bincount(
-            nodes.model, weights=nodes.free_milli.sum(axis=1), minlength=len(nodes.models)
-        )
+        free = nodes.free_milli.sum(axis=1).astype(np.float64)
+        free_by_model = np.bincount(nodes.model, free, len(nodes.models)).astype(np.float64)
         expected_cpu = workload.expect_pods(float(free_by_model.sum())) * workload.cpu_of_cardless / workload.pods
         level = find_level(nodes.free_cpu, nodes.capacity_cpu, expected_cpu)
         return Market(self._work_out_scarcity(free_by_model), round(level * _LEVEL_STEPS) / _LEVEL_STEPS)
