@@ -74,7 +74,11 @@ class FragmentationChooser:
         if not possible[row] or cost[row] == NOWHERE:
             return None
         way = min(range(len(by_way)), key=lambda at: by_way[at][row])
-        return row, remembered.ways[way].cards[row].tolist()
+        return row, remembered.ways[way].cards[row].tolist() or self._first_whole(row, shape.cards)
+
+    def _first_whole(self, row: int, cards: int) -> list[int]:
+        found: list[int] = np.flatnonzero(self._nodes.free_milli[row] == WHOLE)[:cards].tolist()
+        return found
 
     def _depending_on_all(self, shape: WorkloadShape) -> Points:
         """Return the part of the cost that changes with the other nodes and does not depend on the cards."""
@@ -97,7 +101,7 @@ class _Ways:
         self.ways = tuple(
             WayCosts(
                 cost=np.full(count, NOWHERE),
-                cards=np.zeros((count, shape.cards), np.int64),
+                cards=np.zeros((count, costs.count_remembered(shape)), np.int64),
                 loses=reserve.able(np.zeros(count, np.int64), np.zeros(count, np.int64)),
             )
             for _ in range(costs.count_ways(shape))

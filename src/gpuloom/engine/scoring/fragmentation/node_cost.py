@@ -8,7 +8,7 @@ from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
 from gpuloom.engine.scoring.fragmentation.nodes import NodeColumns
 from gpuloom.engine.scoring.fragmentation.parameters import Parameters
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
-from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
+from gpuloom.engine.scoring.fragmentation.useless_share import Supply, UselessShare
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Workload, WorkloadShape
 from gpuloom.model.cards import Flags, Ints, Points
 
@@ -21,13 +21,30 @@ class WayCosts:
     """One way to place pods of a shape on nodes.
 
     cost   by node, thousandths of cards; NOWHERE where it is not possible
-    cards  a row a node: the cards that a pod gets, by index
+    cards  a row a node: the cards that a pod gets, by index; none for pods of whole cards, which get the first free
     loses  a row a class of the reserve, a column a node: whether the node becomes unable to serve it
     """
 
     cost: Points
     cards: Ints
     loses: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """Some nodes before a pod of a shape.
+
+    free     a row a node: thousandths of each card
+    supply   what the nodes have for typical pods
+    chances  of typical pods with the CPU that the pod leaves
+    cost     by node, what does not depend on which cards the pod gets
+    """
+
+    shape: WorkloadShape
+    free: Ints
+    supply: Supply
+    chances: Points
+    cost: Points
 
 
 class NodeCosts:
@@ -49,6 +66,11 @@ class NodeCosts:
         """
         return 1 if shape.share_milli in {0, WHOLE} else 2
 
+    @staticmethod
+    def count_remembered(shape: WorkloadShape) -> int:
+        """Return how many cards a way names."""
+        return 0 if shape.share_milli in {0, WHOLE} else shape.cards
+
     def possible(self, shape: WorkloadShape, rows: Ints) -> Flags:
         """Return which of these nodes a pod fits by CPU, model and cards."""
         nodes = self._nodes
@@ -65,47 +87,54 @@ class NodeCosts:
         free, cpu, model = nodes.free_milli[rows], nodes.free_cpu[rows], nodes.model[rows]
         left_cpu = cpu - shape.cpu_milli
         total = free.sum(axis=1)
+        supply = self._useless.supply(free)
         stranded = self.strand(total - shape.demand_milli, left_cpu) - self.strand(total, cpu)
-        base = self._weights.stranded * stranded
-        chances = self._useless.chances(model, cpu), self._useless.chances(model, left_cpu)
+        cost = self._weights.stranded * stranded
+        cost += self._weights.useless * self._useless.used(supply, self._useless.chances(model, cpu))
+        cost -= self._weights.useless * shape.demand_milli
+        on = _Nodes(shape, free, supply, self._useless.chances(model, left_cpu), cost)
         whole = free == WHOLE
         whole_cards = whole.sum(axis=1)
         able = self._reserve.able(whole_cards, cpu)
-        node = np.arange(len(rows))[:, None]
 
-        def way(cards: Ints, cost: Points) -> WayCosts:
-            left_whole = whole_cards - whole[node, cards].sum(axis=1)
-            return WayCosts(base + cost, cards, able & ~self._reserve.able(left_whole, left_cpu))
+        def way(cost: Points, cards: Ints, broken: Ints | int) -> WayCosts:
+            return WayCosts(cost, cards, able & ~self._reserve.able(whole_cards - broken, left_cpu))
 
         if shape.share_milli in {0, WHOLE}:
-            cards = np.argsort(~whole, axis=1, kind="stable")[:, : shape.cards]
-            return [way(cards, self._cost_together(shape, free, cards, *chances))]
-        each = self._cost_each(shape, free, *chances)
+            return [way(self._cost_whole(on), np.empty((len(rows), 0), np.int64), shape.cards)]
+        node = np.arange(len(rows))[:, None]
+        each = self._cost_each(on)
         found = []
         for usable in (each, np.where(whole, NOWHERE, each)):
             cards = _cheapest(usable, shape.cards)
-            alone = usable[node, cards]
-            cost = alone[:, 0] if shape.cards == 1 else self._cost_together(shape, free, cards, *chances)
-            found.append(way(cards, np.where(np.isinf(alone).any(axis=1), NOWHERE, cost)))
+            together = usable[node, cards][:, 0] if shape.cards == 1 else self._cost_together(on, usable, cards)
+            found.append(way(together, cards, whole[node, cards].sum(axis=1)))
         return found
 
-    def _cost_each(self, shape: WorkloadShape, free: Ints, before: Points, after: Points) -> Points:
+    def _cost_whole(self, on: "_Nodes") -> Points:
+        """Return what wholly free cards cost, or none: nothing is left of them that could be wasted."""
+        used = self._useless.used(on.supply.less_whole(on.shape.cards), on.chances)
+        return on.cost - self._weights.useless * used
+
+    def _cost_each(self, on: "_Nodes") -> Points:
         """Return what a share of each card costs if only that card is taken, NOWHERE where there is no room."""
-        used, still_used = self._useless.used_before_and_after(free, shape.share_milli, before, after)
-        cost = self._weights.useless * (used[:, None] - still_used - shape.share_milli)
-        cost += self._waste[np.maximum(free - shape.share_milli, 0)] - self._waste[free]
-        cost[free < shape.share_milli] = NOWHERE
+        share = on.shape.share_milli
+        used = self._useless.used(self._useless.supply_after_each(on.supply, on.free, share), on.chances[:, None])
+        cost = on.cost[:, None] - self._weights.useless * used
+        cost += self._waste[np.maximum(on.free - share, 0)] - self._waste[on.free]
+        cost[on.free < share] = NOWHERE
         return cost
 
-    def _cost_together(self, shape: WorkloadShape, free: Ints, cards: Ints, before: Points, after: Points) -> Points:
-        """Return what the chosen cards cost together."""
-        node = np.arange(len(free))[:, None]
-        chosen = free[node, cards]
-        left = np.maximum(chosen - shape.share_milli, 0)
-        then = free.copy()
+    def _cost_together(self, on: "_Nodes", each: Points, cards: Ints) -> Points:
+        """Return what several cards cost together, NOWHERE where one of them has no room."""
+        node = np.arange(len(on.free))[:, None]
+        chosen = on.free[node, cards]
+        left = np.maximum(chosen - on.shape.share_milli, 0)
+        then = on.free.copy()
         then[node, cards] = left
-        useless = self._useless.used(free, before) - self._useless.used(then, after) - shape.demand_milli
-        return self._weights.useless * useless + (self._waste[left] - self._waste[chosen]).sum(axis=1)
+        used = self._useless.used(self._useless.supply(then), on.chances)
+        cost = on.cost - self._weights.useless * used + (self._waste[left] - self._waste[chosen]).sum(axis=1)
+        return np.where(np.isinf(each[node, cards]).any(axis=1), NOWHERE, cost)
 
     def strand(self, free_milli: Ints, cpu: Ints | Points) -> Points:
         """Return ``D``: what is free on cards beyond what so much CPU feeds at the workload's average need."""

@@ -1,11 +1,27 @@
 """What a typical pod cannot use of the free share of a node: the measure ``F`` of fragmentation gradient descent."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE, WorkloadShape
 from gpuloom.model.cards import Ints, Points
+
+
+class Supply(NamedTuple):
+    """What nodes have for pods, by what these ask of cards: cards with enough room, and what is free there.
+
+    cards  how many
+    milli  thousandths of cards
+    """
+
+    cards: Points
+    milli: Points
+
+    def less_whole(self, cards: int) -> "Supply":
+        """Return what is left once so many wholly free cards are taken."""
+        return Supply(self.cards - cards, self.milli - cards * WHOLE)
 
 
 class UselessShare:
@@ -32,29 +48,24 @@ class UselessShare:
         """Return a row a node: how likely pods, by what they ask of cards, accept it with so much free CPU."""
         return self._chances[model, np.searchsorted(self._steps, cpu, "right")]
 
-    def used(self, free_milli: Ints, chances: Points) -> Points:
-        """Return what a typical pod can use of nodes with so much free on each card; the rest of it is useless."""
-        served, usable = self._serves[free_milli].sum(axis=1), self._usable[free_milli].sum(axis=1)
-        return self._expect(served, usable, chances)
+    def supply(self, free_milli: Ints) -> Supply:
+        """Return what cards with so much free supply, a row a node."""
+        return Supply(self._serves[free_milli].sum(axis=1), self._usable[free_milli].sum(axis=1))
 
-    def used_before_and_after(
-        self, free_milli: Ints, share_milli: int, before: Points, after: Points
-    ) -> tuple[Points, Points]:
-        """Return what a typical pod can use of nodes, and by card once a share is taken from that card alone.
+    def supply_after_each(self, supply: Supply, free_milli: Ints, share_milli: int) -> Supply:
+        """Return for each card what its node would supply once a share is taken from that card alone.
 
-        ``before`` and ``after`` are the chances with the CPU that is free then. Cards without enough room get a number
-        without meaning.
+        A row a node, a column a card. Cards without enough room get numbers without meaning.
         """
         left = np.maximum(free_milli - share_milli, 0)
-        serves, usable = self._serves[free_milli], self._usable[free_milli]
-        all_serve, all_usable = serves.sum(axis=1), usable.sum(axis=1)
-        served = all_serve[:, None] + (self._serves[left] - serves)
-        used = all_usable[:, None] + (self._usable[left] - usable)
-        return self._expect(all_serve, all_usable, before), self._expect(served, used, after[:, None, :])
+        return Supply(
+            supply.cards[:, None] + (self._serves[left] - self._serves[free_milli]),
+            supply.milli[:, None] + (self._usable[left] - self._usable[free_milli]),
+        )
 
-    def _expect(self, served: Points, usable: Points, chances: Points) -> Points:
-        """Return what a typical pod can use, given how many cards serve each that asks, and what is free on these."""
-        return ((served >= self._cards) * usable * chances).sum(axis=-1)
+    def used(self, supply: Supply, chances: Points) -> Points:
+        """Return what a typical pod can use of what is supplied."""
+        return ((supply.cards >= self._cards) * supply.milli * chances).sum(axis=-1)
 
 
 def _tabulate(
