@@ -44,11 +44,15 @@ class CardMatrix:
         return np.asarray(self.there & (self.codes == 0), np.bool_)
 
     @cached_property
+    def order(self) -> Ints:
+        """Per row its columns in the order in which cards are tried; cells without a card come last."""
+        return self.sort()
+
+    @cached_property
     def turn(self) -> Ints:
         """When each card is tried, from 0."""
-        order = self.sort()
-        turns = np.empty_like(order)
-        turns[self.lines, order] = np.arange(self.width)
+        turns = np.empty_like(self.order)
+        turns[self.lines, self.order] = np.arange(self.width)
         return turns
 
     @cached_property

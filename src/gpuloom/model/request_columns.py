@@ -103,17 +103,17 @@ class RequestColumns(msgspec.Struct, frozen=True, gc=False, eq=False):
             self.divided,
         )
 
-    def cores_at(self, row: int) -> int:
-        """Return the cores that one row's card must give."""
-        return self.cores if isinstance(self.cores, int) else int(self.cores[row])
+    def cores_at(self, rows: Ints) -> Ints:
+        """Return the cores that some rows' cards must give."""
+        return np.full(len(rows), self.cores) if isinstance(self.cores, int) else self.cores[rows]
 
     def cards_at(self, row: int) -> int:
         """Return how many cards are wanted of one row's node."""
         return self.cards if self.vendor_columns is None else int(self.vendor_columns.cards[row])
 
-    def slots_at(self, row: int) -> int:
-        """Return the slots that a share of one row's card takes."""
-        return 1 if self.vendor_columns is None else int(self.vendor_columns.slots[row])
+    def slots_at(self, rows: Ints) -> Ints:
+        """Return the slots that shares of some rows' cards take."""
+        return np.ones(len(rows), np.int64) if self.vendor_columns is None else self.vendor_columns.slots[rows]
 
     def one_by_one(self, rows: slice) -> Iterator["RequestColumns"]:
         """Give what is required of each of some rows, with plain numbers in place of columns."""

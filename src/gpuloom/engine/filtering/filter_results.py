@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
-from gpuloom.engine.filtering.request_columns import adjustments_of, make_request_columns
+from gpuloom.engine.filtering.request_columns import make_request_columns
 from gpuloom.engine.filtering.rules import (
     filter_card,
     filter_cards,
@@ -25,7 +25,6 @@ from gpuloom.engine.filtering.rules import (
     first_rejection_of_card,
     select_applicable,
 )
-from gpuloom.engine.request.options import ScoreSlots
 from gpuloom.engine.scoring.card_order import SortKey, sort_key
 from gpuloom.engine.scoring.policy import NodesToRank
 from gpuloom.engine.scoring.ranking import UNFIT
@@ -77,7 +76,6 @@ class FilterResults:
         self,
         equivalence_class: EquivalenceClass,
         compiled: CompiledProfile,
-        score_slots: ScoreSlots,
         card_only: CardOnlyResults,
     ) -> None:
         self.equivalence_class = equivalence_class
@@ -89,7 +87,6 @@ class FilterResults:
         self.looks = 0
         self._rules = compiled.rules
         self._card_only = card_only
-        self._score_slots = score_slots
         self._required: RequestColumns
         self._requirements: dict[int, list[RequestColumns]] = {}
         self._by_node: dict[int, _NodeResults] = {}
@@ -168,7 +165,7 @@ class FilterResults:
 
     def _read_registered(self, table: CardTable) -> None:
         """Work out anew what follows from what nodes registered, and forget what was remembered of them."""
-        self._required = self._require(table)
+        self._required = make_request_columns(self._compiled, table, self.equivalence_class)
         self._requirements.clear()
         self._keyed.clear()
         self._by_node.clear()
@@ -233,21 +230,6 @@ class FilterResults:
             static = [0] * len(nobody) if self._static is None else self._static[rows].tolist()
             known = self._by_node[position] = _NodeResults(nobody, static, static.copy())
         return known
-
-    def _require(self, table: CardTable) -> RequestColumns:
-        equivalence_class = self.equivalence_class
-        return make_request_columns(
-            table.cards,
-            table.uuids,
-            table.kinds,
-            equivalence_class.request,
-            equivalence_class.selector,
-            mutex=equivalence_class.mutex,
-            headroom=equivalence_class.headroom,
-            score_slots=self._score_slots,
-            divided=bool(table.partitions),
-            adjustments=adjustments_of(self._compiled, table),
-        )
 
     def _refuse(self, table: CardTable, position: int) -> Refusal:
         rows = table.rows_of(position)
