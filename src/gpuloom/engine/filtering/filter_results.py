@@ -7,7 +7,7 @@ never another set of rules, and they make a decision independent of the size of 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.request_columns import make_request_columns
 from gpuloom.engine.filtering.rules import (
+    Rejects,
     filter_card,
     filter_cards,
     first_rejection,
@@ -30,10 +31,10 @@ from gpuloom.engine.scoring.policy import NodesToRank
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.scoring.weights import Weights
 from gpuloom.engine.state.card_table import CardTable
-from gpuloom.model.cards import Cards, Flags, Ints, RuleCodes, Scores
+from gpuloom.model.cards import CardNumbers, Ints, RuleCodes, Scores
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
-from gpuloom.model.request_columns import RequestColumns
+from gpuloom.model.request_columns import RequestColumns, RequestNumbers
 
 _MOST_COLUMNS = 4096
 _MOST_NODES = 64
@@ -58,7 +59,7 @@ class _NodeResults:
     results  what all rules say
     """
 
-    cards: list[Cards | None]
+    cards: list[CardNumbers | None]
     static: list[int]
     results: list[int]
 
@@ -88,10 +89,12 @@ class FilterResults:
         self._rules = compiled.rules
         self._card_only = card_only
         self._required: RequestColumns
-        self._requirements: dict[int, list[RequestColumns]] = {}
+        self._requirements: dict[int, list[RequestNumbers]] = {}
         self._by_node: dict[int, _NodeResults] = {}
-        self._keyed: dict[tuple[int, tuple[SortKey, ...], Weights], list[tuple[Cards | None, tuple[Any, ...]]]] = {}
-        self._asked: Sequence[tuple[int, Callable[[Cards, RequestColumns], Flags]]] = ()
+        self._keyed: dict[
+            tuple[int, tuple[SortKey, ...], Weights], list[tuple[CardNumbers | None, tuple[Any, ...]]]
+        ] = {}
+        self._asked: Sequence[tuple[int, Rejects]] = ()
         self._static: RuleCodes | None = None
         self._refusals = _Refusals()
         self._registrations = -1
@@ -135,7 +138,7 @@ class FilterResults:
             known[position] = said or self._refuse(table, position)
         return [known[position] for position in places]
 
-    def requirements(self, position: int, rows: slice) -> list[RequestColumns]:
+    def requirements(self, position: int, rows: slice) -> list[RequestNumbers]:
         """Return what the request needs of a node's cards, one by one."""
         requirements = self._requirements.get(position)
         if requirements is None:
@@ -226,7 +229,7 @@ class FilterResults:
         if known is None:
             if len(self._by_node) >= _MOST_NODES:
                 self._by_node.clear()
-            nobody: list[Cards | None] = [None] * (rows.stop - rows.start)
+            nobody: list[CardNumbers | None] = [None] * (rows.stop - rows.start)
             static = [0] * len(nobody) if self._static is None else self._static[rows].tolist()
             known = self._by_node[position] = _NodeResults(nobody, static, static.copy())
         return known

@@ -42,7 +42,7 @@ def explain_refusal(compiled: CompiledProfile, matrix: CardMatrix, at: int, requ
     total = int(np.count_nonzero(matrix.there[at]))
     if matrix.wanted[at] > total:
         return refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
-    if (matrix.codes[at] == UNSERVED).any():
+    if matrix.unserved is not None and matrix.unserved[at]:
         return Refusal({Reason.MODE_NOT_FIT: 1}, total)
     if compiled.selection_hook is None:
         return matrix.refuse(at)
@@ -68,11 +68,8 @@ def make_matrix(
     facts: Sequence[Facts],
 ) -> CardMatrix:
     """Put the cards of some nodes, given as columns with a row per node, into the form that hooks see."""
-    wanted = (
-        np.full(len(there), required.cards, np.int64)
-        if required.vendor_columns is None
-        else required.vendor_columns.cards[:, 0]
-    )
+    vendor_columns = required.vendor_columns
+    wanted = np.full(len(there), required.cards, np.int64) if vendor_columns is None else vendor_columns.cards[:, 0]
     return CardMatrix(
         cards=cards,
         there=there,
@@ -81,6 +78,7 @@ def make_matrix(
         sort=lambda: sort_matrix(cards, required, policy.card_policy.order, policy.weights, there),
         wanted=wanted,
         facts=facts,
+        unserved=None if vendor_columns is None else vendor_columns.unserved[:, 0],
     )
 
 

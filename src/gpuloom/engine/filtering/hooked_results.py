@@ -63,7 +63,7 @@ class HookedResults(FilterResults):
         card_only: CardOnlyResults,
     ) -> None:
         super().__init__(equivalence_class, compiled, card_only)
-        self._patterns: dict[tuple[bytes, bytes, int], Refusal] = {}
+        self._patterns: dict[tuple[bytes, bytes, int, bool], Refusal] = {}
         self._unranked: Ints = np.zeros(0, np.int64)
         self._answers: dict[int, _Answer] = {}
         self._chosen_cards: dict[int, list[int]] = {}
@@ -186,7 +186,9 @@ class HookedResults(FilterResults):
 
     def _refuse(self, table: CardTable, position: int) -> Refusal:
         rows = table.rows_of(position)
-        key = (self.column[rows].tobytes(), table.cards.index[rows].tobytes(), self._required.cards_at(rows.start))
+        vendor_columns, first = self._required.vendor_columns, rows.start
+        asks = self._required.cards_at(first), vendor_columns is not None and bool(vendor_columns.unserved[first])
+        key = (self.column[rows].tobytes(), table.cards.index[rows].tobytes(), *asks)
         found = self._patterns.get(key)
         if found is None:
             if len(self._patterns) >= _MOST_PATTERNS:

@@ -30,6 +30,7 @@ from gpuloom.model.cards import (
     BY_PROFILES,
     BY_UNREADABLE,
     UNDIVIDED,
+    CardNumbers,
     Cards,
     Flags,
     Ints,
@@ -150,7 +151,7 @@ class CardTable:
         """Tell whether any of some rows is a card divided in hardware."""
         return bool(self.partitions) and any(row in self.partitions for row in range(rows.start, rows.stop))
 
-    def cards_of(self, position: int) -> list[Cards]:
+    def cards_of(self, position: int) -> list[CardNumbers]:
         """Return a node's cards one by one, with plain numbers in place of columns."""
         return self._read_plain(position).cards
 
@@ -404,7 +405,7 @@ class CardTable:
             if len(self._plain) >= _MOST_PLAIN:
                 self._plain.clear()
             columns = self._columns[:, self.rows_of(position)].tolist()
-            cards = [Cards(*facts) for facts in zip(*columns, strict=True)]
+            cards = [CardNumbers(*facts) for facts in zip(*columns, strict=True)]
             known = self._plain[position] = NodeScalars(cards, cap_cores=self._cap_cores)
         return known
 
