@@ -1,10 +1,10 @@
 """Filter beside a flood of reviews: 20 a second, each of the largest size that is read, or larger.
 
-``PYTHONPATH=tests python -m benchmarks.flood [NODES]`` prints the times of Filter alone, beside a flood of a process that
-drops what it receives, and beside one of the scheduler; the longest answer of ``/healthz`` meanwhile, what became of the
-reviews, and how often the scheduler lost the lead: it follows a lease that is renewed every two seconds. The flood comes
-from a process of its own; what that costs Filter on a machine of few processors, whoever is flooded, is what the second
-case shows.
+``PYTHONPATH=tests python -m benchmarks.flood [NODES]`` prints the times of Filter alone, beside a flood of a process
+that drops what it receives, and beside one of the scheduler; the longest answer of ``/healthz`` meanwhile, what
+became of the reviews, and how often the scheduler lost the lead: it follows a lease that is renewed every two
+seconds. The flood comes from a process of its own; what that costs Filter on a machine of few processors, whoever is
+flooded, is what the second case shows.
 """
 
 import asyncio
