@@ -99,7 +99,7 @@ class StubDriver:
     def write(self) -> None:
         """Let what is here hold from the next call on."""
         state = {name: value for name, value in vars(self).items() if name not in {"path", "cards"}}
-        text = json.dumps({**state, "cards": [_describe(card) for card in self.cards]})
+        text = json.dumps({**state, "cards": [_drop_none(asdict(card)) for card in self.cards]})
         new = self.path.with_name(f"{self.path.name}.new")
         new.write_text(text)
         os.replace(new, self.path)  # noqa: PTH105 - the libraries must never see half of it
@@ -121,8 +121,9 @@ class StubDriver:
 
     def mend(self) -> None:
         """Let everything work again."""
-        for each in (self, *self.cards):
-            each.errors, each.answers, each.hangs = {}, {}, []
+        holders: list[StubDriver | StubCard] = [self, *self.cards]
+        for holder in holders:
+            holder.errors, holder.answers, holder.hangs = {}, {}, []
         self.write()
 
     def emit(self, card: str, data: int, **more: int) -> None:
@@ -139,10 +140,6 @@ class StubDriver:
     def count(self, function: str) -> int:
         """Tell how often a function was called."""
         return sum(call[0] == function for call in self.calls)
-
-
-def _describe(card: StubCard) -> dict[str, Any]:
-    return _drop_none(asdict(card))
 
 
 def _drop_none(value: Any) -> Any:

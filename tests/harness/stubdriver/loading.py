@@ -16,7 +16,7 @@ _NO_FILE = Path("/nonexistent/driver.json")
 def use_stub(libraries: Path, driver: StubDriver) -> Iterator[None]:
     """Let pynvml load the stub's library and find this state in it, while the block runs."""
     library = ctypes.CDLL(str(libraries / "libnvidia-ml.so.1"))
-    before = pynvml.nvmlLib, dict(pynvml._nvmlGetFunctionPointer_cache)  # noqa: SLF001 - there is no other door
+    before = pynvml.nvmlLib, dict(pynvml._nvmlGetFunctionPointer_cache)
     _set_library(library, {})
     library.stub_use(str(driver.path).encode())
     try:
@@ -29,5 +29,5 @@ def use_stub(libraries: Path, driver: StubDriver) -> Iterator[None]:
 
 def _set_library(library: ctypes.CDLL | None, functions: dict[str, object]) -> None:
     pynvml.nvmlLib = library
-    pynvml._nvmlGetFunctionPointer_cache.clear()  # noqa: SLF001
-    pynvml._nvmlGetFunctionPointer_cache.update(functions)  # noqa: SLF001
+    pynvml._nvmlGetFunctionPointer_cache.clear()
+    pynvml._nvmlGetFunctionPointer_cache.update(functions)

@@ -292,10 +292,11 @@ static void list_processes(const struct call *call, nvmlDevice_t device, struct 
         read_holders(device->card, add_holder, list);
 }
 
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *infos) {
+static nvmlReturn_t tell_processes(const char *function, nvmlDevice_t device, unsigned *count,
+                                   nvmlProcessInfo_t *infos) {
     struct call call;
     struct process_list list = {.length = 0};
-    nvmlReturn_t result = begin_on(&call, __func__, device);
+    nvmlReturn_t result = begin_on(&call, function, device);
     if (result)
         return result;
     list_processes(&call, device, &list);
@@ -306,6 +307,14 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
     for (unsigned place = 0; place < told && place < list.length; ++place)
         infos[place] = list.found[place];
     return end_call(&call, NVML_SUCCESS);
+}
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *infos) {
+    return tell_processes(__func__, device, count, infos);
+}
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *infos) {
+    return tell_processes(__func__, device, count, infos);
 }
 
 nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t one, nvmlDevice_t other, unsigned *level) {

@@ -85,10 +85,25 @@ async def test_a_driver_that_fails_is_an_error_to_try_again(driver, library):
         await driver.read_gpus()
 
 
-async def test_a_card_that_never_answered_is_an_error_to_try_again(driver, library):
+async def test_a_card_that_never_answered_does_not_hide_the_others(driver, library):
     library.fail("nvmlDeviceGetHandleByIndex_v2", LOST, card=0)
+    assert [gpu.uuid for gpu in await driver.read_gpus()] == ["GPU-b"]
+
+
+async def test_a_machine_on_which_no_card_ever_answered_is_an_error_to_try_again(driver, library):
+    for card in (0, 1):
+        library.fail("nvmlDeviceGetHandleByIndex_v2", LOST, card=card)
     with pytest.raises(CardReadError):
         await driver.read_gpus()
+
+
+async def test_two_cards_with_one_uuid_are_the_one_that_was_there_and_one_that_is_missing(driver, library):
+    await driver.read_gpus()
+    library.answer("nvmlDeviceGetUUID", "GPU-b", card=0)
+    assert [(gpu.uuid, gpu.index, gpu.healthy) for gpu in await driver.read_gpus()] == [
+        ("GPU-a", 0, False),
+        ("GPU-b", 1, True),
+    ]
 
 
 async def test_a_card_that_is_lost_stays_in_the_list_as_unhealthy(driver, library):
@@ -191,9 +206,35 @@ async def test_a_wait_without_an_event_is_no_event(driver):
 
 async def test_an_event_of_a_card_that_cannot_be_told_has_none(driver, library):
     await driver.watch_events()
+    library.emit("GPU-c", 79)
+    assert await driver.wait_for_event() == XidEvent(None, 79)
+
+
+async def test_an_event_of_a_card_that_is_lost_by_now_is_told_from_the_others(driver, library):
+    await driver.watch_events()
     library.fail("nvmlDeviceGetUUID", LOST, card=0)
     library.emit("GPU-a", 79)
-    assert await driver.wait_for_event() == XidEvent(None, 79)
+    assert await driver.wait_for_event() == XidEvent("GPU-a", 79)
+
+
+async def test_a_wait_that_a_lost_card_ends_is_no_event_and_begins_anew(driver, library):
+    await driver.watch_events()
+    library.fail("nvmlEventSetWait_v2", LOST)
+    assert await driver.wait_for_event() is None
+    assert library.count("nvmlEventSetCreate") == 2
+
+
+async def test_waits_that_a_lost_card_keeps_ending_are_an_error(driver, library):
+    await driver.watch_events()
+    library.fail("nvmlEventSetWait_v2", LOST)
+    await driver.wait_for_event()
+    with pytest.raises(CardReadError, match="cannot wait for errors"):
+        await driver.wait_for_event()
+
+
+async def test_a_card_that_cannot_report_critical_errors_is_told(driver, library):
+    library.answer("nvmlDeviceGetSupportedEventTypes", 3, card=0)
+    assert (await driver.watch_events())["GPU-a"] is Coverage.UNSUPPORTED
 
 
 async def test_a_wait_that_fails_is_an_error(driver, library):

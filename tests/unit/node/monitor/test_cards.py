@@ -50,6 +50,13 @@ async def test_a_lost_card_does_not_hide_the_others(make_stub_driver):
     assert ([card.uuid for card in reading.cards], list(reading.failures)) == (["GPU-b"], ["card 0"])
 
 
+async def test_a_driver_that_lacks_the_newest_question_for_processes_is_asked_the_one_before(make_stub_driver):
+    question = "nvmlDeviceGetComputeRunningProcesses_v3"
+    make_stub_driver(busy("GPU-a", errors={question: pynvml.NVML_ERROR_FUNCTION_NOT_FOUND}))
+    (card,) = (await read()).cards
+    assert [process.pid for process in card.processes] == [42, 43]
+
+
 async def test_a_missing_driver_is_said_to_be_missing(make_stub_driver):
     make_stub_driver().fail("nvmlInitWithFlags", pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
     with pytest.raises(DriverMissingError, match="no NVIDIA driver"):
