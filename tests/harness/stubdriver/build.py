@@ -50,14 +50,8 @@ def _build(folder: Path) -> None:
         made = Path(scratch) / "libraries"
         made.mkdir()
         for name, sources in LIBRARIES.items():
-            command = [
-                compiler,
-                *FLAGS,
-                f"-Wl,-soname,{name}",
-                "-o",
-                made / name,
-                *(SOURCES / each for each in sources),
-            ]
+            paths = [str(SOURCES / each) for each in sources]
+            command = [compiler, *FLAGS, f"-Wl,-soname,{name}", "-o", str(made / name), *paths]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise BuildError(f"gcc cannot compile {name}: {done.stderr.strip()}")
