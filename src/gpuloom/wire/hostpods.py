@@ -21,7 +21,7 @@ class Toleration(KubeStruct, frozen=True):
     effect: str = ""
 
 
-class Requirement(KubeStruct, frozen=True):
+class NodeRequirement(KubeStruct, frozen=True):
     """One condition on a label, or on a field, of a node."""
 
     key: str = ""
@@ -32,8 +32,8 @@ class Requirement(KubeStruct, frozen=True):
 class NodeTerm(KubeStruct, frozen=True):
     """Conditions that must all hold; without any, none does."""
 
-    match_expressions: tuple[Requirement, ...] | None = None
-    match_fields: tuple[Requirement, ...] | None = None
+    match_expressions: tuple[NodeRequirement, ...] | None = None
+    match_fields: tuple[NodeRequirement, ...] | None = None
 
 
 class NodeTerms(KubeStruct, frozen=True):
@@ -83,7 +83,7 @@ class SpreadConstraint(KubeStruct, frozen=True):
     when_unsatisfiable: str = ""
 
 
-class Volume(KubeStruct, frozen=True):
+class HostVolume(KubeStruct, frozen=True):
     """The kinds of volumes that bind a pod to nodes; what they are is not read."""
 
     persistent_volume_claim: dict[str, Any] | None = None
@@ -107,7 +107,7 @@ class HostSpec(PodSpec, frozen=True):
     overhead: dict[str, str | int | float] | None = None
     resources: Resources | None = None
     host_network: bool = False
-    volumes: list[Volume] | None = None
+    volumes: list[HostVolume] | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
     scheduling_gates: list[Named] | None = None
     resource_claims: list[Named] | None = None

@@ -199,9 +199,9 @@ class HostReason(Value, frozen=True, kw_only=True):
 class HostVerdict(Value, frozen=True, kw_only=True):
     """What kube-scheduler's own filters say beside the cards.
 
-    Of the nodes ``with_cards`` that would do, ``taking`` take the pod; ``reasons`` are those of the others. ``unjudged``
-    is what was not looked at although kube-scheduler does, ``not_looked_at`` why nothing was. ``last_words`` is what
-    kube-scheduler said last about the pod.
+    Of the nodes ``with_cards`` that would do, ``taking`` take the pod; ``reasons`` are those of the others.
+    ``unjudged`` is what was not looked at although kube-scheduler does, ``not_looked_at`` why nothing was.
+    ``last_words`` is what kube-scheduler said last about the pod.
     """
 
     with_cards: int = 0

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from gpuloom.engine.hostfit.demand import ANY_ADDRESS, HostDemand, HostPort
 from gpuloom.engine.hostfit.requests import CPU, MEMORY, PODS, STORAGE, read_allocatable
 from gpuloom.engine.hostfit.usage import NodeUsage
-from gpuloom.wire.hostpods import NodeTerm, Requirement, Toleration
+from gpuloom.wire.hostpods import NodeTerm, NodeRequirement, Toleration
 from gpuloom.wire.objects import Node, Taint
 
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -95,7 +95,7 @@ def _holds(term: NodeTerm, node: Node) -> bool:
     return all(_meets(one, node.labels) for one in expressions) and all(_meets(one, names) for one in fields)
 
 
-def _meets(required: Requirement, labels: Mapping[str, str]) -> bool:
+def _meets(required: NodeRequirement, labels: Mapping[str, str]) -> bool:
     has, values = labels.get(required.key), required.values or ()
     match required.operator:
         case "In" | "NotIn":

@@ -14,13 +14,14 @@ from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.planning.capacity import count_capacity, intersect_capacities
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
+from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
-from gpuloom.scheduler.admission.review import review_pod
+from gpuloom.scheduler.admission.review import add_warnings, review_pod
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.web.views.hosts import Hosts, find_with_cards, judge_hosts
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import Fits, NodeRoom
-from gpuloom.wire.admission import Review
+from gpuloom.wire.admission import Review, Verdict
 from gpuloom.wire.depth import BAD_JSON, decode
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import Pod
@@ -63,7 +64,7 @@ def _explain(
         return Explanation(
             pod=viewer.name(pod.namespace, pod.name),
             outcome="asks for no card",
-            headline="asks for no card: every node may take it",
+            headline="asks for no card: kube-scheduler places it alone",
         )
     if is_foreign(pod) and source.state.cluster.ledger.find(pod.metadata.uid) is None:
         return _explain_foreign(source, viewer, pod)
@@ -137,9 +138,14 @@ def fit_pod(
     ``manifest`` is a pod in JSON as its author wrote it; the webhook's changes are made first.
     Raises PodError when it is no pod.
     """
-    pod, denied = _admit(source, manifest, namespace)
-    if denied:
-        return Fits(denied=denied)
+    pod, verdict = _admit(source, manifest, namespace)
+    if not verdict.allowed:
+        return Fits(denied=verdict.message)
+    found = yield from _fit(source, viewer, pod, namespace, depth)
+    return msgspec.structs.replace(found, warnings=tuple(verdict.warnings))
+
+
+def _fit(source: Source, viewer: Viewer, pod: HostPod, namespace: str, depth: Depth) -> Generator[None, None, Fits]:
     hosts = yield from judge_hosts(source, pod)
     explanation = yield from _explain(source, viewer, pod, depth, hosts)
     if not explanation.fitting:
@@ -160,8 +166,8 @@ def fit_pod(
     return Fits(pods=room.pods, is_least=room.is_least, rooms=rooms, explanation=explanation)
 
 
-def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[Pod, str]:
-    """Return the pod as the webhook leaves it, or what the webhook has against it."""
+def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[HostPod, Verdict]:
+    """Return the pod as the webhook leaves it, and what the webhook says."""
     try:
         raw = _read_manifest(manifest, namespace)
         # What the decoder went down into may still be too deep for this.
@@ -171,11 +177,12 @@ def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[Pod, str]:
     except BAD_JSON as error:
         raise PodError(f"this is no pod: {error}") from error
     review = Review("admission.k8s.io/v1", "", namespace, encoded)
-    verdict = review_pod(review, source.state.settings, source.state.headroom)
+    settings = source.state.settings
+    verdict = review_pod(review, settings, source.state.headroom)
     if not verdict.allowed:
-        return Pod(), verdict.message
+        return HostPod(), verdict
     apply_patch(raw, verdict.patch)
-    return msgspec.convert(raw, HostPod), ""
+    return msgspec.convert(raw, HostPod), add_warnings(review, verdict, settings, ClusterOffers(source.state).cluster)
 
 
 def _read_manifest(manifest: bytes, namespace: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from gpuloom.web.views.source import Source
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import Pod
 
-NOT_RECORDED = "a recording tells of cards alone: ask the running scheduler"
+NOT_RECORDED = "a snapshot or recording tells of cards alone: ask the running scheduler"
 NOT_READ = "the scheduler has not seen the whole pod yet: ask again"
 NOT_READY = "node(s) were not ready"
 _NODES_A_STEP = 200

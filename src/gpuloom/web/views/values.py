@@ -189,10 +189,11 @@ class NodeRoom(Value, frozen=True, kw_only=True):
 class Fits(Value, frozen=True, kw_only=True):
     """Would it fit, where, how many; ``denied`` is what the webhook would say against it.
 
-    ``pods`` says how many fit, ``is_least`` that counting ended there.
+    ``pods`` says how many fit, ``is_least`` that counting ended there. ``warnings`` are what the webhook would warn of.
     """
 
     denied: str = ""
+    warnings: tuple[str, ...] = ()
     pods: int = 0
     is_least: bool = False
     rooms: tuple[NodeRoom, ...] = ()
