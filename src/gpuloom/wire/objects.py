@@ -230,10 +230,19 @@ class NodeCondition(KubeStruct, frozen=True):
     status: str = ""
 
 
+class Taint(KubeStruct, frozen=True):
+    """What keeps pods away from a node that do not tolerate it."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
 class NodeSpec(KubeStruct, frozen=True):
     """``spec`` of a node."""
 
     unschedulable: bool = False
+    taints: list[Taint] | None = None
 
 
 class NodeStatus(KubeStruct, frozen=True):
