@@ -40,15 +40,32 @@ class FragmentationTable:
     def measure(self, model: Ints, cpu_free: Ints, milli_free: Ints) -> Floats:
         """Return the fragmentation of nodes in milli.
 
-        model, cpu_free  by node
-        milli_free       by node and GPU, or by node, variant and GPU; the answer has the same form less the GPUs
+        model, cpu_free  by node; ``milli_free`` by node and GPU
         """
-        served = self._served[model, self._steps.searchsorted(cpu_free, side="right")]
-        useful = np.zeros(milli_free.shape[:-1])
-        for pair in range(len(self._milli)):
-            enough = milli_free >= self._milli[pair]
-            up = np.where(enough, milli_free, 0).sum(-1)
-            chance = served[:, pair].reshape(-1, *[1] * (milli_free.ndim - 2))
-            useful += np.where(enough.sum(-1) >= self._gpus[pair], up, 0) * chance
-        lost: Floats = milli_free.sum(-1) - useful
+        enough = milli_free[:, :, None] >= self._milli
+        up = (milli_free[:, :, None] * enough).sum(1)
+        useful = np.where(enough.sum(1) >= self._gpus, up, 0) * self._serve(model, cpu_free)
+        lost: Floats = milli_free.sum(1) - useful.sum(1)
         return lost
+
+    def measure_with_share(self, model: Ints, cpu_free: Ints, milli_free: Ints, milli: int) -> Floats:
+        """Return by node and GPU what the node's fragmentation would be if that GPU gave so much.
+
+        cpu_free  by node, what would be left. Where a GPU has less than ``milli`` the answer means nothing
+        """
+        free = milli_free[:, :, None]
+        enough = free >= self._milli
+        left = free - milli
+        still_enough = left >= self._milli
+        held = free * enough
+        # Taking from one GPU changes one term of the sums over all.
+        up = held.sum(1)[:, None] + (left * still_enough - held)
+        counts = enough.sum(1)[:, None] - enough + still_enough
+        useful = np.where(counts >= self._gpus, up, 0) * self._serve(model, cpu_free)[:, None]
+        lost: Floats = (milli_free.sum(1) - milli)[:, None] - useful.sum(2)
+        return lost
+
+    def _serve(self, model: Ints, cpu_free: Ints) -> Floats:
+        """Return by node and pair how likely a typical pod is that the node could serve, as to model and CPU."""
+        served: Floats = self._served[model, self._steps.searchsorted(cpu_free, side="right")]
+        return served

@@ -4,14 +4,16 @@ A share of ``d`` milli is ``d/10`` per cent of a GPU's cores and of its memory (
 CPU, host memory and accepted models were looked at before: the candidates are nodes that kube-scheduler would name.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import compress, count
+from itertools import count
 
 import numpy as np
 
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
-from gpuloom.engine.request.demand import Demand, Demands, read_demands
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.filtering.candidates import Candidates
+from gpuloom.engine.request.demand import Demand, read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.scoring.policies import PolicyWord, read_node_policy
 from gpuloom.engine.state.card_table import NO_NODE
@@ -19,7 +21,7 @@ from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.card import Card
 from gpuloom.model.nodecards import NodeCards
-from gpuloom.simulation.cluster import SLOTS, Choice, Mask, TraceCluster
+from gpuloom.simulation.cluster import SLOTS, Choice, Ints, Mask, TraceCluster
 from gpuloom.simulation.errors import SimulationError
 from gpuloom.simulation.pods import WHOLE_MILLI, PodShape
 from gpuloom.simulation.policies.policy import PolicySetup
@@ -52,37 +54,41 @@ class EnginePolicy:
         self._catalog = Catalog(tuple(profile for profile in load_default_profiles() if profile.word == VENDOR))
         self._options = options
         self._state = ClusterState(self._catalog)
-        self._scheduler = PodScheduler(self._state, options)
-        self._names = cluster.names
         self._nodes = {name: node for node, name in enumerate(cluster.names)}
-        self._demands: dict[PodShape, Demands] = {}
-        self._numbers = count(1)
+        self._indexes: dict[str, int] = {}
         for node, name in enumerate(cluster.names):
-            self._state.register(name, VENDOR, NodeCards(tuple(_make_cards(node, int(cluster.gpus[node])))))
+            cards = tuple(_make_cards(node, int(cluster.gpus[node])))
+            self._state.register(name, VENDOR, NodeCards(cards))
+            self._indexes |= {card.id: card.index for card in cards}
+        positions = self._state[VENDOR].table.positions
+        # By node, where the card table has it.
+        self._positions = np.array([positions.get(name, NO_NODE) for name in cluster.names], np.int64)
+        self._scheduler = PodScheduler(self._state, options).by_vendor[VENDOR]
+        self._demands: dict[PodShape, Demand] = {}
+        self._numbers = count(1)
 
     def choose(self, shape: PodShape, fits: Mask) -> Choice:
         """Choose one of the nodes that fit, and reserve there."""
-        names = list(compress(self._names, fits.tolist()))
+        nodes = fits.nonzero()[0]
         if not shape.gpus:
-            return self._choose_by_score(names)
-        demands = self._demands.get(shape)
-        if demands is None:
-            demands = self._demands[shape] = self._read_demands(shape)
-        decision = self._scheduler.decide(demands, names)
+            return self._choose_by_score(nodes)
+        demand = self._demands.get(shape)
+        if demand is None:
+            demand = self._demands[shape] = self._read_demand(shape)
+        positions = self._positions[nodes]
+        decision = self._scheduler.decide(demand, Candidates(positions, (), positions))
         if decision.node is None:
             raise SimulationError(f"gpuloom finds no node for {shape}, where the simulation has room for it")
-        self._reserve(decision, demands[VENDOR])
-        shares = decision.shares[VENDOR][0]
-        return Choice(self._nodes[decision.node], tuple(int(share.uuid.rpartition("-")[2]) for share in shares))
+        self._reserve(decision, demand)
+        return Choice(self._nodes[decision.node], tuple(self._indexes[share.uuid] for share in decision.shares[0]))
 
-    def _choose_by_score(self, names: Sequence[str]) -> Choice:
+    def _choose_by_score(self, nodes: Ints) -> Choice:
         """Choose for a pod without GPUs, about which a scheduler extender is not asked: by what nodes hold."""
-        table = self._state[VENDOR].table
-        positions = np.array([table.positions.get(name, NO_NODE) for name in names])
-        ranks = read_node_policy(self._options.node_policy).rank_in_common(table.node_scores[positions])
-        return Choice(self._nodes[names[int(np.argmax(ranks))]], ())
+        scores = self._state[VENDOR].table.node_scores[self._positions[nodes]]
+        ranks = read_node_policy(self._options.node_policy).rank_in_common(scores)
+        return Choice(int(nodes[np.argmax(ranks)]), ())
 
-    def _read_demands(self, shape: PodShape) -> Demands:
+    def _read_demand(self, shape: PodShape) -> Demand:
         if shape.milli % _MILLI_A_PERCENT:
             raise SimulationError(
                 f"a share of {shape.milli} milli is no whole per cent, as requests of pods are: give a multiple of 10"
@@ -93,9 +99,9 @@ class EnginePolicy:
             metadata=ObjectMeta(name="pod", namespace="default", uid="pod"),
             spec=PodSpec(containers=[Container(name="main", resources=Resources(limits=limits))]),
         )
-        return read_demands(pod, self._catalog, self._options)
+        return read_demands(pod, self._catalog, self._options)[VENDOR]
 
-    def _reserve(self, decision: PodDecision, demand: Demand) -> None:
+    def _reserve(self, decision: Decision, demand: Demand) -> None:
         if decision.node is not None:
             uid = str(next(self._numbers))
             self._state.assume(
@@ -104,7 +110,7 @@ class EnginePolicy:
                     namespace=demand.namespace,
                     name=uid,
                     node=decision.node,
-                    shares=decision.shares,
+                    shares={VENDOR: decision.shares},
                     phases=demand.phases,
                     status=ReservationStatus.ASSUMED,
                     since=0.0,

@@ -64,9 +64,7 @@ def score_nodes(
     before = table.measure(model, cpu, free)
     cpu_left = cpu - shape.cpu_milli
     if shape.gpus == 1:
-        # By node and GPU: the node's GPUs as they are if the pod gets that one.
-        after = free[:, None, :] - shape.milli * np.eye(free.shape[1], dtype=np.int64)
-        growth = table.measure(model, cpu_left, after) - before[:, None]
+        growth = table.measure_with_share(model, cpu_left, free, shape.milli) - before[:, None]
         scores = np.where(usable, score_growth(growth), -1)
         return scores.max(1), scores.argmax(1)
     taken = usable & (usable.cumsum(1) <= shape.gpus)
