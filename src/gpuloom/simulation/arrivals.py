@@ -1,7 +1,7 @@
 """In which order pods arrive: the list shuffled by a seed, and as much as 1.3 times the cluster has (section 1)."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gpuloom.simulation.errors import SimulationError
 from gpuloom.simulation.pods import TracePod
@@ -34,3 +34,14 @@ def make_arrivals(pods: Sequence[TracePod], capacity: int, seed: int) -> list[Tr
             return arriving
         arriving.append(pod)
         arrived += pod.shape.demand
+
+
+def take_arrived(arriving: Iterable[TracePod], most: int) -> list[TracePod]:
+    """Return the pods of a stream that have arrived before more than so much was asked for, in milli of GPU."""
+    arrived, taken = 0, []
+    for pod in arriving:
+        arrived += pod.shape.demand
+        if arrived > most:
+            break
+        taken.append(pod)
+    return taken

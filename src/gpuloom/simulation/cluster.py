@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuloom.simulation.pods import WHOLE_MILLI, PodShape, TracePod, accepted_models
+from gpuloom.simulation.pods import WHOLE_MILLI, PodShape, accepted_models
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -130,15 +130,6 @@ class TraceCluster:
         self.changes.append(node)
 
 
-def find_unplaceable(cluster: TraceCluster, pods: Iterable[TracePod]) -> TracePod | None:
-    """Return the first pod that would fit no node even if all were empty."""
-    known: dict[PodShape, bool] = {}
-    for pod in pods:
-        if pod.shape not in known:
-            known[pod.shape] = cluster.could_ever_fit(pod.shape)
-        if not known[pod.shape]:
-            return pod
-    return None
 
 
 def _column(values: Iterable[int]) -> Ints:

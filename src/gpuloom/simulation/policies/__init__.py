@@ -21,7 +21,7 @@ POLICY_MAKERS: Mapping[str, PolicyMaker] = MappingProxyType(
     {
         "binpack": EnginePolicyMaker("binpack"),
         "spread": EnginePolicyMaker("spread"),
-        "first-fit": EnginePolicyMaker("first-fit", "first-fit"),
+        "first-fit": EnginePolicyMaker("first-fit", "first-fit", in_order=True),
         "Random": RandomChoice,
         "DotProd": DotProduct,
         "GpuClustering": GpuClustering,

@@ -1,7 +1,8 @@
 """A policy of gpuloom's own, asked as the scheduler asks it: card table, rules, ranking and ledger are the real ones.
 
 A share of ``d`` milli is ``d/10`` per cent of a GPU's cores and of its memory (section 1). As for a scheduler extender,
-CPU, host memory and accepted models were looked at before: the candidates are nodes that kube-scheduler would name.
+CPU, host memory and accepted models were looked at before: the candidates are nodes that kube-scheduler would name. Their
+order breaks ties; it is different at each call, as in HAMi, unless the policy is about that order.
 """
 
 from collections.abc import Iterator
@@ -37,20 +38,30 @@ _MILLI_A_PERCENT = 10
 
 @dataclass(frozen=True, slots=True)
 class EnginePolicyMaker:
-    """Makes the policy of words that the scheduler knows; cards spread unless told otherwise, as HAMi has it."""
+    """Makes the policy of words that the scheduler knows; cards spread unless told otherwise, as HAMi has it.
+
+    in_order  candidates are named in the order of their names, not shuffled
+    """
 
     node_word: PolicyWord
     card_word: PolicyWord = "spread"
+    in_order: bool = False
 
     def __call__(self, setup: PolicySetup) -> "EnginePolicy":
         """Make it for one run."""
-        return EnginePolicy(setup.cluster, Options(node_policy=self.node_word, card_policy=self.card_word))
+        options = Options(node_policy=self.node_word, card_policy=self.card_word)
+        # This generator of NumPy's gives the same numbers in all its releases, and shuffles many times as fast.
+        shuffler = None if self.in_order else np.random.RandomState(setup.rng.getrandbits(32))
+        return EnginePolicy(setup.cluster, options, shuffler)
 
 
 class EnginePolicy:
     """Asks gpuloom's decision code, over a cluster state that holds the same pods as the simulated cluster."""
 
-    def __init__(self, cluster: TraceCluster, options: Options) -> None:
+    def __init__(
+        self, cluster: TraceCluster, options: Options, shuffler: np.random.RandomState | None = None
+    ) -> None:
+        self._shuffler = shuffler
         self._catalog = Catalog(tuple(profile for profile in load_default_profiles() if profile.word == VENDOR))
         self._options = options
         self._state = ClusterState(self._catalog)
@@ -70,6 +81,8 @@ class EnginePolicy:
     def choose(self, shape: PodShape, fits: Mask) -> Choice:
         """Choose one of the nodes that fit, and reserve there."""
         nodes = fits.nonzero()[0]
+        if self._shuffler is not None:
+            nodes = self._shuffler.permutation(nodes)
         if not shape.gpus:
             return self._choose_by_score(nodes)
         demand = self._demands.get(shape)
