@@ -103,7 +103,8 @@ class TraceCluster:
 
     def usable(self, milli: int, nodes: Any = slice(None)) -> Mask:
         """Tell by node and GPU which can give so much to one more pod; ``nodes`` one, some or all."""
-        return (self.milli_free[nodes] >= milli) & (self.slots_free[nodes] > 0)
+        usable: Mask = (self.milli_free[nodes] >= milli) & (self.slots_free[nodes] > 0)
+        return usable
 
     def could_ever_fit(self, shape: PodShape) -> bool:
         """Tell whether a pod would fit a node of this cluster if that were empty."""
@@ -128,8 +129,6 @@ class TraceCluster:
             )
             self.whole_free[node] = milli.tolist().count(WHOLE_MILLI)
         self.changes.append(node)
-
-
 
 
 def _column(values: Iterable[int]) -> Ints:

@@ -1,8 +1,9 @@
 """How much of what is free typical pods could not use, for many nodes at once (section 3).
 
-For a size ``d`` let ``up(d)`` be the sum of the free milli of GPUs that have at least ``d``, and ``cnt(d)`` their number.
-A node's fragmentation is then what is free in all, less ``up(d)`` for every ``(d, k)`` with ``cnt(d) >= k``, each times the
-probability of the typical pods of that size that accept the node's model and need no more CPU than it has.
+For a size ``d`` let ``up(d)`` be the sum of the free milli of GPUs that have at least ``d``, and ``cnt(d)`` their
+number. A node's fragmentation is then what is free in all, less ``up(d)`` for every ``(d, k)`` with ``cnt(d) >= k``,
+each times the probability of the typical pods of that size that accept the node's model and need no more CPU than it
+has.
 """
 
 from collections.abc import Mapping, Sequence

@@ -74,9 +74,7 @@ class MeanResult(msgspec.Struct, frozen=True, kw_only=True):
     curve: tuple[float, ...]
 
 
-def make_result(
-    policy: str, mode: Mode, seed: int, journal: Journal, *, capacity: int, times: bool
-) -> RunResult:
+def make_result(policy: str, mode: Mode, seed: int, journal: Journal, *, capacity: int, times: bool) -> RunResult:
     """Sum up one run; ``capacity`` in milli of GPU, ``times`` whether to tell how long decisions took."""
     curve = allocation_curve(journal, capacity)
     a95, a100, a130 = (curve[percent - FIRST_PERCENT] for percent in (95, 100, 130))
@@ -103,7 +101,9 @@ def average(results: Iterable[RunResult]) -> list[MeanResult]:
 def _average(runs: Sequence[RunResult]) -> MeanResult:
     def spread(value: Callable[[RunResult], float]) -> Spread:
         values = [value(run) for run in runs]
-        return Spread(round(statistics.fmean(values), 2), round(statistics.stdev(values), 2) if len(values) > 1 else 0.0)
+        return Spread(
+            round(statistics.fmean(values), 2), round(statistics.stdev(values), 2) if len(values) > 1 else 0.0
+        )
 
     bounds = [run.bound for run in runs if run.bound is not None]
     return MeanResult(

@@ -79,7 +79,9 @@ def _find_usual(nodes: Sequence[TraceNode], model: str, gpus: int) -> tuple[int,
     alike = [node for node in same_size if node.model.casefold() == model.casefold()] or same_size
     if not alike:
         return gpus * _MILLI_CORES_A_GPU, gpus * _MIB_A_GPU
-    return Counter((node.cpu_milli, node.memory_mib) for node in sorted(alike, key=lambda node: node.name)).most_common(1)[0][0]
+    return Counter((node.cpu_milli, node.memory_mib) for node in sorted(alike, key=lambda node: node.name)).most_common(
+        1
+    )[0][0]
 
 
 def _spell(nodes: Sequence[TraceNode], model: str) -> str:

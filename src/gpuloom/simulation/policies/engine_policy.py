@@ -1,8 +1,8 @@
 """A policy of gpuloom's own, asked as the scheduler asks it: card table, rules, ranking and ledger are the real ones.
 
 A share of ``d`` milli is ``d/10`` per cent of a GPU's cores and of its memory (section 1). As for a scheduler extender,
-CPU, host memory and accepted models were looked at before: the candidates are nodes that kube-scheduler would name. Their
-order breaks ties; it is different at each call, as in HAMi, unless the policy is about that order.
+CPU, host memory and accepted models were looked at before: the candidates are nodes that kube-scheduler would name.
+Their order breaks ties; it is another one at each call, as in HAMi, unless the policy is about that order.
 """
 
 from collections.abc import Iterator
@@ -58,9 +58,7 @@ class EnginePolicyMaker:
 class EnginePolicy:
     """Asks gpuloom's decision code, over a cluster state that holds the same pods as the simulated cluster."""
 
-    def __init__(
-        self, cluster: TraceCluster, options: Options, shuffler: np.random.RandomState | None = None
-    ) -> None:
+    def __init__(self, cluster: TraceCluster, options: Options, shuffler: np.random.RandomState | None = None) -> None:
         self._shuffler = shuffler
         self._catalog = Catalog(tuple(profile for profile in load_default_profiles() if profile.word == VENDOR))
         self._options = options
@@ -107,7 +105,7 @@ class EnginePolicy:
                 f"a share of {shape.milli} milli is no whole per cent, as requests of pods are: give a multiple of 10"
             )
         percent = shape.milli // _MILLI_A_PERCENT
-        limits = {_COUNT: shape.gpus, _CORES: percent, _MEMORY: percent}
+        limits: dict[str, str | int | float] = {_COUNT: shape.gpus, _CORES: percent, _MEMORY: percent}
         pod = Pod(
             metadata=ObjectMeta(name="pod", namespace="default", uid="pod"),
             spec=PodSpec(containers=[Container(name="main", resources=Resources(limits=limits))]),

@@ -25,7 +25,7 @@ class _Known:
 
 
 class FragmentationGradientDescent:
-    """Places each pod where fragmentation grows least. The score's rounding and the order of equals are as published."""
+    """Places each pod where fragmentation grows least; rounding of scores and order of equals are as published."""
 
     def __init__(self, setup: PolicySetup) -> None:
         self._cluster = setup.cluster
@@ -55,9 +55,7 @@ class FragmentationGradientDescent:
         return known
 
 
-def score_nodes(
-    cluster: TraceCluster, table: FragmentationTable, shape: PodShape, nodes: Ints
-) -> tuple[Ints, Ints]:
+def score_nodes(cluster: TraceCluster, table: FragmentationTable, shape: PodShape, nodes: Ints) -> tuple[Ints, Ints]:
     """Return for nodes their score for a pod and the GPU that a pod of one GPU gets; -1 where no GPU suffices."""
     model, cpu, free = cluster.model[nodes], cluster.cpu_free[nodes], cluster.milli_free[nodes]
     usable = cluster.usable(shape.milli, nodes)

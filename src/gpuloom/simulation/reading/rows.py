@@ -5,9 +5,10 @@ import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import yaml
 
@@ -15,7 +16,10 @@ from gpuloom.simulation.errors import SimulationError
 from gpuloom.wire.device_config import YAML_FAILURES
 
 MOST_BYTES = 2**28
-_OPENERS = {".gz": gzip.open, ".xz": lzma.open}
+_OPENERS: Mapping[str, Callable[[Path], BinaryIO]] = {
+    ".gz": lambda path: cast("BinaryIO", gzip.open(path)),
+    ".xz": lambda path: cast("BinaryIO", lzma.open(path)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,9 @@ def read_rows(file: str, columns: tuple[str, ...]) -> list[Row]:
     text = _read_text(file)
     kind = next((suffix for suffix in reversed(Path(file).suffixes) if suffix.lower() not in _OPENERS), "").lower()
     if kind not in {".csv", ".yaml", ".yml"}:
-        raise SimulationError(f"{file}: expected a name that ends in .csv, .yaml or .yml, or in one of these and .gz or .xz")
+        raise SimulationError(
+            f"{file}: expected a name that ends in .csv, .yaml or .yml, or in one of these and .gz or .xz"
+        )
     try:
         rows = list(_read_csv(file, text, columns) if kind == ".csv" else _read_yaml(file, text, columns))
     except csv.Error as error:
@@ -69,12 +75,14 @@ def read_rows(file: str, columns: tuple[str, ...]) -> list[Row]:
 
 def _read_text(file: str) -> str:
     path = Path(file)
-    opener = _OPENERS.get(path.suffix.lower())
+    opener = _OPENERS.get(path.suffix.lower(), lambda path: path.open("rb"))
     try:
-        with opener(path, "rb") if opener else path.open("rb") as stream:
+        with opener(path) as stream:
             data = stream.read(MOST_BYTES + 1)
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise SimulationError(f"{file}: {getattr(error, 'strerror', None) or error}: expected a readable file") from error
+        raise SimulationError(
+            f"{file}: {getattr(error, 'strerror', None) or error}: expected a readable file"
+        ) from error
     if len(data) > MOST_BYTES:
         raise SimulationError(f"{file}: it is larger than {MOST_BYTES >> 20} MiB, which is as much as is read")
     try:
@@ -99,27 +107,40 @@ def _read_csv(file: str, text: str, columns: tuple[str, ...]) -> Iterator[Row]:
 
 
 def _read_yaml(file: str, text: str, columns: tuple[str, ...]) -> Iterator[Row]:
+    expected = f"expected a list of items with {', '.join(columns)}"
+    root = _compose(file, text)
+    if root is None:
+        return
+    if not isinstance(root, yaml.SequenceNode):
+        raise SimulationError(f"{file}:{_line_of(root)}: {expected}")
+    for item in root.value:
+        if not isinstance(item, yaml.MappingNode):
+            raise SimulationError(f"{file}:{_line_of(item)}: {expected}")
+        row = Row(file, _line_of(item), dict(_read_pairs(file, item)))
+        for column in columns:
+            if column not in row.fields:
+                raise row.fault(f"{column} is missing: expected {', '.join(columns)}")
+        yield row
+
+
+def _compose(file: str, text: str) -> yaml.Node | None:
+    """Return what a YAML file says, in nodes that know their lines."""
     try:
         # The loader in C: Python's takes seconds for a few kilobytes of brackets.
-        root = yaml.compose(text, Loader=yaml.CSafeLoader)
+        return yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SimulationError(f"{file}:{line}: {error.problem or 'it is no YAML'}: expected a list in YAML") from error
     except (yaml.YAMLError, *YAML_FAILURES) as error:
         raise SimulationError(f"{file}: {' '.join(str(error).split())}: expected a list in YAML") from error
-    if root is None:
-        return
-    if not isinstance(root, yaml.SequenceNode):
-        raise SimulationError(f"{file}:{root.start_mark.line + 1}: expected a list of items with {', '.join(columns)}")
-    for item in root.value:
-        row = Row(file, item.start_mark.line + 1, {})
-        if not isinstance(item, yaml.MappingNode):
-            raise row.fault(f"expected an item with {', '.join(columns)}")
-        for key, value in item.value:
-            if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode):
-                raise Row(file, key.start_mark.line + 1, {}).fault("expected a word and its value, as in cpu_milli: 4000")
-            row.fields[key.value] = value.value
-        for column in columns:
-            if column not in row.fields:
-                raise row.fault(f"{column} is missing: expected {', '.join(columns)}")
-        yield row
+
+
+def _read_pairs(file: str, item: yaml.MappingNode) -> Iterator[tuple[str, str]]:
+    for key, value in item.value:
+        if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode):
+            raise SimulationError(f"{file}:{_line_of(key)}: expected a word and its value, as in cpu_milli: 4000")
+        yield key.value, value.value
+
+
+def _line_of(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1

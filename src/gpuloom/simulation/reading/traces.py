@@ -68,8 +68,8 @@ def explain_misfit(shape: PodShape, cluster: TraceCluster) -> str:
     """Say what a node for a pod would have to have, and what the largest one has."""
     models = f" of {shape.spec}" if shape.spec and shape.gpus else ""
     return (
-        f"expected a node with {shape.cpu_milli} cpu_milli, {shape.memory_mib} memory_mib and {shape.gpus} GPUs{models}; "
-        f"the most that nodes have is {cluster.cpu_capacity.max()}, {cluster.memory_capacity.max()} "
+        f"expected a node with {shape.cpu_milli} cpu_milli, {shape.memory_mib} memory_mib and {shape.gpus} "
+        f"GPUs{models}; the most that nodes have is {cluster.cpu_capacity.max()}, {cluster.memory_capacity.max()} "
         f"and {cluster.gpus.max()}"
     )
 
