@@ -120,7 +120,7 @@ def test_victims_are_those_of_the_best_of_all_sets_on_the_best_node() -> None:
             assert not prices, (cluster, wish)
         else:
             assert prices[found.node] == min(prices.values()), (cluster, wish)
-            assert {victim.reservation.uid for victim in found.victims} == by_node[found.node], (cluster, wish)
+            assert frozenset(victim.reservation.uid for victim in found.victims) == by_node[found.node], (cluster, wish)
 
 
 def test_a_strict_plan_breaks_no_budget_and_is_found_where_there_is_one() -> None:
