@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import POD_GROUP_LABEL
+from gpuloom.wire.words import decode_time
 
 Quantity = str | int | float
 """A quantity as it stands in JSON, read by :mod:`gpuloom.wire.quantity`."""
@@ -132,6 +134,7 @@ class PodSpec(KubeStruct, frozen=True):
     containers: Sequence[Container] | None = None
     init_containers: Sequence[Container] | None = None
     scheduling_group: SchedulingGroup | None = None
+    priority: int | None = None
 
 
 class TerminatedState(KubeStruct, frozen=True):
@@ -195,6 +198,19 @@ class Pod(KubeObject, frozen=True):
         """Name of the group that the pod starts with, by label or spec; empty for a pod on its own."""
         named = self.spec.scheduling_group.pod_group_name if self.spec.scheduling_group else None
         return self.labels.get(POD_GROUP_LABEL) or named or ""
+
+    @property
+    def priority(self) -> int:
+        """``spec.priority``: the higher, the more important; 0 without one."""
+        return self.spec.priority or 0
+
+    @property
+    def started_at(self) -> int:
+        """When its kubelet took the pod in, in whole Unix seconds; before that, when it was created; 0 when unknown."""
+        try:
+            return int(decode_time(self.status.start_time or self.metadata.creation_timestamp or "").timestamp())
+        except WireError:
+            return 0
 
     @property
     def is_over(self) -> bool:

@@ -183,6 +183,8 @@ class PodHandler:
             decided_at=read_decided_at(pod),
             instances=read_instances(pod, self._state.settings.catalog),
             tenancies=read_tenancies(pod, self._state.settings.catalog),
+            priority=pod.priority,
+            started_at=pod.started_at,
         )
         return reservation, holdings.unread
 
