@@ -45,6 +45,12 @@ COMMANDS: tuple[tuple[str, str, Group, str], ...] = (
     ("vendors", "vendors:vendors_app", TOOLS, "List the accelerator families that are served, or check a profile."),
     ("snapshot", "snapshot:run_snapshot", TOOLS, "Print a live cluster as a recording."),
     ("replay", "replay:run_replay", TOOLS, "Play a recording: answers, check or explanation."),
+    (
+        "simulate",
+        "simulating.command:run_simulate",
+        TOOLS,
+        "Let pods arrive at a cluster in files: how well policies pack them.",
+    ),
     ("demo", "demo:run_demo", TOOLS, "Show a small cluster with simulated cards at work."),
     ("bench", "bench:run_bench", TOOLS, "Measure how fast gpuloom schedules (in a checkout)."),
     ("completion", "completion:print_completion", TOOLS, "Print a script that completes command lines in a shell."),

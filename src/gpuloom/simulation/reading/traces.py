@@ -1,0 +1,95 @@
+"""Nodes and pods of a trace, each with its line; ``count`` makes several of one row."""
+
+from collections.abc import Iterator, Sequence
+
+from gpuloom.simulation.cluster import TraceCluster, TraceNode
+from gpuloom.simulation.errors import SimulationError
+from gpuloom.simulation.pods import WHOLE_MILLI, PodShape, TracePod
+from gpuloom.simulation.reading.rows import Row, read_rows
+
+NODE_COLUMNS = ("cpu_milli", "memory_mib", "gpu", "model")
+POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+_MOST_NUMBER = 2**40
+_MOST_GPUS = 64
+_MOST_COUNT = 100_000
+
+
+def read_nodes(file: str) -> tuple[TraceNode, ...]:
+    """Read the nodes of a file; their name stands in ``sn``, as in openb, or in ``name``.
+
+    Raises SimulationError.
+    """
+    nodes: dict[str, TraceNode] = {}
+    for row in read_rows(file, NODE_COLUMNS):
+        name = row.text("sn" if "sn" in row.fields else "name")
+        gpus = row.number("gpu", 0, _MOST_GPUS)
+        for one in _number_names(row, name):
+            if one in nodes:
+                raise row.fault(f"there is another node {one}: expected names that differ")
+            nodes[one] = TraceNode(
+                one,
+                row.number("cpu_milli", 1, _MOST_NUMBER),
+                row.number("memory_mib", 1, _MOST_NUMBER),
+                gpus,
+                row.text("model") if gpus else row.fields["model"].strip(),
+            )
+    if not any(node.gpus for node in nodes.values()):
+        raise SimulationError(f"{file}: no node has a GPU: expected at least one with gpu of 1 or more")
+    return tuple(nodes.values())
+
+
+def read_pods(file: str) -> tuple[TracePod, ...]:
+    """Read the pods of a file.
+
+    Raises SimulationError.
+    """
+    return tuple(pod for row in read_rows(file, POD_COLUMNS) for pod in _read_pod(row))
+
+
+def read_pods_for(file: str, nodes: Sequence[TraceNode]) -> tuple[TracePod, ...]:
+    """Read the pods of a file, each of which must fit one of the nodes while that is empty.
+
+    Raises SimulationError.
+    """
+    cluster = TraceCluster(nodes)
+    known: dict[PodShape, bool] = {}
+    pods: list[TracePod] = []
+    for row in read_rows(file, POD_COLUMNS):
+        for pod in _read_pod(row):
+            if pod.shape not in known:
+                known[pod.shape] = cluster.could_ever_fit(pod.shape)
+            if not known[pod.shape]:
+                raise row.fault(f"pod {pod.name} fits no node, however empty: {explain_misfit(pod.shape, cluster)}")
+            pods.append(pod)
+    return tuple(pods)
+
+
+def explain_misfit(shape: PodShape, cluster: TraceCluster) -> str:
+    """Say what a node for a pod would have to have, and what the largest one has."""
+    models = f" of {shape.spec}" if shape.spec and shape.gpus else ""
+    return (
+        f"expected a node with {shape.cpu_milli} cpu_milli, {shape.memory_mib} memory_mib and {shape.gpus} "
+        f"GPUs{models}; the most that nodes have is {cluster.cpu_capacity.max()}, {cluster.memory_capacity.max()} "
+        f"and {cluster.gpus.max()}"
+    )
+
+
+def _read_pod(row: Row) -> Iterator[TracePod]:
+    gpus = row.number("num_gpu", 0, _MOST_GPUS)
+    shape = PodShape(
+        row.number("cpu_milli", 0, _MOST_NUMBER),
+        row.number("memory_mib", 0, _MOST_NUMBER),
+        gpus,
+        row.number("gpu_milli", 1, WHOLE_MILLI) if gpus else 0,
+        row.fields.get("gpu_spec", "").strip(),
+    )
+    for name in _number_names(row, row.text("name")):
+        yield TracePod(name, shape)
+
+
+def _number_names(row: Row, name: str) -> list[str]:
+    """Return the names that a row stands for: its own, or with ``count`` that and a number for each."""
+    if not row.fields.get("count", "").strip():
+        return [name]
+    count = row.number("count", 1, _MOST_COUNT)
+    return [f"{name}-{number:0{len(str(count))}}" for number in range(1, count + 1)]
