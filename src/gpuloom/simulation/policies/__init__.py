@@ -12,6 +12,7 @@ from gpuloom.simulation.policies.best_fit import BestFit
 from gpuloom.simulation.policies.dot_product import DotProduct
 from gpuloom.simulation.policies.engine_policy import EnginePolicyMaker
 from gpuloom.simulation.policies.fgd import FragmentationGradientDescent
+from gpuloom.simulation.policies.fragmentation import Fragmentation
 from gpuloom.simulation.policies.gpu_clustering import GpuClustering
 from gpuloom.simulation.policies.gpu_packing import GpuPacking
 from gpuloom.simulation.policies.policy import PolicyMaker
@@ -22,6 +23,7 @@ POLICY_MAKERS: Mapping[str, PolicyMaker] = MappingProxyType(
         "binpack": EnginePolicyMaker("binpack"),
         "spread": EnginePolicyMaker("spread"),
         "first-fit": EnginePolicyMaker("first-fit", "first-fit", in_order=True),
+        "fragmentation": Fragmentation,
         "Random": RandomChoice,
         "DotProd": DotProduct,
         "GpuClustering": GpuClustering,

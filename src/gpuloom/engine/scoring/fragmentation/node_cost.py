@@ -64,12 +64,12 @@ class NodeCosts:
 
         The reserve asks for wholly free cards, so the latter may be cheaper although they waste more.
         """
-        return 1 if shape.share_milli in {0, WHOLE} else 2
+        return 2 if shape.is_sharing else 1
 
     @staticmethod
     def count_remembered(shape: WorkloadShape) -> int:
         """Return how many cards a way names."""
-        return 0 if shape.share_milli in {0, WHOLE} else shape.cards
+        return shape.cards if shape.is_sharing else 0
 
     def possible(self, shape: WorkloadShape, rows: Ints) -> Flags:
         """Return which of these nodes a pod fits by CPU, model and cards."""
@@ -100,16 +100,17 @@ class NodeCosts:
         def way(cost: Points, cards: Ints, broken: Ints | int) -> WayCosts:
             return WayCosts(cost, cards, able & ~self._reserve.able(whole_cards - broken, left_cpu))
 
-        if shape.share_milli in {0, WHOLE}:
+        if not shape.is_sharing:
             return [way(self._cost_whole(on), np.empty((len(rows), 0), np.int64), shape.cards)]
         node = np.arange(len(rows))[:, None]
         each = self._cost_each(on)
         found = []
-        for usable in (each, np.where(whole, NOWHERE, each)):
+        # Where no node can serve a class of the reserve, wholly free cards cost no more than others.
+        for usable in (each, np.where(whole, NOWHERE, each)) if able.any() else (each,):
             cards = _cheapest(usable, shape.cards)
             together = usable[node, cards][:, 0] if shape.cards == 1 else self._cost_together(on, usable, cards)
             found.append(way(together, cards, whole[node, cards].sum(axis=1)))
-        return found
+        return found if len(found) == 2 else found * 2
 
     def _cost_whole(self, on: "_Nodes") -> Points:
         """Return what wholly free cards cost, or none: nothing is left of them that could be wasted."""

@@ -32,9 +32,14 @@ class WorkloadShape:
         return self.cards * self.share_milli
 
     @property
+    def is_sharing(self) -> bool:
+        """Whether it takes parts of cards, not whole ones or none."""
+        return self.cards > 0 and self.share_milli < WHOLE
+
+    @property
     def accepted(self) -> frozenset[str]:
         """The models that it names; empty for all. A model may be written twice."""
-        return frozenset(self.models.split("|")) if self.models else frozenset()
+        return frozenset(part for piece in self.models.split("|") if (part := piece.strip()))
 
 
 class Workload:

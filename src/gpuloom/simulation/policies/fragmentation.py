@@ -1,0 +1,63 @@
+"""``fragmentation``, gpuloom's own: where a pod takes least of what GPUs are worth to the pods to come."""
+
+import numpy as np
+
+from gpuloom.engine.scoring.fragmentation.chooser import FragmentationChooser
+from gpuloom.engine.scoring.fragmentation.nodes import NodeColumns
+from gpuloom.engine.scoring.fragmentation.parameters import ALL_PODS, PODS_WITH_CARDS
+from gpuloom.engine.scoring.fragmentation.workload import WorkloadShape, count_shapes
+from gpuloom.simulation.cluster import Choice, Ints, Mask, TraceCluster
+from gpuloom.simulation.pods import PodShape
+from gpuloom.simulation.policies.policy import PolicySetup
+
+_ARRIVALS_A_REFRESH = 20
+
+
+class Fragmentation:
+    """Hands the simulated cluster to the engine's chooser, and what changed there since it was asked before."""
+
+    def __init__(self, setup: PolicySetup) -> None:
+        cluster = setup.cluster
+        self._cluster = cluster
+        self._nodes = NodeColumns(
+            free_cpu=cluster.cpu_free,
+            capacity_cpu=cluster.cpu_capacity,
+            free_milli=np.where(cluster.slots_free > 0, cluster.milli_free, 0),
+            cards=cluster.gpus,
+            model=cluster.model,
+            models=cluster.models,
+        )
+        is_extender = setup.mode == "B"
+        self._chooser = FragmentationChooser(
+            self._nodes,
+            count_shapes(_forget_memory(pod.shape) for pod in setup.workload),
+            PODS_WITH_CARDS if is_extender else ALL_PODS,
+            _order_by_spare_cpu(cluster) if is_extender else None,
+        )
+        self._known_changes = len(cluster.changes)
+        self._refreshes = 0
+
+    def choose(self, shape: PodShape, fits: Mask) -> Choice:
+        """Choose one of the nodes that fit; ValueError if there is none."""
+        cluster = self._cluster
+        for node in cluster.changes[self._known_changes :]:
+            self._nodes.free_milli[node] = np.where(cluster.slots_free[node] > 0, cluster.milli_free[node], 0)
+            self._chooser.note_change(node)
+        self._known_changes = len(cluster.changes)
+        if cluster.arrivals >= self._refreshes * _ARRIVALS_A_REFRESH:
+            self._chooser.refresh_market()
+            self._refreshes = cluster.arrivals // _ARRIVALS_A_REFRESH + 1
+        chosen = self._chooser.choose(_forget_memory(shape), fits)
+        if chosen is None:
+            raise ValueError(f"{shape} fits none of the nodes that it was said to fit")
+        node, cards = chosen
+        return Choice(node, tuple(cards))
+
+
+def _forget_memory(shape: PodShape) -> WorkloadShape:
+    return WorkloadShape(shape.cpu_milli, shape.gpus, shape.milli, shape.spec if shape.gpus else "")
+
+
+def _order_by_spare_cpu(cluster: TraceCluster) -> Ints:
+    """Return the nodes with the fewest cores for each GPU first, then by name."""
+    return np.argsort(cluster.cpu_capacity / np.maximum(cluster.gpus, 1), kind="stable")
