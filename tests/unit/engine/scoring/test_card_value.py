@@ -52,4 +52,4 @@ def test_a_rest_of_which_more_can_be_made_than_its_size_wastes_less_than_nothing
 
 def test_without_sharing_pods_only_a_whole_card_is_worth_anything() -> None:
     values = value_rests(Workload({WorkloadShape(1000, 1, 1000): 3}))
-    assert (values[999], values[1000]) == (0, 1)
+    assert [values[999], values[1000]] == [Fraction(0), Fraction(1)]
