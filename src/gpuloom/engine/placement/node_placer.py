@@ -1,4 +1,4 @@
-"""Placing one pod on the node that was chosen, the quick way where that is known to be the same."""
+"""Placing a pod on the node that was chosen, the quick way where filtering told all: a property test compares both."""
 
 import numpy as np
 
