@@ -162,7 +162,7 @@ QUOTAS = st.none() | st.tuples(st.integers(0, 12), st.integers(0, 60))
 
 
 def an_odd_cluster(profile: Profile, quota: tuple[int, int] | None) -> VendorScheduler:
-    """Cards of several NUMA nodes, linked, some of them divided, where the vendor has that; a namespace with a quota."""
+    """Cards of two NUMA nodes, linked, some of them divided, where the vendor has that; a namespace with a quota."""
     scheduler = a_cluster(profile)
     for number, name in enumerate(NODES if profile.divides else ()):
         cards = scheduler.state.table.registered(name)
