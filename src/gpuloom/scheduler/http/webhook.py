@@ -87,7 +87,7 @@ class WebhookEndpoint:
             self._large -= 1
 
     async def _rest(self) -> None:
-        """Let others go first: all large bodies together are taken off the line a piece at a time."""
+        """Let other calls go first: all large bodies together are read piece by piece."""
         async with self._turn:
             await asyncio.sleep(REST_S)
 

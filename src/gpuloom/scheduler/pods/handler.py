@@ -86,7 +86,7 @@ class PodHandler:
         """Take a pod as it is now."""
         uid = pod.metadata.uid
         if not self._concerns_us(pod):
-            # Perhaps that could not be told before.
+            # Perhaps this was not known before.
             self._state.reopen(uid)
             return
         if pod.is_over or (pod.is_terminating and not pod.spec.node_name):
