@@ -14,7 +14,6 @@ from gpuloom.cli.simulating.written import write_whole
 from gpuloom.simulation.experiment import Experiment, run_experiment
 from gpuloom.simulation.modes import Mode
 from gpuloom.simulation.picture import draw_curves
-from gpuloom.simulation.policies import POLICY_MAKERS
 from gpuloom.simulation.reading.traces import read_nodes, read_pods_for
 from gpuloom.simulation.results import MeanResult, average
 
@@ -22,21 +21,23 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "placement.md"
 DATA = ROOT / "benchmarks" / "openb"
 SEEDS = tuple(range(42, 52))
-_TABLE = re.compile(r"(?P<begin><!-- simulated: (?P<list>\w+) (?P<mode>[ABC]) -->\n)(?P<table>.*?)(?P<end><!-- end -->)", re.S)
+_TABLE = re.compile(
+    r"(?P<begin><!-- simulated: (?P<list>\w+) (?P<mode>[AB]) -->\n)(?P<table>.*?)(?P<end><!-- end -->)", re.DOTALL
+)
 
 
-def find_policies(mode: Mode) -> tuple[str, ...]:
-    """Return the policies that a table tells: where a scheduler extender is measured, gpuloom's and the best published."""
-    published = ("Random", "DotProd", "GpuClustering", "GpuPacking", "BestFit", "FGD")
-    own = tuple(name for name in POLICY_MAKERS if name not in published)
-    return (*own, *published) if mode == "A" else (*own, "BestFit", "FGD")
+POLICIES: dict[Mode, tuple[str, ...]] = {
+    "A": ("Random", "DotProd", "GpuClustering", "GpuPacking", "BestFit", "FGD", "binpack"),
+    "B": ("spread", "first-fit", "binpack", "BestFit", "FGD"),
+}
+"""The policies of a table: the published ones as they were published, and what stands beside kube-scheduler."""
 
 
 def measure(pods: str, mode: Mode) -> list[MeanResult]:
     """Run the policies of a table over ten seeds."""
     nodes = read_nodes(str(DATA / "openb_node_list_gpu_node.csv.xz"))
-    listed = read_pods_for(str(DATA / f"openb_pod_list_{pods}.csv.xz"), nodes)
-    experiment = Experiment(nodes, listed, listed, find_policies(mode), mode, SEEDS, bounded=True)
+    listed, _note = read_pods_for(str(DATA / f"openb_pod_list_{pods}.csv.xz"), nodes)
+    experiment = Experiment(nodes, listed, listed, POLICIES[mode], mode, SEEDS, bounded=mode == "A")
     with Progress() as progress:
         task = progress.add_task(f"{pods} {mode}", total=None)
         return average(
@@ -46,15 +47,13 @@ def measure(pods: str, mode: Mode) -> list[MeanResult]:
 
 def write_table(means: Sequence[MeanResult]) -> str:
     """Return the lines of a table."""
-    lines = [
-        "| Policy | allocated at 95 % | at 100 % | at 130 % | idle GPUs at 100 % | failed CPU-only | failed multi-GPU |",
-        "|---|---|---|---|---|---|---|",
+    heads = ("Policy", "at 95 %", "at 100 %", "at 130 %", "idle GPUs", "failed CPU-only", "failed multi-GPU")
+    lines = [f"| {' | '.join(heads)} |", "|---|---|---|---|---|---|---|"]
+    lines += [
+        f"| {mean.policy} | {mean.a95.mean:.2f} | {mean.a100.mean:.2f} ± {mean.a100.sd:.2f} | {mean.a130.mean:.2f} "
+        f"| {mean.u100.mean:.0f} | {mean.failed_cpu_only.mean:.1f} | {mean.failed_multi_gpu.mean:.1f} |"
+        for mean in means
     ]
-    for mean in means:
-        lines.append(
-            f"| {mean.policy} | {mean.a95.mean:.2f} | {mean.a100.mean:.2f} ± {mean.a100.sd:.2f} | {mean.a130.mean:.2f} "
-            f"| {mean.u100.mean:.0f} | {mean.failed_cpu_only.mean:.1f} | {mean.failed_multi_gpu.mean:.1f} |"
-        )
     bound = means[0].bound
     if bound is not None:
         gpus = sum(node.gpus for node in read_nodes(str(DATA / "openb_node_list_gpu_node.csv.xz")))
@@ -66,7 +65,7 @@ def main() -> None:
     """Measure and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pods", nargs="?", help="default, gpuspec33, multigpu50 or gpushare100")
-    parser.add_argument("mode", nargs="?", choices=("A", "B", "C"))
+    parser.add_argument("mode", nargs="?", choices=("A", "B"))
     asked = parser.parse_args()
     for found in list(_TABLE.finditer(PAGE.read_text(encoding="utf-8"))):
         pods, mode = found["list"], found["mode"]

@@ -1,5 +1,6 @@
 import gzip
 import lzma
+import re
 
 import pytest
 
@@ -51,14 +52,22 @@ def test_pods_are_read_from_yaml(write):
 
 
 BAD_PODS = {
-    "a column is missing": ("p.csv", "name,cpu_milli\np1,1\n", r"p\.csv:1: column memory_mib is missing: expected name"),
+    "a column is missing": (
+        "p.csv",
+        "name,cpu_milli\np1,1\n",
+        r"p\.csv:1: column memory_mib is missing: expected name",
+    ),
     "a number is none": ("p.csv", PODS.replace("4000", "4k"), r"p\.csv:2: cpu_milli is '4k': expected a whole number"),
     "a number is infinite": ("p.csv", PODS.replace("4000", "inf"), r"p\.csv:2: cpu_milli is 'inf'"),
     "a number is negative": ("p.csv", PODS.replace("4000", "-1"), r"p\.csv:2: cpu_milli is '-1': .*from 0 to"),
     "a share is too large": ("p.csv", PODS.replace("500", "1001"), r"gpu_milli is '1001': .*from 1 to 1000"),
     "a field is empty": ("p.csv", PODS.replace("p1", ""), r"p\.csv:2: name is empty"),
     "a field is missing": ("p.csv", PODS + "p2,1\n", r"p\.csv:3: it has 2 fields: expected 6"),
-    "there are no pods": ("p.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n", r"p\.csv: it has no rows: expected"),
+    "there are no pods": (
+        "p.csv",
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n",
+        r"p\.csv: it has no rows: expected",
+    ),
     "the file is empty": ("p.csv", "", r"p\.csv:1: column name is missing"),
     "a quote is open": ("p.csv", PODS + 'p2,"1\n', r"p\.csv: unexpected end of data: expected comma-separated"),
     "it is no text": ("p.csv", b"name\n\xff", r"p\.csv:2: expected text in UTF-8"),
@@ -96,9 +105,26 @@ def test_nodes_without_any_gpu_are_refused(write):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("4000", "64001"), ("1024", "262145"), ("1,500", "3,1000"), ("P100\n", "T4\n")]
+    ("old", "new", "said"),
+    [
+        ("4000", "64001", "cpu_milli is 64001: expected at most 64000"),
+        ("1024", "262145", "memory_mib is 262145: expected at most 262144"),
+        ("1,500", "3,1000", "num_gpu is 3: expected at most 2"),
+        ("P100\n", "T4\n", "gpu_spec is 'T4': expected some of P100"),
+    ],
 )
-def test_a_pod_that_fits_no_node_is_named_with_what_it_would_need(write, old, new):
+def test_a_pod_that_asks_for_more_than_any_node_has_is_refused(write, old, new, said):
     nodes = read_nodes(write("n.csv", NODES))
-    with pytest.raises(SimulationError, match=r"p\.csv:2: pod p1 fits no node, however empty: expected a node with"):
+    with pytest.raises(SimulationError, match=rf"p\.csv:2: pod p1 fits no node: {said}"):
         read_pods_for(write("p.csv", PODS.replace(old, new)), nodes)
+
+
+def test_a_pod_whose_wishes_no_node_meets_together_is_noted(write):
+    nodes = read_nodes(write("n.csv", NODES + "n2,1000,262144,8,T4\n"))
+    pods, note = read_pods_for(write("p.csv", PODS + "p2,4000,1,4,1000,\np3,4000,1,4,1000,\n"), nodes)
+    assert len(pods) == 3
+    assert re.search(r"p\.csv:3: pod p2 \(and 1 more\) fits no node, however empty", note)
+
+
+def test_nothing_is_noted_where_all_pods_fit(write):
+    assert read_pods_for(write("p.csv", PODS), read_nodes(write("n.csv", NODES))).note == ""
