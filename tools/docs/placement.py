@@ -1,6 +1,6 @@
-"""Makes the tables and pictures of docs/placement.md: ``.venv/bin/python tools/docs/placement.py`` measures all of them anew.
+"""Makes the tables and pictures of docs/placement.md, measured anew: ``.venv/bin/python tools/docs/placement.py``.
 
-With words it measures a part: ``default A`` the table of one list and mode. On two cores all takes about ten minutes.
+Words name a part: ``default A`` is the table of one list and mode. On two cores all takes about ten minutes.
 """
 
 import argparse
