@@ -1,8 +1,10 @@
 """Filter beside a flood of reviews: 20 a second, each of the largest size that is read, or larger.
 
-``PYTHONPATH=tests python -m benchmarks.flood [NODES]`` prints the times of Filter without and with the flood, the
-longest answer of ``/healthz`` meanwhile, what became of the reviews, and how often the scheduler lost the lead: it
-follows a lease that is renewed every two seconds. The flood comes from a process of its own.
+``PYTHONPATH=tests python -m benchmarks.flood [NODES]`` prints the times of Filter alone, beside a flood of a process
+that drops what it receives, and beside one of the scheduler; the longest answer of ``/healthz`` meanwhile, what
+became of the reviews, and how often the scheduler lost the lead: it follows a lease that is renewed every two
+seconds. The flood comes from a process of its own; what that costs Filter on a machine of few processors, whoever is
+flooded, is what the second case shows.
 """
 
 import asyncio
@@ -15,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -73,17 +75,44 @@ async def send(url: str, authority: str) -> None:
     print(json.dumps({"sent": len(sent), **answers}), flush=True)
 
 
+async def drop(certificate: str, key: str) -> None:
+    """Answer reviews without looking at them, until standard input ends; print where."""
+    presented = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    presented.load_cert_chain(certificate, key)
+    answer = json.dumps({"response": {"allowed": True}}).encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(answer)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                asked = await reader.readuntil(b"\r\n\r\n")
+                left = int(asked.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+                while left > 0:
+                    left -= len(await reader.read(left)) or left
+                writer.write(head + answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=presented)
+    print(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
 @contextmanager
-def flood(running: Running, found: dict[str, object]) -> Iterator[None]:
+def run_sink(running: Running) -> Iterator[str]:
+    """Run a process that drops what it receives; where it listens."""
+    files = [str(Path(running.authority).with_name(name)) for name in ("cert.pem", "key.pem")]
+    command = [sys.executable, "-m", "benchmarks.flood", "--drop", *files]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sink:
+        assert sink.stdin is not None
+        assert sink.stdout is not None
+        yield sink.stdout.readline().decode().strip()
+        sink.stdin.close()
+
+
+@contextmanager
+def flood(running: Running, url: str, found: dict[str, object]) -> Iterator[None]:
     """Send reviews beside the block."""
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.flood",
-        "--send",
-        running.watcher.url,
-        running.authority,
-    ]
+    command = [sys.executable, "-m", "benchmarks.flood", "--send", url, running.authority]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sender:
         assert sender.stdin is not None
         assert sender.stdout is not None
@@ -120,20 +149,24 @@ def watch_health(running: Running) -> Iterator[list[float]]:
 def measure(nodes: int) -> None:
     """Print the cases."""
     names = make_cluster(Scale(nodes, nodes * CARDS_PER_NODE)).node_names
-    with run_scheduler(nodes, 0, elects=True) as running:
+    with run_scheduler(nodes, 0, elects=True) as running, run_sink(running) as sink:
         lost_before = running.log.read_text().count(LOST)
-        for is_flooded in (False, True, False, True):
+        flooded = {
+            "/filter": "",
+            "/filter beside a flood of somebody else": sink,
+            "/filter beside a flood of reviews": running.watcher.url,
+        }
+        for case, url in [*flooded.items()] * 2:
             found: dict[str, object] = {}
             with ExitStack() as stack:
-                if is_flooded:
-                    stack.enter_context(flood(running, found))
+                if url:
+                    stack.enter_context(flood(running, url, found))
                 seen = stack.enter_context(running.watcher.watch())
                 health_s = stack.enter_context(watch_health(running))
                 times = running.connection.time_calls(FITS, names, CALLS)
             found |= {"stall_ms": seen.stall_ms, "computing_ms": seen.computing_ms}
             # At the start, before it has seen the leases, it says so as well.
             found["lost_lead"] = running.log.read_text().count(LOST) - lost_before
-            case = "/filter beside a flood of reviews" if is_flooded else "/filter"
             longest_ms = max(health_s) * 1e3
             print_case(case, nodes=nodes, **summarize(times.whole_s), healthz_longest_ms=longest_ms, **found)
 
@@ -141,5 +174,7 @@ def measure(nodes: int) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--send"]:
         asyncio.run(send(*sys.argv[2:]))
+    elif sys.argv[1:2] == ["--drop"]:
+        asyncio.run(drop(*sys.argv[2:]))
     else:
         measure(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)

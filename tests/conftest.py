@@ -2,7 +2,8 @@
 
 import inspect
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from harness.cluster import Cluster
 from harness.controlplane import ControlPlane
 from harness.helm import Helm
 from harness.leftovers import no_task_left_behind
+from harness.stubdriver import BuildError, StubCard, StubDriver, ensure_libraries, use_stub
 
 PROGRAMS = {
     "control_plane": binaries.KUBERNETES,
@@ -66,6 +68,29 @@ def require_programs(config: pytest.Config, module: binaries.Module) -> None:
     """Skip, or fail in CI, where a module's programs can be neither found nor built."""
     obstacle = config.stash[BUILD_FAILURES].get(module.name) or binaries.describe_obstacle(module)
     require(obstacle is None, f"no real {module.name}: {obstacle}")
+
+
+@pytest.fixture(scope="session")
+def stub_libraries() -> Path:
+    """Return the folder of the stub of NVIDIA's libraries; skip, or fail in CI, where it cannot be compiled."""
+    try:
+        return ensure_libraries()
+    except BuildError as error:
+        require(False, f"no stub of NVIDIA's driver: {error} (see tools/debian-packages.txt)")
+        raise
+
+
+@pytest.fixture
+def make_stub_driver(stub_libraries: Path, tmp_path: Path) -> Iterator[Callable[..., StubDriver]]:
+    """Make a driver of some cards, which pynvml finds in this process until the test is over."""
+    with ExitStack() as stack:
+
+        def make(*cards: StubCard, wait_ms: int = 0) -> StubDriver:
+            driver = StubDriver(tmp_path / "driver.json", *cards, wait_ms=wait_ms)
+            stack.enter_context(use_stub(stub_libraries, driver))
+            return driver
+
+        yield make
 
 
 @pytest.fixture(scope="session")

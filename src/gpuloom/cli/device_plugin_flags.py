@@ -129,6 +129,8 @@ class ContainerFlags:
     """Where the host has the program that CDI specifications run in containers."""
     node_wide_locks: bool = _DEFAULT.node_wide_locks
     """Whether all containers of the node lock in one folder, as HAMi-core before HAMi 2.8.1 wants it."""
+    limit_whole_cards: bool = _DEFAULT.limit_whole_cards
+    """Whether HAMi-core is also loaded in containers that have all memory of their cards; pods may say otherwise."""
 
 
 @Parameter(name="*")
@@ -172,6 +174,7 @@ def make_settings(node_name: str, flags: DevicePluginFlags, environment: Mapping
         scheduler_name=pod.scheduler_name,
         any_scheduler=pod.any_scheduler,
         node_wide_locks=flags.container.node_wide_locks,
+        limit_whole_cards=flags.container.limit_whole_cards,
         injection=_make_injection(flags.container),
         health=parse_health(
             environment.get("DP_DISABLE_HEALTHCHECKS", ""),

@@ -5,6 +5,7 @@ scheduler, replay, explanation and every what-if run exactly this code. The fold
 and each imports only those before it:
 
 request      from a pod to what it asks for
+hostfit      what kube-scheduler's own filters say of nodes, cards apart; no step of a decision reads it
 scoring      which card of a node is tried first, which node is better
 state        what is known: cards, reservations, quotas
 filtering    which cards and nodes can serve, and why the others cannot

@@ -36,6 +36,7 @@ from gpuloom.kube.reflector import (
 from gpuloom.kube.resources import (
     EVENTS,
     FULL_PODS,
+    HOST_PODS,
     LEASES,
     MUTATING_WEBHOOKS,
     NODES,
@@ -48,6 +49,7 @@ from gpuloom.kube.resources import (
 __all__ = [
     "EVENTS",
     "FULL_PODS",
+    "HOST_PODS",
     "LEASES",
     "MUTATING_WEBHOOKS",
     "NODES",

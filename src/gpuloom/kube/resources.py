@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from urllib.parse import quote
 
 from gpuloom.wire.fullpods import FullPod
+from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import (
     Event,
     KubeObject,
@@ -65,6 +66,7 @@ class Resource(Generic[T]):
 
 PODS = Resource("", "v1", "pods", "Pod", Pod, namespaced=True)
 FULL_PODS = Resource("", "v1", "pods", "Pod", FullPod, namespaced=True)
+HOST_PODS = Resource("", "v1", "pods", "Pod", HostPod, namespaced=True)
 NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", ResourceQuota, namespaced=True)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", Lease, namespaced=True)

@@ -28,6 +28,7 @@ class CardMatrix:
     sort     gives per row its columns in the order in which cards are tried; some vendors never ask
     wanted   per row, how many cards the container wants there
     facts    per row, what the node says of all its cards
+    unserved per row, whether the node cannot serve such a request at all; None where all can
     """
 
     cards: Cards
@@ -37,6 +38,7 @@ class CardMatrix:
     sort: Callable[[], Ints]
     wanted: Ints
     facts: Sequence[Facts]
+    unserved: Flags | None = None
 
     @cached_property
     def fits(self) -> Flags:
@@ -44,11 +46,15 @@ class CardMatrix:
         return np.asarray(self.there & (self.codes == 0), np.bool_)
 
     @cached_property
+    def order(self) -> Ints:
+        """Per row its columns in the order in which cards are tried; cells without a card come last."""
+        return self.sort()
+
+    @cached_property
     def turn(self) -> Ints:
         """When each card is tried, from 0."""
-        order = self.sort()
-        turns = np.empty_like(order)
-        turns[self.lines, order] = np.arange(self.width)
+        turns = np.empty_like(self.order)
+        turns[self.lines, self.order] = np.arange(self.width)
         return turns
 
     @cached_property

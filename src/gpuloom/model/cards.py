@@ -1,5 +1,7 @@
 """The card table's columns: a row per card, a column per fact, the rows of a node beside each other."""
 
+from typing import Generic, TypeVar
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +31,14 @@ BY_UNREADABLE = 2
 """Who closed a card to new pods: the administrator, or a holder whose share of it cannot be read."""
 
 
-class Cards(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """Many cards, as columns of equal length; or one card, with a plain number in place of each column.
+Number = TypeVar("Number", Ints, int)
+"""A column, or the number of one card."""
 
-    The latter is for the few cards of one node, where numbers are several times as fast as short columns. Rules and
-    scores are arithmetic, so they take either.
+
+class CardFacts(msgspec.Struct, Generic[Number], frozen=True, gc=False, eq=False):
+    """What is known of cards: of many as columns of equal length (:class:`Cards`), of one as :class:`CardNumbers`.
+
+    Rules and scores are arithmetic, so they take either.
 
     ``node`` and ``kind`` are positions in the table's lists; a kind is a model and a mode. ``cores`` are per cent of
     one card. ``division`` says whether the card is divided in hardware and ``free_instance_mib`` how large the largest
@@ -46,25 +51,33 @@ class Cards(msgspec.Struct, frozen=True, gc=False, eq=False):
     a policy that the node does not show yet is negative, less one.
     """
 
-    node: Ints
-    numa: Ints
-    index: Ints
-    kind: Ints
-    healthy: Ints
-    cordoned: Ints
-    count: Ints
-    total_memory_mib: Ints
-    total_cores: Ints
-    used_slots: Ints
-    used_memory_mib: Ints
-    used_cores: Ints
-    division: Ints
-    free_instance_mib: Ints
-    group: Ints
-    group_used: Ints
-    online: Ints
-    offline: Ints
-    policy: Ints
+    node: Number
+    numa: Number
+    index: Number
+    kind: Number
+    healthy: Number
+    cordoned: Number
+    count: Number
+    total_memory_mib: Number
+    total_cores: Number
+    used_slots: Number
+    used_memory_mib: Number
+    used_cores: Number
+    division: Number
+    free_instance_mib: Number
+    group: Number
+    group_used: Number
+    online: Number
+    offline: Number
+    policy: Number
+
+
+class CardNumbers(CardFacts[int], frozen=True, gc=False, eq=False):
+    """One card as plain numbers: for the few cards of one node these are several times as fast as short columns."""
+
+
+class Cards(CardFacts[Ints], frozen=True, gc=False, eq=False):
+    """Many cards, as columns of equal length."""
 
     def __len__(self) -> int:
         return len(self.node)

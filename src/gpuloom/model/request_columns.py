@@ -1,23 +1,25 @@
 """What one container asks for, worked out for every row of a card table."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
 
-from gpuloom.model.cards import Flags, Ints, Which
+from gpuloom.model.cards import Flags, Ints, Number, Which
 
+Mark = TypeVar("Mark", Flags, bool)
+"""A column of marks, or the mark of one card."""
 UNLIMITED = 2**62
 """More than any amount."""
 
 
-class ScoreRequest(msgspec.Struct, frozen=True, gc=False, eq=False):
+class ScoreRequest(msgspec.Struct, Generic[Number], frozen=True, gc=False, eq=False, kw_only=True):
     """What HAMi's device score adds to what is in use, which is not what the card must give (scheduler 5.2)."""
 
     slots: int
     cores: int
-    memory_mib: Ints
+    memory_mib: Number
 
 
 class Headroom(msgspec.Struct, frozen=True, gc=False):
@@ -34,7 +36,7 @@ class Headroom(msgspec.Struct, frozen=True, gc=False):
 UNBOUNDED = Headroom()
 
 
-class VendorColumns(msgspec.Struct, frozen=True, gc=False, eq=False):
+class VendorColumns(msgspec.Struct, frozen=True, gc=False, eq=False, kw_only=True):
     """What only some vendors' requests have; columns like those of :class:`RequestColumns`.
 
     slots        how many slots a share takes
@@ -56,81 +58,91 @@ class VendorColumns(msgspec.Struct, frozen=True, gc=False, eq=False):
     def rows(self, which: Which) -> "VendorColumns":
         """Return the same for fewer rows."""
         return VendorColumns(
-            self.slots[which],
-            self.total_cores[which],
-            self.cards[which],
-            self.unserved[which],
-            self.app_class,
-            self.policy,
-            self.whole,
+            slots=self.slots[which],
+            total_cores=self.total_cores[which],
+            cards=self.cards[which],
+            unserved=self.unserved[which],
+            app_class=self.app_class,
+            policy=self.policy,
+            whole=self.whole,
         )
 
 
-class RequestColumns(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """What each card would have to give: the columns of a request, aligned with a card table; or numbers of one card.
+class CardRequest(msgspec.Struct, Generic[Number, Mark], frozen=True, gc=False, eq=False, kw_only=True):
+    """What cards would have to give: columns for many (:class:`RequestColumns`), or numbers for one.
 
-    ``refused_kind`` and ``refused_uuid`` mark the rows that the pod's own annotations exclude, None for no row;
+    ``refused_kind`` and ``refused_uuid`` mark cards that the pod's own annotations exclude, None for no card;
     ``mutex`` says that only cards which nobody uses will do. ``elsewhere`` marks cards other than those of the pod's
     earlier containers, where the vendor wants them to be the same. ``vendor_columns`` is None for most vendors; with it
     ``cores`` may be a column. ``divided`` says whether any of the cards may be divided in hardware.
     """
 
     cards: int
-    cores: Any
-    memory_mib: Ints
-    refused_kind: Flags | None
-    refused_uuid: Flags | None
+    cores: Number | int
+    memory_mib: Number
+    refused_kind: Mark | None
+    refused_uuid: Mark | None
     mutex: bool
     headroom: Headroom
-    score: ScoreRequest
-    elsewhere: Flags | None = None
+    score: ScoreRequest[Number]
+    elsewhere: Mark | None = None
     vendor_columns: VendorColumns | None = None
     divided: bool = True
 
+
+class RequestNumbers(CardRequest[int, bool], frozen=True, gc=False, eq=False, kw_only=True):
+    """What one card would have to give."""
+
+
+class RequestColumns(CardRequest[Ints, Flags], frozen=True, gc=False, eq=False, kw_only=True):
+    """What each card would have to give: the columns of a request, aligned with a card table."""
+
     def rows(self, which: Which) -> "RequestColumns":
         """Return the same columns for fewer rows of the table."""
+        score = self.score
         return RequestColumns(
-            self.cards,
-            self.cores if self.vendor_columns is None or isinstance(self.cores, int) else self.cores[which],
-            self.memory_mib[which],
-            None if self.refused_kind is None else self.refused_kind[which],
-            None if self.refused_uuid is None else self.refused_uuid[which],
-            self.mutex,
-            self.headroom,
-            ScoreRequest(self.score.slots, self.score.cores, self.score.memory_mib[which]),
-            None if self.elsewhere is None else self.elsewhere[which],
-            None if self.vendor_columns is None else self.vendor_columns.rows(which),
-            self.divided,
+            cards=self.cards,
+            cores=self.cores if isinstance(self.cores, int) else self.cores[which],
+            memory_mib=self.memory_mib[which],
+            refused_kind=None if self.refused_kind is None else self.refused_kind[which],
+            refused_uuid=None if self.refused_uuid is None else self.refused_uuid[which],
+            mutex=self.mutex,
+            headroom=self.headroom,
+            score=ScoreRequest(slots=score.slots, cores=score.cores, memory_mib=score.memory_mib[which]),
+            elsewhere=None if self.elsewhere is None else self.elsewhere[which],
+            vendor_columns=None if self.vendor_columns is None else self.vendor_columns.rows(which),
+            divided=self.divided,
         )
 
-    def cores_at(self, row: int) -> int:
-        """Return the cores that one row's card must give."""
-        return self.cores if isinstance(self.cores, int) else int(self.cores[row])
+    def cores_at(self, rows: Ints) -> Ints:
+        """Return the cores that some rows' cards must give."""
+        return np.full(len(rows), self.cores) if isinstance(self.cores, int) else self.cores[rows]
 
     def cards_at(self, row: int) -> int:
         """Return how many cards are wanted of one row's node."""
         return self.cards if self.vendor_columns is None else int(self.vendor_columns.cards[row])
 
-    def slots_at(self, row: int) -> int:
-        """Return the slots that a share of one row's card takes."""
-        return 1 if self.vendor_columns is None else int(self.vendor_columns.slots[row])
+    def slots_at(self, rows: Ints) -> Ints:
+        """Return the slots that shares of some rows' cards take."""
+        return np.ones(len(rows), np.int64) if self.vendor_columns is None else self.vendor_columns.slots[rows]
 
-    def one_by_one(self, rows: slice) -> Iterator["RequestColumns"]:
-        """Give what is required of each of some rows, with plain numbers in place of columns."""
+    def one_by_one(self, rows: slice) -> Iterator[RequestNumbers]:
+        """Give what is required of each of some rows, where no vendor has columns of its own."""
         needs, scores = self.memory_mib[rows].tolist(), self.score.memory_mib[rows].tolist()
         nobody = [None] * len(needs)
         kinds = nobody if self.refused_kind is None else self.refused_kind[rows].tolist()
         uuids = nobody if self.refused_uuid is None else self.refused_uuid[rows].tolist()
-        for need, kind, uuid, score in zip(needs, kinds, uuids, scores, strict=True):
-            yield RequestColumns(
-                self.cards,
-                self.cores,
-                need,
-                kind,
-                uuid,
-                self.mutex,
-                self.headroom,
-                ScoreRequest(self.score.slots, self.score.cores, score),
+        cores = self.cores_at(np.arange(rows.start, rows.stop)).tolist()
+        for need, core, kind, uuid, score in zip(needs, cores, kinds, uuids, scores, strict=True):
+            yield RequestNumbers(
+                cards=self.cards,
+                cores=core,
+                memory_mib=need,
+                refused_kind=kind,
+                refused_uuid=uuid,
+                mutex=self.mutex,
+                headroom=self.headroom,
+                score=ScoreRequest(slots=self.score.slots, cores=self.score.cores, memory_mib=score),
                 divided=self.divided,
             )
 

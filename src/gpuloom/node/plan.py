@@ -16,6 +16,7 @@ from gpuloom.node.replicas import is_instance, physical_id
 from gpuloom.node.response import HostFacts, Injection, build_limiter, name_cache_dir
 from gpuloom.node.settings import NodeSettings
 from gpuloom.node.visibility import show_cards
+from gpuloom.node.wholecards import is_limited
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullContainer, FullPod
@@ -144,7 +145,14 @@ def _grant(pod: FullPod, container: FullContainer, shares: ContainerShares, arou
             )
     cache_dir = name_cache_dir(pod.metadata.uid, container.name, settings)
     visible = _show([share.uuid for share in shares], around)
-    limited = build_limiter(container, shares, settings, around.host, cache=(cache_dir, around.make_id()))
+    limited = build_limiter(
+        container,
+        shares,
+        settings,
+        around.host,
+        cache=(cache_dir, around.make_id()),
+        is_loaded=is_limited(pod, shares, around.gpus, settings),
+    )
     return Grant(container=container.name, shares=shares, injection=visible + limited, cache_dir=cache_dir)
 
 

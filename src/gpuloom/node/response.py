@@ -74,12 +74,17 @@ def build_limiter(
     host: HostFacts,
     *,
     cache: tuple[str, str],
+    is_loaded: bool = True,
 ) -> Injection:
-    """Return what limits a container to its shares; `cache` is its directory on the host and its region file's id."""
+    """Return what limits a container to its shares; `cache` is its directory on the host and its region file's id.
+
+    Programs load the limiter if `is_loaded` and the container does not refuse it.
+    """
     cache_dir, cache_id = cache
+    is_loaded = is_loaded and not _is_control_disabled(container)
     return Injection(
         environment=_build_environment(shares, settings, cache_id),
-        mounts=_build_mounts(container, settings, host, cache_dir),
+        mounts=_build_mounts(settings, host, cache_dir, is_loaded=is_loaded),
     )
 
 
@@ -118,16 +123,14 @@ def _build_environment(shares: Sequence[Share], settings: NodeSettings, cache_id
     return environment
 
 
-def _build_mounts(
-    container: FullContainer, settings: NodeSettings, host: HostFacts, cache_dir: str
-) -> tuple[Mount, ...]:
+def _build_mounts(settings: NodeSettings, host: HostFacts, cache_dir: str, *, is_loaded: bool) -> tuple[Mount, ...]:
     """Return the limiter's mounts, a directory before what is in it."""
     mounts = [
         Mount(settings.hook_dir, cache_dir, read_only=False),
         Mount(settings.library, host.library, read_only=True),
         Mount(str(settings.lock_dir), find_lock_dir(cache_dir, settings), read_only=False),
     ]
-    if not _is_control_disabled(container):
+    if is_loaded:
         mounts.append(Mount(_PRELOAD, f"{settings.hook_dir}/ld.so.preload", read_only=True))
     if host.has_license:
         mounts.append(Mount(_LICENSE, f"{settings.hook_dir}/license", read_only=True))

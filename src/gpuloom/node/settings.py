@@ -73,7 +73,8 @@ class NodeSettings:
     of the instances that an administrator made: nothing, or they are the node's cards (``single``), or each profile is
     a resource of its own beside the undivided cards (``mixed``). With ``node_wide_locks`` all containers lock in
     ``lock_dir`` of the host; otherwise each sees its own folder there. ``limit_order`` says whether limits are numbered
-    as in the pod's annotation or by the cards' indexes.
+    as in the pod's annotation or by the cards' indexes. Without ``limit_whole_cards`` programs of a container that has
+    its cards alone do not load the limiter, unless the pod says otherwise.
     """
 
     node_name: str
@@ -104,6 +105,7 @@ class NodeSettings:
     scheduler_name: str = "hami-scheduler"
     any_scheduler: bool = False
     node_wide_locks: bool = False
+    limit_whole_cards: bool = True
     fail_on_init_error: bool = True
     injection: InjectionSettings = field(default_factory=InjectionSettings)
     health: HealthSettings = field(default_factory=HealthSettings)

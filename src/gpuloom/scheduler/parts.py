@@ -6,7 +6,8 @@ from typing import Any
 
 from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
 from gpuloom.kube import EventRecorder, KubeClient
-from gpuloom.scheduler.admission.review import review_pod
+from gpuloom.scheduler.admission.offers import ClusterOffers
+from gpuloom.scheduler.admission.review import add_warnings, review_pod
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.bind.nodelock.ownercheck import LockOwnerCheck
 from gpuloom.scheduler.bind.podlabel import PodLabeller
@@ -168,6 +169,13 @@ def assemble(
     def review(one: Review) -> Verdict:
         return review_pod(one, settings, state.headroom)
 
+    review_recorded = observer.wrap_review(review) if observer else review
+
+    offers = ClusterOffers(state)
+
+    def review_and_warn(one: Review) -> Verdict:
+        return add_warnings(one, review_recorded(one), settings, offers.cluster)
+
     def note_listed() -> None:
         gate.note_listed()
 
@@ -207,7 +215,7 @@ def assemble(
         aside=aside,
         # Apart, so that nobody who fills in forms keeps reviews waiting.
         manifests=Aside(most_waiting=4),
-        webhook=WebhookEndpoint(observer.wrap_review(review) if observer else review, aside),
+        webhook=WebhookEndpoint(review_and_warn, aside),
         rights=Rights(client.with_own_budget()),
         doors=Doors(),
         observer=observer,

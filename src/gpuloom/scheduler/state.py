@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.engine.placement.placement_cache import DemandClass, demand_class_of
 from gpuloom.engine.request.demand import Demands, asks_for_cards, read_demands
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -40,6 +41,7 @@ class UnschedulablePod(msgspec.Struct, frozen=True, gc=False):
 class SchedulerState:
     """Cards and reservations, and the objects that watches and calls have shown.
 
+    hosts     what all bound pods request of their nodes, cards apart
     pods      by UID: those that ask for cards or hold some
     nodes     by name
     allocating  UIDs of bound pods whose device plugin is, as far as is known, not done with them
@@ -54,6 +56,7 @@ class SchedulerState:
 
     settings: SchedulerSettings
     cluster: ClusterState = field(init=False)
+    hosts: HostUsage = field(init=False)
     pod_scheduler: PodScheduler = field(init=False)
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -69,6 +72,7 @@ class SchedulerState:
 
     def __post_init__(self) -> None:
         self.cluster = ClusterState(self.settings.catalog)
+        self.hosts = HostUsage(name for profile in self.settings.catalog for name in profile.resources.all)
         self.pod_scheduler = PodScheduler(self.cluster, self.settings.options)
 
     @property

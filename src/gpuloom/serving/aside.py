@@ -7,8 +7,9 @@ when it is first needed, and ends when a text takes too long or too much memory.
 import asyncio
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
 
-from gpuloom.serving.frames import HEAD, REFUSED, Verb, pack, unpack_head
+from gpuloom.serving.frames import HEAD, REFUSED, Verb, unpack_head
 
 _MODULE = "gpuloom.serving.reader"
 _START_S = 30.0
@@ -35,8 +36,8 @@ class Aside:
         self._process: Process | None = None
         self._is_closed = False
 
-    async def read(self, verb: Verb, text: bytes) -> bytes:
-        """Return what the process makes of a text: a review without what nobody reads, a manifest as JSON.
+    async def read(self, verb: Verb, *pieces: bytes) -> bytes:
+        """Return what the process makes of a text in pieces: a review without what nobody reads, a manifest as JSON.
 
         Raises BadTextError, ReaderBusyError.
         """
@@ -51,7 +52,7 @@ class Aside:
             self._waiting -= 1
             raise
         # A caller that goes away now is ignored: the process must not stop in the middle of a text.
-        reading = asyncio.create_task(self._read_in_turn(verb, text))
+        reading = asyncio.create_task(self._read_in_turn(verb, pieces))
         reading.add_done_callback(_note_end)
         return await asyncio.shield(reading)
 
@@ -60,18 +61,18 @@ class Aside:
         self._is_closed = True
         await self._end()
 
-    async def _read_in_turn(self, verb: Verb, text: bytes) -> bytes:
+    async def _read_in_turn(self, verb: Verb, pieces: Sequence[bytes]) -> bytes:
         try:
-            return await self._read(verb, text)
+            return await self._read(verb, pieces)
         finally:
             self._waiting -= 1
             self._turn.release()
 
-    async def _read(self, verb: Verb, text: bytes) -> bytes:
+    async def _read(self, verb: Verb, pieces: Sequence[bytes]) -> bytes:
         try:
             process = self._process or await self._start()
             async with asyncio.timeout(self._within_s):
-                status, answer = await _exchange(process, verb, text)
+                status, answer = await _exchange(process, verb, pieces)
         except (TimeoutError, EOFError, OSError) as error:
             await self._end()
             raise BadTextError("cannot be read: it takes too much time or memory") from error
@@ -89,7 +90,7 @@ class Aside:
         if self._is_closed:
             raise EOFError("closed while it started")
         async with asyncio.timeout(_START_S):
-            await _exchange(self._process, Verb.MANIFEST, b"{}")
+            await _exchange(self._process, Verb.MANIFEST, (b"{}",))
         return self._process
 
     async def _end(self) -> None:
@@ -109,10 +110,13 @@ def _note_end(reading: "asyncio.Task[bytes]") -> None:
         reading.exception()
 
 
-async def _exchange(process: Process, verb: Verb, text: bytes) -> tuple[int, bytes]:
+async def _exchange(process: Process, verb: Verb, pieces: Sequence[bytes]) -> tuple[int, bytes]:
     if process.stdin is None or process.stdout is None:
         raise RuntimeError("a process without pipes")
-    process.stdin.write(pack(verb, text))
-    await process.stdin.drain()
+    # Not joined before: to copy megabytes takes the event loop longer than others should wait.
+    process.stdin.write(HEAD.pack(verb, sum(map(len, pieces))))
+    for piece in pieces:
+        process.stdin.write(piece)
+        await process.stdin.drain()
     status, length = unpack_head(await process.stdout.readexactly(HEAD.size))
     return status, await process.stdout.readexactly(length)

@@ -22,8 +22,17 @@ async def _never_rest() -> None:
     """Do not pause between pieces."""
 
 
-async def read_body(request: web.Request, most_bytes: int, within_s: float, rest: Rest = _never_rest) -> bytes:
-    """Return a whole body; ``rest`` is awaited after each piece, and the sender waits meanwhile.
+async def read_body(request: web.Request, most_bytes: int, within_s: float) -> bytes:
+    """Return a whole body.
+
+    Raises TooLargeError without reading the rest, HTTPRequestTimeout when it does not arrive in time.
+    """
+    pieces = await read_pieces(request, most_bytes, within_s, _never_rest)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+async def read_pieces(request: web.Request, most_bytes: int, within_s: float, rest: Rest) -> list[bytes]:
+    """Return a body in the pieces in which it came; ``rest`` is awaited after each.
 
     Raises TooLargeError without reading the rest, HTTPRequestTimeout when it does not arrive in time.
     """
@@ -37,14 +46,28 @@ async def read_body(request: web.Request, most_bytes: int, within_s: float, rest
         raise web.HTTPRequestTimeout(text="the request body did not arrive in time") from error
 
 
-async def _read(request: web.Request, most_bytes: int, rest: Rest) -> bytes:
+async def drop_body(request: web.Request, within_s: float, rest: Rest) -> None:
+    """Receive what is left of a body and keep nothing of it; ``rest`` is awaited after each piece.
+
+    Whoever is still sending reads an answer only then. Who takes longer is cut off.
+    """
+    try:
+        async with asyncio.timeout(within_s):
+            while await request.content.readany():
+                await rest()
+    except TimeoutError:
+        request.protocol.force_close()
+
+
+async def _read(request: web.Request, most_bytes: int, rest: Rest) -> list[bytes]:
     if (request.content_length or 0) > most_bytes:
         raise TooLargeError(await request.content.readany(), most_bytes)
-    chunks, size = [], 0
-    while chunk := await request.content.readany():
-        chunks.append(chunk)
-        size += len(chunk)
+    pieces: list[bytes] = []
+    size = 0
+    while piece := await request.content.readany():
+        pieces.append(piece)
+        size += len(piece)
         if size > most_bytes:
-            raise TooLargeError(chunks[0], most_bytes)
+            raise TooLargeError(pieces[0], most_bytes)
         await rest()
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    return pieces

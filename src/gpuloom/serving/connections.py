@@ -16,6 +16,7 @@ from aiohttp import web
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+LINGER_S = 5.0
 LONGEST_HEADERS = 2**20
 """Of a request whose headers have not ended; each of them is limited by aiohttp."""
 
@@ -36,7 +37,7 @@ class Limits:
     most_of_one: int = 768
     header_s: float = 15.0
     idle_s: float = 300.0
-    linger_s: float = 5.0
+    linger_s: float = LINGER_S
     unread: int = 32 * 1024
 
 

@@ -73,13 +73,17 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the webhook says: allowed or not, an HTTP-like code, a reason, a text, and the changes to the pod."""
+    """What the webhook says: allowed or not, an HTTP-like code, a reason, a text, and the changes to the pod.
+
+    ``warnings`` change nothing: the API server hands them on to whoever creates the pod.
+    """
 
     allowed: bool
     code: int = 200
     reason: str = ""
     message: str = ""
     patch: Sequence[Mapping[str, Any]] = ()
+    warnings: Sequence[str] = ()
 
 
 def decode_review(body: bytes) -> Review:
@@ -162,6 +166,8 @@ def encode_review(api_version: str, uid: str, verdict: Verdict) -> bytes:
     if verdict.patch:
         response["patch"] = base64.b64encode(msgspec.json.encode(verdict.patch)).decode()
         response["patchType"] = "JSONPatch"
+    if verdict.warnings:
+        response["warnings"] = list(verdict.warnings)
     return msgspec.json.encode({"kind": "AdmissionReview", "apiVersion": api_version, "response": response})
 
 

@@ -22,6 +22,7 @@ BIND_TIME: Final = "hami.io/bind-time"
 NODE_POLICY: Final = "hami.io/node-scheduler-policy"
 CARD_POLICY: Final = "hami.io/gpu-scheduler-policy"
 WEIGHTS: Final = "hami.io/device-scoring-weights"
+LIMIT_WHOLE_CARDS: Final = "nvidia.com/limit-whole-cards"
 
 # On pods, written by gpuloom alone.
 WOKEN: Final = "gpuloom.io/woken"

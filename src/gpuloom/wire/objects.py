@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import POD_GROUP_LABEL
+from gpuloom.wire.words import decode_time
 
 Quantity = str | int | float
 """A quantity as it stands in JSON, read by :mod:`gpuloom.wire.quantity`."""
@@ -132,6 +134,7 @@ class PodSpec(KubeStruct, frozen=True):
     containers: Sequence[Container] | None = None
     init_containers: Sequence[Container] | None = None
     scheduling_group: SchedulingGroup | None = None
+    priority: int | None = None
 
 
 class TerminatedState(KubeStruct, frozen=True):
@@ -197,6 +200,19 @@ class Pod(KubeObject, frozen=True):
         return self.labels.get(POD_GROUP_LABEL) or named or ""
 
     @property
+    def priority(self) -> int:
+        """``spec.priority``: the higher, the more important; 0 without one."""
+        return self.spec.priority or 0
+
+    @property
+    def started_at(self) -> int:
+        """When its kubelet took the pod in, in whole Unix seconds; before that, when it was created; 0 when unknown."""
+        try:
+            return int(decode_time(self.status.start_time or self.metadata.creation_timestamp or "").timestamp())
+        except WireError:
+            return 0
+
+    @property
     def is_over(self) -> bool:
         """Whether the pod has ended for good and holds nothing any more."""
         return self.status.phase in {"Succeeded", "Failed"}
@@ -214,10 +230,19 @@ class NodeCondition(KubeStruct, frozen=True):
     status: str = ""
 
 
+class Taint(KubeStruct, frozen=True):
+    """What keeps pods away from a node that do not tolerate it."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
 class NodeSpec(KubeStruct, frozen=True):
     """``spec`` of a node."""
 
     unschedulable: bool = False
+    taints: list[Taint] | None = None
 
 
 class NodeStatus(KubeStruct, frozen=True):

@@ -14,6 +14,7 @@ _QUANTITY = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+)|([A-Za-z]*))"
 _DECIMAL_EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY_EXPONENTS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _INT64_MAX = 2**63 - 1
+_NANO = 9
 _LONGEST = 128
 _REMEMBERED = 1024
 _LARGEST_EXPONENT = 2 * _LONGEST
@@ -80,6 +81,24 @@ def floor_quantity(quantity: Quantity) -> int:
     shift = number.exponent - len(number.fraction)
     value = value * _power(shift) if shift >= 0 else value // _power(-shift)
     return max(min(value, _INT64_MAX), -_INT64_MAX)
+
+
+def count_nanos(quantity: Quantity) -> int:
+    """Return the value in parts of 10^-9, the finest that Kubernetes knows, rounded away from zero.
+
+    Raises WireError when the text is no quantity.
+    """
+    return _count_nanos(_write(quantity))
+
+
+@lru_cache(_REMEMBERED)
+def _count_nanos(text: str) -> int:
+    number = _parse(text)
+    value = int(number.whole + number.fraction or "0") << number.binary
+    shift = number.exponent - len(number.fraction) + _NANO
+    value = value * _power(shift) if shift >= 0 else -(-value // _power(-shift))
+    value = min(value, _INT64_MAX * _power(_NANO))
+    return -value if number.negative else value
 
 
 def _read_binary(number: _Number) -> int | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -12,6 +13,7 @@ import pytest
 from local.scheduler.site import Site
 
 from gpuloom.local.manifests import pod_manifest
+from gpuloom.serving.pace import PIECE_BYTES
 
 JSON = {"Content-Type": "application/json"}
 HEAD = b"POST /webhook HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s\r\n\r\n"
@@ -185,3 +187,19 @@ async def test_reviews_beyond_those_that_wait_are_denied_and_counted(site: Site)
         codes = await asyncio.gather(*(ask(session) for _ in range(40)))
     assert set(codes) == {400, 503}
     assert site.process.parts.webhook.refused == codes.count(503)
+
+
+async def test_the_connection_of_a_large_review_holds_little_and_serves_on_after_a_denial(site: Site) -> None:
+    small = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {"uid": "r2", "object": {}}}
+    connector = aiohttp.TCPConnector(limit=1)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        where = f"{site.process.url}/webhook"
+        async with session.post(where, data=io.BytesIO(review(b" " * 2 * LARGEST)), headers=JSON) as reply:
+            denied = (await reply.json())["response"]
+        async with session.post(where, json=small) as reply:
+            answered = (await reply.json())["response"]
+        transports = [one.transport for one in site.process.parts.doors.connections["main"].open]
+        sockets = [one.get_extra_info("socket") for one in transports if one is not None]
+        held = [one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for one in sockets]
+    assert (denied["uid"], denied["status"]["code"], answered["uid"]) == ("r1", 413, "r2")
+    assert 2 * PIECE_BYTES in held

@@ -1,4 +1,4 @@
-"""docs/node.md tells of every configuration key, flag and variable of the device plugin, and of no other."""
+"""docs/node.md tells of every configuration key and variable of the device plugin, and of no other; docs/cli.md of its flags."""
 
 import re
 from pathlib import Path
@@ -38,6 +38,8 @@ def words(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
+FLAGS = (Path(__file__).resolve().parents[3] / "docs" / "cli.md").read_text().partition("<!-- flags: device-plugin -->")[2]
+FLAGS = FLAGS.partition("<!-- end -->")[0]
 CONFIGURATION = table("| Device configuration | Node configuration |")
 
 
@@ -77,9 +79,11 @@ def write_default(argument: object) -> str:
     return f"{default:g}" if isinstance(default, float) else str(default)
 
 
-def test_the_page_tells_every_flag_with_its_variables_and_default():
-    told = [(row[0].strip("`"), tuple(words(row[1])), row[2].strip("`")) for row in table("| Flag | Variable |")]
-    assert sorted(told) == sorted(flags_of_code())
+def test_the_page_leads_to_the_table_of_every_flag_with_its_variables_and_default():
+    rows = re.findall(r"^\| `(--[\w-]+)` \| (.*?) \| (.*) \|$", FLAGS, re.MULTILINE)
+    variables = {flag: tuple(re.findall(r"`(\w+)`", meaning.partition("Also as ")[2])) for flag, _, meaning in rows}
+    assert "](cli.md#gpuloom-device-plugin)" in PAGE
+    assert variables == {flag: names for flag, names, _ in flags_of_code()}
 
 
 def test_the_page_tells_every_variable_that_has_no_flag():

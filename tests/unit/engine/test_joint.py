@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gpuloom.engine.decision.attempt import BATCH_SIZE
 from gpuloom.engine.decision.decision import UnsettledError
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.filtering.candidates import MANY
-from gpuloom.engine.placement.batch_placer import BATCH_SIZE, BatchPlacer
+from gpuloom.engine.placement.placer import Placer
 from gpuloom.engine.request.demand import Demand, Demands, Phase, read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
@@ -149,7 +150,7 @@ def test_a_pod_of_two_vendors_and_several_containers_is_tried_a_few_nodes_at_a_t
     demands = ask([("Ascend910B3", "NVIDIA"), ("Ascend910B3", "NVIDIA")])
     with pytest.raises(UnsettledError) as raised:
         pod_scheduler.decide_among(demands, names_of(nodes), most_tries=4)
-    with patch.object(BatchPlacer, "place_on", autospec=True, side_effect=BatchPlacer.place_on) as tried:
+    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as tried:
         steps = [tried.call_count for _ in raised.value.steps]
     assert max(len(call.args[1]) for call in tried.call_args_list) == BATCH_SIZE
     assert steps == [1, 2, 3, 4]
@@ -161,6 +162,9 @@ def test_an_answer_of_one_vendor_is_kept_while_another_changes() -> None:
     demands = ask([("Ascend910B3", "NVIDIA"), ("Ascend910B3",)])
     pod_scheduler.decide(demands, NODES)
     hold(pod_scheduler, "n3", "Ascend910B3", 0, 16384, 0)
-    with patch.object(BatchPlacer, "place_on", autospec=True, side_effect=BatchPlacer.place_on) as tried:
-        pod_scheduler.decide_among(demands, names_of(NODES), most_tries=2)
-    assert sum(len(call.args[1]) for call in tried.call_args_list) <= 1
+    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as tried:
+        found = pod_scheduler.decide_among(demands, names_of(NODES), most_tries=2)
+    batches = [call.args[1] for call in tried.call_args_list]
+    # The chosen node is always asked for its cards.
+    asked = {batch.table.names[position] for batch in batches for position in batch.cards.node.tolist()}
+    assert asked <= {"n3", found.node}

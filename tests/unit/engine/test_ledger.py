@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gpuloom.engine.request.demand import Phase
 from gpuloom.engine.state.card_table import CardTable, NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
-from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.state.ledger import Ledger, Reservation, ReservationStatus
 from gpuloom.engine.state.usage import Usage, collapse
 from gpuloom.model.mig import MigAllocation, MigPlacement
 from gpuloom.model.share import Share
@@ -138,3 +138,17 @@ def test_cores_that_are_bits_of_a_mask_count_as_a_number_for_quotas() -> None:
     assert fleet.ledger.namespace_usage("ns", "AWSNeuron").cores == 3
     fleet.forget("a")
     assert fleet.ledger.namespace_usage("ns", "AWSNeuron").cores == 1
+
+
+def test_a_reservation_keeps_priority_and_start_of_its_pod_whatever_becomes_of_it() -> None:
+    ledger = Ledger()
+    shares = {"NVIDIA": ((Share("GPU-0", "NVIDIA", 5, 1),), (Share("GPU-0", "NVIDIA", 7, 1),))}
+    phases = (Phase.INIT, Phase.REGULAR)
+    held = Reservation(
+        "x", "ns", "x", "n1", shares, phases, ReservationStatus.ASSUMED, 0.0, priority=-5, started_at=1_700_000_000
+    )
+    ledger.assume(held)
+    ledger.confirm("x")
+    ledger.end_init("x")
+    found = [copy.find("x") for copy in (ledger, ledger.fork(), ledger.fork(("n1",)))]
+    assert [(one.priority, one.started_at) for one in found if one] == [(-5, 1_700_000_000)] * 3

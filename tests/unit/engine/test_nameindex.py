@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.engine.filtering.name_index import NameIndex
+from gpuloom.wire.nodeindex import NameIndex
 
 ALPHABET = 'ab-.0"\\\x00é'
 known_names = st.lists(st.text(ALPHABET, min_size=1, max_size=20), max_size=40, unique=True)

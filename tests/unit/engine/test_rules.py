@@ -83,14 +83,14 @@ def requests(draw: st.DrawFn) -> RequestColumns:
     )
     memory_mib = draw(numbers(0, 500, 1000, 9000))
     return RequestColumns(
-        1,
-        draw(st.sampled_from([0, 1, 50, WHOLE_CARD])),
-        memory_mib,
-        draw(st.none() | flags()),
-        draw(st.none() | flags()),
-        draw(st.booleans()),
-        draw(st.sampled_from([Headroom(), Headroom(800, 40)])),
-        ScoreRequest(1, 1, memory_mib),
+        cards=1,
+        cores=draw(st.sampled_from([0, 1, 50, WHOLE_CARD])),
+        memory_mib=memory_mib,
+        refused_kind=draw(st.none() | flags()),
+        refused_uuid=draw(st.none() | flags()),
+        mutex=draw(st.booleans()),
+        headroom=draw(st.sampled_from([Headroom(), Headroom(800, 40)])),
+        score=ScoreRequest(slots=1, cores=1, memory_mib=memory_mib),
         elsewhere=draw(st.none() | flags()),
         vendor_columns=vendor,
         divided=draw(st.booleans()),

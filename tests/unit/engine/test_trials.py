@@ -10,9 +10,9 @@ from builders import Engine, card, container, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuloom.engine.decision.attempt import BATCH_SIZE
 from gpuloom.engine.decision.decision import Decision, UnsettledError
-from gpuloom.engine.placement.batch_placer import BATCH_SIZE, BatchPlacer
-from gpuloom.engine.placement.container_placer import ContainerPlacer
+from gpuloom.engine.placement.placer import Placer
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.wire.objects import Pod, ResourceQuota
 
@@ -34,7 +34,7 @@ def finish(decision: Decision) -> Decision:
 def test_a_node_that_refused_is_not_tried_again_until_it_changes() -> None:
     engine = a_cluster([60, 100, 100])
     finish(engine.decide(two_halves("first")))
-    with patch.object(ContainerPlacer, "place", autospec=True, side_effect=ContainerPlacer.place) as place:
+    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
         finish(engine.decide(two_halves("second")))
     assert place.call_count == 1  # the chosen node itself
 
@@ -42,7 +42,7 @@ def test_a_node_that_refused_is_not_tried_again_until_it_changes() -> None:
 def test_only_the_changed_node_is_tried_again_to_tell_of_the_others() -> None:
     engine = a_cluster([100, 100, 100, 100])
     finish(engine.place(two_halves("first")))
-    with patch.object(ContainerPlacer, "place", autospec=True, side_effect=ContainerPlacer.place) as place:
+    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
         second = finish(engine.decide(two_halves("second")))
     assert (second.node, place.call_count) == ("n1", 1)
 
@@ -58,7 +58,7 @@ def test_after_all_nodes_are_tried_the_same_question_is_answered_without_another
     with pytest.raises(UnsettledError) as raised:
         engine.decide_among(two_halves(), most_tries=1)
     steps = sum(1 for _ in raised.value.steps)
-    with patch.object(ContainerPlacer, "place", autospec=True, side_effect=ContainerPlacer.place) as place:
+    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
         decision = engine.decide_among(two_halves(), most_tries=1)
     assert (steps, place.call_count, decision.node, len(decision.refusals)) == (1, 0, None, 5)
 
@@ -67,7 +67,7 @@ def test_no_step_tries_more_nodes_than_may_be_tried_at_once() -> None:
     engine = a_cluster([60] * (2 * BATCH_SIZE + 2))
     with pytest.raises(UnsettledError) as raised:
         engine.decide_among(two_halves(), most_tries=1)
-    with patch.object(BatchPlacer, "place_on", autospec=True, side_effect=BatchPlacer.place_on) as tried:
+    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as tried:
         steps = [tried.call_count for _ in raised.value.steps]
     sizes = [len(call.args[1]) for call in tried.call_args_list]
     assert (steps, sum(sizes), max(sizes)) == ([1, 2, 3], 2 * BATCH_SIZE + 1, BATCH_SIZE)
@@ -79,7 +79,7 @@ def test_nodes_that_cannot_be_tried_together_are_tried_one_in_a_step() -> None:
     bound = pod(*halves, annotations={"nvidia.com/numa-bind": "true"})
     with pytest.raises(UnsettledError) as raised:
         engine.decide_among(bound, most_tries=1)
-    with patch.object(ContainerPlacer, "place", autospec=True, side_effect=ContainerPlacer.place) as place:
+    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
         tries = [place.call_count for _ in raised.value.steps]
     assert tries == [1, 2, 3, 4]
 

@@ -10,13 +10,13 @@ from builders import NVIDIA, Engine, card, cards_of, container, pod
 from gpuloom.engine.placement.linked_cards import choose_linked
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.request.options import Options
-from gpuloom.engine.scoring.card_order import DeviceSort, order_cards, sort_key
+from gpuloom.engine.scoring.card_order import DeviceSort, sort_key, sort_matrix
 from gpuloom.engine.scoring.card_scores import score_cards
 from gpuloom.engine.scoring.policies import read_card_policy
 from gpuloom.engine.scoring.weights import Weights
 from gpuloom.engine.state.node_score import score_node
-from gpuloom.model.cards import Cards
-from gpuloom.model.request_columns import Headroom, RequestColumns, ScoreRequest
+from gpuloom.model.cards import CardNumbers, Cards
+from gpuloom.model.request_columns import Headroom, RequestColumns, RequestNumbers, ScoreRequest
 from gpuloom.vendors.profile import RequestDefaults
 
 EVEN = Weights()
@@ -25,19 +25,25 @@ FACTOR_2 = msgspec.structs.replace(DEFAULTS, memory_factor=2)
 MEMORY_512 = msgspec.structs.replace(DEFAULTS, default_memory_mib=512)
 
 
-def one(**facts: Any) -> Cards:
+def one(**facts: Any) -> CardNumbers:
     """A card of plain numbers."""
-    return Cards(*(facts.get(name, 0) for name in Cards.__struct_fields__))
+    return CardNumbers(*(facts.get(name, 0) for name in Cards.__struct_fields__))
 
 
-def want(slots: int, cores: int, memory_mib: int) -> RequestColumns:
-    need: Any = memory_mib
-    return RequestColumns(
-        1, cores, need, need, need, mutex=False, headroom=Headroom(), score=ScoreRequest(slots, cores, need)
+def want(slots: int, cores: int, memory_mib: int) -> RequestNumbers:
+    return RequestNumbers(
+        cards=1,
+        cores=cores,
+        memory_mib=memory_mib,
+        refused_kind=None,
+        refused_uuid=None,
+        mutex=False,
+        headroom=Headroom(),
+        score=ScoreRequest(slots=slots, cores=cores, memory_mib=memory_mib),
     )
 
 
-def a_card(slots: str, cores: str, memory: str) -> Cards:
+def a_card(slots: str, cores: str, memory: str) -> CardNumbers:
     """A card as the examples write it: used/total of each."""
     (used_slots, count), (used_cores, total_cores), (used_mib, total_mib) = (
         map(int, text.split("/")) for text in (slots, cores, memory)
@@ -96,7 +102,7 @@ FOUR = {"A": (0, 5), "B": (0, 15), "C": (1, 8), "D": (1, 20)}
 BY_MEMORY = Weights(slot=0, core=0, memory=1)
 
 
-def four_cards() -> list[Cards]:
+def four_cards() -> list[CardNumbers]:
     return [
         one(numa=numa, index=index, count=1, total_cores=1, total_memory_mib=10, used_memory_mib=score)
         for index, (numa, score) in enumerate(FOUR.values())
@@ -113,9 +119,20 @@ def test_order_in_which_cards_are_tried(sort: DeviceSort, policy: str, tried: st
 @pytest.mark.parametrize(("sort", "policy", "tried"), ORDERS)
 def test_columns_are_ordered_as_single_cards_are(sort: DeviceSort, policy: str, tried: str) -> None:
     keys = read_card_policy(policy, numa_bind=False, device_sort=sort).order
-    columns = Cards(*np.array([msgspec.structs.astuple(one) for one in four_cards()]).T)
-    none = want(0, 0, 0)
-    assert "".join("ABCD"[place] for place in order_cards(columns, none, keys, BY_MEMORY)) == tried
+    columns = Cards(*np.array([msgspec.structs.astuple(one) for one in four_cards()]).T[:, None])
+    none = np.zeros((1, 4), np.int64)
+    required = RequestColumns(
+        cards=1,
+        cores=0,
+        memory_mib=none,
+        refused_kind=None,
+        refused_uuid=None,
+        mutex=False,
+        headroom=Headroom(),
+        score=ScoreRequest(slots=0, cores=0, memory_mib=none),
+    )
+    (order,) = sort_matrix(columns, required, keys, BY_MEMORY, np.ones((1, 4), bool)).tolist()
+    assert "".join("ABCD"[place] for place in order) == tried
 
 
 @pytest.mark.parametrize(

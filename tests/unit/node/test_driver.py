@@ -1,39 +1,28 @@
-"""The NVML port over a library that is not the real one but has its functions."""
+"""The NVML port over NVIDIA's Python library and a stub of the library below it."""
 
 import asyncio
-import threading
 
 import pynvml
 import pytest
-from unit.node.fake_pynvml import FakeCard, FakeNvml
 
 from gpuloom.node.errors import CardReadError, DriverMissingError, DriverSilentError
 from gpuloom.node.nvidia import DriverNvml
 from gpuloom.node.nvml import Ancestor, Coverage, Gpu, NvLink, XidEvent
+from harness.stubdriver import StubCard, StubLink
 
-LOST = FakeNvml.NVML_ERROR_GPU_IS_LOST
-REFUSED = FakeNvml.NVML_ERROR_NOT_SUPPORTED
+LOST = pynvml.NVML_ERROR_GPU_IS_LOST
+REFUSED = pynvml.NVML_ERROR_NOT_SUPPORTED
 
 
 @pytest.fixture
-def library():
-    return FakeNvml(FakeCard("GPU-a"), FakeCard("GPU-b", bus_id="00000000:5E:00.0", minor=1))
+def library(make_stub_driver):
+    return make_stub_driver(StubCard("GPU-a"), StubCard("GPU-b", pci_bus_id="00000000:5E:00.0", minor=1))
 
 
 @pytest.fixture
 async def driver(library, tmp_path):
-    async with DriverNvml(library, sysfs=tmp_path) as driver:
+    async with DriverNvml(pynvml, sysfs=tmp_path) as driver:
         yield driver
-
-
-def test_every_function_of_the_fake_is_one_of_the_real_library():
-    names = [name for name in dir(FakeNvml) if name.startswith(("nvml", "NVML"))]
-    assert [name for name in names if not hasattr(pynvml, name)] == []
-
-
-def test_every_constant_of_the_fake_is_that_of_the_real_library():
-    names = [name for name in vars(FakeNvml) if name.startswith(("NVML_E", "nvmlEventType"))]
-    assert {name: getattr(FakeNvml, name) for name in names} == {name: getattr(pynvml, name) for name in names}
 
 
 async def test_a_card_is_what_the_driver_tells(driver):
@@ -51,107 +40,127 @@ async def test_the_numa_node_is_that_of_sysfs(driver, tmp_path, text, numa):
 
 
 async def test_a_card_with_unified_memory_has_none_to_tell(driver, library):
-    library.cards[0].errors["nvmlDeviceGetMemoryInfo"] = REFUSED
+    library.fail("nvmlDeviceGetMemoryInfo", REFUSED, card=0)
     assert [gpu.memory_mib for gpu in await driver.read_gpus()] == [None, 46068]
 
 
 async def test_a_card_without_a_device_file_has_no_minor(driver, library):
-    library.cards[0].errors["nvmlDeviceGetMinorNumber"] = REFUSED
+    library.fail("nvmlDeviceGetMinorNumber", REFUSED, card=0)
     assert (await driver.read_gpus())[0].minor is None
 
 
 async def test_the_library_is_initialised_once(driver, library):
     await driver.read_gpus()
     await driver.read_gpus()
-    assert library.initialised == 1
+    assert library.count("nvmlInitWithFlags") == 1
 
 
 async def test_a_machine_without_a_driver_is_told_apart(driver, library):
-    library.errors["nvmlInit"] = FakeNvml.NVML_ERROR_LIBRARY_NOT_FOUND
+    library.fail("nvmlInitWithFlags", pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
     with pytest.raises(DriverMissingError, match="install or load it"):
         await driver.read_gpus()
 
 
 async def test_a_driver_that_appears_is_used(driver, library):
-    library.errors["nvmlInit"] = FakeNvml.NVML_ERROR_LIBRARY_NOT_FOUND
+    library.fail("nvmlInitWithFlags", pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
     with pytest.raises(DriverMissingError):
         await driver.read_gpus()
-    del library.errors["nvmlInit"]
+    library.mend()
     assert len(await driver.read_gpus()) == 2
 
 
 async def test_a_driver_that_was_loaded_anew_is_initialised_anew(driver, library):
     await driver.read_gpus()
-    library.errors["nvmlDeviceGetCount"] = FakeNvml.NVML_ERROR_UNINITIALIZED
+    library.fail("nvmlDeviceGetCount_v2", pynvml.NVML_ERROR_UNINITIALIZED)
     with pytest.raises(CardReadError):
         await driver.read_gpus()
-    del library.errors["nvmlDeviceGetCount"]
+    library.mend()
     await driver.read_gpus()
-    assert library.initialised == 2
+    assert library.count("nvmlInitWithFlags") == 2
 
 
 async def test_a_driver_that_fails_is_an_error_to_try_again(driver, library):
-    library.errors["nvmlDeviceGetCount"] = FakeNvml.NVML_ERROR_UNKNOWN
-    with pytest.raises(CardReadError, match="cannot read its cards: error 999"):
+    library.fail("nvmlDeviceGetCount_v2", pynvml.NVML_ERROR_UNKNOWN)
+    with pytest.raises(CardReadError, match="cannot read its cards: Unknown Error"):
         await driver.read_gpus()
 
 
-async def test_a_card_that_never_answered_is_an_error_to_try_again(driver, library):
-    library.cards[0].errors["nvmlDeviceGetHandleByIndex"] = LOST
+async def test_a_card_that_never_answered_does_not_hide_the_others(driver, library):
+    library.fail("nvmlDeviceGetHandleByIndex_v2", LOST, card=0)
+    assert [gpu.uuid for gpu in await driver.read_gpus()] == ["GPU-b"]
+
+
+async def test_a_machine_on_which_no_card_ever_answered_is_an_error_to_try_again(driver, library):
+    for card in (0, 1):
+        library.fail("nvmlDeviceGetHandleByIndex_v2", LOST, card=card)
     with pytest.raises(CardReadError):
         await driver.read_gpus()
+
+
+async def test_two_cards_with_one_uuid_are_the_one_that_was_there_and_one_that_is_missing(driver, library):
+    await driver.read_gpus()
+    library.answer("nvmlDeviceGetUUID", "GPU-b", card=0)
+    assert [(gpu.uuid, gpu.index, gpu.healthy) for gpu in await driver.read_gpus()] == [
+        ("GPU-a", 0, False),
+        ("GPU-b", 1, True),
+    ]
 
 
 async def test_a_card_that_is_lost_stays_in_the_list_as_unhealthy(driver, library):
     await driver.read_gpus()
-    library.cards[0].errors["nvmlDeviceGetHandleByIndex"] = LOST
+    library.fail("nvmlDeviceGetHandleByIndex_v2", LOST, card=0)
     assert [(gpu.uuid, gpu.healthy) for gpu in await driver.read_gpus()] == [("GPU-a", False), ("GPU-b", True)]
 
 
 async def test_a_card_that_the_driver_does_not_count_any_more_stays_as_unhealthy(driver, library):
     await driver.read_gpus()
     del library.cards[1]
+    library.write()
     assert [(gpu.uuid, gpu.healthy) for gpu in await driver.read_gpus()] == [("GPU-a", True), ("GPU-b", False)]
 
 
 async def test_a_lost_card_stays_itself_when_the_driver_counts_the_others_anew(driver, library):
     await driver.read_gpus()
     del library.cards[0]
+    library.write()
     assert {(gpu.uuid, gpu.healthy) for gpu in await driver.read_gpus()} == {("GPU-a", False), ("GPU-b", True)}
 
 
 async def test_a_card_that_fails_under_the_index_of_another_is_the_one_that_is_missing(driver, library):
     await driver.read_gpus()
     library.cards.reverse()
-    library.cards[1].errors["nvmlDeviceGetHandleByIndex"] = LOST
+    library.write()
+    library.fail("nvmlDeviceGetHandleByIndex_v2", LOST, card=1)
     assert {(gpu.uuid, gpu.healthy) for gpu in await driver.read_gpus()} == {("GPU-a", False), ("GPU-b", True)}
 
 
 async def test_a_card_that_changes_its_index_is_listed_once_with_the_new_one(driver, library):
     await driver.read_gpus()
     library.cards.reverse()
+    library.write()
     assert [(gpu.uuid, gpu.index) for gpu in await driver.read_gpus()] == [("GPU-b", 0), ("GPU-a", 1)]
 
 
 async def test_a_card_that_comes_back_is_healthy(driver, library):
     await driver.read_gpus()
-    library.cards[0].errors["nvmlDeviceGetName"] = LOST
+    library.fail("nvmlDeviceGetName", LOST, card=0)
     await driver.read_gpus()
-    library.cards[0].errors.clear()
+    library.mend()
     assert [gpu.healthy for gpu in await driver.read_gpus()] == [True, True]
 
 
 async def test_a_probe_asks_for_name_and_memory(driver, library):
-    library.cards[1].errors["nvmlDeviceGetMemoryInfo"] = LOST
+    library.fail("nvmlDeviceGetMemoryInfo", LOST, card=1)
     await driver.probe("GPU-a")
     with pytest.raises(CardReadError, match="cannot read card GPU-b"):
         await driver.probe("GPU-b")
 
 
 async def test_events_are_asked_for_as_far_as_the_card_has_them(driver, library):
-    library.cards[1].events = 8
+    library.cards[1].event_types = 8
+    library.write()
     await driver.watch_events()
-    assert library.registered == [("GPU-a", 11), ("GPU-b", 8)]
+    assert [call[1:] for call in library.calls if call[0] == "registered"] == [["GPU-a", "11"], ["GPU-b", "8"]]
 
 
 @pytest.mark.parametrize(
@@ -160,18 +169,18 @@ async def test_events_are_asked_for_as_far_as_the_card_has_them(driver, library)
         ("nvmlDeviceGetHandleByUUID", LOST, Coverage.FAILED),
         ("nvmlDeviceGetSupportedEventTypes", REFUSED, Coverage.FAILED),
         ("nvmlDeviceRegisterEvents", REFUSED, Coverage.UNSUPPORTED),
-        ("nvmlDeviceRegisterEvents", FakeNvml.NVML_ERROR_UNKNOWN, Coverage.FAILED),
+        ("nvmlDeviceRegisterEvents", pynvml.NVML_ERROR_UNKNOWN, Coverage.FAILED),
     ],
 )
 async def test_a_card_that_cannot_be_watched_is_told(driver, library, function, error, coverage):
-    library.cards[0].errors[function] = error
+    library.fail(function, error, card=0)
     assert await driver.watch_events() == {"GPU-a": coverage, "GPU-b": Coverage.WATCHED}
 
 
 async def test_watching_anew_gives_the_old_events_back(driver, library):
     await driver.watch_events()
     await driver.watch_events()
-    assert library.freed == 1
+    assert library.count("nvmlEventSetFree") == 1
 
 
 @pytest.mark.parametrize(
@@ -179,14 +188,14 @@ async def test_watching_anew_gives_the_old_events_back(driver, library):
 )
 async def test_only_a_critical_error_is_an_event(driver, library, kind, event):
     await driver.watch_events()
-    library.events.append((library.cards[0], kind, 79))
+    library.emit("GPU-a", 79, type=kind)
     assert await driver.wait_for_event() == event
 
 
 @pytest.mark.parametrize(("ids", "instance"), [((2, 0), (2, 0)), ((2, 0xFFFFFFFF), None), ((0xFFFFFFFF, 0), None)])
 async def test_an_event_names_its_instance_by_both_ids(driver, library, ids, instance):
     await driver.watch_events()
-    library.events.append((library.cards[0], 8, 79, *ids))
+    library.emit("GPU-a", 79, gpu_instance=ids[0], compute_instance=ids[1])
     assert await driver.wait_for_event() == XidEvent("GPU-a", 79, instance)
 
 
@@ -197,14 +206,40 @@ async def test_a_wait_without_an_event_is_no_event(driver):
 
 async def test_an_event_of_a_card_that_cannot_be_told_has_none(driver, library):
     await driver.watch_events()
-    library.cards[0].errors["nvmlDeviceGetUUID"] = LOST
-    library.events.append((library.cards[0], 8, 79))
+    library.emit("GPU-c", 79)
     assert await driver.wait_for_event() == XidEvent(None, 79)
+
+
+async def test_an_event_of_a_card_that_is_lost_by_now_is_told_from_the_others(driver, library):
+    await driver.watch_events()
+    library.fail("nvmlDeviceGetUUID", LOST, card=0)
+    library.emit("GPU-a", 79)
+    assert await driver.wait_for_event() == XidEvent("GPU-a", 79)
+
+
+async def test_a_wait_that_a_lost_card_ends_is_no_event_and_begins_anew(driver, library):
+    await driver.watch_events()
+    library.fail("nvmlEventSetWait_v2", LOST)
+    assert await driver.wait_for_event() is None
+    assert library.count("nvmlEventSetCreate") == 2
+
+
+async def test_waits_that_a_lost_card_keeps_ending_are_an_error(driver, library):
+    await driver.watch_events()
+    library.fail("nvmlEventSetWait_v2", LOST)
+    await driver.wait_for_event()
+    with pytest.raises(CardReadError, match="cannot wait for errors"):
+        await driver.wait_for_event()
+
+
+async def test_a_card_that_cannot_report_critical_errors_is_told(driver, library):
+    library.answer("nvmlDeviceGetSupportedEventTypes", 3, card=0)
+    assert (await driver.watch_events())["GPU-a"] is Coverage.UNSUPPORTED
 
 
 async def test_a_wait_that_fails_is_an_error(driver, library):
     await driver.watch_events()
-    library.errors["nvmlEventSetWait"] = FakeNvml.NVML_ERROR_UNKNOWN
+    library.fail("nvmlEventSetWait_v2", pynvml.NVML_ERROR_UNKNOWN)
     with pytest.raises(CardReadError, match="cannot wait for errors"):
         await driver.wait_for_event()
 
@@ -213,8 +248,8 @@ async def test_a_wait_that_fails_is_an_error(driver, library):
 def linked(library):
     one, other = library.cards
     one.ancestors[other.uuid] = other.ancestors[one.uuid] = 30
-    one.links = [(other.bus_id, 0), ("", 0), ("00000000:C0:00.0", 2)]
-    return one
+    one.links = [StubLink(other.pci_bus_id), StubLink("", state=0), StubLink("00000000:C0:00.0", 2)]
+    library.write()
 
 
 async def test_ancestors_and_enabled_links_are_read(driver, linked):
@@ -226,74 +261,59 @@ async def test_ancestors_and_enabled_links_are_read(driver, linked):
     }
 
 
-async def test_a_card_without_links_has_none(driver, linked):
-    linked.errors["nvmlDeviceGetNvLinkState"] = REFUSED
+async def test_a_card_without_links_has_none(driver, library, linked):
+    library.fail("nvmlDeviceGetNvLinkState", REFUSED, card=0)
     assert (await driver.read_interconnect(["GPU-a", "GPU-b"])).links["GPU-a"] == ()
 
 
-async def test_a_link_that_cannot_be_read_fails_the_whole_answer(driver, linked):
-    linked.errors["nvmlDeviceGetNvLinkState"] = LOST
+async def test_a_link_that_cannot_be_read_fails_the_whole_answer(driver, library, linked):
+    library.fail("nvmlDeviceGetNvLinkState", LOST, card=0)
     with pytest.raises(CardReadError, match="cannot tell how cards are connected"):
         await driver.read_interconnect(["GPU-a", "GPU-b"])
 
 
-async def test_a_driver_too_old_to_tell_switches_has_links_to_cards_alone(driver, linked):
-    linked.errors["nvmlDeviceGetNvLinkRemoteDeviceType"] = FakeNvml.NVML_ERROR_FUNCTION_NOT_FOUND
+async def test_a_driver_too_old_to_tell_switches_has_links_to_cards_alone(driver, library, linked):
+    library.fail("nvmlDeviceGetNvLinkRemoteDeviceType", pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, card=0)
     links = (await driver.read_interconnect(["GPU-a", "GPU-b"])).links["GPU-a"]
     assert [link.to_switch for link in links] == [False, False]
 
 
-async def test_an_unknown_level_is_an_error(driver, linked):
-    linked.ancestors["GPU-b"] = 70
+async def test_an_unknown_level_is_an_error(driver, library, linked):
+    library.cards[0].ancestors["GPU-b"] = 70
+    library.write()
     with pytest.raises(CardReadError, match="topology level 70"):
         await driver.read_interconnect(["GPU-a", "GPU-b"])
 
 
-class HangingNvml(FakeNvml):
-    """A driver whose first question hangs until the test lets it go."""
-
-    def __init__(self):
-        super().__init__(FakeCard("GPU-a"))
-        self.release = threading.Event()
-
-    def nvmlDeviceGetCount(self):  # noqa: N802
-        self.release.wait()
-        return super().nvmlDeviceGetCount()
-
-
 @pytest.fixture
-async def hanging(tmp_path):
-    library = HangingNvml()
-    async with DriverNvml(library, sysfs=tmp_path, deadline_s=0.05) as driver:
-        yield library, driver
-        library.release.set()
+async def hanging(library, tmp_path):
+    library.hang("nvmlDeviceGetCount_v2")
+    async with DriverNvml(pynvml, sysfs=tmp_path, deadline_s=0.05) as driver:
+        yield driver
 
 
 async def test_a_driver_that_hangs_is_given_up(hanging):
-    _, driver = hanging
     with pytest.raises(DriverSilentError, match=r"did not answer within 0\.05 s \(read its cards\)"):
-        await driver.read_gpus()
+        await hanging.read_gpus()
 
 
 async def test_a_driver_that_still_hangs_is_not_asked_again(hanging):
-    _, driver = hanging
     with pytest.raises(DriverSilentError):
-        await driver.read_gpus()
+        await hanging.read_gpus()
     with pytest.raises(DriverSilentError, match="still hangs in an earlier call"):
-        await driver.probe("GPU-a")
+        await hanging.probe("GPU-a")
 
 
-async def test_a_driver_that_woke_up_is_asked_again(hanging):
-    library, driver = hanging
+async def test_a_driver_that_woke_up_is_asked_again(hanging, library):
     with pytest.raises(DriverSilentError):
-        await driver.read_gpus()
-    library.release.set()
+        await hanging.read_gpus()
+    library.mend()
     async with asyncio.timeout(10):
         while True:
             try:
-                gpus = await driver.read_gpus()
+                gpus = await hanging.read_gpus()
             except DriverSilentError:
                 await asyncio.sleep(0)
             else:
                 break
-    assert len(gpus) == 1
+    assert len(gpus) == 2

@@ -52,6 +52,14 @@ def test_a_pod_bound_while_an_older_list_is_read_stays_counted(state: SchedulerS
     assert state.cluster.ledger.find("younger than the list") is not None
 
 
+def test_a_bound_pod_is_reserved_for_with_its_priority_and_start(state: SchedulerState, handler: PodHandler) -> None:
+    bound = bound_pod("a", creationTimestamp="1970-01-01T00:01:00Z")
+    handler.apply(msgspec.structs.replace(bound, spec=msgspec.structs.replace(bound.spec, priority=1000)))
+    held = state.cluster.ledger.find("a")
+    assert held is not None
+    assert (held.priority, held.started_at) == (1000, 60)
+
+
 def test_a_listed_pod_counts_before_the_list_is_complete(state: SchedulerState, handler: PodHandler) -> None:
     handler.begin_list()
     handler.take_listed(bound_pod("a"))

@@ -51,3 +51,22 @@ def test_a_container_is_privileged_only_when_it_says_so(container, privileged):
 @pytest.mark.parametrize(("phase", "over"), [("Running", False), ("Succeeded", True), ("Failed", True), ("", False)])
 def test_a_pod_is_over_when_it_succeeded_or_failed(phase, over):
     assert pod(status={"phase": phase}).is_over is over
+
+
+@pytest.mark.parametrize(("spec", "priority"), [({}, 0), ({"priority": None}, 0), ({"priority": -7}, -7)])
+def test_a_pod_without_priority_has_priority_zero(spec, priority):
+    assert pod(spec=spec).priority == priority
+
+
+@pytest.mark.parametrize(
+    ("created", "started", "seconds"),
+    [
+        ("1970-01-01T00:01:00Z", "1970-01-01T00:02:00Z", 120),
+        ("1970-01-01T00:01:00Z", None, 60),
+        (None, None, 0),
+        ("yesterday", None, 0),
+    ],
+)
+def test_a_pod_has_started_when_its_kubelet_says_so_and_until_then_when_it_was_created(created, started, seconds):
+    read = pod(metadata={"creationTimestamp": created}, status={"startTime": started})
+    assert read.started_at == seconds

@@ -65,6 +65,7 @@ def check_fit(
 
 
 def _tell(wanted: Wanted, fits: Fits) -> None:
+    write_lines(f"{wanted.name}: warning: {warning}" for warning in fits.warnings)
     if fits.denied:
         write_lines([f"{wanted.name}: would be denied: {fits.denied}"])
         return

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuloom.engine.filtering.filter_results import FilterResults
-from gpuloom.engine.placement.container_placer import Unplaced
 from gpuloom.engine.placement.placement_cache import REFUSES, PlacementCache
+from gpuloom.engine.placement.placer import Unplaced
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.cards import Flags, Ints, Scores
 from gpuloom.model.refusal import Refusal
@@ -39,10 +39,10 @@ class Assessment:
 
     def refuse(self, positions: Ints) -> list[Refusal]:
         """Say of nodes with cards why they do not take the pod."""
-        refusal_cache = {at: unplaced.refusal for at, unplaced in self._tried(positions)}
-        others = [at for at in range(len(positions)) if at not in refusal_cache]
-        refusal_cache.update(zip(others, self.results.refuse(self.table, positions[others]), strict=True))
-        return [refusal_cache[at] for at in range(len(positions))]
+        refusals = {at: unplaced.refusal for at, unplaced in self._tried(positions)}
+        others = [at for at in range(len(positions)) if at not in refusals]
+        refusals.update(zip(others, self.results.refuse(self.table, positions[others]), strict=True))
+        return [refusals[at] for at in range(len(positions))]
 
     def _tried(self, positions: Ints) -> Iterator[tuple[int, Unplaced]]:
         """Give the places of the nodes on which the pod was placed in vain, and why."""

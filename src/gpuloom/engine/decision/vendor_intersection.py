@@ -62,9 +62,7 @@ class VendorIntersection:
         return self._ranking(look_up(self._table, names.all()))
 
     def _ranking(self, candidates: Candidates) -> Ranking:
-        # A node that came after the decision has no rank in it.
-        known = candidates.known[candidates.known < len(self._ranks)]
-        return Ranking(self._names, known, self._ranks[known], candidates=len(candidates), policy=self._policy)
+        return candidates.rank(self._names, self._ranks, self._policy)
 
     def _rank(self) -> Scores:
         """Return ranks by position: what all vendors' ranks have in common, counted once, and what each adds."""
@@ -96,8 +94,8 @@ class VendorIntersection:
         refusals.update(dict.fromkeys(filterfalse(self._fleet.nodes.__contains__, names), _UNKNOWN))
         for number, word in enumerate(words):
             known = np.flatnonzero((speaker == number) & (places[number] != NO_NODE))
-            refusal_cache = self._assessments[word].refuse(places[number][known])
-            refusals.update(zip([names[at] for at in known.tolist()], refusal_cache, strict=True))
+            refused = self._assessments[word].refuse(places[number][known])
+            refusals.update(zip([names[at] for at in known.tolist()], refused, strict=True))
         for at in np.flatnonzero(speaker == _NO_SPEAKER).tolist():
             del refusals[names[at]]
         return refusals

@@ -11,7 +11,6 @@ from gpuloom.engine.filtering.compiled_profile import CompiledProfile, compile_p
 from gpuloom.engine.filtering.filter_cache import FilterCache
 from gpuloom.engine.filtering.filter_results import FilterResults
 from gpuloom.engine.filtering.hooked_results import HookedResults
-from gpuloom.engine.filtering.name_index import NameIndex
 from gpuloom.engine.filtering.refusal_cache import RefusalCache
 from gpuloom.engine.filtering.rule_table import RuleOrder
 from gpuloom.engine.placement.placement_cache import PlacementCaches
@@ -20,6 +19,7 @@ from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.vendor_state import VendorState
 from gpuloom.model.request_columns import UNBOUNDED, Headroom
 from gpuloom.vendors.profile import Profile
+from gpuloom.wire.nodeindex import NameIndex
 from gpuloom.wire.nodenames import NodeNames
 
 
@@ -121,7 +121,7 @@ class VendorScheduler:
 
     def _make_filter_cache(self) -> FilterCache:
         make = HookedResults if self.compiled.is_hooked else FilterResults
-        return FilterCache(self.compiled, self.options.device_score_slots, make)
+        return FilterCache(self.compiled, make)
 
     def headroom(self, demand: Demand) -> Headroom:
         """Return what the quotas of a pod's namespace leave of this vendor's cards."""

@@ -132,7 +132,7 @@ def _detail_cards(matrix: RuleMatrix, position: int, demand: Demand, chosen: set
     cards, required = matrix.cards.rows(rows), matrix.required.rows(rows)
     scores = score_cards(cards, required, demand.policy.weights).tolist()
     points = np.stack(part_cards(cards, required, demand.policy.weights), axis=1).tolist()
-    need = required.score
+    need, cores_asked = required.score, required.cores_at(np.arange(len(cards))).tolist()
     found = []
     for place, row in enumerate(range(rows.start, rows.stop)):
         model, mode = table.kinds[int(cards.kind[place])]
@@ -147,7 +147,7 @@ def _detail_cards(matrix: RuleMatrix, position: int, demand: Demand, chosen: set
             cores=cores,
             free_instance_mib=int(cards.free_instance_mib[place]),
             wants_mib=int(required.memory_mib[place]),
-            wants_cores=required.cores_at(place),
+            wants_cores=cores_asked[place],
             headroom=required.headroom,
         )
         first = int(matrix.codes[row])

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.filtering.request_columns import adjustments_of, make_request_columns
+from gpuloom.engine.filtering.equivalence_class import classify
+from gpuloom.engine.filtering.request_columns import make_request_columns
 from gpuloom.engine.filtering.rules import Rule, adjust_cards
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
@@ -69,18 +70,8 @@ def make_rule_matrix(
     scheduler: VendorScheduler, table: CardTable, demand: Demand, request: Request, headroom: Headroom
 ) -> RuleMatrix:
     """Ask every rule about every card of a table, for one request."""
-    required = make_request_columns(
-        table.cards,
-        table.uuids,
-        table.kinds,
-        request,
-        demand.selector,
-        mutex=demand.policy.card_policy.mutex,
-        headroom=headroom,
-        score_slots=scheduler.options.device_score_slots,
-        divided=bool(table.partitions),
-        adjustments=adjustments_of(scheduler.compiled, table),
-    )
+    compiled = scheduler.compiled
+    required = make_request_columns(compiled, table, classify(compiled, demand, request, headroom))
     cards = adjust_cards(table.cards, required)
     checks = name_rules(scheduler)
     codes = np.zeros(len(table.cards), np.uint8)

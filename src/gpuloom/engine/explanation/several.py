@@ -53,8 +53,8 @@ def explain_all(
     scope = scope_of(words[0])
     answers = yield from _ask(pod_scheduler, demands, [name for name in scope.names if name not in scope.barred])
     word = answers.obstacle
-    refusal_cache = yield from explain(scope_of(word), demands[word], depth)
-    return _combine(refusal_cache, demands, answers, scope, depth)
+    explanation = yield from explain(scope_of(word), demands[word], depth)
+    return _combine(explanation, demands, answers, scope, depth)
 
 
 def _ask(pod_scheduler: PodScheduler, demands: Demands, names: Sequence[str]) -> Generator[None, None, _Answers]:
@@ -69,7 +69,7 @@ def _ask(pod_scheduler: PodScheduler, demands: Demands, names: Sequence[str]) ->
 
 
 def _combine(
-    refusal_cache: Explanation, demands: Demands, answers: _Answers, scope: ExplanationScope, depth: Depth
+    explanation: Explanation, demands: Demands, answers: _Answers, scope: ExplanationScope, depth: Depth
 ) -> Explanation:
     """Put what holds for all vendors in the place of what holds for one."""
     together, fitting = answers.together, len(answers.together.fitting)
@@ -78,7 +78,7 @@ def _combine(
     are_apart = not fitting and all(len(one.fitting) for one in answers.alone.values())
     ranking = together.fitting.best_first(depth.most_names)
     return msgspec.structs.replace(
-        refusal_cache,
+        explanation,
         outcome="does not fit" if together.node is None else "fits",
         headline=tell_outlook(together.node, fitting, len(scope.names), demands[word].policy),
         asks=_tell_asks(demands),
@@ -86,9 +86,9 @@ def _combine(
         ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking),
         reasons=count_reasons(together.refusals),
         refused=group_refusals(together.refusals, scope.barred, depth.most_names),
-        remedies=tuple(remedy for remedy in refusal_cache.remedies if _helps_all(remedy, others)),
+        remedies=tuple(remedy for remedy in explanation.remedies if _helps_all(remedy, others)),
         vendors=tuple(_tell(one, demands[one], answers.alone[one]) for one in sorted(demands)),
-        notes=(*refusal_cache.notes, NOT_TOGETHER) if are_apart else refusal_cache.notes,
+        notes=(*explanation.notes, NOT_TOGETHER) if are_apart else explanation.notes,
     )
 
 

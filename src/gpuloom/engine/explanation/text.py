@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpuloom.engine.explanation.hosts import tell_host
 from gpuloom.engine.explanation.values import (
     CardVerdict,
     ContainerRequest,
@@ -19,6 +20,8 @@ def tell_explanation(explanation: Explanation) -> Iterator[str]:
     """Tell it from the whole to the details; lines without line ends, details are indented."""
     yield f"pod {explanation.pod.full_name} {explanation.headline}"
     yield from (f"  {tell_ask(ask)}{f' of {ask.vendor}' if explanation.vendors else ''}" for ask in explanation.asks)
+    if explanation.host is not None:
+        yield from (f"  {line}" for line in tell_host(explanation.host))
     yield from _tell_held(explanation)
     yield from (f"  note: {note}" for note in explanation.notes)
     if explanation.vendors:

@@ -189,6 +189,29 @@ class Remedy(Value, frozen=True, kw_only=True):
     pods: tuple[PodName, ...] = ()
 
 
+class HostReason(Value, frozen=True, kw_only=True):
+    """How many nodes kube-scheduler's filters refuse for one reason, in its words; a node may have several."""
+
+    text: str
+    nodes: int
+
+
+class HostVerdict(Value, frozen=True, kw_only=True):
+    """What kube-scheduler's own filters say beside the cards.
+
+    Of the nodes ``with_cards`` that would do, ``taking`` take the pod; ``reasons`` are those of the others.
+    ``unjudged`` is what was not looked at although kube-scheduler does, ``not_looked_at`` why nothing was.
+    ``last_words`` is what kube-scheduler said last about the pod.
+    """
+
+    with_cards: int = 0
+    taking: int = 0
+    reasons: tuple[HostReason, ...] = ()
+    unjudged: tuple[str, ...] = ()
+    not_looked_at: str = ""
+    last_words: str = ""
+
+
 class VendorVerdict(Value, frozen=True, kw_only=True):
     """What one of several vendors says of a pod: how many of its cards are asked for, and how many nodes would do.
 
@@ -208,7 +231,8 @@ class Explanation(Value, frozen=True, kw_only=True):
 
     ``candidates`` are the nodes looked at, ``fitting`` how many of them fit. ``ranking`` is best first and may be cut,
     as may be the lists of names. ``vendors`` are there where a pod asks several; ``groups``, ``remedies`` and ``nodes``
-    tell of the cards of one of them then, of which the fewest nodes would do.
+    tell of the cards of one of them then, of which the fewest nodes would do. ``host`` tells of all that kube-scheduler
+    checks beside cards; it is absent where nobody asks for a node any more.
     """
 
     pod: PodName
@@ -227,3 +251,4 @@ class Explanation(Value, frozen=True, kw_only=True):
     nodes: tuple[NodeVerdict, ...] = ()
     notes: tuple[str, ...] = ()
     vendors: tuple[VendorVerdict, ...] = ()
+    host: HostVerdict | None = None

@@ -7,10 +7,11 @@ from typing import overload
 
 import numpy as np
 
-from gpuloom.engine.filtering.name_index import NameIndex
-from gpuloom.engine.scoring.ranking import UNFIT
+from gpuloom.engine.scoring.policy import NodePolicy
+from gpuloom.engine.scoring.ranking import UNFIT, Ranking
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.model.cards import Ints, Scores
+from gpuloom.wire.nodeindex import NameIndex
 from gpuloom.wire.nodenames import NodeNames
 
 MANY = 600
@@ -40,6 +41,20 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.known) + len(self.unknown)
+
+    def rank(self, names: Sequence[str], ranks: Scores, policy: NodePolicy) -> Ranking:
+        """Rank the nodes by the ranks that all nodes have, or had when they were worked out.
+
+        names  of all nodes, by position
+        """
+        known, found = self.known, ranks[self.where] if len(ranks) == len(names) else None
+        if found is None:
+            # A node that came later has no rank.
+            known = known[known < len(ranks)]
+            found = ranks[known]
+        # A slice is a view: the ranks as they are now must outlast later changes.
+        found = found.copy() if found.base is not None else found
+        return Ranking(names, known, found, candidates=len(self), policy=policy)
 
 
 class _Unread(Sequence[str]):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpuloom.engine.filtering.rule_table import RuleOrder
-from gpuloom.engine.filtering.rules import filter_card, filter_cards
+from gpuloom.engine.filtering.rules import filter_cards
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.cards import RuleCodes
 from gpuloom.model.request_columns import RequestColumns
@@ -18,7 +18,6 @@ class CardOnlyResults:
     def __init__(self, rules: RuleOrder) -> None:
         self.column: RuleCodes = np.zeros(0, np.uint8)
         self._rules = rules.card_only
-        self._asked = [(position, rule.rejects) for position, rule in rules.card_only]
         self._registrations = -1
         self._mark = -1
 
@@ -29,6 +28,6 @@ class CardOnlyResults:
             self.column = filter_cards(table.cards, required, self._rules)
         else:
             for position in changed:
-                results = [filter_card(card, required, self._asked) for card in table.cards_of(position)]
-                self.column[table.rows_of(position)] = results
+                rows = table.rows_of(position)
+                self.column[rows] = filter_cards(table.cards.rows(rows), required.rows(rows), self._rules)
         self._registrations, self._mark = table.registrations, table.change_log.mark

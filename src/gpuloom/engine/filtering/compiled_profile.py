@@ -5,7 +5,7 @@ from functools import cached_property
 
 from gpuloom.engine.filtering.rule_table import RuleOrder, select_rules
 from gpuloom.engine.request.demand import PlacementPolicy
-from gpuloom.engine.request.options import Options
+from gpuloom.engine.request.options import Options, ScoreSlots
 from gpuloom.vendors.hooks import NEED, SCORE, SELECT, RequestHook, ScoreHook, SelectionHook
 from gpuloom.vendors.profile import Profile
 
@@ -23,6 +23,7 @@ class CompiledProfile:
     request_hook  what a card must give, ``selection_hook`` how cards are chosen, ``score`` what is added to a node's
                   score; None for the common rules
     sign          by which factor that counts where the lowest score wins, and where it does not
+    score_slots   what a card's score counts as slots
     """
 
     profile: Profile
@@ -31,6 +32,7 @@ class CompiledProfile:
     selection_hook: SelectionHook | None
     score: ScoreHook | None
     sign: tuple[float, float]
+    score_slots: ScoreSlots
 
     # Every decision asks several times.
     @cached_property
@@ -67,4 +69,5 @@ def compile_profile(profile: Profile, options: Options, rules: RuleOrder | None 
         selection_hook=SELECT.get(fit.select),
         score=SCORE.get(profile.score.hook),
         sign=sign,
+        score_slots=options.device_score_slots,
     )

@@ -39,7 +39,7 @@ def _fits(table: CardTable, node: str, uuid: str, usage: Usage, *, are_bits: boo
     card = table.cards.rows(slice(row, row + 1))
     required = _required(usage)
     asked = [*_BY_ADOPTION[Adoption.ASKED], *([] if are_bits else _BY_ADOPTION[Adoption.PER_CENT])]
-    if any(rejects(card, required).any() for rejects in asked):
+    if any(np.any(rejects(card, required)) for rejects in asked):
         return False
     taken = ~card.total_cores | card.used_cores
     if are_bits and (taken & usage.cores).any():
@@ -50,5 +50,13 @@ def _fits(table: CardTable, node: str, uuid: str, usage: Usage, *, are_bits: boo
 def _required(usage: Usage) -> RequestColumns:
     """Ask of one card what a pod holds of it in all."""
     memory_mib = np.array([usage.memory_mib], np.int64)
-    score = ScoreRequest(usage.slots, usage.cores, memory_mib)
-    return RequestColumns(1, usage.cores, memory_mib, None, None, mutex=False, headroom=UNBOUNDED, score=score)
+    return RequestColumns(
+        cards=1,
+        cores=usage.cores,
+        memory_mib=memory_mib,
+        refused_kind=None,
+        refused_uuid=None,
+        mutex=False,
+        headroom=UNBOUNDED,
+        score=ScoreRequest(slots=usage.slots, cores=usage.cores, memory_mib=memory_mib),
+    )

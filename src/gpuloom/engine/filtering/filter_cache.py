@@ -7,7 +7,6 @@ from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.filter_results import FilterResults
-from gpuloom.engine.request.options import ScoreSlots
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.lru_cache import LruCache
 
@@ -23,8 +22,7 @@ class FilterCache:
     """
 
     compiled: CompiledProfile
-    score_slots: ScoreSlots
-    make: Callable[[EquivalenceClass, CompiledProfile, ScoreSlots, CardOnlyResults], FilterResults] = FilterResults
+    make: Callable[[EquivalenceClass, CompiledProfile, CardOnlyResults], FilterResults] = FilterResults
     _card_only: CardOnlyResults = field(init=False)
     _by_class: LruCache[EquivalenceClass, FilterResults] = field(default_factory=lambda: LruCache(MOST_CLASSES))
 
@@ -62,7 +60,7 @@ class FilterCache:
         return self._by_class.recall(equivalence_class, lambda: self._make(equivalence_class))
 
     def _make(self, equivalence_class: EquivalenceClass) -> FilterResults:
-        return self.make(equivalence_class, self.compiled, self.score_slots, self._card_only)
+        return self.make(equivalence_class, self.compiled, self._card_only)
 
 
 def _bring_up(results: FilterResults, table: CardTable, *, ranks: bool) -> FilterResults:

@@ -7,7 +7,7 @@ never another set of rules, and they make a decision independent of the size of 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,24 +17,24 @@ from numpy.typing import NDArray
 from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
-from gpuloom.engine.filtering.request_columns import adjustments_of, make_request_columns
+from gpuloom.engine.filtering.request_columns import make_request_columns
 from gpuloom.engine.filtering.rules import (
+    Rejects,
     filter_card,
     filter_cards,
     first_rejection,
     first_rejection_of_card,
     select_applicable,
 )
-from gpuloom.engine.request.options import ScoreSlots
 from gpuloom.engine.scoring.card_order import SortKey, sort_key
 from gpuloom.engine.scoring.policy import NodesToRank
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.scoring.weights import Weights
 from gpuloom.engine.state.card_table import CardTable
-from gpuloom.model.cards import Cards, Flags, Ints, RuleCodes, Scores
+from gpuloom.model.cards import CardNumbers, Ints, RuleCodes, Scores
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
-from gpuloom.model.request_columns import RequestColumns
+from gpuloom.model.request_columns import RequestColumns, RequestNumbers
 
 _MOST_COLUMNS = 4096
 _MOST_NODES = 64
@@ -59,7 +59,7 @@ class _NodeResults:
     results  what all rules say
     """
 
-    cards: list[Cards | None]
+    cards: list[CardNumbers | None]
     static: list[int]
     results: list[int]
 
@@ -77,7 +77,6 @@ class FilterResults:
         self,
         equivalence_class: EquivalenceClass,
         compiled: CompiledProfile,
-        score_slots: ScoreSlots,
         card_only: CardOnlyResults,
     ) -> None:
         self.equivalence_class = equivalence_class
@@ -89,12 +88,13 @@ class FilterResults:
         self.looks = 0
         self._rules = compiled.rules
         self._card_only = card_only
-        self._score_slots = score_slots
         self._required: RequestColumns
-        self._requirements: dict[int, list[RequestColumns]] = {}
+        self._requirements: dict[int, list[RequestNumbers]] = {}
         self._by_node: dict[int, _NodeResults] = {}
-        self._keyed: dict[tuple[int, tuple[SortKey, ...], Weights], list[tuple[Cards | None, tuple[Any, ...]]]] = {}
-        self._asked: Sequence[tuple[int, Callable[[Cards, RequestColumns], Flags]]] = ()
+        self._keyed: dict[
+            tuple[int, tuple[SortKey, ...], Weights], list[tuple[CardNumbers | None, tuple[Any, ...]]]
+        ] = {}
+        self._asked: Sequence[tuple[int, Rejects]] = ()
         self._static: RuleCodes | None = None
         self._refusals = _Refusals()
         self._registrations = -1
@@ -138,7 +138,7 @@ class FilterResults:
             known[position] = said or self._refuse(table, position)
         return [known[position] for position in places]
 
-    def requirements(self, position: int, rows: slice) -> list[RequestColumns]:
+    def requirements(self, position: int, rows: slice) -> list[RequestNumbers]:
         """Return what the request needs of a node's cards, one by one."""
         requirements = self._requirements.get(position)
         if requirements is None:
@@ -168,7 +168,7 @@ class FilterResults:
 
     def _read_registered(self, table: CardTable) -> None:
         """Work out anew what follows from what nodes registered, and forget what was remembered of them."""
-        self._required = self._require(table)
+        self._required = make_request_columns(self._compiled, table, self.equivalence_class)
         self._requirements.clear()
         self._keyed.clear()
         self._by_node.clear()
@@ -229,25 +229,10 @@ class FilterResults:
         if known is None:
             if len(self._by_node) >= _MOST_NODES:
                 self._by_node.clear()
-            nobody: list[Cards | None] = [None] * (rows.stop - rows.start)
+            nobody: list[CardNumbers | None] = [None] * (rows.stop - rows.start)
             static = [0] * len(nobody) if self._static is None else self._static[rows].tolist()
             known = self._by_node[position] = _NodeResults(nobody, static, static.copy())
         return known
-
-    def _require(self, table: CardTable) -> RequestColumns:
-        equivalence_class = self.equivalence_class
-        return make_request_columns(
-            table.cards,
-            table.uuids,
-            table.kinds,
-            equivalence_class.request,
-            equivalence_class.selector,
-            mutex=equivalence_class.mutex,
-            headroom=equivalence_class.headroom,
-            score_slots=self._score_slots,
-            divided=bool(table.partitions),
-            adjustments=adjustments_of(self._compiled, table),
-        )
 
     def _refuse(self, table: CardTable, position: int) -> Refusal:
         rows = table.rows_of(position)

@@ -11,13 +11,15 @@ from gpuloom.engine.request.demand import CardSelector, PlacementPolicy
 from gpuloom.engine.scoring.card_order import sort_matrix
 from gpuloom.engine.scoring.policy import NodePolicy
 from gpuloom.model.card_matrix import CardMatrix, Chosen, HookTerms
-from gpuloom.model.cards import Cards, Flags, Ints, Points
+from gpuloom.model.cards import Cards, Flags, Ints, Points, RuleCodes
 from gpuloom.model.nodecards import Facts
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
 from gpuloom.model.request import Request
 from gpuloom.model.request_columns import RequestColumns
 
+UNSERVED = 255
+"""In place of the position of a rule: the card's node cannot serve such a request at all."""
 _NOTHING_YET = np.zeros((0, 0), np.int64)
 
 
@@ -37,8 +39,11 @@ def choose_cards(compiled: CompiledProfile, matrix: CardMatrix, request: Request
 
 def explain_refusal(compiled: CompiledProfile, matrix: CardMatrix, at: int, request: Request) -> Refusal:
     """Say why one node of a matrix cannot serve."""
-    if matrix.wanted[at] > np.count_nonzero(matrix.there[at]):
+    total = int(np.count_nonzero(matrix.there[at]))
+    if matrix.wanted[at] > total:
         return refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
+    if matrix.unserved is not None and matrix.unserved[at]:
+        return Refusal({Reason.MODE_NOT_FIT: 1}, total)
     if compiled.selection_hook is None:
         return matrix.refuse(at)
     return compiled.selection_hook.refuse(matrix, at, Chosen(request, _NOTHING_YET), compiled.profile)
@@ -63,11 +68,8 @@ def make_matrix(
     facts: Sequence[Facts],
 ) -> CardMatrix:
     """Put the cards of some nodes, given as columns with a row per node, into the form that hooks see."""
-    wanted = (
-        np.full(len(there), required.cards, np.int64)
-        if required.vendor_columns is None
-        else required.vendor_columns.cards[:, 0]
-    )
+    vendor_columns = required.vendor_columns
+    wanted = np.full(len(there), required.cards, np.int64) if vendor_columns is None else vendor_columns.cards[:, 0]
     return CardMatrix(
         cards=cards,
         there=there,
@@ -76,7 +78,15 @@ def make_matrix(
         sort=lambda: sort_matrix(cards, required, policy.card_policy.order, policy.weights, there),
         wanted=wanted,
         facts=facts,
+        unserved=None if vendor_columns is None else vendor_columns.unserved[:, 0],
     )
+
+
+def mark_unserved(codes: RuleCodes, required: RequestColumns) -> RuleCodes:
+    """Reject all cards of nodes that cannot serve such a request at all."""
+    if required.vendor_columns is not None:
+        codes[required.vendor_columns.unserved] = UNSERVED
+    return codes
 
 
 def make_matrix_of_node(

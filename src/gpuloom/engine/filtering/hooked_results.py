@@ -15,16 +15,15 @@ from gpuloom.engine.filtering.hook_calls import (
     make_matrix,
     make_matrix_of_node,
     make_terms,
+    mark_unserved,
     score_extra,
 )
 from gpuloom.engine.filtering.rules import filter_cards
 from gpuloom.engine.request.demand import PlacementPolicy
-from gpuloom.engine.request.options import ScoreSlots
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen
 from gpuloom.model.cards import Ints, Points, RuleCodes, Scores
-from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.request_columns import RequestColumns
 
@@ -35,8 +34,6 @@ _MOST_CHOSEN = 1024
 """Nodes that changed are those to which the next pods go, and what they would get there is known."""
 MOST_RANKED = 256
 """So many nodes' cards are chosen in one step, which takes about a millisecond."""
-_UNSERVED = 255
-"""In place of the position of a check: the card's node cannot serve such a request at all."""
 _MOST_ANSWERS = 256
 _NOTHING = np.float64(0.0)
 
@@ -63,11 +60,10 @@ class HookedResults(FilterResults):
         self,
         equivalence_class: EquivalenceClass,
         compiled: CompiledProfile,
-        score_slots: ScoreSlots,
         card_only: CardOnlyResults,
     ) -> None:
-        super().__init__(equivalence_class, compiled, score_slots, card_only)
-        self._patterns: dict[tuple[bytes, bytes, int], Refusal] = {}
+        super().__init__(equivalence_class, compiled, card_only)
+        self._patterns: dict[tuple[bytes, bytes, int, bool], Refusal] = {}
         self._unranked: Ints = np.zeros(0, np.int64)
         self._answers: dict[int, _Answer] = {}
         self._chosen_cards: dict[int, list[int]] = {}
@@ -103,10 +99,7 @@ class HookedResults(FilterResults):
         static = super()._filter_static(table)
         if self._required.vendor_columns is None or not self._required.vendor_columns.unserved.any():
             return static
-        if static is None:
-            static = np.zeros(len(table.cards), np.uint8)
-        static[self._required.vendor_columns.unserved] = _UNSERVED
-        return static
+        return mark_unserved(np.zeros(len(table.cards), np.uint8) if static is None else static, self._required)
 
     def _sum_up(self, table: CardTable, changed: set[int] | None) -> None:
         """Count what fits; nodes that may be other than before are ranked later, see :meth:`finish`."""
@@ -186,30 +179,16 @@ class HookedResults(FilterResults):
         return self.equivalence_class.policy
 
     def _make_matrix(self, table: CardTable, positions: Ints) -> CardMatrix:
-        starts, ends = table.starts[positions], table.ends[positions]
-        width = int((ends - starts).max(initial=0))
-        rows = starts[:, None] + np.arange(width)[None, :]
-        there = rows < ends[:, None]
-        rows = np.where(there, rows, starts[:, None])
+        rows, there = table.lay_out(positions)
         facts = [table.facts[number] for number in table.facts_of[positions].tolist()]
         cards, required = table.cards.rows(rows), self._required.rows(rows)
         return make_matrix(self._compiled, self._policy, cards, required, self.column[rows], there, facts)
 
     def _refuse(self, table: CardTable, position: int) -> Refusal:
         rows = table.rows_of(position)
-        unserved = self._required.vendor_columns is not None and bool(
-            self._required.vendor_columns.unserved[rows].any()
-        )
-        wanted = (
-            int(self._required.vendor_columns.cards[rows.start])
-            if self._required.vendor_columns
-            else self.equivalence_class.request.cards
-        )
-        if wanted > rows.stop - rows.start:
-            return self._refusals.too_few_cards
-        if unserved:
-            return Refusal({Reason.MODE_NOT_FIT: 1}, rows.stop - rows.start)
-        key = (self.column[rows].tobytes(), table.cards.index[rows].tobytes(), wanted)
+        vendor_columns, first = self._required.vendor_columns, rows.start
+        asks = self._required.cards_at(first), vendor_columns is not None and bool(vendor_columns.unserved[first])
+        key = (self.column[rows].tobytes(), table.cards.index[rows].tobytes(), *asks)
         found = self._patterns.get(key)
         if found is None:
             if len(self._patterns) >= _MOST_PATTERNS:

@@ -63,10 +63,8 @@ def _refuse_changed(changed: set[int], table: CardTable, last: _Remembered) -> d
     """Return the refusals of the last time, found out anew for nodes that changed; the same object if none did."""
     # A node without cards of this vendor may change as well: those of others count in its score.
     positions = {name: position for position in changed if (name := table.names[position]) in table.positions}
-    refusal_cache = last.results.refuse(table, np.fromiter(positions.values(), np.int64))
+    refusals = last.results.refuse(table, np.fromiter(positions.values(), np.int64))
     news = {
-        name: refusal
-        for name, refusal in zip(positions, refusal_cache, strict=True)
-        if last.refusals[name] is not refusal
+        name: refusal for name, refusal in zip(positions, refusals, strict=True) if last.refusals[name] is not refusal
     }
     return last.refusals | news if news else last.refusals

@@ -8,6 +8,7 @@ are asked, and in which order, stands in the vendor's profile (``rule_table``). 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum, auto
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -18,12 +19,15 @@ from gpuloom.model.cards import (
     BY_PROFILES,
     BY_UNREADABLE,
     WHOLE_CARD,
+    CardFacts,
+    CardNumbers,
     Cards,
     Flags,
+    Number,
     RuleCodes,
 )
 from gpuloom.model.reasons import Reason
-from gpuloom.model.request_columns import RequestColumns, VendorColumns
+from gpuloom.model.request_columns import CardRequest, Mark, RequestColumns, RequestNumbers, VendorColumns
 from gpuloom.model.share import ONLINE
 
 
@@ -79,6 +83,17 @@ class NeededChange(Enum):
     MORE_CORES = auto()
 
 
+Rejected = Flags | bool
+"""Which cards are rejected: a column, or whether one card is."""
+
+
+class Rejects(Protocol):
+    """Tells which cards are rejected."""
+
+    def __call__(self, cards: CardFacts[Number], required: CardRequest[Number, Mark], /) -> Rejected:
+        """Return a column for columns, a truth for one card."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule, and all that is said about it.
@@ -94,7 +109,7 @@ class Rule:
     """
 
     reason: Reason
-    rejects: Callable[[Cards, RequestColumns], Flags]
+    rejects: Rejects
     _: KW_ONLY
     applies: Callable[[RequestColumns], bool] = lambda _required: True
     depends_on: DependsOn = DependsOn.USAGE
@@ -104,130 +119,130 @@ class Rule:
     change: NeededChange = NeededChange.NONE
 
 
-def unhealthy(cards: Cards, _required: RequestColumns) -> Flags:
+def unhealthy(cards: CardFacts[Number], _required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card that its node reports as unhealthy, or of which pods hold what cannot be."""
     return cards.healthy == 0
 
 
-def cordoned(cards: Cards, _required: RequestColumns) -> Flags:
+def cordoned(cards: CardFacts[Number], _required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card that the administrator has taken out of service."""
     return (cards.cordoned & BY_ADMINISTRATOR) != 0
 
 
-def unaccounted(cards: Cards, _required: RequestColumns) -> Flags:
+def unaccounted(cards: CardFacts[Number], _required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card that somebody may hold whose share of it cannot be read."""
     return cards.cordoned >= BY_UNREADABLE
 
 
-def other_kind(cards: Cards, required: RequestColumns) -> Flags:
+def other_kind(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card whose model or mode the pod's annotations exclude."""
     return _marked(required.refused_kind, cards)
 
 
-def never(cards: Cards, _required: RequestColumns) -> Flags:
+def never(cards: CardFacts[Number], _required: CardRequest[Number, Mark]) -> Rejected:
     """Reject nothing: NUMA binding is a matter of several cards (``placement.card_walk``), this marks its turn."""
     return cards.node < 0
 
 
-def other_uuid(cards: Cards, required: RequestColumns) -> Flags:
+def other_uuid(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card whose id the pod's annotations exclude."""
     return _marked(required.refused_uuid, cards)
 
 
-def no_slot(cards: Cards, _required: RequestColumns) -> Flags:
+def no_slot(cards: CardFacts[Number], _required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card that as many containers share as may."""
     return cards.count <= cards.used_slots
 
 
-def not_alone(cards: Cards, _required: RequestColumns) -> Flags:
+def not_alone(cards: CardFacts[Number], _required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card in use; asked when the pod wants to be alone."""
     return cards.used_slots > 0
 
 
-def over_quota(cards: Cards, required: RequestColumns) -> Flags:
+def over_quota(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card whose share alone exceeds what the namespace's quota still allows; with a hook, all shares."""
     shares = 1 if required.vendor_columns is None else required.vendor_columns.cards
     memory_mib, cores = shares * required.memory_mib, shares * required.cores
     return (memory_mib > required.headroom.memory_mib) | ((cores > required.headroom.cores) & (cards.node >= 0))
 
 
-def too_little_memory(cards: Cards, required: RequestColumns) -> Flags:
+def too_little_memory(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card with less free memory than wanted."""
     return cards.total_memory_mib - cards.used_memory_mib < required.memory_mib
 
 
-def too_few_cores(cards: Cards, required: RequestColumns) -> Flags:
+def too_few_cores(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card with fewer free cores than wanted."""
     return cards.total_cores - cards.used_cores < required.cores
 
 
-def not_exclusive(cards: Cards, required: RequestColumns) -> Flags:
+def not_exclusive(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card in use of which the whole is wanted."""
     return (required.cores == WHOLE_CARD) & (cards.total_cores == WHOLE_CARD) & (cards.used_slots > 0)
 
 
-def cores_used_up(cards: Cards, required: RequestColumns) -> Flags:
+def cores_used_up(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card without a free core for a container that names no amount of cores."""
     return (required.cores == 0) & (cards.total_cores != 0) & (cards.used_cores == cards.total_cores)
 
 
-def no_geometry(cards: Cards, required: RequestColumns) -> Flags:
+def no_geometry(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card divided by geometry without a large enough instance."""
     return (cards.division == BY_GEOMETRY) & (cards.free_instance_mib < required.memory_mib)
 
 
-def no_placement(cards: Cards, required: RequestColumns) -> Flags:
+def no_placement(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card with published profiles without room for a large enough instance."""
     return (cards.division == BY_PROFILES) & (cards.free_instance_mib < required.memory_mib)
 
 
-def group_not_alone(cards: Cards, _required: RequestColumns) -> Flags:
+def group_not_alone(cards: CardFacts[Number], _required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card that is in use itself or linked with one that is; asked when the pod wants to be alone."""
     return (cards.group_used > 0) | (cards.used_slots > 0)
 
 
-def in_use(cards: Cards, _required: RequestColumns) -> Flags:
+def in_use(cards: CardFacts[Number], _required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card that anybody uses."""
     return cards.used_slots > 0
 
 
-def other_class(cards: Cards, required: RequestColumns) -> Flags:
+def other_class(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card in use by pods of another kind: with or without a class, and online ones for an offline pod."""
     app_class = vendor_columns_of(required).app_class
     classed = (cards.online > 0) | (cards.offline > 0)
     if not app_class:
         return (cards.used_slots > 0) & classed
     mixed = cards.online > 0 if app_class != ONLINE else cards.node < 0
-    return (cards.used_slots > 0) & (~classed | mixed)
+    return (cards.used_slots > 0) & ((classed == 0) | mixed)
 
 
-def other_policy(cards: Cards, required: RequestColumns) -> Flags:
+def other_policy(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card in use whose cores are shared out by another policy, or soon will be."""
     shown = cards.policy + (cards.policy < 0) * (-2 * cards.policy - 1)
     return (cards.used_slots > 0) & (shown != 0) & (shown != vendor_columns_of(required).policy)
 
 
-def other_slices(cards: Cards, required: RequestColumns) -> Flags:
+def other_slices(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card that is cut into slices of another size."""
     return (cards.used_slots > 0) & (cards.used_memory_mib != cards.used_slots * required.memory_mib)
 
 
-def too_few_bits(cards: Cards, required: RequestColumns) -> Flags:
+def too_few_bits(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card with fewer free cores than wanted, where cores are bits of a mask."""
     free = cards.total_cores & ~cards.used_cores
     return (free & 1) + (free >> 1 & 1) < required.cores
 
 
-def elsewhere(cards: Cards, required: RequestColumns) -> Flags:
+def elsewhere(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject another card than the pod's earlier containers have."""
     return _marked(required.elsewhere, cards)
 
 
-def _marked(rows: Flags | None, cards: Cards) -> Flags:
-    return rows if rows is not None else cards.node < 0
+def _marked(mark: Mark | None, cards: CardFacts[Number]) -> Rejected:
+    return mark if mark is not None else cards.node < 0
 
 
-def vendor_columns_of(required: RequestColumns) -> VendorColumns:
+def vendor_columns_of(required: CardRequest[Number, Mark]) -> VendorColumns:
     """Return what only some vendors' requests have.
 
     Raises TypeError when a profile names a check that needs it, and has no request hook.
@@ -271,9 +286,7 @@ def select_applicable(rules: Sequence[NumberedRule], required: RequestColumns) -
     return [placed for placed in rules if placed[1].applies(required)]
 
 
-def filter_card(
-    card: Cards, required: RequestColumns, asked: Iterable[tuple[int, Callable[[Cards, RequestColumns], Flags]]]
-) -> int:
+def filter_card(card: CardNumbers, required: RequestNumbers, asked: Iterable[tuple[int, Rejects]]) -> int:
     """Return the same for one card of plain numbers; ``asked`` are positions and how they reject."""
     for position, rejects in asked:
         if rejects(card, required):

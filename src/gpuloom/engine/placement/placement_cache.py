@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuloom.engine.placement.batch_placer import BatchResult
-from gpuloom.engine.placement.container_placer import Placement, Unplaced
+from gpuloom.engine.placement.placer import BatchResult, Unplaced
 from gpuloom.engine.request.demand import CardSelector, ContainerDemand, Demand, Demands, Phase, PlacementPolicy
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.lru_cache import LruCache
@@ -78,25 +77,14 @@ class PlacementCache:
     _known: dict[tuple[tuple[tuple[Reason, int], ...], int, int], Unplaced] = field(default_factory=dict)
     _mark: int = -1
 
-    def note(self, position: int, answer: Placement | Unplaced) -> None:
-        """Remember what a node says."""
-        if isinstance(answer, Placement):
-            self.answers[position], self.extra[position] = TAKES, answer.extra
-        else:
-            self._note_refusal(position, answer)
-
-    def note_many(self, positions: Ints, result: BatchResult) -> None:
-        """Remember what many nodes say."""
+    def note(self, positions: Ints, result: BatchResult) -> None:
+        """Remember what nodes say. Refusals that say the same are one object, so that few texts are ever made."""
         self.answers[positions] = np.where(result.takes, TAKES, REFUSES)
         self.extra[positions] = result.extra
         for row, answer in result.unplaced.items():
-            self._note_refusal(int(positions[row]), answer)
-
-    def _note_refusal(self, position: int, answer: Unplaced) -> None:
-        """Refusals that say the same are one object, so that few texts are ever made."""
-        refusal = answer.refusal
-        key = (tuple(refusal.counts.items()), refusal.total, answer.turn)
-        self.answers[position], self.unplaced[position] = REFUSES, self._known.setdefault(key, answer)
+            refusal = answer.refusal
+            key = (tuple(refusal.counts.items()), refusal.total, answer.turn)
+            self.unplaced[int(positions[row])] = self._known.setdefault(key, answer)
 
     def untried(self, positions: Ints) -> Ints:
         """Return those nodes that have not answered."""

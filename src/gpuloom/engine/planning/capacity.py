@@ -4,7 +4,7 @@ Where the column of cards says everything, cards are filled in rounds by the ver
 placed one by one on copies of nodes, up to a limit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -37,15 +37,27 @@ class Capacity:
     by_node: tuple[tuple[str, int], ...]
 
 
-def count_capacity(scheduler: VendorScheduler, demand: Demand, decision: Decision, headroom: Headroom) -> Capacity:
-    """Count how many such pods fit beside what is there; ``decision`` is about one of them."""
+NO_LIMITS: Mapping[str, int] = {}
+
+
+def count_capacity(
+    scheduler: VendorScheduler,
+    demand: Demand,
+    decision: Decision,
+    headroom: Headroom,
+    limits: Mapping[str, int] = NO_LIMITS,
+) -> Capacity:
+    """Count how many such pods fit beside what is there; ``decision`` is about one of them.
+
+    ``limits`` are how many a node takes at most, whatever its cards allow; a node that is not in it has no limit.
+    """
     request = _only_request(demand)
     divided = bool((scheduler.state.table.cards.division != UNDIVIDED).any())
     names = [name for name, _ in decision.fitting.worst_first()[::-1]]
     alone = not (divided or demand.policy.numa_bind or scheduler.compiled.is_hooked)
     if request is not None and alone and headroom == Headroom():
-        return _fill(scheduler, demand, request, set(names))
-    return _place(scheduler, demand, names, headroom)
+        return _fill(scheduler, demand, request, set(names), limits)
+    return _place(scheduler, demand, names, headroom, limits)
 
 
 def intersect_capacities(capacities: Sequence[Capacity]) -> Capacity:
@@ -64,7 +76,9 @@ def _only_request(demand: Demand) -> Request | None:
     return demand.containers[places[0]].request if len(places) == 1 else None
 
 
-def _fill(scheduler: VendorScheduler, demand: Demand, request: Request, names: set[str]) -> Capacity:
+def _fill(
+    scheduler: VendorScheduler, demand: Demand, request: Request, names: set[str], limits: Mapping[str, int]
+) -> Capacity:
     table = scheduler.state.fork().table
     cards = table.cards
     times: Ints = np.zeros(len(cards), np.int64)
@@ -78,13 +92,16 @@ def _fill(scheduler: VendorScheduler, demand: Demand, request: Request, names: s
         cards.used_memory_mib[fits] += matrix.required.memory_mib[fits]
         cards.used_cores[fits] += matrix.required.cores
     by_node = {}
+    is_least = False
     for name in names:
         position = table.positions.get(name, NO_NODE)
         pods = _most_pods(times[table.rows_of(position)], request.cards)
-        if pods:
-            by_node[name] = pods
+        limit = limits.get(name, pods)
+        is_least |= pods <= limit and bool(times[table.rows_of(position)].max(initial=0) >= _MOST_ROUNDS)
+        if min(pods, limit):
+            by_node[name] = min(pods, limit)
     order = sorted(by_node.items(), key=lambda item: (-item[1], item[0]))
-    return Capacity(sum(by_node.values()), bool(times.max(initial=0) >= _MOST_ROUNDS), tuple(order))
+    return Capacity(sum(by_node.values()), is_least, tuple(order))
 
 
 def _most_pods(times: Ints, cards: int) -> int:
@@ -95,14 +112,16 @@ def _most_pods(times: Ints, cards: int) -> int:
     return pods
 
 
-def _place(scheduler: VendorScheduler, demand: Demand, names: list[str], headroom: Headroom) -> Capacity:
+def _place(
+    scheduler: VendorScheduler, demand: Demand, names: list[str], headroom: Headroom, limits: Mapping[str, int]
+) -> Capacity:
     by_node: dict[str, int] = {}
     total = 0
     for name in names:
         node = fork_node(scheduler, name, headroom)
         for number in count():
             decision = node.decide(demand, headroom)
-            if decision.node is None or total >= MOST_PLACED:
+            if decision.node is None or total >= MOST_PLACED or number >= limits.get(name, MOST_PLACED):
                 break
             node.come(_reserve(demand, decision, node.scheduler.profile.word, number, name))
             headroom = _less(headroom, demand, decision, scheduler.profile)

@@ -1,6 +1,6 @@
 """From a pod to what it asks for: one request per container (scheduler 3)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
 
@@ -119,27 +119,26 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
         return tuple(container.phase for container in self.containers)
 
     @property
+    def in_order_of_placing(self) -> Iterator[tuple[int, ContainerDemand]]:
+        """The containers with their places in the device lists, in the order in which they get cards."""
+        phases, containers = PHASES_IN_ORDER_OF_PLACING, self.containers
+        return ((at, one) for phase in phases for at, one in enumerate(containers) if one.phase is phase)
+
+    @property
     def placed_first(self) -> Request:
         """The request that is placed before all others: for it the cards as they are now are the whole truth.
 
         Raises ValueError when the pod asks for no card.
         """
-        for phase in PHASES_IN_ORDER_OF_PLACING:
-            for container in self.containers:
-                if container.phase is phase and container.request is not None:
-                    return container.request
+        for _, container in self.in_order_of_placing:
+            if container.request is not None:
+                return container.request
         raise ValueError("the pod asks for no card")
 
     @property
     def first_turn(self) -> int:
         """Which container, in order of placing from 1, is the first that asks for cards."""
-        asking = [
-            container.request is not None
-            for phase in PHASES_IN_ORDER_OF_PLACING
-            for container in self.containers
-            if container.phase is phase
-        ]
-        return asking.index(True) + 1
+        return [container.request is not None for _, container in self.in_order_of_placing].index(True) + 1
 
 
 Demands = Mapping[str, Demand]

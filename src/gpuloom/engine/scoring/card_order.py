@@ -8,8 +8,8 @@ import numpy as np
 
 from gpuloom.engine.scoring.card_scores import score_cards
 from gpuloom.engine.scoring.weights import Weights
-from gpuloom.model.cards import Cards, Flags, Ints
-from gpuloom.model.request_columns import RequestColumns
+from gpuloom.model.cards import CardFacts, CardNumbers, Cards, Flags, Ints
+from gpuloom.model.request_columns import CardRequest, RequestColumns, RequestNumbers
 
 DeviceSort = Literal["numa-first", "score-first"]
 
@@ -23,7 +23,7 @@ class SortKey:
     """
 
     text: str
-    of: Callable[[Cards, RequestColumns, Weights], Any]
+    of: Callable[[CardFacts[Any], CardRequest[Any, Any], Weights], Any]
 
 
 EMPTIEST = SortKey("emptiest first", score_cards)
@@ -36,23 +36,19 @@ CardOrder = tuple[SortKey, ...]
 """Keys in the order in which they count. Among equals the highest index comes first, then the card registered last."""
 
 
-def order_cards(cards: Cards, required: RequestColumns, order: CardOrder, weights: Weights) -> Ints:
-    """Return the rows of one node in the order in which they are tried."""
-    keys = _columns(cards, required, order, weights)
-    return np.lexsort((-np.arange(len(cards)), -cards.index, *reversed(keys)))
-
-
 def sort_matrix(cards: Cards, required: RequestColumns, order: CardOrder, weights: Weights, there: Flags) -> Ints:
-    """Return for each node, a row of columns, its columns in the same order; cells without a card come last."""
+    """Return for each node, a row of columns, its columns in the order of trying; cells without a card come last."""
     keys = _columns(cards, required, order, weights)
     later = np.broadcast_to(-np.arange(there.shape[1]), there.shape)
     return np.lexsort((later, -cards.index, *reversed(keys), ~there), axis=-1)
 
 
-def sort_key(card: Cards, required: RequestColumns, order: CardOrder, weights: Weights, place: int) -> tuple[Any, ...]:
+def sort_key(
+    card: CardNumbers, required: RequestNumbers, order: CardOrder, weights: Weights, place: int
+) -> tuple[Any, ...]:
     """Return what a card of plain numbers is tried by, smallest first, for the same order; its place breaks ties."""
     return (*_columns(card, required, order, weights), -card.index, -place)
 
 
-def _columns(cards: Cards, required: RequestColumns, order: CardOrder, weights: Weights) -> list[Any]:
+def _columns(cards: CardFacts[Any], required: CardRequest[Any, Any], order: CardOrder, weights: Weights) -> list[Any]:
     return [key.of(cards, required, weights) for key in order]

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from gpuloom.engine.scoring.weights import Weights
-from gpuloom.model.cards import Cards, Flags, Points
-from gpuloom.model.request_columns import RequestColumns
+from gpuloom.model.cards import CardFacts, Cards, Flags, Number, Points
+from gpuloom.model.request_columns import CardRequest, Mark, RequestColumns
 
 _SCALE = 10.0
 
 
-def score_cards(cards: Cards, required: RequestColumns, weights: Weights) -> Any:
+def score_cards(cards: CardFacts[Number], required: CardRequest[Number, Mark], weights: Weights) -> Any:
     """Score each card as full as it would be with the request: slots, cores and memory, 10 points each (scheduler 5.2).
 
     Returns a column for columns and a number for a card of plain numbers.
@@ -24,13 +24,15 @@ def score_cards(cards: Cards, required: RequestColumns, weights: Weights) -> Any
     return np.float32(_SCALE * (slots + cores + memory) * usable)
 
 
-def part_cards(cards: Cards, required: RequestColumns, weights: Weights) -> tuple[Points, Points, Points]:
+def part_cards(cards: Cards, required: RequestColumns, weights: Weights) -> tuple[Points, ...]:
     """Return what slots, cores and memory add to the score of each card, for people."""
     slots, cores, memory, usable = _terms(cards, required, weights)
-    return _SCALE * slots * usable, _SCALE * cores * usable, _SCALE * memory * usable
+    return tuple(np.asarray(_SCALE * part * usable) for part in (slots, cores, memory))
 
 
-def _terms(cards: Cards, required: RequestColumns, weights: Weights) -> tuple[Points, Points, Points, Flags]:
+def _terms(
+    cards: CardFacts[Number], required: CardRequest[Number, Mark], weights: Weights
+) -> tuple[Points | float, Points | float, Points | float, Flags | bool]:
     """Return ``weight x used / capacity`` of slots, cores and memory, and whether no capacity is zero."""
     need, count, total_cores, total_mib = required.score, cards.count, cards.total_cores, cards.total_memory_mib
     # Where a capacity is zero there is no score, so there it may be divided by anything.

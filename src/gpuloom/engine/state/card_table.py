@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gpuloom.engine.state.change_log import ChangeLog
 from gpuloom.engine.state.interner import Interner
-from gpuloom.engine.state.node_copy import NodeCopy
+from gpuloom.engine.state.node_batch import NodeBatch
 from gpuloom.engine.state.node_scalars import NodeScalars, totals_of, used_of
 from gpuloom.engine.state.node_score import score_node
 from gpuloom.engine.state.partitions import GeometryPartition, Partition
@@ -30,6 +30,7 @@ from gpuloom.model.cards import (
     BY_PROFILES,
     BY_UNREADABLE,
     UNDIVIDED,
+    CardNumbers,
     Cards,
     Flags,
     Ints,
@@ -141,11 +142,16 @@ class CardTable:
         position = self.positions.get(node)
         return None if position is None else self._find_row(position, uuid)
 
+    @property
+    def facts_of_cards(self) -> Ints:
+        """Which of the facts hold for each card, by row."""
+        return self.facts_of[self.cards.node]
+
     def has_divided(self, rows: slice) -> bool:
         """Tell whether any of some rows is a card divided in hardware."""
         return bool(self.partitions) and any(row in self.partitions for row in range(rows.start, rows.stop))
 
-    def cards_of(self, position: int) -> list[Cards]:
+    def cards_of(self, position: int) -> list[CardNumbers]:
         """Return a node's cards one by one, with plain numbers in place of columns."""
         return self._read_plain(position).cards
 
@@ -154,19 +160,43 @@ class CardTable:
         # The first column is the node itself.
         return self._states.number((self._columns[1:, self.rows_of(position)].tobytes(), self.facts_of.item(position)))
 
-    def copy_node(self, position: int) -> NodeCopy:
-        """Return a node's cards to try a pod on."""
+    def lay_out(self, positions: Ints) -> tuple[Ints, Flags]:
+        """Return the rows of nodes that have cards, a line for each, and which are its own: others repeat its first."""
+        starts, ends = self.starts[positions], self.ends[positions]
+        rows = starts[:, None] + np.arange(int((ends - starts).max(initial=0)))
+        there = rows < ends[:, None]
+        return np.where(there, rows, starts[:, None]), there
+
+    def copy_nodes(self, positions: Ints) -> NodeBatch:
+        """Return the cards of nodes that have some, to place a pod on."""
+        if len(positions) == 1:
+            return self.copy_node(int(positions[0]))
+        laid_out, there = self.lay_out(positions)
+        rows = laid_out[there]
+        cells = np.cumsum(there).reshape(there.shape) - 1
+        return self._make_batch(positions, rows, rows.tolist(), cells, there)
+
+    def copy_node(self, position: int) -> NodeBatch:
+        """Return the cards of one node, to place a pod on."""
         rows = self.rows_of(position)
-        divided = (row for row in range(rows.start, rows.stop) if row in self.partitions)
-        partitions = {row - rows.start: self.partitions[row] for row in divided} if self.partitions else {}
-        registered = self._registered[self.names[position]]
-        return NodeCopy(
-            self.cards.rows(rows),
-            self.uuids[rows],
-            partitions,
-            registered.pair_scores,
-            registered.facts,
-            registered.cards,
+        cells = np.arange(rows.stop - rows.start)[None]
+        return self._make_batch(
+            np.array([position]), rows, range(rows.start, rows.stop), cells, np.ones(cells.shape, bool)
+        )
+
+    def _make_batch(
+        self, positions: Ints, which: Ints | slice, rows: Sequence[int], cells: Ints, there: Flags
+    ) -> NodeBatch:
+        divided = self.partitions
+        return NodeBatch(
+            table=self,
+            cards=self.cards.rows(which),
+            cells=cells,
+            there=there,
+            uuids=self.uuids[which] if isinstance(which, slice) else [self.uuids[row] for row in rows],
+            partitions={at: divided[row] for at, row in enumerate(rows) if row in divided} if divided else {},
+            registered=[self._registered[self.names[position]] for position in positions.tolist()],
+            facts_numbers=self.facts_of[positions],
         )
 
     def fork(self) -> "CardTable":
@@ -375,7 +405,7 @@ class CardTable:
             if len(self._plain) >= _MOST_PLAIN:
                 self._plain.clear()
             columns = self._columns[:, self.rows_of(position)].tolist()
-            cards = [Cards(*facts) for facts in zip(*columns, strict=True)]
+            cards = [CardNumbers(*facts) for facts in zip(*columns, strict=True)]
             known = self._plain[position] = NodeScalars(cards, cap_cores=self._cap_cores)
         return known
 

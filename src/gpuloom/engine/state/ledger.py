@@ -55,6 +55,9 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
     instances   parts of divided cards that stand in an annotation of their own
     tenancies   with whom the pod shares cards, by vendor
     extras      what else the decision writes on the pod
+    priority    the pod's ``spec.priority``, 0 when it has none: the higher, the more important
+    started_at  when the pod started, in Unix seconds, as far as that was known when it was reserved: until its kubelet
+                takes it in, when it was created; 0 when nobody says. Of equal priority, who preempts looks at it
     """
 
     uid: str
@@ -71,6 +74,8 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
     number: int = 0
     tenancies: Mapping[str, Tenancy] = NOBODY_ELSE
     extras: Mapping[str, str] = NOTHING_ELSE
+    priority: int = 0
+    started_at: int = 0
 
     @property
     def full_name(self) -> str:

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from operator import add, sub
-from typing import Any
 
 from msgspec.structs import replace
 
 from gpuloom.engine.state.usage import Usage
-from gpuloom.model.cards import Cards
+from gpuloom.model.cards import CardFacts, CardNumbers, Number
 
 
 class NodeScalars:
@@ -18,7 +17,7 @@ class NodeScalars:
     With ``cap_cores`` no card counts as using more cores than it has.
     """
 
-    def __init__(self, cards: list[Cards], *, cap_cores: bool) -> None:
+    def __init__(self, cards: list[CardNumbers], *, cap_cores: bool) -> None:
         self.cards = cards
         self.sums = [0] * 6
         self._cap_cores = cap_cores
@@ -34,18 +33,18 @@ class NodeScalars:
         used = map(sub, self._used_of(now), self._used_of(before))
         self.sums[:3] = map(add, self.sums, used)
 
-    def _used_of(self, card: Cards) -> Sequence[Any]:
+    def _used_of(self, card: CardNumbers) -> Sequence[int]:
         return used_of(card, cap_cores=self._cap_cores)
 
 
-def used_of(cards: Cards, *, cap_cores: bool) -> Sequence[Any]:
+def used_of(cards: CardFacts[Number], *, cap_cores: bool) -> Sequence[Number]:
     """Return slots, cores and memory in use: numbers of one card, columns of many."""
-    used_cores: Any = cards.used_cores
+    used_cores = cards.used_cores
     if cap_cores:
         used_cores = used_cores - (used_cores > cards.total_cores) * (used_cores - cards.total_cores)
     return cards.used_slots, used_cores, cards.used_memory_mib
 
 
-def totals_of(cards: Cards) -> Sequence[Any]:
+def totals_of(cards: CardFacts[Number]) -> Sequence[Number]:
     """Return slots, cores and memory that there are: numbers of one card, columns of many."""
     return cards.count, cards.total_cores, cards.total_memory_mib

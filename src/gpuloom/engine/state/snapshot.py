@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gpuloom.engine.state.node_copy import NodeCopy
+from gpuloom.engine.state.node_batch import NodeBatch
 
 if TYPE_CHECKING:
     from gpuloom.engine.state.card_table import CardTable
@@ -13,9 +13,9 @@ class Snapshot:
 
     def __init__(self, table: "CardTable") -> None:
         self._table = table
-        self._kept: dict[int, NodeCopy] = {}
+        self._kept: dict[int, NodeBatch] = {}
 
-    def copy_node(self, position: int) -> NodeCopy:
+    def copy_node(self, position: int) -> NodeBatch:
         """Return a node's cards as they were."""
         kept = self._kept.get(position)
         return self._table.copy_node(position) if kept is None else kept

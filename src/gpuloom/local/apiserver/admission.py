@@ -8,7 +8,7 @@ import asyncio
 import base64
 import ssl
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -64,6 +64,10 @@ class Creation:
         return {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": request}
 
 
+def ignore_warning(_text: str) -> None:
+    """Take a warning that nobody reads."""
+
+
 class Admission:
     """Calls the webhooks that the store's configurations name; an async context manager."""
 
@@ -82,8 +86,8 @@ class Admission:
             await self._session.close()
             self._session = None
 
-    async def mutate(self, kind: Kind, value: Json) -> Json:
-        """Return a new object as the webhooks want it.
+    async def mutate(self, kind: Kind, value: Json, warn: Callable[[str], None] = ignore_warning) -> Json:
+        """Return a new object as the webhooks want it; ``warn`` gets what they warn of.
 
         Raises ApiStatusError: the webhook's own code for a denial, 500 for a webhook that fails with policy Fail.
         """
@@ -92,7 +96,7 @@ class Admission:
         for webhook in self._webhooks():
             creation = Creation(kind, value)
             if self._concerns(webhook, creation):
-                value = await self._consult(webhook, creation)
+                value = await self._consult(webhook, creation, warn)
         return value
 
     def _webhooks(self) -> Iterator[Json]:
@@ -117,13 +121,15 @@ class Admission:
         namespace = self._store.get(NAMESPACES, "", namespace_of(creation.value))
         return labels_of(namespace.value) if namespace else {}
 
-    async def _consult(self, webhook: Json, creation: Creation) -> Json:
+    async def _consult(self, webhook: Json, creation: Creation, warn: Callable[[str], None]) -> Json:
         try:
             response = await self._call(webhook, creation)
         except _CallError as error:
             if webhook.get("failurePolicy", "Fail") == "Ignore":
                 return creation.value
             raise internal(f'failed calling webhook "{webhook["name"]}": {error}') from error
+        for warning in response.get("warnings") or ():
+            warn(str(warning))
         if not response.get("allowed"):
             raise _denial(webhook["name"], response.get("status") or {})
         return _patched(webhook["name"], creation.value, response)

@@ -121,7 +121,11 @@ class Api:
         presentation = self._presentation(request)
         body = await _read_body(request)
         value = read_object(body, _content_type(request), target.kind, namespace=target.namespace)
-        return _respond(presentation.one(await self._writer.create(target.kind, value)), 201)
+        warnings: list[str] = []
+        response = _respond(presentation.one(await self._writer.create(target.kind, value, warnings.append)), 201)
+        for text in dict.fromkeys(warnings):
+            response.headers.add("Warning", _write_warning(text))
+        return response
 
     async def _update(self, request: web.Request, target: Target) -> web.StreamResponse:
         presentation = self._presentation(request)
@@ -218,6 +222,12 @@ async def _read_delete_options(request: web.Request) -> Json:
     if not isinstance(grace_period_s, int | None) or not isinstance(options.get("preconditions"), dict | None):
         raise bad_request("DeleteOptions cannot be handled: gracePeriodSeconds must be a number")
     return options
+
+
+def _write_warning(text: str) -> str:
+    """Write a warning as clients read it (RFC 7234 5.5); line ends would end the header."""
+    quoted = " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{quoted}"'
 
 
 def _respond(body: bytes, status: int = 200) -> web.Response:

@@ -78,12 +78,6 @@ class PodShape(FullPod, frozen=True):
     status: PodStatusShape | None = None  # type: ignore[assignment]  # wider: clients send null
 
 
-class NodeSpecShape(NodeSpec, frozen=True):
-    """``spec`` of a node."""
-
-    taints: Entries = None
-
-
 class NodeStatusShape(NodeStatus, frozen=True):
     """``status`` of a node."""
 
@@ -95,7 +89,7 @@ class NodeShape(Node, frozen=True):
     """A node."""
 
     metadata: MetaShape | None = None  # type: ignore[assignment]  # wider: clients send null
-    spec: NodeSpecShape | None = None  # type: ignore[assignment]  # wider: clients send null
+    spec: NodeSpec | None = None  # type: ignore[assignment]  # wider: clients send null
     status: NodeStatusShape | None = None  # type: ignore[assignment]  # wider: clients send null
 
 

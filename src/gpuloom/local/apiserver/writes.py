@@ -9,7 +9,7 @@ import secrets
 import uuid
 from collections.abc import Callable
 
-from gpuloom.local.apiserver.admission import Admission
+from gpuloom.local.apiserver.admission import Admission, ignore_warning
 from gpuloom.local.apiserver.defaults import complete_update, fill_new, first_status
 from gpuloom.local.apiserver.deletion import Deleter
 from gpuloom.local.apiserver.kinds import NAMESPACES, PODS, Kind
@@ -65,8 +65,8 @@ class Writer:
             raise not_found(target.kind, target.name)
         return record
 
-    async def create(self, kind: Kind, value: Json) -> Record:
-        """Add an object: defaults, webhooks, rules, quota.
+    async def create(self, kind: Kind, value: Json, warn: Callable[[str], None] = ignore_warning) -> Record:
+        """Add an object: defaults, webhooks, rules, quota; ``warn`` gets what webhooks warn of.
 
         Raises ApiStatusError: 400, 403 (denied, over quota), 404 (no such namespace), 409, 422, 500 (webhook failed).
         """
@@ -76,7 +76,7 @@ class Writer:
             value["metadata"].pop(field, None)
         self._check_namespace(value)
         _fill(kind, value)
-        admitted = await self._admission.mutate(kind, value)
+        admitted = await self._admission.mutate(kind, value, warn)
         if admitted is not value:
             check_shape(admitted, kind)
             _fill(kind, admitted)

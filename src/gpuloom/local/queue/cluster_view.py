@@ -5,6 +5,7 @@ It turns every change into one of two things: a pod enters or leaves the backlog
 
 from collections import Counter
 
+from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.kube.reflector import (
     Applied,
     Deleted,
@@ -20,10 +21,16 @@ from gpuloom.wire.objects import Node
 
 
 class ClusterView:
-    """Nodes by name, assigned pods by UID, waiting pods in the backlog."""
+    """Nodes by name, assigned pods by UID and what they take of their nodes, waiting pods in the backlog.
 
-    def __init__(self, scheduler_name: str, backlog: Backlog, time: Timekeeper) -> None:
+    ``managed`` resources are the extender's to count.
+    """
+
+    def __init__(
+        self, scheduler_name: str, backlog: Backlog, time: Timekeeper, managed: frozenset[str] = frozenset()
+    ) -> None:
         self.nodes: dict[str, Node] = {}
+        self.usage = HostUsage(managed)
         self._scheduler_name = scheduler_name
         self._backlog = backlog
         self._time = time
@@ -79,12 +86,15 @@ class ClusterView:
             if pod.spec.node_name:
                 known = self._assigned.get(uid)
                 self._assigned[uid] = pod
+                self.usage.apply(pod)
                 if known is None or frees_room(known, pod):
                     self._backlog.wake(self._time.now())
 
     def _remove_pod(self, uid: str) -> None:
         self._backlog.drop(uid)
-        if self._assigned.pop(uid, None) is not None:
+        assigned = self._assigned.pop(uid, None)
+        if assigned is not None:
+            self.usage.delete(uid, assigned.spec.node_name)
             self._backlog.wake(self._time.now())
 
     def _apply_node(self, node: Node) -> None:

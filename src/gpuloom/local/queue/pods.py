@@ -1,13 +1,17 @@
 """What the queue reads of pods and nodes, and the questions it asks about them. It decides nothing about cards."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import field
 
+from gpuloom.engine.hostfit.demand import HostDemand
+from gpuloom.engine.hostfit.filters import refuse_host
+from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.kube.resources import Resource
-from gpuloom.wire.objects import KubeObject, Node, Pod, PodSpec
+from gpuloom.wire.hostpods import HostPod, HostSpec
+from gpuloom.wire.objects import KubeObject, Node, Pod
 
 MANAGED_RESOURCES = frozenset(
     {
@@ -21,14 +25,13 @@ MANAGED_RESOURCES = frozenset(
 """``managedResources`` of the extender's configuration (wire protocol 1): other pods are bound without it."""
 
 
-class QueuedSpec(PodSpec, frozen=True):
+class QueuedSpec(HostSpec, frozen=True):
     """``spec`` of a pod, with what orders and limits its scheduling."""
 
     priority: int | None = None
-    node_selector: dict[str, str] | None = None
 
 
-class QueuedPod(Pod, frozen=True):
+class QueuedPod(HostPod, frozen=True):
     """A pod as the queue keeps it."""
 
     spec: QueuedSpec = QueuedSpec()
@@ -88,25 +91,23 @@ def changes_offer(old: Node, new: Node) -> bool:
     return (old.spec, old.annotations, old.labels, old.status) != (new.spec, new.annotations, new.labels, new.status)
 
 
-def refuse_node(node: Node, pod: QueuedPod) -> str:
-    """Say in kube-scheduler's words why the node is not offered to the extender; empty when it is."""
-    if node.spec.unschedulable:
-        return "node(s) were unschedulable"
+def refuse_node(node: Node, usage: NodeUsage, demand: HostDemand) -> Sequence[str]:
+    """Say in kube-scheduler's words why the node is not offered to the extender; nothing when it is."""
+    if refused := refuse_host(node, usage, demand):
+        return refused
     if not any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions or ()):
-        return "node(s) were not ready"
-    selector = pod.spec.node_selector or {}
-    if any(node.labels.get(key) != value for key, value in selector.items()):
-        return "node(s) didn't match Pod's node affinity/selector"
-    return ""
+        return ("node(s) were not ready",)
+    return ()
 
 
-def explain_refusal(reasons: Iterable[str]) -> str:
-    """Write kube-scheduler's sentence from one reason per node: ``0/3 nodes are available: 3 no.``."""
-    counts = Counter(reasons)
-    if not counts:
+def explain_refusal(refusals: Iterable[Sequence[str]]) -> str:
+    """Write kube-scheduler's sentence from each node's reasons: ``0/3 nodes are available: 3 no.``."""
+    told = list(refusals)
+    counts = Counter(reason for reasons in told for reason in reasons)
+    if not told:
         return "0/0 nodes are available."
     texts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-    return f"0/{counts.total()} nodes are available: {texts}."
+    return f"0/{len(told)} nodes are available: {texts}."
 
 
 def set_condition(known: list[dict[str, Any]], reason: str, message: str) -> list[dict[str, Any]] | None:

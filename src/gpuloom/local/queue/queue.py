@@ -10,6 +10,7 @@ from typing import Literal, Self
 
 import structlog
 
+from gpuloom.engine.hostfit.demand import read_host_demand
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.recorder import EventRecorder
@@ -67,7 +68,7 @@ class PodQueue:
         self._managed = managed
         self._time = time or RealTime()
         self._backlog = Backlog(backoff_initial_s=backoff_initial_s, backoff_max_s=backoff_max_s)
-        self._view = ClusterView(scheduler_name, self._backlog, self._time)
+        self._view = ClusterView(scheduler_name, self._backlog, self._time, managed)
         self._changed = asyncio.Event()
         self._nodes_known = asyncio.Event()
         self._bind_slots = asyncio.Semaphore(parallel_binds)
@@ -148,7 +149,10 @@ class PodQueue:
             tasks.create_task(self._bind(pod, node), name=f"pod queue: bind {pod.full_name}")
 
     async def _choose_node(self, pod: QueuedPod, whole: WholePod) -> str:
-        refusals = {name: refuse_node(node, pod) for name, node in self._view.nodes.items()}
+        demand = read_host_demand(pod, self._managed)
+        refusals = {
+            name: refuse_node(node, self._view.usage.on(name), demand) for name, node in self._view.nodes.items()
+        }
         offered = sorted(name for name, refusal in refusals.items() if not refusal)
         if not offered:
             raise _NoNodeError(explain_refusal(refusals.values()))
@@ -158,8 +162,8 @@ class PodQueue:
         chosen = [name for name in result.node_names or () if name in offered]
         if chosen:
             return chosen[0]
-        refusals.update(result.failed_nodes or {})
-        raise _NoNodeError(explain_refusal(refusal or "rejected by the extender" for refusal in refusals.values()))
+        refusals.update({name: (refusal,) for name, refusal in (result.failed_nodes or {}).items() if refusal})
+        raise _NoNodeError(explain_refusal(refusal or ("rejected by the extender",) for refusal in refusals.values()))
 
     async def _bind(self, pod: QueuedPod, node: str) -> None:
         try:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from gpuloom.node.errors import DriverMissingError
+from gpuloom.node.errors import CardReadError, DriverMissingError
 from gpuloom.node.monitor.cards import CardProcess, CardReading, CardUse
-from gpuloom.node.nvidia.cards import decode_text, refuse
+from gpuloom.node.nvidia.cards import count_cards, decode_text, list_processes, refuse
 from gpuloom.node.nvidia.worker import Worker
 
 _T = TypeVar("_T")
@@ -14,7 +14,7 @@ _DEADLINE_S = 10.0
 
 
 class NvidiaCardUse:
-    """See :class:`~gpuloom.node.monitor.cards.CardUseSource`; `library` is the module ``pynvml`` or one like it."""
+    """See :class:`~gpuloom.node.monitor.cards.CardUseSource`; `library` is the module ``pynvml``."""
 
     def __init__(self, library: Any, *, deadline_s: float = _DEADLINE_S) -> None:
         self._library = library
@@ -49,6 +49,11 @@ class NvidiaCardUse:
             # After a failure as a whole, the library may have to be opened again.
             self._is_held = False
             raise refuse(action, error) from error
+        except CardReadError:
+            raise
+        except Exception as error:
+            # Its Python library fails in any way when the driver tells what it does not expect.
+            raise refuse(action, error) from error
 
     def _release(self) -> None:
         self._is_held = False
@@ -57,10 +62,10 @@ class NvidiaCardUse:
     def _read(self) -> CardReading:
         self._hold()
         cards, failures = [], {}
-        for index in range(self._library.nvmlDeviceGetCount()):
+        for index in range(count_cards(self._library)):
             try:
                 cards.append(self._read_card(index))
-            except self._library.NVMLError as error:
+            except (self._library.NVMLError, ValueError) as error:
                 failures[f"card {index}"] = str(refuse(f"read card {index}", error))
         return CardReading(tuple(cards), failures)
 
@@ -92,7 +97,7 @@ class NvidiaCardUse:
         )
 
     def _read_processes(self, handle: Any) -> tuple[CardProcess, ...]:
-        processes = self._read_if_told(lambda: self._library.nvmlDeviceGetComputeRunningProcesses(handle))
+        processes = self._read_if_told(lambda: list_processes(self._library, handle))
         return tuple(
             CardProcess(int(process.pid), None if process.usedGpuMemory is None else int(process.usedGpuMemory))
             for process in processes or ()

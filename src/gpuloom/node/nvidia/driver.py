@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from gpuloom.node.errors import DriverMissingError
-from gpuloom.node.nvidia.cards import probe, read_gpus, refuse
+from gpuloom.node.errors import CardReadError, DriverMissingError
+from gpuloom.node.nvidia.cards import CardReader, probe, refuse
 from gpuloom.node.nvidia.events import WAIT_MS, EventSet
 from gpuloom.node.nvidia.links import read_interconnect
 from gpuloom.node.nvidia.mig import NvidiaMig
@@ -19,24 +19,25 @@ from gpuloom.node.nvml import Coverage, Gpu, Interconnect, XidEvent
 _T = TypeVar("_T")
 DEADLINE_S = 10.0
 _DIVIDING_IS_SLOWER = 6  # switching MIG on resets the card
-_EVENT_DEADLINE_S = WAIT_MS / 1000 + DEADLINE_S
 
 
 class DriverNvml:
     """The cards of this machine, from entering to leaving its ``async with`` block.
 
-    ``library`` is the module ``pynvml`` (a test gives another object with the same functions), ``sysfs`` where this
-    process sees ``/sys``.
+    ``library`` is the module ``pynvml``, ``sysfs`` where this process sees ``/sys``. A wait for errors is to take
+    ``wait_ms`` at most.
     """
 
-    def __init__(self, library: Any, *, sysfs: Path = Path("/sys"), deadline_s: float = DEADLINE_S) -> None:
+    def __init__(
+        self, library: Any, *, sysfs: Path = Path("/sys"), deadline_s: float = DEADLINE_S, wait_ms: int = WAIT_MS
+    ) -> None:
         self._library = library
-        self._sysfs = sysfs
+        self._cards = CardReader(library, sysfs)
         self._deadline_s = deadline_s
+        self._event_deadline_s = wait_ms / 1000 + 2 * deadline_s
         self._questions = Worker("nvml questions")
         self._waits = Worker("nvml events")
-        self._events = EventSet(library)
-        self._known: dict[str, Gpu] = {}
+        self._events = EventSet(library, wait_ms)
         self._is_ready = False
         self._mig = NvidiaMig(library, self._ask_patiently)
 
@@ -57,7 +58,7 @@ class DriverNvml:
 
     async def read_gpus(self) -> tuple[Gpu, ...]:
         """See :class:`~gpuloom.node.nvml.Nvml`."""
-        return await self._ask("read its cards", lambda: read_gpus(self._library, self._sysfs, self._known))
+        return await self._ask("read its cards", self._cards.read)
 
     async def watch_events(self) -> Mapping[str, Coverage]:
         """See :class:`~gpuloom.node.nvml.Nvml`."""
@@ -83,7 +84,7 @@ class DriverNvml:
         return await self._run(self._questions, action, call, self._deadline_s * _DIVIDING_IS_SLOWER)
 
     async def _wait(self, action: str, call: Callable[[], _T]) -> _T:
-        return await self._run(self._waits, action, call, self._deadline_s + _EVENT_DEADLINE_S)
+        return await self._run(self._waits, action, call, self._event_deadline_s)
 
     async def _run(self, worker: Worker, action: str, call: Callable[[], _T], timeout_s: float) -> _T:
         return await worker.call(action, lambda: self._guard(action, call), timeout_s=timeout_s)
@@ -98,6 +99,11 @@ class DriverNvml:
         except library.NVMLError as error:
             if error.value in {library.NVML_ERROR_UNINITIALIZED, library.NVML_ERROR_DRIVER_NOT_LOADED}:
                 self._is_ready = False
+            raise refuse(action, error) from error
+        except CardReadError:
+            raise
+        except Exception as error:
+            # Its Python library fails in any way when the driver tells what it does not expect.
             raise refuse(action, error) from error
 
     def _initialise(self) -> None:

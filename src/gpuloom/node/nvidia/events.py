@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from ctypes import c_void_p, cast
 from typing import Any
 
 from gpuloom.node.nvidia.cards import decode_text, find_handle
@@ -14,9 +15,13 @@ _WHOLE = 0xFFFFFFFF
 class EventSet:
     """The driver's event set; opening it anew frees the earlier one."""
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self, library: Any, wait_ms: int = WAIT_MS) -> None:
         self._library = library
+        self._wait_ms = wait_ms
         self._events: Any = None
+        self._gpus: tuple[Gpu, ...] = ()
+        self._uuids: dict[int | None, str] = {}
+        self._is_renewed = False
 
     def open(self, gpus: tuple[Gpu, ...]) -> Mapping[str, Coverage]:
         """Register all cards with a new event set; return the result by UUID.
@@ -24,6 +29,7 @@ class EventSet:
         Raises the library's NVMLError when no set can be made.
         """
         self.close()
+        self._gpus, self._uuids = gpus, {}
         self._events = self._library.nvmlEventSetCreate()
         return {gpu.uuid: self._register(gpu) for gpu in gpus}
 
@@ -38,15 +44,21 @@ class EventSet:
     def wait(self) -> XidEvent | None:
         """Wait for a critical Xid, 5 s at most; ignore mere errors of memory cells.
 
-        Raises the library's NVMLError.
+        A lost card may end one wait: it is no reason to know nothing of the others. Raises the library's NVMLError.
         """
         library = self._library
         try:
-            data = library.nvmlEventSetWait(self._events, WAIT_MS)
+            data = library.nvmlEventSetWait(self._events, self._wait_ms)
         except library.NVMLError as error:
-            if error.value == library.NVML_ERROR_TIMEOUT:
+            if error.value == library.NVML_ERROR_GPU_IS_LOST and not self._is_renewed:
+                self._is_renewed = True
+                self.open(self._gpus)
                 return None
-            raise
+            if error.value != library.NVML_ERROR_TIMEOUT:
+                raise
+            self._is_renewed = False
+            return None
+        self._is_renewed = False
         if data.eventType != library.nvmlEventTypeXidCriticalError:
             return None
         return XidEvent(self._read_uuid(data.device), int(data.eventData), _read_instance(data))
@@ -60,9 +72,12 @@ class EventSet:
         )
         try:
             handle = find_handle(library, gpu.uuid)
+            self._uuids[_read_address(handle)] = gpu.uuid
             supported = library.nvmlDeviceGetSupportedEventTypes(handle)
         except library.NVMLError:
             return Coverage.FAILED
+        if not supported & library.nvmlEventTypeXidCriticalError:
+            return Coverage.UNSUPPORTED
         try:
             library.nvmlDeviceRegisterEvents(handle, supported & wanted, self._events)
         except library.NVMLError as error:
@@ -70,10 +85,18 @@ class EventSet:
         return Coverage.WATCHED
 
     def _read_uuid(self, handle: Any) -> str | None:
+        # A lost card does not tell its UUID any more, so what is remembered comes first.
+        if uuid := self._uuids.get(_read_address(handle)):
+            return uuid
         try:
             return decode_text(self._library.nvmlDeviceGetUUID(handle))
-        except self._library.NVMLError:
+        except (self._library.NVMLError, ValueError):
             return None
+
+
+def _read_address(handle: Any) -> int | None:
+    """Return what tells a handle from others."""
+    return cast(handle, c_void_p).value
 
 
 def _read_instance(data: Any) -> tuple[int, int] | None:

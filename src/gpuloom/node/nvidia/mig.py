@@ -7,7 +7,15 @@ from typing import Any, Protocol, TypeVar
 
 from gpuloom.model.mig import MigPlacement, MigRuntime
 from gpuloom.node.errors import CardReadError
-from gpuloom.node.nvidia.cards import decode_text, find_handle, list_mig_devices, read_mig_mode
+from gpuloom.node.nvidia.cards import (
+    MOST_INSTANCES,
+    check_at_most,
+    decode_text,
+    find_handle,
+    list_mig_devices,
+    list_processes,
+    read_mig_mode,
+)
 from gpuloom.node.nvml import Part, PartProfile
 
 _T = TypeVar("_T")
@@ -125,12 +133,12 @@ class _Calls:
         library = self._library
         card = find_handle(library, uuid)
         handles = [card, *list_mig_devices(library, card)]
-        return any(library.nvmlDeviceGetComputeRunningProcesses(handle) for handle in handles)
+        return any(list_processes(library, handle) for handle in handles)
 
     def is_part_busy(self, uuid: str, gpu_instance_id: int) -> bool:
         library = self._library
         return any(
-            library.nvmlDeviceGetComputeRunningProcesses(device)
+            list_processes(library, device)
             for device in list_mig_devices(library, find_handle(library, uuid))
             if library.nvmlDeviceGetGpuInstanceId(device) == gpu_instance_id
         )
@@ -151,7 +159,7 @@ class _Calls:
     def _destroy(self, instance: Any) -> None:
         library = self._library
         for info in self._list_compute_infos(instance):
-            array, count = (library.c_nvmlComputeInstance_t * info.instanceCount)(), c_uint()
+            array, count = (library.c_nvmlComputeInstance_t * _read_most(info))(), c_uint()
             library.nvmlGpuInstanceGetComputeInstances(instance, info.id, array, byref(count))
             for place in range(count.value):
                 library.nvmlComputeInstanceDestroy(array[place])
@@ -190,7 +198,7 @@ class _Calls:
     def _list_instances(self, card: Any) -> Iterator[tuple[str, Any]]:
         library = self._library
         for info in self._list_infos(card):
-            array, count = (library.c_nvmlGpuInstance_t * info.instanceCount)(), c_uint()
+            array, count = (library.c_nvmlGpuInstance_t * _read_most(info))(), c_uint()
             library.nvmlDeviceGetGpuInstances(card, info.id, array, byref(count))
             for place in range(count.value):
                 yield _name(info), array[place]
@@ -211,7 +219,7 @@ class _Calls:
             name=_name(info),
             memory_mib=int(info.memorySizeMB),
             multiprocessors=int(info.multiprocessorCount),
-            most=int(info.instanceCount),
+            most=_read_most(info),
             placements=self._read_placements(card, info.id),
         )
 
@@ -219,9 +227,10 @@ class _Calls:
         library = self._library
         count = c_uint()
         library.nvmlDeviceGetGpuInstancePossiblePlacements(card, profile_id, None, byref(count))
-        array = (library.c_nvmlGpuInstancePlacement_t * count.value)()
+        most = check_at_most(count.value, MOST_INSTANCES, "places for a MIG instance")
+        array = (library.c_nvmlGpuInstancePlacement_t * most)()
         library.nvmlDeviceGetGpuInstancePossiblePlacements(card, profile_id, array, byref(count))
-        return tuple(MigPlacement(int(array[place].start), int(array[place].size)) for place in range(count.value))
+        return tuple(MigPlacement(int(array[place].start), int(array[place].size)) for place in range(most))
 
     def _to_part(self, profile: str, info: Any, runtimes: dict[int, MigRuntime]) -> Part:
         place = info.placement
@@ -231,6 +240,11 @@ class _Calls:
 def _is_absent(library: Any, error: Any) -> bool:
     """Whether an error says that a card has no such profile."""
     return error.value in {library.NVML_ERROR_NOT_SUPPORTED, library.NVML_ERROR_INVALID_ARGUMENT}
+
+
+def _read_most(info: Any) -> int:
+    """Return how many instances of a profile a card has at most."""
+    return check_at_most(int(info.instanceCount), MOST_INSTANCES, "MIG instances")
 
 
 def _name(info: Any) -> str:

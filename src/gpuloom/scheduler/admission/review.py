@@ -5,11 +5,13 @@ Patch against the object as it was sent, so fields that gpuloom does not know su
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from gpuloom.engine.request.demand import read_phases
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.admission.patch import ContainerPatch, PodPatch
 from gpuloom.scheduler.admission.quota import exceeds_quota
+from gpuloom.scheduler.admission.warn import Cluster, find_warnings
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.changes import Switches
 from gpuloom.vendors.hooks import complete_container, read_request
@@ -58,6 +60,19 @@ def review_pod(review: Review, settings: SchedulerSettings, headroom: Headrooms 
         return Verdict(allowed=False, code=403, reason="Forbidden", message=str(error))
     except WireError as error:
         return Verdict(allowed=False, code=500, message=str(error))
+
+
+def add_warnings(review: Review, verdict: Verdict, settings: SchedulerSettings, cluster: Cluster) -> Verdict:
+    """Add what is doubtful about a pod that is allowed."""
+    if not verdict.allowed:
+        return verdict
+    try:
+        pod = decode_pod(review.pod)
+    except WireError:
+        return verdict
+    if _belongs_to_another_scheduler(pod, settings):
+        return verdict
+    return replace(verdict, warnings=find_warnings(pod, settings, cluster))
 
 
 def needs_completion(pod: Pod, settings: SchedulerSettings) -> bool:

@@ -256,6 +256,8 @@ class BindVerb:
             since=self._clocks.monotonic(),
             decided_at=read_decided_at(pod) or self._clocks.unix,
             tenancies=read_tenancies(pod, self._state.settings.catalog),
+            priority=pod.priority,
+            started_at=pod.started_at,
         )
         return self._state.cluster.assume(reservation) if fits_exactly(self._state.cluster, reservation) else None
 

@@ -169,6 +169,8 @@ class PodPlacer:
                 decided_at=int(at.timestamp()),
                 tenancies=read_tenancies(pod, self.state.settings.catalog),
                 extras=decision.extras,
+                priority=pod.priority,
+                started_at=pod.started_at,
             )
         )
 

@@ -6,14 +6,18 @@ that failed, and lets the pod through where its failure policy says so.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from aiohttp import web
 
 from gpuloom.scheduler.observer import ReviewCall
 from gpuloom.serving.aside import Aside, BadTextError, ReaderBusyError
-from gpuloom.serving.bodies import TooLargeError, read_body
+from gpuloom.serving.bodies import TooLargeError, drop_body, read_body, read_pieces
+from gpuloom.serving.connections import LINGER_S
 from gpuloom.serving.frames import Verb
+from gpuloom.serving.pace import Pace, receive_little
 from gpuloom.wire.admission import Review, Verdict, decode_review, encode_review, find_uid
 from gpuloom.wire.errors import WireError
 
@@ -23,8 +27,6 @@ QUICK_BYTES = 32 * 1024
 """Up to here reading takes less time than handing over, whatever is in it."""
 READ_TIMEOUT_S = 10.0
 """So long the API server waits for an answer."""
-REST_S = 0.002
-"""Between two pieces of large bodies, of all that come at once."""
 MOST_LARGE = 16
 """Large bodies that are taken off the line at a time."""
 _VERSION = "admission.k8s.io/v1"
@@ -49,15 +51,21 @@ class WebhookEndpoint:
     aside: Aside
     refused: int = 0
     _large: int = field(default=0)
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _pace: Pace = field(default_factory=Pace)
+    # Of its own: what nobody reads does not keep others waiting.
+    _pace_of_denied: Pace = field(default_factory=Pace)
 
     async def answer(self, request: web.Request) -> web.Response:
         """Answer one."""
         try:
             review = await self._read(request)
         except ReviewRefusedError as error:
-            return _deny(error)
-        return _reply(encode_review(review.api_version, review.uid, self.review(review)))
+            denial = _deny(error)
+        else:
+            return _reply(encode_review(review.api_version, review.uid, self.review(review)))
+        # Only now, when what was read of it is no longer held.
+        await self._send(request, denial)
+        return denial
 
     async def _read(self, request: web.Request) -> Review:
         if request.content_type != "application/json":
@@ -67,36 +75,46 @@ class WebhookEndpoint:
         return _decode(await read_body(request, QUICK_BYTES, READ_TIMEOUT_S))
 
     async def _read_large(self, request: web.Request) -> Review:
+        receive_little(request)
         if self._large >= MOST_LARGE:
             self.refused += 1
             raise ReviewRefusedError(503, "too many large reviews at once: try again", await _begin(request))
         self._large += 1
+        pieces: Sequence[bytes] = ()
         try:
-            body = await read_body(request, MOST_BYTES, READ_TIMEOUT_S, self._rest)
-            return _decode(body if len(body) <= QUICK_BYTES else await self.aside.read(Verb.REVIEW, body))
+            pieces = await read_pieces(request, MOST_BYTES, READ_TIMEOUT_S, partial(self._pace.rest, request))
+            return _decode(await self._trim(pieces))
         except TooLargeError as error:
             raise ReviewRefusedError(
                 413, "pod larger than 3 MiB: gpuloom's webhook reads no more, make it smaller", error.beginning
             ) from error
         except ReaderBusyError as error:
             self.refused += 1
-            raise ReviewRefusedError(503, str(error), body[:_BEGINNING]) from error
+            raise ReviewRefusedError(503, str(error), pieces[0]) from error
         except BadTextError as error:
-            raise ReviewRefusedError(400, str(error), body[:_BEGINNING]) from error
+            raise ReviewRefusedError(400, str(error), pieces[0]) from error
         finally:
             self._large -= 1
 
-    async def _rest(self) -> None:
-        """Let others go first: all large bodies together are taken off the line a piece at a time."""
-        async with self._turn:
-            await asyncio.sleep(REST_S)
+    async def _trim(self, pieces: Sequence[bytes]) -> bytes:
+        """Return what is read of a review; a short one costs less as it is."""
+        if sum(map(len, pieces)) <= QUICK_BYTES:
+            return b"".join(pieces)
+        return await self.aside.read(Verb.REVIEW, *pieces)
+
+    async def _send(self, request: web.Request, denial: web.Response) -> None:
+        """Answer, and let what is still sent of the body come and go."""
+        if not request.content.is_eof():
+            await denial.prepare(request)
+            await denial.write_eof()
+            await drop_body(request, LINGER_S, partial(self._pace_of_denied.rest, request))
 
 
 def _decode(body: bytes) -> Review:
     try:
         return decode_review(body)
     except WireError as error:
-        raise ReviewRefusedError(400, str(error), body[:_BEGINNING]) from error
+        raise ReviewRefusedError(400, str(error), body) from error
 
 
 async def _begin(request: web.Request) -> bytes:
@@ -108,9 +126,9 @@ async def _begin(request: web.Request) -> bytes:
 
 
 def _deny(error: ReviewRefusedError) -> web.Response:
-    version, uid = find_uid(error.beginning)
+    version, uid = find_uid(error.beginning[:_BEGINNING])
     if not uid and error.code == 413:
-        raise web.HTTPRequestEntityTooLarge(max_size=MOST_BYTES, actual_size=MOST_BYTES + 1, text=str(error))
+        return web.HTTPRequestEntityTooLarge(max_size=MOST_BYTES, actual_size=MOST_BYTES + 1, text=str(error))
     verdict = Verdict(allowed=False, code=error.code, message=str(error))
     return _reply(encode_review(version or _VERSION, uid, verdict))
 

@@ -26,6 +26,7 @@ class PodHandlerByAnnotation(PodHandler):
     def apply(self, pod: Pod) -> None:
         """Take a pod as it is now."""
         uid = pod.metadata.uid
+        self._count_on_host(pod)
         if VGPU_NODE not in pod.annotations:
             if self._concerns_us(pod):
                 self._remember(pod)

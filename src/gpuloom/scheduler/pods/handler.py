@@ -21,6 +21,7 @@ from gpuloom.scheduler.pods.unreadable import UnreadablePods
 from gpuloom.scheduler.pods.watchdog import Watchdog
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
+from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.keys import BIND_PHASE, PHASE_ALLOCATING, VGPU_NODE
 from gpuloom.wire.objects import Pod
 
@@ -54,15 +55,18 @@ class PodHandler:
             self._state.cluster.postpone()
         self._unlisted = {one.uid for one in self._state.cluster.ledger if one.status is ReservationStatus.CONFIRMED}
         self._unlisted.update(self._state.pods)
+        self._state.hosts.begin_list()
 
     def take_listed(self, pod: Pod) -> None:
         """Take a pod that stands in the list."""
         self._unlisted.discard(pod.metadata.uid)
+        self._state.hosts.note_listed(pod.metadata.uid)
         self.apply(pod)
 
     def take_unreadable(self, found: Unreadable) -> None:
         """Take a pod that is there, in the list or changed, and cannot be read: it is not gone."""
         self._unlisted.discard(found.metadata.uid)
+        self._state.hosts.note_listed(found.metadata.uid)
         if self._closes:
             self._unreadable_pods.follow_unreadable(found)
 
@@ -71,10 +75,13 @@ class PodHandler:
         for uid in self._unlisted:
             self._remove(uid)
         self._unlisted.clear()
+        self._state.hosts.end_list()
         self._state.cluster.catch_up()
 
     def delete(self, pod: Pod) -> None:
         """Take that a pod is gone; of an unreadable one only the metadata is known."""
+        if pod.spec.node_name or not pod.containers:
+            self._state.hosts.delete(pod.metadata.uid, pod.spec.node_name)
         if pod.metadata.uid in self._state.pods or not pod.containers or self._concerns_us(pod):
             self._remove(pod.metadata.uid)
 
@@ -85,6 +92,7 @@ class PodHandler:
     def apply(self, pod: Pod) -> None:
         """Take a pod as it is now."""
         uid = pod.metadata.uid
+        self._count_on_host(pod)
         if not self._concerns_us(pod):
             # Perhaps that could not be told before.
             self._state.reopen(uid)
@@ -96,6 +104,11 @@ class PodHandler:
         if pod.spec.node_name:
             self._state.unschedulable.pop(uid, None)
             self._follow_binding(pod)
+
+    def _count_on_host(self, pod: Pod) -> None:
+        """Count what any bound pod requests of its node beside cards; recordings do not tell it."""
+        if isinstance(pod, HostPod):
+            self._state.hosts.apply(pod)
 
     def _remember(self, pod: Pod) -> None:
         self.watchdog.check(pod)
@@ -183,6 +196,8 @@ class PodHandler:
             decided_at=read_decided_at(pod),
             instances=read_instances(pod, self._state.settings.catalog),
             tenancies=read_tenancies(pod, self._state.settings.catalog),
+            priority=pod.priority,
+            started_at=pod.started_at,
         )
         return reservation, holdings.unread
 

@@ -100,6 +100,13 @@ def _cut_containers(containers: Iterable[Container] | None) -> list[Container] |
 
 def _cut_container(container: Container) -> Container:
     """Keep what the environment variables of a pod under review are called."""
-    if not isinstance(container, FullContainer) or container.env is None:
+    if not isinstance(container, FullContainer):
+        return Container(
+            name=container.name,
+            resources=container.resources,
+            security_context=container.security_context,
+            restart_policy=container.restart_policy,
+        )
+    if container.env is None:
         return container
     return msgspec.structs.replace(container, env=[EnvVar(name=variable.name) for variable in container.env])

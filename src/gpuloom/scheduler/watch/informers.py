@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from gpuloom.kube import (
+    HOST_PODS,
     NODES,
     PODS,
     RESOURCE_QUOTAS,
@@ -28,7 +29,8 @@ from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.quotas import QuotaHandler
 from gpuloom.scheduler.watch.skip import skip_on_error
-from gpuloom.wire.objects import KubeObject, Node, Pod, ResourceQuota
+from gpuloom.wire.hostpods import HostPod
+from gpuloom.wire.objects import KubeObject, Node, ResourceQuota
 
 LONGEST_PAUSE_S = 5.0
 """What happened while the API server was away is known so soon after it is back; few watch."""
@@ -180,14 +182,14 @@ class Informers:
 
     def _follows(self) -> tuple[Coroutine[Any, Any, None], ...]:
         return (
-            self._follow(PODS, self._pod_list(), self._pods),
+            self._follow(HOST_PODS, self._pod_list(), self._pods),
             self._follow(RESOURCE_QUOTAS, self._whole(RESOURCE_QUOTAS, self._replace_quotas), self._quotas),
             self._follow(NODES, self._whole(NODES, self._replace_nodes), _NodeChangeHandler(self._nodes, self._locks)),
         )
 
-    def _pod_list(self) -> "_ListHandler[Pod]":
+    def _pod_list(self) -> "_ListHandler[HostPod]":
         """Pods are taken one by one, because there are very many; an observer takes them all at once."""
-        return self._pods if self._observer is None else self._whole(PODS, self._replace_pods)
+        return self._pods if self._observer is None else self._whole(HOST_PODS, self._replace_pods)
 
     def _whole(self, resource: Resource[_O], replace: Callable[[list[_O], list[Unreadable]], None]) -> "_WholeList[_O]":
         def take(items: list[_O], unreadable: list[Unreadable]) -> None:
@@ -238,7 +240,7 @@ class Informers:
         if self._complete == {PODS.plural, NODES.plural, RESOURCE_QUOTAS.plural}:
             self._note_listed()
 
-    def _replace_pods(self, pods: list[Pod], unreadable: list[Unreadable]) -> None:
+    def _replace_pods(self, pods: list[HostPod], unreadable: list[Unreadable]) -> None:
         self._pods.begin_list()
         for pod in pods:
             self._pods.take_listed(pod)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from gpuloom.engine.explanation.hosts import tell_none
 from gpuloom.engine.explanation.redaction import redact
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import STANDARD, Depth, ExplanationScope
@@ -13,20 +14,25 @@ from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.planning.capacity import count_capacity, intersect_capacities
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
+from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
-from gpuloom.scheduler.admission.review import review_pod
+from gpuloom.scheduler.admission.review import add_warnings, review_pod
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
+from gpuloom.web.views.hosts import Hosts, find_with_cards, judge_hosts
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import Fits, NodeRoom
-from gpuloom.wire.admission import Review
+from gpuloom.wire.admission import Review, Verdict
 from gpuloom.wire.depth import BAD_JSON, decode
+from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import Pod
 
 Explaining = Generator[None, None, Explanation]
 
-NOT_OFFERED = "kube-scheduler did not offer the node at its last try: taints, node selector, other resources"
+NOT_OFFERED = "kube-scheduler did not offer the node at its last try: for something that is not looked at here, or then"
 _MOST_ROOMS = 20
 _IMAGINED_UID = "gpuloom-imagined"
+NOT_JUDGED = Hosts()
+"""What kube-scheduler's filters say is still to be found out."""
 
 
 class PodError(ValueError):
@@ -44,13 +50,21 @@ def explain_pod(
 ) -> Explaining:
     """Explain a pod as of now; other namespaces' pods that may not be seen appear without names.
 
-    ``offered`` are the nodes that kube-scheduler offers; otherwise those count that it offered at its last try.
+    ``offered`` are the nodes that kube-scheduler offers; otherwise those count that take the pod by what its filters
+    check, and that it offered at its last try.
     """
+    return (yield from _explain(source, viewer, pod, depth, None if offered is not None else NOT_JUDGED, offered))
+
+
+def _explain(
+    source: Source, viewer: Viewer, pod: Pod, depth: Depth, hosts: Hosts | None, offered: frozenset[str] | None = None
+) -> Explaining:
+    """Explain a pod; ``hosts`` is what kube-scheduler's filters say, NOT_JUDGED where that is to be found out here."""
     if not source.state.asks_for_cards(pod):
         return Explanation(
             pod=viewer.name(pod.namespace, pod.name),
             outcome="asks for no card",
-            headline="asks for no card: every node may take it",
+            headline="asks for no card: kube-scheduler places it alone",
         )
     if is_foreign(pod) and source.state.cluster.ledger.find(pod.metadata.uid) is None:
         return _explain_foreign(source, viewer, pod)
@@ -60,9 +74,20 @@ def explain_pod(
         return Explanation(
             pod=viewer.name(pod.namespace, pod.name), outcome="cannot be read", headline=f"cannot be placed: {error}"
         )
+    if source.state.cluster.ledger.find(pod.metadata.uid) is not None:
+        # It has its node: nobody asks for one any more.
+        hosts = None
+    elif hosts is NOT_JUDGED:
+        hosts = yield from judge_hosts(source, pod)
     explanation = yield from explain_all(
-        source.pod_scheduler, demands, lambda word: _scene(source, pod, offered, word), depth
+        source.pod_scheduler, demands, lambda word: _scene(source, pod, offered, word, hosts), depth
     )
+    if hosts is not None:
+        verdict = hosts.sum_up((yield from find_with_cards(source, demands)))
+        headline = explanation.headline
+        if verdict.with_cards and not explanation.fitting and not verdict.taking:
+            headline = f"{headline}: {tell_none(verdict)}"
+        explanation = msgspec.structs.replace(explanation, host=verdict, headline=headline)
     return redact(explanation, viewer.sees)
 
 
@@ -83,9 +108,14 @@ def _explain_foreign(source: Source, viewer: Viewer, pod: Pod) -> Explanation:
     )
 
 
-def _scene(source: Source, pod: Pod, offered: frozenset[str] | None, word: str) -> ExplanationScope:
+def _scene(
+    source: Source, pod: Pod, offered: frozenset[str] | None, word: str, hosts: Hosts | None
+) -> ExplanationScope:
     names = source.node_names()
-    barred = {name: bar for name, node in source.state.nodes.items() if (bar := explain_unschedulable(node))}
+    barred = (
+        {} if hosts is None else {name: f"kube-scheduler: {', '.join(why)}" for name, why in hosts.refusals.items()}
+    )
+    barred |= {name: bar for name, node in source.state.nodes.items() if (bar := explain_unschedulable(node))}
     decided = source.state.decisions.last_of(pod.metadata.uid)
     if offered is None and decided is not None:
         offered = decided.names()
@@ -108,34 +138,36 @@ def fit_pod(
     ``manifest`` is a pod in JSON as its author wrote it; the webhook's changes are made first.
     Raises PodError when it is no pod.
     """
-    pod, denied = _admit(source, manifest, namespace)
-    if denied:
-        return Fits(denied=denied)
-    explanation = yield from explain_pod(source, viewer, pod, depth)
+    pod, verdict = _admit(source, manifest, namespace)
+    if not verdict.allowed:
+        return Fits(denied=verdict.message)
+    found = yield from _fit(source, viewer, pod, namespace, depth)
+    return msgspec.structs.replace(found, warnings=tuple(verdict.warnings))
+
+
+def _fit(source: Source, viewer: Viewer, pod: HostPod, namespace: str, depth: Depth) -> Generator[None, None, Fits]:
+    hosts = yield from judge_hosts(source, pod)
+    explanation = yield from _explain(source, viewer, pod, depth, hosts)
     if not explanation.fitting:
         return Fits(explanation=explanation)
     yield
-    names = [name for name in source.node_names() if not _is_barred(source, name)]
+    names = [name for name in source.node_names() if name not in hosts.refusals]
+    limits = hosts.rooms(source)
     found = []
     for word, demand in source.state.read_demands(pod).items():
         vendor_scheduler = source.pod_scheduler.by_vendor[word]
         headroom = source.state.headroom(namespace, vendor_scheduler.profile)
         decision = vendor_scheduler.decide(demand, vendor_scheduler.look_up(names), explain=True, headroom=headroom)
         yield from decision.complete()
-        found.append(count_capacity(vendor_scheduler, demand, decision, headroom))
+        found.append(count_capacity(vendor_scheduler, demand, decision, headroom, limits))
         yield
     room = intersect_capacities(found)
     rooms = tuple(NodeRoom(node=node, pods=pods) for node, pods in room.by_node[:_MOST_ROOMS])
     return Fits(pods=room.pods, is_least=room.is_least, rooms=rooms, explanation=explanation)
 
 
-def _is_barred(source: Source, name: str) -> bool:
-    node = source.state.nodes.get(name)
-    return node is not None and bool(explain_unschedulable(node))
-
-
-def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[Pod, str]:
-    """Return the pod as the webhook leaves it, or what the webhook has against it."""
+def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[HostPod, Verdict]:
+    """Return the pod as the webhook leaves it, and what the webhook says."""
     try:
         raw = _read_manifest(manifest, namespace)
         # What the decoder went down into may still be too deep for this.
@@ -145,11 +177,12 @@ def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[Pod, str]:
     except BAD_JSON as error:
         raise PodError(f"this is no pod: {error}") from error
     review = Review("admission.k8s.io/v1", "", namespace, encoded)
-    verdict = review_pod(review, source.state.settings, source.state.headroom)
+    settings = source.state.settings
+    verdict = review_pod(review, settings, source.state.headroom)
     if not verdict.allowed:
-        return Pod(), verdict.message
+        return HostPod(), verdict
     apply_patch(raw, verdict.patch)
-    return msgspec.convert(raw, Pod), ""
+    return msgspec.convert(raw, HostPod), add_warnings(review, verdict, settings, ClusterOffers(source.state).cluster)
 
 
 def _read_manifest(manifest: bytes, namespace: str) -> dict[str, Any]:
@@ -158,7 +191,7 @@ def _read_manifest(manifest: bytes, namespace: str) -> dict[str, Any]:
     Raises PodError for another kind, one of BAD_JSON for what is no object.
     """
     raw = decode(manifest, dict[str, Any])
-    msgspec.convert(raw, Pod)
+    msgspec.convert(raw, HostPod)
     if raw.get("kind", "Pod") != "Pod":
         raise PodError(f"this is a {raw['kind']}, not a Pod: give the pod of its template")
     raw["metadata"] = {**(raw.get("metadata") or {}), "namespace": namespace, "uid": _IMAGINED_UID}

@@ -4,20 +4,22 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 
 import msgspec
 
+from gpuloom.engine.explanation.hosts import tell_taking
 from gpuloom.engine.explanation.study import tell_asks
 from gpuloom.engine.explanation.summing import Tally
-from gpuloom.engine.explanation.values import PodName, ReasonCount
+from gpuloom.engine.explanation.values import HostVerdict, PodName, ReasonCount
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.model.request_columns import Headroom
+from gpuloom.web.views.hosts import find_with_cards, judge_hosts, read_demand_of, read_last_words
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of
 from gpuloom.web.views.values import PendingView, PodView
 from gpuloom.wire.objects import Pod
 
 _PODS_A_STEP = 100
-_Answer = tuple[str, bool, tuple[ReasonCount, ...]]
-"""Why a pod waits, whether it fits by now, and the reasons."""
+_Answer = tuple[str, bool, tuple[ReasonCount, ...], HostVerdict]
+"""Why a pod waits, whether it fits by now, the reasons, and what kube-scheduler's filters say."""
 
 
 def list_pods(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[PodView]:
@@ -83,32 +85,48 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
         return msgspec.structs.replace(view, headline=str(error))
     catalog = source.state.settings.catalog
     headrooms = {word: source.state.headroom(pod.namespace, catalog[word]) for word in demands}
-    key = tuple(
-        (
-            tuple(container.request for container in demand.containers),
-            demand.phases,
-            demand.selector,
-            demand.policy,
-            headrooms[word],
-        )
-        for word, demand in demands.items()
+    key: object = (
+        read_demand_of(source, pod),
+        tuple(
+            (
+                tuple(container.request for container in demand.containers),
+                demand.phases,
+                demand.selector,
+                demand.policy,
+                headrooms[word],
+            )
+            for word, demand in demands.items()
+        ),
     )
     if key not in asked:
-        asked[key] = yield from _ask(source, demands, headrooms)
-    headline, fits, reasons = asked[key]
+        asked[key] = yield from _ask(source, pod, demands, headrooms)
+    headline, fits, reasons, host = asked[key]
+    if words := read_last_words(pod):
+        host = msgspec.structs.replace(host, last_words=words)
+        # Where both say no, one no is enough.
+        headline = f"{headline}; kube-scheduler said last: {words}" if fits else headline
     asks = tuple(ask for demand in demands.values() for ask in tell_asks(demand))
-    return msgspec.structs.replace(view, asks=asks, headline=headline, fits=fits, reasons=reasons)
+    return msgspec.structs.replace(view, asks=asks, headline=headline, fits=fits, reasons=reasons, host=host)
 
 
-def _ask(source: Source, demands: Demands, headrooms: Mapping[str, Headroom]) -> Generator[None, None, _Answer]:
+def _ask(
+    source: Source, pod: Pod, demands: Demands, headrooms: Mapping[str, Headroom]
+) -> Generator[None, None, _Answer]:
+    hosts = yield from judge_hosts(source, pod)
     names = source.node_names()
+    verdict = hosts.sum_up((yield from find_with_cards(source, demands, headrooms)))
+    verdict = msgspec.structs.replace(verdict, last_words="")
+    offered = [name for name in names if name not in hosts.refusals]
     yield
-    decision = source.pod_scheduler.decide(demands, names, headrooms=headrooms)
+    decision = source.pod_scheduler.decide(demands, offered, headrooms=headrooms)
     if decision.node is not None:
-        return f"fits on {decision.node} by now: kube-scheduler has to try it again", True, ()
+        return f"fits on {decision.node} by now: kube-scheduler has to try it again", True, (), verdict
+    if not names:
+        return "there are no nodes", False, (), verdict
     yield
     tally = Tally()
     yield from tally.add_all(decision.refusals)
     reasons = tally.counts()
-    words = ", ".join(f"{count.nodes:,} {count.reason}" for count in reasons)
-    return f"fits on none of {len(names):,} nodes: {words}" if names else "there are no nodes", False, reasons
+    told = [f"{count.nodes:,} {count.reason}" for count in reasons]
+    told = [tell_taking(verdict), *told] if verdict.with_cards else told
+    return f"fits on none of {len(names):,} nodes: {', '.join(told)}", False, reasons, verdict

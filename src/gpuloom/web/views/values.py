@@ -8,6 +8,7 @@ from gpuloom.engine.explanation.values import (
     ContainerRequest,
     Explanation,
     Given,
+    HostVerdict,
     PodName,
     Ranked,
     ReasonCount,
@@ -105,7 +106,8 @@ class PodView(Value, frozen=True, kw_only=True):
 class PendingView(Value, frozen=True, kw_only=True):
     """A pod without cards that wants some: what it asks for and why it waits, as of now.
 
-    ``waiting_s`` are seconds since it was first refused, -1 where this scheduler was not asked about it yet.
+    ``waiting_s`` are seconds since it was first refused, -1 where this scheduler was not asked about it yet. ``fits``
+    counts cards and all that kube-scheduler checks beside them; ``host`` tells the two apart.
     """
 
     pod: PodName
@@ -116,6 +118,7 @@ class PendingView(Value, frozen=True, kw_only=True):
     headline: str = ""
     fits: bool = False
     reasons: tuple[ReasonCount, ...] = ()
+    host: HostVerdict | None = None
 
 
 class QuotaView(Value, frozen=True, kw_only=True):
@@ -186,10 +189,11 @@ class NodeRoom(Value, frozen=True, kw_only=True):
 class Fits(Value, frozen=True, kw_only=True):
     """Would it fit, where, how many; ``denied`` is what the webhook would say against it.
 
-    ``pods`` says how many fit, ``is_least`` that counting ended there.
+    ``pods`` says how many fit, ``is_least`` that counting ended there. ``warnings`` are what the webhook would warn of.
     """
 
     denied: str = ""
+    warnings: tuple[str, ...] = ()
     pods: int = 0
     is_least: bool = False
     rooms: tuple[NodeRoom, ...] = ()

@@ -1,92 +1,87 @@
 """What happens on cards, from the driver's library and from simulated cards."""
 
-from types import SimpleNamespace
-
+import pynvml
 import pytest
-from unit.node.fake_pynvml import FakeCard, FakeNvml
 
 from gpuloom.node.errors import CardReadError, DriverMissingError, MachineError
 from gpuloom.node.monitor.cards import CardProcess, CardUse, CardWatch
 from gpuloom.node.monitor.nvidia import NvidiaCardUse
 from gpuloom.node.monitor.simulated import SimulatedCardUse
 from gpuloom.node.simulated import SimulatedFault, SimulatedMachine, load_machine
+from harness.stubdriver import StubCard, StubProcess
 
 
-class BusyNvml(FakeNvml):
-    """The library of cards that are in use."""
-
-    def __init__(self, *cards: FakeCard) -> None:
-        super().__init__(*cards)
-        self.shut_down = 0
-
-    def nvmlShutdown(self):  # noqa: N802
-        self.shut_down += 1
-
-    def nvmlDeviceGetMemoryInfo(self, card):  # noqa: N802
-        self._check("nvmlDeviceGetMemoryInfo", card)
-        return SimpleNamespace(total=card.memory, used=1000)
-
-    def nvmlDeviceGetUtilizationRates(self, card):  # noqa: N802
-        self._check("nvmlDeviceGetUtilizationRates", card)
-        return SimpleNamespace(gpu=80, memory=20)
-
-    def nvmlDeviceGetComputeRunningProcesses(self, card):  # noqa: N802
-        self._check("nvmlDeviceGetComputeRunningProcesses", card)
-        return [SimpleNamespace(pid=42, usedGpuMemory=500), SimpleNamespace(pid=43, usedGpuMemory=None)]
-
-
-async def read(library):
-    async with NvidiaCardUse(library) as source:
+async def read():
+    async with NvidiaCardUse(pynvml) as source:
         return await source.read()
 
 
-async def test_the_driver_tells_what_happens_on_a_card():
-    reading = await read(BusyNvml(FakeCard("GPU-a")))
+def busy(uuid, **more):
+    return StubCard(
+        uuid,
+        used_bytes=1000,
+        utilization={"gpu": 80, "memory": 20},
+        processes=[StubProcess(42, 500), StubProcess(43)],
+        **more,
+    )
+
+
+async def test_the_driver_tells_what_happens_on_a_card(make_stub_driver):
+    make_stub_driver(busy("GPU-a"))
     processes = (CardProcess(42, 500), CardProcess(43, None))
-    assert reading.cards == (CardUse("GPU-a", 0, "NVIDIA A40", 1000, 80, 20, processes),)
+    assert (await read()).cards == (CardUse("GPU-a", 0, "NVIDIA A40", 1000, 80, 20, processes),)
 
 
-async def test_a_card_that_does_not_tell_its_load_is_reported_without():
-    (card,) = (await read(BusyNvml(FakeCard("GPU-a", errors={"nvmlDeviceGetUtilizationRates": 3})))).cards
+async def test_a_card_that_does_not_tell_its_load_is_reported_without(make_stub_driver):
+    make_stub_driver(busy("GPU-a", errors={"nvmlDeviceGetUtilizationRates": pynvml.NVML_ERROR_NOT_SUPPORTED}))
+    (card,) = (await read()).cards
     assert (card.gpu_percent, card.memory_controller_percent) == (None, None)
 
 
-async def test_a_card_without_memory_of_its_own_is_reported_without():
-    (card,) = (await read(BusyNvml(FakeCard("GPU-a", errors={"nvmlDeviceGetMemoryInfo": 3})))).cards
+async def test_a_card_without_memory_of_its_own_is_reported_without(make_stub_driver):
+    make_stub_driver(busy("GPU-a", memory_bytes=None))
+    (card,) = (await read()).cards
     assert card.memory_used_bytes is None
 
 
-async def test_a_lost_card_does_not_hide_the_others():
-    reading = await read(BusyNvml(FakeCard("GPU-a", errors={"nvmlDeviceGetUUID": 15}), FakeCard("GPU-b")))
+async def test_a_lost_card_does_not_hide_the_others(make_stub_driver):
+    make_stub_driver(busy("GPU-a", errors={"nvmlDeviceGetUUID": pynvml.NVML_ERROR_GPU_IS_LOST}), busy("GPU-b"))
+    reading = await read()
     assert ([card.uuid for card in reading.cards], list(reading.failures)) == (["GPU-b"], ["card 0"])
 
 
-async def test_a_missing_driver_is_said_to_be_missing():
-    library = BusyNvml()
-    library.errors["nvmlInit"] = 9
+async def test_a_driver_that_lacks_the_newest_question_for_processes_is_asked_the_one_before(make_stub_driver):
+    question = "nvmlDeviceGetComputeRunningProcesses_v3"
+    make_stub_driver(busy("GPU-a", errors={question: pynvml.NVML_ERROR_FUNCTION_NOT_FOUND}))
+    (card,) = (await read()).cards
+    assert [process.pid for process in card.processes] == [42, 43]
+
+
+async def test_a_missing_driver_is_said_to_be_missing(make_stub_driver):
+    make_stub_driver().fail("nvmlInitWithFlags", pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
     with pytest.raises(DriverMissingError, match="no NVIDIA driver"):
-        await read(library)
+        await read()
 
 
-async def test_a_failing_driver_is_begun_anew():
-    library = BusyNvml(FakeCard("GPU-a"))
-    library.errors["nvmlDeviceGetCount"] = 1
-    async with NvidiaCardUse(library) as source:
+async def test_a_failing_driver_is_begun_anew(make_stub_driver):
+    driver = make_stub_driver(busy("GPU-a"))
+    driver.fail("nvmlDeviceGetCount_v2", pynvml.NVML_ERROR_UNINITIALIZED)
+    async with NvidiaCardUse(pynvml) as source:
         with pytest.raises(CardReadError):
             await source.read()
-        library.errors.clear()
+        driver.mend()
         await source.read()
-    assert library.initialised == 2
+    assert driver.count("nvmlInitWithFlags") == 2
 
 
-async def test_the_driver_is_let_go_once_and_taken_again():
-    library = BusyNvml(FakeCard("GPU-a"))
-    async with NvidiaCardUse(library) as source:
+async def test_the_driver_is_let_go_once_and_taken_again(make_stub_driver):
+    driver = make_stub_driver(busy("GPU-a"))
+    async with NvidiaCardUse(pynvml) as source:
         await source.read()
         await source.release()
         await source.release()
         await source.read()
-    assert (library.shut_down, library.initialised) == (1, 2)
+    assert (driver.count("nvmlShutdown"), driver.count("nvmlInitWithFlags")) == (1, 2)
 
 
 @pytest.fixture

@@ -1,0 +1,57 @@
+"""What kube-scheduler's filters say, summed up over the nodes whose cards would do, and told in words."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from gpuloom.engine.explanation.values import HostReason, HostVerdict
+
+CHECKS = "taints, node selector and affinity, CPU, memory, ephemeral storage, other resources, pod count, host ports"
+"""What is looked at, where anything is."""
+
+Refusals = Mapping[str, Sequence[str]]
+"""By node why it does not take the pod, in kube-scheduler's words; nodes that take it are not in it."""
+
+
+def sum_up_hosts(
+    with_cards: Collection[str], refusals: Refusals, unjudged: Sequence[str] = (), last_words: str = ""
+) -> HostVerdict:
+    """Sum up what the nodes say whose cards would do."""
+    refused = [refusals[name] for name in with_cards if name in refusals]
+    counts = Counter(reason for reasons in refused for reason in reasons)
+    order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return HostVerdict(
+        with_cards=len(with_cards),
+        taking=len(with_cards) - len(refused),
+        reasons=tuple(HostReason(text=text, nodes=nodes) for text, nodes in order),
+        unjudged=tuple(unjudged),
+        last_words=last_words,
+    )
+
+
+def tell_taking(verdict: HostVerdict) -> str:
+    """Say on how many nodes the cards would do, how many of these take the pod, and why the others do not."""
+    cards = f"cards on {verdict.with_cards:,} node{'s' if verdict.with_cards != 1 else ''}"
+    if not verdict.with_cards:
+        return cards
+    takes = "takes" if verdict.taking == 1 else "take"
+    reasons = ", ".join(f"{one.nodes:,} {one.text}" for one in verdict.reasons)
+    return f"{cards}; {verdict.taking:,} of them {takes} the pod{f': {reasons}' if reasons else ''}"
+
+
+def tell_none(verdict: HostVerdict) -> str:
+    """Say that cards are not what is missing."""
+    if verdict.with_cards == 1:
+        return "the cards of 1 would do, but it does not take the pod"
+    return f"the cards of {verdict.with_cards:,} would do, but none of them takes the pod"
+
+
+def tell_host(verdict: HostVerdict) -> Iterator[str]:
+    """Say all of it, in lines."""
+    if verdict.not_looked_at:
+        yield f"not looked at: {CHECKS}; {verdict.not_looked_at}"
+    else:
+        yield tell_taking(verdict)
+    if verdict.unjudged:
+        yield f"not looked at, though kube-scheduler does: {', '.join(verdict.unjudged)}"
+    if verdict.last_words:
+        yield f"kube-scheduler said last: {verdict.last_words}"

@@ -1,0 +1,128 @@
+"""kube-scheduler's filters over one node, in its order and its words; and how many such pods a node takes.
+
+The first filter that refuses says why; only that of resources says several things at once.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from gpuloom.engine.hostfit.demand import ANY_ADDRESS, HostDemand, HostPort
+from gpuloom.engine.hostfit.requests import CPU, MEMORY, PODS, STORAGE, read_allocatable
+from gpuloom.engine.hostfit.usage import NodeUsage
+from gpuloom.wire.hostpods import NodeTerm, NodeRequirement, Toleration
+from gpuloom.wire.objects import Node, Taint
+
+UNSCHEDULABLE = "node(s) were unschedulable"
+AFFINITY = "node(s) didn't match Pod's node affinity/selector"
+FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
+TOO_MANY_PODS = "Too many pods"
+_CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
+_INTEGER = re.compile(r"[+-]?[0-9]{1,63}", re.ASCII)
+_INT64 = range(-(2**63), 2**63)
+_FIRST = (CPU, MEMORY, STORAGE)
+
+
+def refuse_host(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
+    """Say why a node does not take a pod, cards apart; nothing when it does."""
+    if node.spec.unschedulable and not _tolerates(demand.tolerations, _CORDONED):
+        return (UNSCHEDULABLE,)
+    for taint in node.spec.taints or ():
+        if taint.effect in _KEEPS_AWAY and not _tolerates(demand.tolerations, taint):
+            return (f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",)
+    if not _matches(node, demand):
+        return (AFFINITY,)
+    if usage.ports and any(_is_taken(usage.ports, port) for port in demand.ports):
+        return (FREE_PORTS,)
+    return _find_lacks(node, usage, demand)
+
+
+def count_host_room(node: Node, usage: NodeUsage, demand: HostDemand) -> int | None:
+    """Count how many such pods a node takes that takes one, cards apart; None where it does not tell what it has."""
+    if not tells_amounts(node):
+        return 1 if demand.ports else None
+    has = _read_amounts(node, demand)
+    free = [has.get(PODS, 0) - len(usage.pods)]
+    free += [(has.get(name, 0) - usage.amounts.get(name, 0)) // amount for name, amount in demand.amounts]
+    return max(min(*free, 1) if demand.ports else min(free), 0)
+
+
+def tells_amounts(node: Node) -> bool:
+    """Tell whether a node says what it can give: a kubelet always does, an object made by hand may not."""
+    return PODS in (node.status.allocatable or {})
+
+
+def _read_amounts(node: Node, demand: HostDemand) -> Mapping[str, int]:
+    """Read of what a node can give that which the pod asks for; of thousands of nodes each has amounts of its own."""
+    tells = node.status.allocatable or {}
+    return read_allocatable(
+        {name: tells[name] for name in (PODS, *(asked for asked, _ in demand.amounts)) if name in tells}
+    )
+
+
+def _find_lacks(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
+    if not tells_amounts(node):
+        return ()
+    has = _read_amounts(node, demand)
+    lacks = [TOO_MANY_PODS] if len(usage.pods) + 1 > has.get(PODS, 0) else []
+    short = [name for name, amount in demand.amounts if amount > has.get(name, 0) - usage.amounts.get(name, 0)]
+    short.sort(key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
+    return (*lacks, *(f"Insufficient {name}" for name in short))
+
+
+def _tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+    return any(_is_tolerated(taint, one) for one in tolerations)
+
+
+def _is_tolerated(taint: Taint, by: Toleration) -> bool:
+    if by.effect not in {"", taint.effect} or by.key not in {"", taint.key}:
+        return False
+    return by.operator == "Exists" or (by.operator in {"", "Equal"} and by.value == taint.value)
+
+
+def _matches(node: Node, demand: HostDemand) -> bool:
+    labels = node.labels
+    if any(labels.get(key) != value for key, value in demand.selector):
+        return False
+    return demand.terms is None or any(_holds(term, node) for term in demand.terms)
+
+
+def _holds(term: NodeTerm, node: Node) -> bool:
+    expressions, fields = term.match_expressions or (), term.match_fields or ()
+    if not (expressions or fields):
+        return False
+    names = {"metadata.name": node.name}
+    return all(_meets(one, node.labels) for one in expressions) and all(_meets(one, names) for one in fields)
+
+
+def _meets(required: NodeRequirement, labels: Mapping[str, str]) -> bool:
+    has, values = labels.get(required.key), required.values or ()
+    match required.operator:
+        case "In" | "NotIn":
+            return (has is not None and has in values) is (required.operator == "In")
+        case "Exists" | "DoesNotExist":
+            return (has is not None) is (required.operator == "Exists")
+        case "Gt" | "Lt" if has is not None and len(values) == 1:
+            return _compare(required.operator, has, values[0])
+    return False
+
+
+def _compare(operator: str, has: str, bound: str) -> bool:
+    mine, limit = _read_int(has), _read_int(bound)
+    if mine is None or limit is None:
+        return False
+    return mine > limit if operator == "Gt" else mine < limit
+
+
+def _read_int(text: str) -> int | None:
+    """Read a number as Go does, of 64 bits."""
+    value = int(text) if _INTEGER.fullmatch(text) else None
+    return value if value is not None and value in _INT64 else None
+
+
+def _is_taken(taken: Iterable[HostPort], port: HostPort) -> bool:
+    address, protocol, number = port
+    return any(
+        (other_protocol, other_number) == (protocol, number) and (address == other or ANY_ADDRESS in {address, other})
+        for other, other_protocol, other_number in taken
+    )

@@ -1,0 +1,94 @@
+"""What a pod requests of its node, as kube-scheduler sums it up: containers, sidecars, init containers, overhead.
+
+CPU is counted in thousandths, everything else in whole units, rounded up for the pod as a whole.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.hostpods import HostPod
+from gpuloom.wire.objects import Container, Quantity
+from gpuloom.wire.quantity import count_nanos
+
+CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+_NANOS_OF_ONE = 10**9
+_NANOS_OF_A_THOUSANDTH = 10**6
+
+Amounts = dict[str, int]
+
+
+def read_requests(pod: HostPod, ignored: Collection[str] = ()) -> Amounts:
+    """Sum up what a pod requests, without what is ``ignored``; an amount that cannot be read counts as none."""
+    total: Amounts = {}
+    for container in pod.containers:
+        _add(total, _ask(container))
+    if pod.spec.init_containers:
+        _raise(total, _start(pod.init_containers, total))
+    if pod.spec.resources is not None:
+        _take_pod_level(total, pod.spec.resources.limits or {}, pod.spec.resources.requests or {})
+    _add(total, _read(pod.spec.overhead or {}))
+    return {name: _round(name, nanos) for name, nanos in total.items() if nanos > 0 and name not in ignored}
+
+
+def read_allocatable(amounts: Mapping[str, Quantity]) -> Amounts:
+    """Read what a node can give in the same units."""
+    return {name: _round(name, nanos) for name, nanos in _read(amounts).items()}
+
+
+def _ask(container: Container) -> Amounts:
+    """Read a container's requests; where only a limit is given it is the request too (the API server's default)."""
+    limits, requests = container.limits, container.requests
+    return _read(requests if not limits else {**limits, **requests})
+
+
+def _start(containers: Iterable[Container], total: Amounts) -> Amounts:
+    """Find what starting needs at most, one init container after the other; sidecars stay, and join the total."""
+    running: Amounts = {}
+    most: Amounts = {}
+    for container in containers:
+        asked = _ask(container)
+        if container.is_sidecar:
+            _add(total, asked)
+            _add(running, asked)
+            _raise(most, running)
+        else:
+            _add(asked, running)
+            _raise(most, asked)
+    return most
+
+
+def _take_pod_level(total: Amounts, limits: Mapping[str, Quantity], requests: Mapping[str, Quantity]) -> None:
+    """Let what is requested for the pod as a whole stand in the place of its containers' sum."""
+    named = _read({name: amount for name, amount in requests.items() if _is_pod_level(name)})
+    for name, nanos in _read({name: amount for name, amount in limits.items() if _is_pod_level(name)}).items():
+        named.setdefault(name, total.get(name, nanos))
+    total.update(named)
+
+
+def _is_pod_level(name: str) -> bool:
+    return name in {CPU, MEMORY} or name.startswith("hugepages-")
+
+
+def _add(total: Amounts, amounts: Mapping[str, int]) -> None:
+    for name, nanos in amounts.items():
+        total[name] = total.get(name, 0) + nanos
+
+
+def _raise(total: Amounts, amounts: Mapping[str, int]) -> None:
+    for name, nanos in amounts.items():
+        if nanos > total.get(name, 0):
+            total[name] = nanos
+
+
+def _read(amounts: Mapping[str, Quantity]) -> Amounts:
+    read = {}
+    for name, amount in amounts.items():
+        try:
+            read[name] = count_nanos(amount)
+        except WireError:
+            continue
+    return read
+
+
+def _round(name: str, nanos: int) -> int:
+    return -(-nanos // (_NANOS_OF_A_THOUSANDTH if name == CPU else _NANOS_OF_ONE))

@@ -1,0 +1,128 @@
+"""What bound pods take of their nodes beside cards: sums per node, kept up to date pod by pod."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from gpuloom.engine.hostfit.demand import HostPort, read_host_ports
+from gpuloom.engine.hostfit.requests import read_requests
+from gpuloom.wire.hostpods import HostPod
+
+_MOST_FOOTPRINTS = 10_000
+"""So many different ones are shared between pods; beyond them alike pods may have one each, which costs memory only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What one pod takes of its node."""
+
+    amounts: tuple[tuple[str, int], ...] = ()
+    ports: tuple[HostPort, ...] = ()
+
+
+@dataclass(slots=True)
+class NodeUsage:
+    """What all pods of a node take: how many they are, sums by resource, and ports with how many pods name each."""
+
+    pods: dict[str, Footprint] = field(default_factory=dict)
+    amounts: dict[str, int] = field(default_factory=dict)
+    ports: Counter[HostPort] | None = None
+
+    def put(self, uid: str, footprint: Footprint) -> None:
+        """Count a pod, in place of what was counted of it."""
+        known = self.pods.get(uid)
+        if known is footprint:
+            return
+        if known is not None:
+            self._take(known, -1)
+        self.pods[uid] = footprint
+        self._take(footprint, 1)
+
+    def drop(self, uid: str) -> bool:
+        """Count a pod no more, and tell whether it was counted."""
+        known = self.pods.pop(uid, None)
+        if known is None:
+            return False
+        self._take(known, -1)
+        return True
+
+    def _take(self, footprint: Footprint, sign: int) -> None:
+        for name, amount in footprint.amounts:
+            self.amounts[name] = self.amounts.get(name, 0) + sign * amount
+        if footprint.ports:
+            ports = self.ports = self.ports if self.ports is not None else Counter()
+            for port in footprint.ports:
+                ports[port] += sign
+                if not ports[port]:
+                    del ports[port]
+
+
+NOBODY = NodeUsage()
+"""The usage of a node without pods; not to be changed."""
+
+
+class HostUsage:
+    """The bound pods of all nodes. ``ignored`` resources are somebody else's to count.
+
+    is_complete  whether a complete list of pods was taken: before it the sums mean nothing
+    """
+
+    def __init__(self, ignored: Iterable[str] = ()) -> None:
+        self.is_complete = False
+        self._ignored = frozenset(ignored)
+        self._nodes: dict[str, NodeUsage] = {}
+        self._footprints: dict[Footprint, Footprint] = {}
+        self._unlisted: set[str] = set()
+
+    @property
+    def ignored(self) -> frozenset[str]:
+        """Resources that are not counted, because kube-scheduler leaves them to its extender."""
+        return self._ignored
+
+    def on(self, node: str) -> NodeUsage:
+        """Return what the pods of a node take."""
+        return self._nodes.get(node, NOBODY)
+
+    def uids(self) -> Iterator[str]:
+        """Give the pods that are counted."""
+        return (uid for usage in self._nodes.values() for uid in usage.pods)
+
+    def begin_list(self) -> None:
+        """Take that a complete list begins: pods that do not stand in it are gone."""
+        self._unlisted = set(self.uids())
+
+    def note_listed(self, uid: str) -> None:
+        """Take that a pod stands in the list."""
+        self._unlisted.discard(uid)
+
+    def end_list(self) -> None:
+        """Take that the list is complete."""
+        for node in list(self._nodes):
+            for uid in self._unlisted & self._nodes[node].pods.keys():
+                self.delete(uid, node)
+        self._unlisted = set()
+        self.is_complete = True
+
+    def apply(self, pod: HostPod) -> None:
+        """Take a pod as it is now: it counts from being bound until it is over."""
+        node, uid = pod.spec.node_name, pod.metadata.uid
+        if not node:
+            return
+        if pod.is_over:
+            self.delete(uid, node)
+            return
+        amounts = tuple(sorted(read_requests(pod, self._ignored).items()))
+        usage = self._nodes.setdefault(node, NodeUsage())
+        usage.put(uid, self._share(Footprint(amounts, read_host_ports(pod))))
+
+    def delete(self, uid: str, node: str = "") -> None:
+        """Take that a pod is gone; of one whose node is not told, all are asked."""
+        for name in [node] if node else list(self._nodes):
+            usage = self._nodes.get(name)
+            if usage is not None and usage.drop(uid) and not usage.pods:
+                del self._nodes[name]
+
+    def _share(self, footprint: Footprint) -> Footprint:
+        if len(self._footprints) >= _MOST_FOOTPRINTS:
+            return self._footprints.get(footprint, footprint)
+        return self._footprints.setdefault(footprint, footprint)

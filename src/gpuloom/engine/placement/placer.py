@@ -1,0 +1,245 @@
+"""Which cards of nodes the containers of a pod get, on all nodes of a batch at once (scheduler 4.4, 6.1, 6.12)."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from msgspec.structs import replace
+
+from gpuloom.engine.filtering.compiled_profile import CompiledProfile
+from gpuloom.engine.filtering.equivalence_class import classify
+from gpuloom.engine.filtering.hook_calls import (
+    choose_cards,
+    explain_refusal,
+    make_matrix,
+    make_terms,
+    mark_unserved,
+    score_extra,
+)
+from gpuloom.engine.filtering.request_columns import make_request_columns
+from gpuloom.engine.filtering.rules import filter_cards, first_rejection
+from gpuloom.engine.placement.booking import Booking, book
+from gpuloom.engine.placement.card_walk import OrderedCards, WalkTerms, walk
+from gpuloom.engine.placement.quota_test import QuotaTest
+from gpuloom.engine.request.demand import Demand, Phase
+from gpuloom.engine.state.node_batch import NodeBatch
+from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen, HookTerms
+from gpuloom.model.cards import Flags, Ints, Points, RuleCodes
+from gpuloom.model.mig import MigAllocation
+from gpuloom.model.reasons import Reason
+from gpuloom.model.refusal import Refusal, refuse_node
+from gpuloom.model.request import Request
+from gpuloom.model.request_columns import UNBOUNDED, Headroom, RequestColumns
+from gpuloom.model.share import ContainerShares
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What the containers get, init containers first; instances of divided cards that are written separately.
+
+    extra  what the vendor adds to the node's score
+    """
+
+    shares: tuple[ContainerShares, ...]
+    instances: tuple[MigAllocation, ...]
+    extra: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """Why a node does not take the pod, and with which of its containers that shows, in order of placing from 1."""
+
+    refusal: Refusal
+    turn: int
+
+
+@dataclass(slots=True)
+class BatchResult:
+    """What the nodes of a batch say to a pod, a row for each.
+
+    takes     whether the node takes it
+    extra     what the vendor adds to the node's score, of nodes that take it
+    unplaced  why not and which container, by row, of the others
+    bookings  what each container gets, None for one that asks for no card
+    """
+
+    compiled: CompiledProfile
+    batch: NodeBatch
+    takes: Flags
+    extra: Points
+    bookings: list[Booking | None]
+    unplaced: dict[int, Unplaced] = field(default_factory=dict)
+
+    def share_out(self, node: int) -> tuple[ContainerShares, ...]:
+        """Return what the containers get on one node, as far as they are placed."""
+        return tuple([one.make_shares(self.compiled, self.batch, node) if one else () for one in self.bookings])
+
+    def answer(self, node: int = 0) -> Placement | Unplaced:
+        """Return what one node says, the first or only one unless another is named."""
+        if not self.takes[node]:
+            return self.unplaced[node]
+        booked = [(at, one) for at, one in enumerate(self.bookings) if one and one.instances]
+        instances = tuple(instance for at, one in booked for instance in one.list_instances(self.batch, at, node))
+        return Placement(self.share_out(node), instances, float(self.extra[node]))
+
+
+@dataclass(slots=True)
+class Placer:
+    """Places the containers of one pod on nodes; these are left as they are.
+
+    headroom  what the namespace's quota still allows
+    """
+
+    compiled: CompiledProfile
+    demand: Demand
+    headroom: Headroom
+
+    @property
+    def places_at_once(self) -> bool:
+        """Whether cards of many nodes are chosen in few steps, because nothing depends on several cards of a node."""
+        return self.compiled.is_hooked or not (self.demand.policy.numa_bind or self._links_cards)
+
+    @property
+    def _links_cards(self) -> bool:
+        return self.compiled.links_cards(self.demand.policy)
+
+    def place(self, batch: NodeBatch, *, scores_extra: bool = True) -> BatchResult:
+        """Place all containers on every node, or say why the first that does not fit does not.
+
+        Init containers run one after another, so each sees the node without the others; regular containers and
+        sidecars see everything placed before them. Without ``scores_extra`` it is not worked out.
+        """
+        requirements = {one.request: self._require(batch, one.request) for one in self.demand.containers if one.request}
+        running, taken = batch.copy(), np.zeros(len(batch.cards), bool)
+        count = len(batch)
+        bookings: list[Booking | None] = [None] * len(self.demand.containers)
+        result = BatchResult(self.compiled, batch, np.ones(count, bool), np.zeros(count), bookings)
+        chosen: list[Chosen] = []
+        for turn, (place, container) in enumerate(self.demand.in_order_of_placing, 1):
+            request = container.request
+            if request is None:
+                continue
+            required = self._keep_to_card(batch, requirements[request], taken)
+            columns = self._choose(running, request, required, result, (turn, place))
+            if not result.takes.any():
+                return result
+            where = running.copy() if container.phase is Phase.INIT else running
+            bookings[place] = booking = book(self.compiled, where, required, columns)
+            taken[booking.cards] = True
+            chosen.append(Chosen(request, columns))
+        if self.compiled.score is not None and scores_extra:
+            result.extra = self._score_extra(batch, chosen, next(iter(requirements.values())))
+        return result
+
+    def _require(self, batch: NodeBatch, request: Request) -> RequestColumns:
+        return make_request_columns(self.compiled, batch, classify(self.compiled, self.demand, request, UNBOUNDED))
+
+    def _keep_to_card(self, batch: NodeBatch, required: RequestColumns, taken: Flags) -> RequestColumns:
+        """Where the vendor wants it, refuse all cards but the one that the pod has already."""
+        if not self.compiled.profile.fit.same_card or not taken.any():
+            return required
+        of_node = np.repeat(np.count_nonzero(taken[batch.cells] & batch.there, axis=1), batch.totals)
+        return replace(required, elsewhere=(of_node > 0) & ~(taken & (of_node == 1)))
+
+    def _score_extra(self, batch: NodeBatch, chosen: list[Chosen], required: RequestColumns) -> Points:
+        """Return what the vendor adds to the nodes' scores; the cards are as they were before the pod."""
+        matrix = self._make_matrix(batch, required, np.zeros(len(batch.cards), np.uint8))
+        return score_extra(self.compiled, matrix, chosen, self._terms, self.demand.policy.node_policy)
+
+    def _choose(
+        self,
+        batch: NodeBatch,
+        request: Request,
+        required: RequestColumns,
+        result: BatchResult,
+        at: tuple[int, int],
+    ) -> Ints:
+        """Choose cards for one container on every node, columns, and note which nodes do not have them.
+
+        at  which container is placed: its turn, and its place in the pod
+        """
+        codes = mark_unserved(filter_cards(batch.cards, required, self.compiled.rules.numbered), required)
+        tests = self._test_quota(batch, required, codes, result, at[1])
+        matrix = self._make_matrix(batch, required, codes)
+        refusals: dict[int, Refusal] = {}
+        asking = np.flatnonzero(result.takes).tolist()
+        if self.compiled.is_hooked or not (batch.partitions or tests or not self.places_at_once):
+            columns = choose_cards(self.compiled, matrix, request, self._terms)
+            for node in np.flatnonzero(result.takes & ~(columns != NO_CARD).any(axis=1)).tolist():
+                refusals[node] = explain_refusal(self.compiled, matrix, node, request)
+        else:
+            found = {node: self._walk(batch, matrix, required, node, tests.get(node)) for node in asking}
+            refusals = {node: one for node, one in found.items() if isinstance(one, Refusal)}
+            columns = np.full((len(batch), 0 if len(refusals) == len(asking) else required.cards), NO_CARD)
+            for node, one in found.items():
+                if not isinstance(one, Refusal):
+                    columns[node] = one
+        for node, refusal in refusals.items():
+            result.unplaced[node], result.takes[node] = Unplaced(refusal, at[0]), False
+        columns[~result.takes] = NO_CARD
+        return columns
+
+    def _test_quota(
+        self, batch: NodeBatch, required: RequestColumns, codes: RuleCodes, result: BatchResult, place: int
+    ) -> dict[int, QuotaTest]:
+        """Return the test of a quota by node where cards are tested one by one; elsewhere reject cards by it."""
+        quota_at, tests = self.compiled.rules.quota_at, dict[int, QuotaTest]()
+        if self.headroom == UNBOUNDED or not quota_at:
+            return tests
+        for node in np.flatnonzero(result.takes).tolist():
+            cards = batch.cells[node][batch.there[node]]
+            placed, phases = result.share_out(node), self.demand.phases
+            test = QuotaTest(self.compiled, self.headroom, batch, required, phases, placed, place)
+            rejected = test.rejects(cards)
+            if self.compiled.is_hooked or self._links_cards:
+                # More cards are collected than are taken in the end: all count as much as each (B-09).
+                codes[cards] = first_rejection(codes[cards], rejected * np.uint8(quota_at))
+            elif rejected.any():
+                tests[node] = test
+        return tests
+
+    def _walk(
+        self, batch: NodeBatch, matrix: CardMatrix, required: RequestColumns, node: int, test: QuotaTest | None
+    ) -> list[int] | Refusal:
+        """Walk over the cards of one node for columns of it, a divided card once an instance."""
+        total = int(np.count_nonzero(batch.there[node]))
+        order = matrix.order[node, :total]
+        cells = batch.cells[node, order]
+        cards = cells.tolist()
+        partitions = [batch.partitions.get(card) for card in cards]
+        if required.cards > total and not (any(partitions) and self.demand.selector.takes_instances):
+            return refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
+        ordered = OrderedCards(
+            codes=matrix.codes[node, order].tolist(),
+            numa=matrix.cards.numa[node, order].tolist(),
+            uuids=[batch.uuids[card] for card in cards],
+            memory_mib=required.memory_mib[cells].tolist(),
+            partitions=partitions,
+        )
+        terms = WalkTerms(
+            cards=required.cards,
+            rules=self.compiled.rules,
+            numa_bind=self.demand.policy.numa_bind,
+            topology=self._links_cards,
+            pair_scores=batch.registered[node].pair_scores,
+            exceeds_quota=None
+            if test is None
+            else lambda found, at: test.exceeds([cards[one] for one in (*found, at)]),
+        )
+        places = walk(ordered, terms)
+        return places if isinstance(places, Refusal) else order[places].tolist()
+
+    @property
+    def _terms(self) -> HookTerms:
+        return make_terms(self.compiled, self.demand.selector, self.demand.policy.node_word)
+
+    def _make_matrix(self, batch: NodeBatch, required: RequestColumns, codes: RuleCodes) -> CardMatrix:
+        cells = batch.cells
+        return make_matrix(
+            self.compiled,
+            self.demand.policy,
+            batch.cards.rows(cells),
+            required.rows(cells),
+            codes[cells],
+            batch.there,
+            batch.facts,
+        )

@@ -1,0 +1,125 @@
+"""Chooses node and cards for pod after pod, and remembers what follows from one node until that node changes."""
+
+import numpy as np
+
+from gpuloom.engine.scoring.fragmentation.market import MarketStudy
+from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, NodeCosts, WayCosts
+from gpuloom.engine.scoring.fragmentation.nodes import NodeColumns
+from gpuloom.engine.scoring.fragmentation.parameters import Parameters
+from gpuloom.engine.scoring.fragmentation.reserve import Reserve
+from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Workload, WorkloadShape
+from gpuloom.model.cards import Flags, Ints, Points
+
+STEP = 20.0
+"""Costs that round to the same multiple of so many thousandths of a card are equal."""
+_AMPLE_CPU = 52_000
+"""Milli-cores for each card that only few nodes have."""
+
+
+class FragmentationChooser:
+    """Places each pod where it takes least of what cards are worth to the pods to come.
+
+    The owner of the columns says which node it changed (``note_change``), and now and then that the market should be
+    worked out again (``refresh_market``). Among nodes of equal cost the first wins, in a given order of rows or else in
+    that of the columns.
+    """
+
+    def __init__(
+        self, nodes: NodeColumns, workload: Workload, parameters: Parameters, order: Ints | None = None
+    ) -> None:
+        self._nodes = nodes
+        self._order = np.arange(len(nodes)) if order is None else order
+        self._weights = parameters
+        self._reserve = Reserve(workload, parameters.reserve)
+        self._costs = NodeCosts(nodes, workload, parameters, self._reserve)
+        self._study = MarketStudy(nodes, workload)
+        cpu_per_card = nodes.capacity_cpu / np.maximum(nodes.cards, 1)
+        self._spare = parameters.spare_cpu * np.minimum(1.0, cpu_per_card / _AMPLE_CPU) ** 2
+        self._remembered: dict[WorkloadShape, _Ways] = {}
+        self._log: list[int] = []
+        self._free = nodes.free_milli.sum(axis=1)
+        self._able = self._reserve.able((nodes.free_milli == WHOLE).sum(axis=1), nodes.free_cpu)
+        self._able_nodes = self._able.sum(axis=1, keepdims=True)
+        self.refresh_market()
+
+    def note_change(self, row: int) -> None:
+        """Say that the columns of a node are other ones now."""
+        self._log.append(row)
+        free = self._nodes.free_milli[row]
+        self._free[row] = free.sum()
+        able = self._reserve.able(int(np.count_nonzero(free == WHOLE)), int(self._nodes.free_cpu[row]))
+        self._able_nodes += able.astype(np.int64) - self._able[:, row, None]
+        self._able[:, row, None] = able
+
+    def refresh_market(self) -> None:
+        """Work out again how scarce models are, and how much CPU pods without cards will take."""
+        market = self._study.now()
+        self._price = self._weights.scarcity * market.scarcity[self._nodes.model] + self._spare
+        self._cpu_later = market.cpu_level * self._nodes.capacity_cpu
+
+    def choose(self, shape: WorkloadShape, possible: Flags) -> tuple[int, list[int]] | None:
+        """Return node and cards for a pod, None if it fits nowhere.
+
+        ``possible`` says for each node whether anything that the columns do not know allows it, as host memory.
+        """
+        remembered = self._remembered.get(shape)
+        if remembered is None:
+            remembered = self._remembered[shape] = _Ways(shape, self._nodes, self._costs, self._reserve)
+        remembered.catch_up(self._log)
+        reserve = self._reserve.prices(self._able_nodes, float(self._free.sum()))
+        by_way = [way.cost + (way.loses * reserve).max(axis=0, initial=0.0) for way in remembered.ways]
+        cost = by_way[0] if len(by_way) == 1 else np.minimum(*by_way)
+        steps = np.floor(np.round(cost + self._depending_on_all(shape), 6) / STEP + 0.5)
+        row = int(self._order[np.where(possible, steps, NOWHERE)[self._order].argmin()])
+        if not possible[row] or cost[row] == NOWHERE:
+            return None
+        way = min(range(len(by_way)), key=lambda at: by_way[at][row])
+        return row, remembered.ways[way].cards[row].tolist() or self._first_whole(row, shape.cards)
+
+    def _first_whole(self, row: int, cards: int) -> list[int]:
+        found: list[int] = np.flatnonzero(self._nodes.free_milli[row] == WHOLE)[:cards].tolist()
+        return found
+
+    def _depending_on_all(self, shape: WorkloadShape) -> Points:
+        """Return the part of the cost that changes with the other nodes and does not depend on the cards."""
+        cost = self._price * shape.demand_milli
+        if self._weights.stranded_later:
+            now = np.minimum(self._nodes.free_cpu, self._cpu_later)
+            then = np.minimum(self._nodes.free_cpu - shape.cpu_milli, self._cpu_later)
+            more = self._costs.strand(self._free - shape.demand_milli, then) - self._costs.strand(self._free, now)
+            cost += self._weights.stranded_later * more
+        return cost
+
+
+class _Ways:
+    """The ways of one shape on all nodes, as of some moment of the log of changes."""
+
+    def __init__(self, shape: WorkloadShape, nodes: NodeColumns, costs: NodeCosts, reserve: Reserve) -> None:
+        self._shape = shape
+        self._costs = costs
+        count = len(nodes)
+        self.ways = tuple(
+            WayCosts(
+                cost=np.full(count, NOWHERE),
+                cards=np.zeros((count, costs.count_remembered(shape)), np.int64),
+                loses=reserve.able(np.zeros(count, np.int64), np.zeros(count, np.int64)),
+            )
+            for _ in range(costs.count_ways(shape))
+        )
+        self._known = 0
+        self._renew(np.arange(count))
+
+    def catch_up(self, log: list[int]) -> None:
+        """Work out anew what changed since."""
+        if self._known < len(log):
+            self._renew(np.array(sorted(set(log[self._known :]))))
+            self._known = len(log)
+
+    def _renew(self, rows: Ints) -> None:
+        for mine in self.ways:
+            mine.cost[rows] = NOWHERE
+        rows = rows[self._costs.possible(self._shape, rows)]
+        if not len(rows):
+            return
+        for mine, fresh in zip(self.ways, self._costs.ways(self._shape, rows), strict=True):
+            mine.cost[rows], mine.cards[rows], mine.loses[:, rows] = fresh.cost, fresh.cards, fresh.loses

@@ -1,0 +1,148 @@
+"""What placing a pod on a node costs, as far as it follows from that node alone."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
+from gpuloom.engine.scoring.fragmentation.nodes import NodeColumns
+from gpuloom.engine.scoring.fragmentation.parameters import Parameters
+from gpuloom.engine.scoring.fragmentation.reserve import Reserve
+from gpuloom.engine.scoring.fragmentation.useless_share import Supply, UselessShare
+from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Workload, WorkloadShape
+from gpuloom.model.cards import Flags, Ints, Points
+
+NOWHERE = np.inf
+"""What a placement costs that is not possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class WayCosts:
+    """One way to place pods of a shape on nodes.
+
+    cost   by node, thousandths of cards; NOWHERE where it is not possible
+    cards  a row a node: the cards that a pod gets, by index; none for pods of whole cards, which get the first free
+    loses  a row a class of the reserve, a column a node: whether the node becomes unable to serve it
+    """
+
+    cost: Points
+    cards: Ints
+    loses: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """Some nodes before a pod of a shape.
+
+    free     a row a node: thousandths of each card
+    supply   what the nodes have for typical pods
+    chances  of typical pods with the CPU that the pod leaves
+    cost     by node, what does not depend on which cards the pod gets
+    """
+
+    shape: WorkloadShape
+    free: Ints
+    supply: Supply
+    chances: Points
+    cost: Points
+
+
+class NodeCosts:
+    """Works out costs for some nodes at a time; remembers nothing of nodes."""
+
+    def __init__(self, nodes: NodeColumns, workload: Workload, parameters: Parameters, reserve: Reserve) -> None:
+        self._nodes = nodes
+        self._weights = parameters
+        self._reserve = reserve
+        self._useless = UselessShare(workload.typical(), nodes.models)
+        self._waste = waste_of_rests(workload)
+        self._cpu_per_milli = workload.cpu_per_milli
+
+    @staticmethod
+    def count_ways(shape: WorkloadShape) -> int:
+        """Return how many ways there are: on any cards, and for a part of a card on cards that are in use already.
+
+        The reserve asks for wholly free cards, so the latter may be cheaper although they waste more.
+        """
+        return 1 if shape.share_milli in {0, WHOLE} else 2
+
+    @staticmethod
+    def count_remembered(shape: WorkloadShape) -> int:
+        """Return how many cards a way names."""
+        return 0 if shape.share_milli in {0, WHOLE} else shape.cards
+
+    def possible(self, shape: WorkloadShape, rows: Ints) -> Flags:
+        """Return which of these nodes a pod fits by CPU, model and cards."""
+        nodes = self._nodes
+        enough = nodes.free_cpu[rows] >= shape.cpu_milli
+        if not shape.cards:
+            return enough
+        if shape.models:
+            enough &= np.array([model in shape.accepted for model in nodes.models], np.bool_)[nodes.model[rows]]
+        return enough & ((nodes.free_milli[rows] >= shape.share_milli).sum(axis=1) >= shape.cards)
+
+    def ways(self, shape: WorkloadShape, rows: Ints) -> list[WayCosts]:
+        """Return the ways that may be the cheapest on nodes that a pod fits: as many as ``count_ways``."""
+        nodes = self._nodes
+        free, cpu, model = nodes.free_milli[rows], nodes.free_cpu[rows], nodes.model[rows]
+        left_cpu = cpu - shape.cpu_milli
+        total = free.sum(axis=1)
+        supply = self._useless.supply(free)
+        stranded = self.strand(total - shape.demand_milli, left_cpu) - self.strand(total, cpu)
+        cost = self._weights.stranded * stranded
+        cost += self._weights.useless * self._useless.used(supply, self._useless.chances(model, cpu))
+        cost -= self._weights.useless * shape.demand_milli
+        on = _Nodes(shape, free, supply, self._useless.chances(model, left_cpu), cost)
+        whole = free == WHOLE
+        whole_cards = whole.sum(axis=1)
+        able = self._reserve.able(whole_cards, cpu)
+
+        def way(cost: Points, cards: Ints, broken: Ints | int) -> WayCosts:
+            return WayCosts(cost, cards, able & ~self._reserve.able(whole_cards - broken, left_cpu))
+
+        if shape.share_milli in {0, WHOLE}:
+            return [way(self._cost_whole(on), np.empty((len(rows), 0), np.int64), shape.cards)]
+        node = np.arange(len(rows))[:, None]
+        each = self._cost_each(on)
+        found = []
+        for usable in (each, np.where(whole, NOWHERE, each)):
+            cards = _cheapest(usable, shape.cards)
+            together = usable[node, cards][:, 0] if shape.cards == 1 else self._cost_together(on, usable, cards)
+            found.append(way(together, cards, whole[node, cards].sum(axis=1)))
+        return found
+
+    def _cost_whole(self, on: "_Nodes") -> Points:
+        """Return what wholly free cards cost, or none: nothing is left of them that could be wasted."""
+        used = self._useless.used(on.supply.less_whole(on.shape.cards), on.chances)
+        return on.cost - self._weights.useless * used
+
+    def _cost_each(self, on: "_Nodes") -> Points:
+        """Return what a share of each card costs if only that card is taken, NOWHERE where there is no room."""
+        share = on.shape.share_milli
+        used = self._useless.used(self._useless.supply_after_each(on.supply, on.free, share), on.chances[:, None])
+        cost = on.cost[:, None] - self._weights.useless * used
+        cost += self._waste[np.maximum(on.free - share, 0)] - self._waste[on.free]
+        cost[on.free < share] = NOWHERE
+        return cost
+
+    def _cost_together(self, on: "_Nodes", each: Points, cards: Ints) -> Points:
+        """Return what several cards cost together, NOWHERE where one of them has no room."""
+        node = np.arange(len(on.free))[:, None]
+        chosen = on.free[node, cards]
+        left = np.maximum(chosen - on.shape.share_milli, 0)
+        then = on.free.copy()
+        then[node, cards] = left
+        used = self._useless.used(self._useless.supply(then), on.chances)
+        cost = on.cost - self._weights.useless * used + (self._waste[left] - self._waste[chosen]).sum(axis=1)
+        return np.where(np.isinf(each[node, cards]).any(axis=1), NOWHERE, cost)
+
+    def strand(self, free_milli: Ints, cpu: Ints | Points) -> Points:
+        """Return ``D``: what is free on cards beyond what so much CPU feeds at the workload's average need."""
+        if not self._cpu_per_milli:
+            return np.zeros(len(free_milli))
+        return np.maximum(0.0, free_milli - cpu / self._cpu_per_milli)
+
+
+def _cheapest(each: Points, cards: int) -> Ints:
+    """Return the columns of the smallest numbers of each row, the first among equals."""
+    return each.argmin(axis=1)[:, None] if cards == 1 else np.argsort(each, axis=1, kind="stable")[:, :cards]

@@ -1,0 +1,29 @@
+"""How much each part of the cost counts."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Weights of the cost of a placement, which is in thousandths of cards.
+
+    useless         of what a typical pod cannot use
+    stranded        of free cards that the free CPU cannot feed
+    stranded_later  of the same once pods without cards will have taken their CPU
+    scarcity        of a model that pods without a choice want
+    spare_cpu       of nodes with much CPU for each card
+    reserve         of breaking a node that could take a pod of many whole cards
+    """
+
+    useless: float = 0.1
+    stranded: float
+    stranded_later: float
+    scarcity: float = 1.0
+    spare_cpu: float
+    reserve: float
+
+
+ALL_PODS = Parameters(stranded=0.5, stranded_later=0.0, spare_cpu=0.0, reserve=0.01)
+"""Where the policy places all pods, those without cards too."""
+PODS_WITH_CARDS = Parameters(stranded=0.3, stranded_later=0.2, spare_cpu=0.05, reserve=0.12)
+"""Where somebody else places the pods without cards, as an extender of kube-scheduler has it."""

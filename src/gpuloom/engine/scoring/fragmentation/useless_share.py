@@ -1,0 +1,80 @@
+"""What a typical pod cannot use of the free share of a node: the measure ``F`` of fragmentation gradient descent."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuloom.engine.scoring.fragmentation.workload import WHOLE, WorkloadShape
+from gpuloom.model.cards import Ints, Points
+
+
+class Supply(NamedTuple):
+    """What nodes have for pods, by what these ask of cards: cards with enough room, and what is free there.
+
+    cards  how many
+    milli  thousandths of cards
+    """
+
+    cards: Points
+    milli: Points
+
+    def less_whole(self, cards: int) -> "Supply":
+        """Return what is left once so many wholly free cards are taken."""
+        return Supply(self.cards - cards, self.milli - cards * WHOLE)
+
+
+class UselessShare:
+    """Measures how much of what is free on nodes a typical pod can use, in thousandths of cards: the rest is useless.
+
+    All that is free is useless to a pod without cards, to one that does not accept the model, that asks for more CPU
+    than there is, or for more cards with enough room than there are; to others the cards without enough room are. All
+    the typical pods that ask for equally many cards and as much of each differ by model and CPU alone, so their
+    probability is a step function of the free CPU, looked up in a table.
+    """
+
+    def __init__(self, typical: Sequence[tuple[WorkloadShape, float]], models: Sequence[str]) -> None:
+        with_cards = [(shape, chance) for shape, chance in typical if shape.cards]
+        asked = sorted({(shape.share_milli, shape.cards) for shape, _ in with_cards})
+        self._cards = np.array([cards for _, cards in asked], np.float64)
+        self._steps = np.array(sorted({shape.cpu_milli for shape, _ in with_cards}), np.int64)
+        self._chances = _tabulate(with_cards, asked, models, self._steps)
+        # By the rest of a card: whether it serves each that asks, and how much it adds to what that one can use.
+        rests = np.arange(WHOLE + 1)[:, None]
+        self._serves = (rests >= np.array([share for share, _ in asked], np.int64)).astype(np.float64)
+        self._usable = self._serves * rests
+
+    def chances(self, model: Ints, cpu: Ints) -> Points:
+        """Return a row a node: how likely pods, by what they ask of cards, accept it with so much free CPU."""
+        return self._chances[model, np.searchsorted(self._steps, cpu, "right")]
+
+    def supply(self, free_milli: Ints) -> Supply:
+        """Return what cards with so much free supply, a row a node."""
+        return Supply(self._serves[free_milli].sum(axis=1), self._usable[free_milli].sum(axis=1))
+
+    def supply_after_each(self, supply: Supply, free_milli: Ints, share_milli: int) -> Supply:
+        """Return for each card what its node would supply once a share is taken from that card alone.
+
+        A row a node, a column a card. Cards without enough room get numbers without meaning.
+        """
+        left = np.maximum(free_milli - share_milli, 0)
+        return Supply(
+            supply.cards[:, None] + (self._serves[left] - self._serves[free_milli]),
+            supply.milli[:, None] + (self._usable[left] - self._usable[free_milli]),
+        )
+
+    def used(self, supply: Supply, chances: Points) -> Points:
+        """Return what a typical pod can use of what is supplied."""
+        return ((supply.cards >= self._cards) * supply.milli * chances).sum(axis=-1)
+
+
+def _tabulate(
+    with_cards: Sequence[tuple[WorkloadShape, float]], asked: list[tuple[int, int]], models: Sequence[str], steps: Ints
+) -> Points:
+    """Return probabilities by model, by how many steps the free CPU reaches, and by what is asked of cards."""
+    table = np.zeros((len(models), len(steps) + 1, len(asked)))
+    for shape, chance in with_cards:
+        rows = [at for at, model in enumerate(models) if not shape.accepted or model in shape.accepted]
+        first = int(np.searchsorted(steps, shape.cpu_milli)) + 1
+        table[rows, first:, asked.index((shape.share_milli, shape.cards))] += chance
+    return table

@@ -1,0 +1,59 @@
+"""The cards of some nodes, or of one, to place a pod on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpuloom.engine.state.partitions import Partition
+from gpuloom.model.cards import Cards, Flags, Ints
+from gpuloom.model.nodecards import Facts, NodeCards
+
+if TYPE_CHECKING:
+    from gpuloom.engine.state.card_table import CardTable
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBatch:
+    """Cards as one list, node after node, and laid out with a row for each node; usage is the pod's own business.
+
+    cells       where in the list each card of a row stands; ``there`` which cells are cards, others repeat one
+    partitions  state of divided cards, by place in the list
+    registered  what each node registered, ``facts_numbers`` which of the table's facts it says
+    """
+
+    table: "CardTable"
+    cards: Cards
+    cells: Ints
+    there: Flags
+    uuids: Sequence[str]
+    partitions: dict[int, Partition]
+    registered: Sequence[NodeCards]
+    facts_numbers: Ints
+
+    def __len__(self) -> int:
+        return len(self.there)
+
+    @property
+    def totals(self) -> Ints:
+        """How many cards each node has."""
+        return np.asarray(np.count_nonzero(self.there, axis=1), np.int64)
+
+    @property
+    def facts(self) -> list[Facts]:
+        """What each node says of all its cards."""
+        return [one.facts for one in self.registered]
+
+    @property
+    def facts_of_cards(self) -> Ints:
+        """Which of the table's facts hold for each card."""
+        return np.repeat(self.facts_numbers, self.totals)
+
+    def copy(self) -> "NodeBatch":
+        """Return a copy whose usage may change without touching this one."""
+        return replace(self, cards=self.cards.scratch(), partitions=dict(self.partitions))
+
+    def frozen(self) -> "NodeBatch":
+        """Return a copy that later changes of the table do not show in."""
+        return replace(self, cards=self.cards.rows(np.arange(len(self.cards))))

@@ -1,0 +1,160 @@
+"""What the webhook warns about: amounts, names and words that are allowed and hardly meant.
+
+A warning changes nothing; kubectl prints it. What is refused needs none.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from gpuloom.engine.request.demand import Demand, read_demands
+from gpuloom.engine.scoring.policies import MUTEX, NUMA, POLICIES, TOPOLOGY
+from gpuloom.engine.scoring.weights import PolicyError
+from gpuloom.model.cards import WHOLE_CARD
+from gpuloom.model.mig import MIG_MODE
+from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.vendors.profile import KeyPair, Profile
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.keys import CARD_POLICY, NODE_POLICY
+from gpuloom.wire.objects import Pod
+from gpuloom.wire.words import decode_bool
+
+MOST_WARNINGS = 10
+LONGEST_WARNING = 250
+"""The API server cuts what is longer than 256 characters."""
+_NODE_WORDS = frozenset(POLICIES)
+_CARD_WORDS = frozenset({*POLICIES, MUTEX, NUMA, TOPOLOGY})
+_MODES = frozenset({"hami-core", MIG_MODE, "mps"})
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The most that the cluster has of one vendor; all 0 while no node has its cards."""
+
+    memory_mib: int = 0
+    cores: int = 0
+    cards_of_a_node: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What warnings need to know of the cluster.
+
+    is_offered  tells whether any node offers a resource of this name
+    offer       gives the most of a vendor's cards, by the vendor's word
+    """
+
+    is_offered: Callable[[str], bool] = lambda _name: False
+    offer: Callable[[str], Offer] = lambda _word: Offer()
+
+
+def find_warnings(pod: Pod, settings: SchedulerSettings, cluster: Cluster) -> tuple[str, ...]:
+    """Return what is doubtful about a pod, each in one line; nothing for a pod that is none of ours."""
+    found = list(_find_unknown_names(pod, settings.catalog, cluster))
+    concerned = settings.catalog.concerned(pod.all_containers)
+    if concerned:
+        found += _find_odd_amounts(pod, settings, cluster)
+        found += _find_odd_policies(pod.annotations)
+        for profile in concerned:
+            found += _find_odd_choices(pod.annotations, profile)
+    told = list(dict.fromkeys(found))
+    return tuple(text[:LONGEST_WARNING] for text in told[:MOST_WARNINGS])
+
+
+def _find_unknown_names(pod: Pod, catalog: Iterable[Profile], cluster: Cluster) -> Iterator[str]:
+    known = {name for profile in catalog for name in profile.resources.all}
+    prefixes = {name.partition("/")[0] for name in known}
+    for container in pod.all_containers:
+        for name in {**container.limits, **container.requests}:
+            if name in known or name.partition("/")[0] not in prefixes or cluster.is_offered(name):
+                continue
+            yield (
+                f"container {container.name}: no node has {name}, and gpuloom knows no such resource, "
+                f"so the pod will stay pending{_suggest(name, known)}"
+            )
+
+
+def _suggest(name: str, known: Iterable[str]) -> str:
+    prefix, _, own = name.partition("/")
+    candidates = {one.partition("/")[2]: one for one in known if one.partition("/")[0] == prefix}
+    # What somebody types for gpumem begins as that does, however it goes on.
+    close = get_close_matches(own, candidates, 1, 0.6) or [one for one in candidates if own.startswith(one)]
+    return f"; did you mean {candidates[max(close, key=len)]}?" if close else ""
+
+
+def _find_odd_amounts(pod: Pod, settings: SchedulerSettings, cluster: Cluster) -> Iterator[str]:
+    try:
+        demands = read_demands(pod, settings.catalog, settings.options)
+    except PolicyError as error:
+        yield f"the pod cannot be placed: {error}"
+        return
+    for word, demand in demands.items():
+        offer, profile = cluster.offer(word), settings.catalog[word]
+        for name, request in _requests(demand):
+            yield from _compare(f"container {name}", request, profile, offer)
+
+
+def _requests(demand: Demand) -> Iterator[tuple[str, Request]]:
+    return ((one.name, one.request) for one in demand.containers if one.request is not None)
+
+
+def _compare(container: str, request: Request, profile: Profile, offer: Offer) -> Iterator[str]:
+    names = profile.resources
+    if request.cores > max(offer.cores, WHOLE_CARD) and not profile.fit.bits:
+        yield f"{container}: {names.cores} {request.cores} is more than one card has: it is in per cent of a card"
+    if names.memory_percentage and WHOLE_CARD < request.memory_percentage != PERCENTAGE_NOT_SET:
+        yield f"{container}: {names.memory_percentage} {request.memory_percentage} is more than a whole card"
+    if offer.memory_mib and request.memory_mib > offer.memory_mib:
+        yield (
+            f"{container}: {names.memory or 'memory'} asks for {request.memory_mib:,} MiB of one card; "
+            f"the largest card of the cluster has {offer.memory_mib:,} MiB"
+        )
+    if offer.cards_of_a_node and request.cards > offer.cards_of_a_node:
+        yield (
+            f"{container}: {names.count} {request.cards} is more cards than any node has: the largest has "
+            f"{offer.cards_of_a_node}"
+        )
+
+
+def _find_odd_policies(annotations: Mapping[str, str]) -> Iterator[str]:
+    for key, known, default in ((NODE_POLICY, _NODE_WORDS, "binpack"), (CARD_POLICY, _CARD_WORDS, "spread")):
+        words = [annotations[key]] if key in annotations else []
+        if key == CARD_POLICY:
+            words = [part.strip() for word in words for part in word.split(",")]
+        for word in words:
+            if word not in known:
+                close = get_close_matches(word, known, 1) or [", ".join(sorted(known))]
+                yield f"annotation {key}: {word[:40]!r} is no policy and counts as {default}; did you mean {close[0]}?"
+
+
+def _find_odd_choices(annotations: Mapping[str, str], profile: Profile) -> Iterator[str]:
+    select = profile.select
+    for pair in (*select.uuids, *((select.types,) if select.types else ())):
+        yield from _find_contradiction(annotations, pair)
+    if select.mode and (mode := annotations.get(select.mode)) and mode not in _MODES:
+        yield f"annotation {select.mode}: {mode[:40]!r} is no mode of cards: one of {', '.join(sorted(_MODES))}"
+    for key in (select.numa_bind, select.link_aware):
+        if key and (value := annotations.get(key)) and not _is_flag(value):
+            yield f"annotation {key}: {value[:40]!r} is neither true nor false and counts as false"
+
+
+def _find_contradiction(annotations: Mapping[str, str], pair: KeyPair) -> Iterator[str]:
+    wanted, unwanted = (_read_parts(annotations.get(key, "")) for key in (pair.use, pair.nouse))
+    if wanted and all(any(other in one for other in unwanted) for one in wanted):
+        yield (
+            f"annotations {pair.use} and {pair.nouse} contradict each other: "
+            f"whatever the first takes, the second refuses ({', '.join(sorted(wanted))[:60]})"
+        )
+
+
+def _read_parts(text: str) -> set[str]:
+    return {part.strip().lower() for part in text.split(",") if part.strip()}
+
+
+def _is_flag(text: str) -> bool:
+    try:
+        decode_bool(text)
+    except WireError:
+        return False
+    return True

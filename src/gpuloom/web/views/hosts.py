@@ -1,0 +1,100 @@
+"""What kube-scheduler's own filters would say of a pod now, node by node, where it is known."""
+
+from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuloom.engine.explanation.hosts import sum_up_hosts
+from gpuloom.engine.explanation.values import HostVerdict
+from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
+from gpuloom.engine.hostfit.filters import count_host_room, refuse_host, tells_amounts
+from gpuloom.engine.request.demand import Demands
+from gpuloom.model.request_columns import Headroom
+from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
+from gpuloom.web.views.source import Source
+from gpuloom.wire.hostpods import HostPod
+from gpuloom.wire.objects import Pod
+
+NOT_RECORDED = "a snapshot or recording tells of cards alone: ask the running scheduler"
+NOT_READ = "the scheduler has not seen the whole pod yet: ask again"
+NOT_READY = "node(s) were not ready"
+_NODES_A_STEP = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """What kube-scheduler's filters say of all nodes.
+
+    refusals   by node why it does not take the pod, in kube-scheduler's words
+    demand     what was looked for; None where nothing could be, and ``not_looked_at`` says why
+    unjudged   what was not looked at although kube-scheduler does
+    """
+
+    refusals: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    demand: HostDemand | None = None
+    unjudged: tuple[str, ...] = ()
+    not_looked_at: str = ""
+    last_words: str = ""
+
+    def sum_up(self, with_cards: Collection[str]) -> HostVerdict:
+        """Sum up over the nodes whose cards would do."""
+        if self.demand is None:
+            return HostVerdict(not_looked_at=self.not_looked_at, last_words=self.last_words)
+        return sum_up_hosts(with_cards, self.refusals, self.unjudged, self.last_words)
+
+    def rooms(self, source: Source) -> dict[str, int]:
+        """Count how many such pods the nodes take, cards apart; a node without a limit is not in it."""
+        if self.demand is None:
+            return {}
+        usage = source.state.hosts
+        counted = (
+            (name, count_host_room(node, usage.on(name), self.demand))
+            for name, node in source.state.nodes.items()
+            if name not in self.refusals
+        )
+        return {name: room for name, room in counted if room is not None}
+
+
+def read_last_words(pod: Pod) -> str:
+    """Return what kube-scheduler said last about a pod that it did not place, empty where it said nothing."""
+    return pod.last_words if isinstance(pod, HostPod) else ""
+
+
+def read_demand_of(source: Source, pod: Pod) -> HostDemand | None:
+    """Read what a pod asks of its node beside cards; None where that is not known."""
+    if not source.state.hosts.is_complete or not isinstance(pod, HostPod):
+        return None
+    return read_host_demand(pod, source.state.hosts.ignored)
+
+
+def judge_hosts(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
+    """Ask the filters about all nodes, in steps."""
+    demand, words = read_demand_of(source, pod), read_last_words(pod)
+    if demand is None:
+        why = NOT_READ if source.state.hosts.is_complete else NOT_RECORDED
+        return Hosts(not_looked_at=why, last_words=words, refusals=_refuse_not_ready(source))
+    refusals: dict[str, Sequence[str]] = {}
+    silent = 0
+    for number, (name, node) in enumerate(list(source.state.nodes.items())):
+        if number % _NODES_A_STEP == 0:
+            yield
+        silent += not tells_amounts(node)
+        if reasons := refuse_host(node, source.state.hosts.on(name), demand):
+            refusals[name] = reasons
+        elif explain_unschedulable(node):
+            refusals[name] = (NOT_READY,)
+    untold = (f"resources of {silent:,} nodes that do not tell theirs",) if silent else ()
+    return Hosts(refusals, demand, (*demand.unjudged, *untold), last_words=words)
+
+
+def _refuse_not_ready(source: Source) -> dict[str, Sequence[str]]:
+    nodes = source.state.nodes.items()
+    return {name: (why,) for name, node in nodes if (why := explain_unschedulable(node))}
+
+
+def find_with_cards(
+    source: Source, demands: Demands, headrooms: Mapping[str, Headroom] | None = None
+) -> Generator[None, None, list[str]]:
+    """Return the nodes whose cards would do, whatever else keeps the pod away from them; found in steps."""
+    decision = source.pod_scheduler.decide(demands, source.node_names(), explain=True, headrooms=headrooms)
+    yield from decision.complete()
+    return [name for name, _ in decision.fitting.worst_first()]
