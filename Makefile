@@ -6,8 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready
 UPGRADE ?= --upgrade
 
-# The fast tests compute; of the others most wait for programs that they started, so four more than cores pay off.
-# WORKERS=0 runs all of them in one process.
+# The fast tests compute; most others wait for programs that they started, so they get four workers more than cores.
 CORES := $(shell nproc)
 WORKERS ?= $(shell expr $(CORES) + 4)
 PYTEST := $(BIN)/pytest --dist worksteal
