@@ -146,6 +146,10 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "tests/real/chaos/test_waits.py": ("PYTHONPATH=tests .venv/bin/python benchmarks/waits.py",),
     "tests/real/scheduler/test_bindrate.py": ("PYTHONPATH=tests .venv/bin/python benchmarks/bindrate.py",),
     "tests/unit/cli/test_page.py": (".venv/bin/python tools/cli/pages.py",),
+    "tests/unit/cli/test_simulate.py": (
+        *list_blocks("docs/cli.md#How well would it pack: `simulate`")[0],
+        *list_blocks("docs/placement.md#Make the tables yourself")[1],
+    ),
     "tests/unit/cli/test_vendors.py": ("gpuloom vendors --device-config-file FILE", "gpuloom vendors check FILE"),
     "tests/unit/docs/test_contributing_page.py": ("make clean", "make help"),
     "tests/unit/docs/test_site.py": ("make docs",),
@@ -170,6 +174,8 @@ NAMED = {
 
 NOT_RUN = {
     "docker buildx imagetools inspect NAME:TAG": "asks a registry, and tests reach none",
+    ".venv/bin/python tools/docs/placement.py": "takes minutes; tests/unit/simulation/test_published.py runs one seed",
+    ".venv/bin/python tools/docs/placement.py default A": "as tools/docs/placement.py",
     "make audit": "asks the network; tests/unit/supply/test_audit.py gives what it runs each answer that there is",
     "make fuzz": "takes ten minutes; tests/fuzz/test_corpus.py runs what was found, and fuzzes with a fixed chance",
     "make lock UPGRADE=": "asks the network, and changes the file that all tests run on",

@@ -1,9 +1,11 @@
-"""Nodes tried together answer as each of them does alone, for every family and whatever the pod asks for."""
+"""Nodes that pods are placed on together, alone, or the quick way say the same, for every family."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,16 +13,18 @@ from hypothesis import strategies as st
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.rule_table import select_rules
+from gpuloom.engine.placement.placer import Placement, Placer, Unplaced
 from gpuloom.engine.request.demand import Demand, Phase, read_demand
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.local.vendornode import describe_machine
+from gpuloom.model.mig import MIG_MODE, MigPlacement, MigProfile
 from gpuloom.model.share import Share
 from gpuloom.scheduler.nodes.handler import read_all_cards
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
 from gpuloom.vendors.profile import Profile
-from gpuloom.wire.objects import Container, Node, ObjectMeta, Pod, PodSpec, Resources
+from gpuloom.wire.objects import Container, Node, ObjectMeta, Pod, PodSpec, ResourceQuota, ResourceQuotaSpec, Resources
 
 CATALOG = Catalog(tuple(load_default_profiles()))
 WORDS = [profile.word for profile in CATALOG]
@@ -135,3 +139,83 @@ def test_cards_that_are_remembered_are_those_that_would_be_chosen_anew(word, hol
         found = remembering.decide(demand, remembering.look_up(MANY_NODES))
         anew = decide(forgetful, demand, *MANY_NODES)
         assert (found.node, found.shares) == (anew.node, anew.shares)
+
+
+INSTANCES = (
+    MigProfile("1g", MIB // 4, 14, 1, (MigPlacement(0, 1), MigPlacement(1, 1))),
+    MigProfile("3g", MIB // 2, 42, 2, (MigPlacement(0, 2), MigPlacement(2, 2))),
+)
+ODD_ANNOTATIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "hami.io/node-scheduler-policy": st.just("spread"),
+        "hami.io/gpu-scheduler-policy": st.sampled_from(["binpack", "mutex", "topology-aware", "topology-aware,mutex"]),
+        "nvidia.com/numa-bind": st.just("true"),
+        "nvidia.com/use-gpuuuid": st.just("GPU-0,GPU-1"),
+        "huawei.com/vnpu-mode": st.just("hami-core"),
+        "metax-tech.com/sgpu-app-class": st.sampled_from(["online", "offline"]),
+        "metax-tech.com/sgpu-qos-policy": st.just("fixed-share"),
+    },
+)
+QUOTAS = st.none() | st.tuples(st.integers(0, 12), st.integers(0, 60))
+"""Quarters of a card's memory, and cores, that the namespace may have."""
+
+
+def an_odd_cluster(profile: Profile, quota: tuple[int, int] | None) -> VendorScheduler:
+    """Cards of two NUMA nodes, linked, some of them divided, where the vendor has that; a namespace with a quota."""
+    scheduler = a_cluster(profile)
+    for number, name in enumerate(NODES if profile.divides else ()):
+        cards = scheduler.state.table.registered(name)
+        assert cards is not None
+        odd = [msgspec.structs.replace(one, numa=at % 2) for at, one in enumerate(cards.cards)]
+        if number == 1:
+            odd[:3] = [msgspec.structs.replace(one, mode=MIG_MODE, mig_profiles=INSTANCES) for one in odd[:3]]
+        links = {one.id: {other.id: (at + number) % 5 for other in odd} for at, one in enumerate(odd)}
+        scheduler.state.register(name, replace(cards, cards=tuple(odd), pair_scores=links))
+    if quota is not None:
+        unit_mib = max(profile.request.memory_factor, 1)
+        hard = {profile.resources.memory: MIB * quota[0] // 4 // unit_mib, profile.resources.cores: quota[1]}
+        limits = ResourceQuotaSpec(hard={f"limits.{key}": amount for key, amount in hard.items() if key})
+        scheduler.state.quotas.apply(ResourceQuota(metadata=ObjectMeta(name="q", namespace="ns"), spec=limits))
+    return scheduler
+
+
+def tell(answer: Placement | Unplaced) -> Any:
+    if isinstance(answer, Unplaced):
+        return answer.refusal.text, answer.turn
+    return answer.shares, answer.instances, answer.extra
+
+
+@pytest.mark.parametrize("word", WORDS)
+@settings(max_examples=8)
+@given(HOLDS, CONTAINER, ODD_ANNOTATIONS, QUOTAS)
+def test_the_quick_way_gives_what_placing_gives(word, holds, asked, annotations, quota) -> None:
+    profile = CATALOG[word]
+    scheduler, demand = an_odd_cluster(profile, quota), ask(profile, [asked], annotations)
+    if not demand.asks:
+        return
+    hold(scheduler, holds)
+    table, placer = scheduler.state.table, Placer(scheduler.compiled, demand, scheduler.headroom(demand))
+    for name in NODES:
+        decision = decide(scheduler, demand, name)
+        answer = placer.place(table.copy_node(table.positions[name])).answer()
+        if isinstance(answer, Placement):
+            assert (decision.node, decision.shares, decision.instances) == (name, answer.shares, answer.instances)
+        else:
+            assert decision.refusals[name].text == answer.refusal.text
+
+
+@pytest.mark.parametrize("word", WORDS)
+@settings(max_examples=6)
+@given(HOLDS, st.lists(CONTAINER, min_size=1, max_size=3), ODD_ANNOTATIONS, QUOTAS)
+def test_a_node_of_a_batch_says_what_it_says_alone(word, holds, asked, annotations, quota) -> None:
+    profile = CATALOG[word]
+    scheduler, demand = an_odd_cluster(profile, quota), ask(profile, asked, annotations)
+    if not demand.asks:
+        return
+    hold(scheduler, holds)
+    table, placer = scheduler.state.table, Placer(scheduler.compiled, demand, scheduler.headroom(demand))
+    positions = [table.positions[name] for name in NODES]
+    together = placer.place(table.copy_nodes(np.array(positions)))
+    alone = [placer.place(table.copy_node(position)).answer() for position in positions]
+    assert [tell(together.answer(row)) for row in range(len(NODES))] == [tell(one) for one in alone]

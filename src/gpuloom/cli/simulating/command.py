@@ -1,5 +1,6 @@
 """``gpuloom simulate``: how well policies pack pods on a cluster that stands in files."""
 
+import sys
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
@@ -106,7 +107,9 @@ def _read_experiment(nodes: str, pods: str, policy: str, mode: Mode, seeds: str,
     policies = tuple(dict.fromkeys(find_policy(name) for name in policy.split(",")))
     numbers = read_seeds(seeds)
     listed_nodes = read_nodes(nodes)
-    listed_pods = read_pods_for(pods, listed_nodes)
+    listed_pods, note = read_pods_for(pods, listed_nodes)
+    if note:
+        sys.stderr.write(f"gpuloom: {note}\n")
     typical = read_pods(workload) if workload else listed_pods
     return Experiment(listed_nodes, listed_pods, typical, policies, mode, numbers)
 

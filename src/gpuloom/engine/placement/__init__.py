@@ -1,8 +1,10 @@
 """Place: which cards of a node the containers of a pod get.
 
-In: a node's cards and a demand. Out: a ``Placement``, or ``Unplaced``: why not, and at which container. ``NodePlacer``
-takes the quick way where single cards decide; ``ContainerPlacer`` places container by container on a copy of one node,
-with NUMA groups, linked cards, divided cards and tight quotas (``card_walk``, ``linked_cards``); ``BatchPlacer`` does
-the same for many nodes at once where cards can be chosen one by one. Which nodes took pods of the same class is
-remembered until they change (``placement_cache``).
+In: a ``NodeBatch``, the cards of some nodes or of one with a row for each, and a demand. Out: for each node a
+``Placement``, or ``Unplaced``: why not, and at which container. ``Placer`` places container after container on all
+nodes of the batch: it asks the rules, chooses cards by columns, and books them (``booking``). What depends on several
+cards of one node is a walk over that node's cards (``card_walk``): NUMA groups, linked cards (``linked_cards``),
+divided cards, a quota that is nearly used up (``quota_test``). A node of which the filter results tell that it fits
+is placed on in a quick way (``node_placer``). Which nodes took pods of the same class is remembered until they change
+(``placement_cache``).
 """

@@ -46,12 +46,12 @@ class Booking:
             uuid = encode_mig_instance(MigInstance(uuid, *taken.part))
         return Share(uuid, word, int(self.memory_mib[at]), int(self.cores[at]), int(self.slots[at]))
 
-    def list_instances(self, batch: NodeBatch, container: int) -> list[MigAllocation]:
-        """List the instances that stand in an annotation of their own: those of published profiles."""
+    def list_instances(self, batch: NodeBatch, container: int, node: int) -> list[MigAllocation]:
+        """List the instances of one node that stand in an annotation of their own: those of published profiles."""
         return [
-            MigAllocation(container, device, batch.uuids[int(self.cards[device])], taken.profile, taken.placement)
-            for device, taken in self.instances.items()
-            if taken.placement is not None
+            MigAllocation(container, device, batch.uuids[int(self.cards[at])], taken.profile, taken.placement)
+            for device, at in enumerate(np.flatnonzero(self.nodes == node).tolist())
+            if (taken := self.instances.get(at)) is not None and taken.placement is not None
         ]
 
 

@@ -73,13 +73,13 @@ class BatchResult:
         """Return what the containers get on one node, as far as they are placed."""
         return tuple([one.make_shares(self.compiled, self.batch, node) if one else () for one in self.bookings])
 
-    def answer(self) -> Placement | Unplaced:
-        """Return what the only node of the batch says."""
-        if not self.takes[0]:
-            return self.unplaced[0]
+    def answer(self, node: int = 0) -> Placement | Unplaced:
+        """Return what one node says, the first or only one unless another is named."""
+        if not self.takes[node]:
+            return self.unplaced[node]
         booked = [(at, one) for at, one in enumerate(self.bookings) if one and one.instances]
-        instances = tuple(instance for at, one in booked for instance in one.list_instances(self.batch, at))
-        return Placement(self.share_out(0), instances, float(self.extra[0]))
+        instances = tuple(instance for at, one in booked for instance in one.list_instances(self.batch, at, node))
+        return Placement(self.share_out(node), instances, float(self.extra[node]))
 
 
 @dataclass(slots=True)

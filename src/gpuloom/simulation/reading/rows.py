@@ -8,18 +8,13 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
 
 import yaml
 
 from gpuloom.simulation.errors import SimulationError
 from gpuloom.wire.device_config import YAML_FAILURES
 
-MOST_BYTES = 2**28
-_OPENERS: Mapping[str, Callable[[Path], BinaryIO]] = {
-    ".gz": lambda path: cast("BinaryIO", gzip.open(path)),
-    ".xz": lambda path: cast("BinaryIO", lzma.open(path)),
-}
+_UNPACKERS: Mapping[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +54,7 @@ def read_rows(file: str, columns: tuple[str, ...]) -> list[Row]:
     Raises SimulationError.
     """
     text = _read_text(file)
-    kind = next((suffix for suffix in reversed(Path(file).suffixes) if suffix.lower() not in _OPENERS), "").lower()
+    kind = next((suffix for suffix in reversed(Path(file).suffixes) if suffix.lower() not in _UNPACKERS), "").lower()
     if kind not in {".csv", ".yaml", ".yml"}:
         raise SimulationError(
             f"{file}: expected a name that ends in .csv, .yaml or .yml, or in one of these and .gz or .xz"
@@ -75,16 +70,12 @@ def read_rows(file: str, columns: tuple[str, ...]) -> list[Row]:
 
 def _read_text(file: str) -> str:
     path = Path(file)
-    opener = _OPENERS.get(path.suffix.lower(), lambda path: path.open("rb"))
+    unpack = _UNPACKERS.get(path.suffix.lower(), bytes)
     try:
-        with opener(path) as stream:
-            data = stream.read(MOST_BYTES + 1)
+        data = unpack(path.read_bytes())
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise SimulationError(
-            f"{file}: {getattr(error, 'strerror', None) or error}: expected a readable file"
-        ) from error
-    if len(data) > MOST_BYTES:
-        raise SimulationError(f"{file}: it is larger than {MOST_BYTES >> 20} MiB, which is as much as is read")
+        problem = getattr(error, "strerror", None) or error
+        raise SimulationError(f"{file}: {problem}: expected a readable file") from error
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,6 +1,7 @@
 """Nodes and pods of a trace, each with its line; ``count`` makes several of one row."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from gpuloom.simulation.cluster import TraceCluster, TraceNode
 from gpuloom.simulation.errors import SimulationError
@@ -46,32 +47,54 @@ def read_pods(file: str) -> tuple[TracePod, ...]:
     return tuple(pod for row in read_rows(file, POD_COLUMNS) for pod in _read_pod(row))
 
 
-def read_pods_for(file: str, nodes: Sequence[TraceNode]) -> tuple[TracePod, ...]:
-    """Read the pods of a file, each of which must fit one of the nodes while that is empty.
+class ListedPods(NamedTuple):
+    """Pods of a file, and what is to be said of those that can never be placed, empty for nothing."""
 
-    Raises SimulationError.
+    pods: tuple[TracePod, ...]
+    note: str
+
+
+def read_pods_for(file: str, nodes: Sequence[TraceNode]) -> ListedPods:
+    """Read the pods of a file that will arrive at these nodes.
+
+    Raises SimulationError, also for a pod that asks for more of something than any node has. One whose wishes no node
+    meets together, as there is in a published list, is no mistake: it will fail, and the note says so.
     """
     cluster = TraceCluster(nodes)
     known: dict[PodShape, bool] = {}
     pods: list[TracePod] = []
+    misfits: list[str] = []
     for row in read_rows(file, POD_COLUMNS):
         for pod in _read_pod(row):
             if pod.shape not in known:
+                _check_reach(row, pod, cluster)
                 known[pod.shape] = cluster.could_ever_fit(pod.shape)
             if not known[pod.shape]:
-                raise row.fault(f"pod {pod.name} fits no node, however empty: {explain_misfit(pod.shape, cluster)}")
+                misfits.append(f"{row.file}:{row.line}: pod {pod.name}")
             pods.append(pod)
-    return tuple(pods)
+    if not misfits:
+        return ListedPods(tuple(pods), "")
+    others = f" (and {len(misfits) - 1} more)" if len(misfits) > 1 else ""
+    told = f"{misfits[0]}{others} fits no node, however empty: it counts as failed each time it arrives"
+    return ListedPods(tuple(pods), told)
 
 
-def explain_misfit(shape: PodShape, cluster: TraceCluster) -> str:
-    """Say what a node for a pod would have to have, and what the largest one has."""
-    models = f" of {shape.spec}" if shape.spec and shape.gpus else ""
-    return (
-        f"expected a node with {shape.cpu_milli} cpu_milli, {shape.memory_mib} memory_mib and {shape.gpus} "
-        f"GPUs{models}; the most that nodes have is {cluster.cpu_capacity.max()}, {cluster.memory_capacity.max()} "
-        f"and {cluster.gpus.max()}"
+def _check_reach(row: Row, pod: TracePod, cluster: TraceCluster) -> None:
+    """Refuse a pod that asks for more than any node has, or only for models that none has."""
+    shape = pod.shape
+    amounts = (
+        ("cpu_milli", shape.cpu_milli, cluster.cpu_capacity),
+        ("memory_mib", shape.memory_mib, cluster.memory_capacity),
+        ("num_gpu", shape.gpus, cluster.gpus),
     )
+    for column, asked, capacity in amounts:
+        if asked > (most := int(capacity.max())):
+            raise row.fault(
+                f"pod {pod.name} fits no node: {column} is {asked}: expected at most {most}, as the largest has"
+            )
+    if shape.gpus and not cluster.accepts(shape.spec).any():
+        models = ", ".join(model for model in cluster.models if model)
+        raise row.fault(f"pod {pod.name} fits no node: gpu_spec is {shape.spec!r}: expected some of {models}")
 
 
 def _read_pod(row: Row) -> Iterator[TracePod]:
