@@ -97,7 +97,7 @@ class Costs:
                 )
                 free = sum(sum(node.free) for node in self.nodes if node.model in named)
                 wanted += demand / self.demand * self.all_free() / max(free, 1000)
-        return min(1.0, wanted**1.5)
+        return min(1.0, float(wanted**1.5))
 
     def is_able(self, node: Node, cards: int, cpu: int) -> bool:
         return node.cpu >= cpu and node.free.count(1000) >= cards

@@ -27,8 +27,8 @@ _TABLE = re.compile(
 
 
 POLICIES: dict[Mode, tuple[str, ...]] = {
-    "A": ("Random", "DotProd", "GpuClustering", "GpuPacking", "BestFit", "FGD", "binpack"),
-    "B": ("spread", "first-fit", "binpack", "BestFit", "FGD"),
+    "A": ("Random", "DotProd", "GpuClustering", "GpuPacking", "BestFit", "FGD", "binpack", "fragmentation"),
+    "B": ("spread", "first-fit", "binpack", "BestFit", "FGD", "fragmentation"),
 }
 """The policies of a table: the published ones as they were published, and what stands beside kube-scheduler."""
 
