@@ -55,8 +55,9 @@ def run_simulate(
     pods:
         File of pods, in the same forms.
     policy:
-        Names of policies, separated by commas: fragmentation, binpack, spread and first-fit are gpuloom's own;
-        Random, DotProd, GpuClustering, GpuPacking, BestFit and FGD are published ones.
+        Names of policies, separated by commas: binpack, spread and first-fit are gpuloom's own; fragmentation too,
+        which the scheduler does not offer yet; Random, DotProd, GpuClustering, GpuPacking, BestFit and FGD are
+        published ones.
     mode:
         Who places pods without GPUs: the policy (A), the default rule of kube-scheduler (B), or nobody, because they
         are left out (C).
