@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from gpuloom.engine.explanation.redaction import redact
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import STANDARD, Depth, ExplanationScope
 from gpuloom.engine.explanation.values import Explanation
@@ -16,6 +15,7 @@ from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import review_pod
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
+from gpuloom.web.views.redaction import redact
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import Fits, NodeRoom
 from gpuloom.wire.admission import Review
