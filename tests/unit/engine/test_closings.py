@@ -7,7 +7,6 @@ from builders import card, pod
 
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.explanation.explain import explain, finish
-from gpuloom.engine.explanation.redaction import redact
 from gpuloom.engine.explanation.study import Depth, ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import Explanation
@@ -19,6 +18,7 @@ from gpuloom.engine.state.closings import EVERY_CARD, Closing
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.vendors.catalog import Catalog, default_profiles, load_default_profiles, load_shipped
 from gpuloom.vendors.profile import Profile
+from gpuloom.web.views.redaction import redact
 
 CATALOG = Catalog(load_default_profiles())
 TWO_CARDS = NodeCards((card("GPU-a"), card("GPU-b")))

@@ -6,13 +6,13 @@ from builders import NVIDIA, Engine, card, container, pod
 from msgspec.structs import replace
 
 from gpuloom.engine.explanation.explain import explain, finish
-from gpuloom.engine.explanation.redaction import redact
 from gpuloom.engine.explanation.study import Depth, ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import CardVerdict, Explanation, NodeVerdict
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.model.mig import MIG_MODE, MigPlacement, MigProfile
 from gpuloom.model.share import Share
+from gpuloom.web.views.redaction import redact
 from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
 
 
@@ -225,3 +225,12 @@ def test_a_card_that_can_never_serve_counts_for_no_change() -> None:
     engine = Engine({"n1": [card("a", count=1), card("b", count=0)]})
     engine.hold("n1", "a", memory_mib=100)
     assert remedies(ask(engine, pod(gpu=2, gpumem=100)), "slots") == []
+
+
+def test_a_quota_that_decisions_do_not_look_at_is_not_in_the_way() -> None:
+    engine = Engine({"n1": [card("a")]}, quota_in_fit="hami")
+    engine.vendor_scheduler.profile = replace(NVIDIA, fit=replace(NVIDIA.fit, hami_quota=False))
+    limits = ResourceQuotaSpec(hard={"limits.nvidia.com/gpumem": 1})
+    engine.cluster.quotas.apply(ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"), spec=limits))
+    asked = pod(gpu=1, gpumem=8000)
+    assert (engine.decide(asked).node, ask(engine, asked).outcome) == ("n1", "fits")

@@ -33,7 +33,7 @@ class VendorIntersection:
     """What all vendors that a pod asks for say together, in ascending order of their words."""
 
     def __init__(self, cluster_state: ClusterState, assessments: Mapping[str, Assessment], policy: NodePolicy) -> None:
-        self._fleet = cluster_state
+        self._cluster_state = cluster_state
         self._assessments = dict(sorted(assessments.items()))
         self._first = next(iter(self._assessments))
         self._policy = policy
@@ -70,7 +70,7 @@ class VendorIntersection:
         takes = first.takes.copy()
         total = self._rank_in_common(first)[: len(takes)]
         for word, one in self._assessments.items():
-            where = self._fleet.across(self._first, word)
+            where = self._cluster_state.across(self._first, word)
             # Only where all take the pod are there scores of all.
             takes &= one.takes[where]
             at = where[takes]
@@ -91,7 +91,7 @@ class VendorIntersection:
         turns = np.stack([self._turns(word, found) for word, found in zip(words, places, strict=True)])
         speaker = np.where((turns == _FITS).all(axis=0), _NO_SPEAKER, turns.argmin(axis=0))
         refusals = dict.fromkeys(names, TOO_FEW)
-        refusals.update(dict.fromkeys(filterfalse(self._fleet.nodes.__contains__, names), _UNKNOWN))
+        refusals.update(dict.fromkeys(filterfalse(self._cluster_state.nodes.__contains__, names), _UNKNOWN))
         for number, word in enumerate(words):
             known = np.flatnonzero((speaker == number) & (places[number] != NO_NODE))
             refused = self._assessments[word].refuse(places[number][known])

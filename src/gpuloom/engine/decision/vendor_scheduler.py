@@ -44,7 +44,8 @@ class VendorScheduler:
     def __post_init__(self) -> None:
         self.index = NameIndex(self.state.table.names)
         self.compiled = compile_profile(self.profile, self.options, self.rules)
-        self.filter_cache = self._make_filter_cache()
+        make = HookedResults if self.compiled.is_hooked else FilterResults
+        self.filter_cache = FilterCache(self.compiled, make)
 
     def prepare(self) -> None:
         """Do what the first decision after very many changes would have to wait for."""
@@ -119,15 +120,12 @@ class VendorScheduler:
             most_tries=most_tries,
         )
 
-    def _make_filter_cache(self) -> FilterCache:
-        make = HookedResults if self.compiled.is_hooked else FilterResults
-        return FilterCache(self.compiled, make)
-
-    def headroom(self, demand: Demand) -> Headroom:
-        """Return what the quotas of a pod's namespace leave of this vendor's cards."""
-        if not self.state.quotas.limits(demand.namespace):
+    def headroom(self, demand: Demand, fork: VendorState | None = None) -> Headroom:
+        """Return what the quotas of a pod's namespace leave of this vendor's cards, or would in a fork."""
+        state = fork or self.state
+        if not state.quotas.limits(demand.namespace):
             return UNBOUNDED
         if self.options.quota_in_fit == "hami" and not self.profile.fit.hami_quota:
             return UNBOUNDED
-        used = self.state.ledger.namespace_usage(demand.namespace, self.profile.word)
-        return self.state.quotas.headroom(demand.namespace, self.profile, used)
+        used = state.ledger.namespace_usage(demand.namespace, self.profile.word)
+        return state.quotas.headroom(demand.namespace, self.profile, used)

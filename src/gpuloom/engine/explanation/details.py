@@ -11,7 +11,7 @@ from gpuloom.engine.explanation.node_fork import NodeFork, fork_node
 from gpuloom.engine.explanation.numbers import Facts, tell_numbers
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.explanation.values import Amount, CardVerdict, Closer, NodeVerdict, PartName, PodName, ScorePart
-from gpuloom.engine.request.demand import PHASES_IN_ORDER_OF_PLACING, ContainerDemand, Demand
+from gpuloom.engine.request.demand import ContainerDemand, Demand
 from gpuloom.engine.scoring.card_scores import part_cards, score_cards
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.closings import Closing
@@ -22,12 +22,7 @@ from gpuloom.model.request_columns import Headroom
 
 def in_order_of_placing(demand: Demand) -> list[int]:
     """Return the places of the containers that ask for cards, the one that is placed first at the front."""
-    return [
-        place
-        for phase in PHASES_IN_ORDER_OF_PLACING
-        for place, container in enumerate(demand.containers)
-        if container.phase is phase and container.request is not None
-    ]
+    return [place for place, container in demand.in_order_of_placing if container.request is not None]
 
 
 def detail_node(

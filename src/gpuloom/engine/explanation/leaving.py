@@ -7,12 +7,11 @@ from collections.abc import Generator, Iterable, Sequence
 
 import numpy as np
 
-from gpuloom.engine.explanation.node_fork import NodeFork
-from gpuloom.engine.explanation.question import UNBOUNDED, Question, Steps
+from gpuloom.engine.explanation.node_fork import NodeFork, Question, Steps
 from gpuloom.engine.explanation.values import PodName, Remedy
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.usage import sum_for_quota
-from gpuloom.model.request_columns import Headroom
+from gpuloom.model.request_columns import UNBOUNDED, Headroom
 
 MOST_NODES_TRIED = 8
 MOST_PODS = 64

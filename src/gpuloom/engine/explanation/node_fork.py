@@ -1,10 +1,12 @@
-"""One node as it might be: forked off the cluster, to try out what nobody is to notice."""
+"""What remedies are looked for: a pod that does not fit, and one node as it might be, forked off the cluster."""
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.explanation.rule_matrix import RuleMatrix
+from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.vendor_state import VendorState
@@ -53,3 +55,27 @@ def fork_node(scheduler: VendorScheduler, node: str, headroom: Headroom, *, with
     for uid in without:
         state.forget(uid)
     return NodeFork(node, VendorScheduler(state, scheduler.profile, scheduler.options, scheduler.rules), headroom)
+
+
+Steps = Generator[None, None, tuple[Remedy, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A pod that does not fit, and the cluster as it was seen."""
+
+    scheduler: VendorScheduler
+    demand: Demand
+    headroom: Headroom
+    matrix: RuleMatrix
+    decision: Decision
+    most_names: int
+
+    @property
+    def cards(self) -> int:
+        """How many cards the container asks for that is placed first."""
+        return self.matrix.request.cards
+
+    def fork_node(self, node: str) -> NodeFork:
+        """Fork off a node to try something on, without the pod itself."""
+        return fork_node(self.scheduler, node, self.headroom, without=(self.demand.uid,))

@@ -32,25 +32,9 @@ def tell_numbers(rule: Rule, facts: Facts) -> str:
     return tell(facts) if tell else ""
 
 
-def _memory(facts: Facts) -> str:
-    return f"asks {facts.wants_mib:,} MiB; {facts.memory.free:,} of {facts.memory.total:,} free"
-
-
-def _cores(facts: Facts) -> str:
-    return f"asks {facts.wants_cores} % of the cores; {facts.cores.free} of {facts.cores.total} free"
-
-
-def _slots(facts: Facts) -> str:
-    return f"{facts.shares.used} of {facts.shares.total} shares taken"
-
-
 def _alone(facts: Facts) -> str:
     containers = "1 container is" if facts.shares.used == 1 else f"{facts.shares.used} containers are"
     return f"asks for the card alone; {containers} on it"
-
-
-def _full(facts: Facts) -> str:
-    return f"all {facts.cores.total} % of the cores are promised"
 
 
 def _quota(facts: Facts) -> str:
@@ -60,23 +44,18 @@ def _quota(facts: Facts) -> str:
 
 
 def _instance(facts: Facts) -> str:
-    largest = (
-        f"the largest free part has {facts.free_instance_mib:,}" if facts.free_instance_mib > 0 else "no part free"
-    )
-    return f"asks {facts.wants_mib:,} MiB; {largest}"
-
-
-def _kind(facts: Facts) -> str:
-    return f"the card is {facts.kind}"
+    largest = facts.free_instance_mib
+    free = f"the largest free part has {largest:,}" if largest > 0 else "no part free"
+    return f"asks {facts.wants_mib:,} MiB; {free}"
 
 
 _CLAUSES: Mapping[Compares, Callable[[Facts], str]] = {
-    Compares.KIND: _kind,
-    Compares.SLOTS: _slots,
+    Compares.KIND: lambda one: f"the card is {one.kind}",
+    Compares.SLOTS: lambda one: f"{one.shares.used} of {one.shares.total} shares taken",
     Compares.CONTAINERS: _alone,
     Compares.QUOTA: _quota,
-    Compares.MEMORY: _memory,
-    Compares.CORES: _cores,
-    Compares.ALL_CORES: _full,
+    Compares.MEMORY: lambda one: f"asks {one.wants_mib:,} MiB; {one.memory.free:,} of {one.memory.total:,} free",
+    Compares.CORES: lambda one: f"asks {one.wants_cores} % of the cores; {one.cores.free} of {one.cores.total} free",
+    Compares.ALL_CORES: lambda one: f"all {one.cores.total} % of the cores are promised",
     Compares.INSTANCES: _instance,
 }

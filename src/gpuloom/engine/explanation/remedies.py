@@ -6,22 +6,23 @@ less. The search is bounded, so what it does not find may exist all the same.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.explanation.leaving import find_leaving
-from gpuloom.engine.explanation.node_fork import NodeFork
-from gpuloom.engine.explanation.question import UNBOUNDED, Question, Steps
+from gpuloom.engine.explanation.node_fork import NodeFork, Question, Steps
 from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.filtering.rules import NeededChange
 from gpuloom.engine.request.demand import CardSelector, Demand
 from gpuloom.model.cards import Ints
-from gpuloom.model.request_columns import Headroom
+from gpuloom.model.request_columns import UNBOUNDED, Headroom, RequestColumns
 
 _TRIES_PER_CHECK = 2
+_ACCOUNTED = "were not closed by a pod of which nobody can read what it holds"
 
 
 def find_remedies(question: Question) -> Steps:
@@ -71,33 +72,22 @@ def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
     return sorted((_Gap(*one) for one in found), key=lambda gap: (gap.amount, gap.cards, gap.node))
 
 
-def _more_memory(question: Question, check: NamedRule) -> Steps:
-    cards, required = question.matrix.cards, question.matrix.required
-    rows = _only_blocked(question, check)
-    rows = rows[required.memory_mib[rows] <= cards.total_memory_mib[rows]]
-    gaps = required.memory_mib[rows] - (cards.total_memory_mib - cards.used_memory_mib)[rows]
-    return _more(question, check, rows, gaps, "used_memory_mib", "{:,} MiB more")
-
-
-def _more_cores(question: Question, check: NamedRule) -> Steps:
-    cards, required = question.matrix.cards, question.matrix.required
-    rows = _only_blocked(question, check)
-    cores = np.broadcast_to(required.cores, len(cards))
-    rows = rows[cores[rows] <= cards.total_cores[rows]]
-    gaps = cores[rows] - (cards.total_cores - cards.used_cores)[rows]
-    return _more(question, check, rows, gaps, "used_cores", "{} % more of the cores")
-
-
-def _more_shares(question: Question, check: NamedRule) -> Steps:
-    cards = question.matrix.cards
-    rows = _only_blocked(question, check)
-    gaps = cards.used_slots[rows] - cards.count[rows] + 1
-    rows, gaps = rows[cards.count[rows] > 0], gaps[cards.count[rows] > 0]
-    return _more(question, check, rows, gaps, "used_slots", "{} share more")
-
-
-def _more(question: Question, check: NamedRule, rows: Ints, gaps: Ints, column: str, amount: str) -> Steps:
+def _more(
+    question: Question,
+    check: NamedRule,
+    *,
+    used: str,
+    total: str,
+    asked: Callable[[RequestColumns], Ints | int],
+    amount: str,
+) -> Steps:
+    """Look for how much more of a card would have to be free; columns by their names."""
     matrix = question.matrix
+    in_use, there_is = getattr(matrix.cards, used), getattr(matrix.cards, total)
+    wanted = np.broadcast_to(asked(matrix.required), in_use.shape)
+    rows = _only_blocked(question, check)
+    rows = rows[wanted[rows] <= there_is[rows]]
+    gaps = wanted[rows] - (there_is - in_use)[rows]
     nearest = _smallest_gaps(question, rows, gaps)
     by_row = dict(zip(rows.tolist(), gaps.tolist(), strict=True))
     for gap in nearest[:_TRIES_PER_CHECK]:
@@ -105,7 +95,7 @@ def _more(question: Question, check: NamedRule, rows: Ints, gaps: Ints, column: 
         name = matrix.table.names[gap.node]
 
         def free(node: NodeFork, gap: _Gap = gap) -> None:
-            held = getattr(node.state.table.cards, column)
+            held = getattr(node.state.table.cards, used)
             for place, row in enumerate(_rows(matrix, gap.node)):
                 if by_row.get(row, gap.amount + 1) <= gap.amount:
                     held[node.state.table.rows_of(node.state.table.positions[node.name]).start + place] -= gap.amount
@@ -126,18 +116,6 @@ def _more(question: Question, check: NamedRule, rows: Ints, gaps: Ints, column: 
                 ),
             )
     return ()
-
-
-def _healthy(question: Question, check: NamedRule) -> Steps:
-    return _set(question, check, "healthy", 1, "were healthy")
-
-
-def _open(question: Question, check: NamedRule) -> Steps:
-    return _set(question, check, "cordoned", 0, "were opened again (gpuloom uncordon)")
-
-
-def _account(question: Question, check: NamedRule) -> Steps:
-    return _set(question, check, "cordoned", 0, "were not closed by a pod of which nobody can read what it holds")
 
 
 def _set(question: Question, check: NamedRule, column: str, value: int, words: str) -> Steps:
@@ -182,12 +160,26 @@ def _rows(matrix: RuleMatrix, node: int) -> range:
 
 
 _CHANGES: Mapping[NeededChange, Callable[[Question, NamedRule], Steps]] = {
-    NeededChange.HEALTHY: _healthy,
-    NeededChange.UNCORDON: _open,
-    NeededChange.ACCOUNT: _account,
-    NeededChange.MORE_SLOTS: _more_shares,
-    NeededChange.MORE_MEMORY: _more_memory,
-    NeededChange.MORE_CORES: _more_cores,
+    NeededChange.HEALTHY: partial(_set, column="healthy", value=1, words="were healthy"),
+    NeededChange.UNCORDON: partial(_set, column="cordoned", value=0, words="were opened again (gpuloom uncordon)"),
+    NeededChange.ACCOUNT: partial(_set, column="cordoned", value=0, words=_ACCOUNTED),
+    NeededChange.MORE_SLOTS: partial(
+        _more, used="used_slots", total="count", asked=lambda _required: 1, amount="{} share more"
+    ),
+    NeededChange.MORE_MEMORY: partial(
+        _more,
+        used="used_memory_mib",
+        total="total_memory_mib",
+        asked=lambda required: required.memory_mib,
+        amount="{:,} MiB more",
+    ),
+    NeededChange.MORE_CORES: partial(
+        _more,
+        used="used_cores",
+        total="total_cores",
+        asked=lambda required: required.cores,
+        amount="{} % more of the cores",
+    ),
 }
 
 

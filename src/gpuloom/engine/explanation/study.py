@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.details import detail_node, find_obstacle, in_order_of_placing, mark_closed, mark_held
-from gpuloom.engine.explanation.question import Question
+from gpuloom.engine.explanation.node_fork import Question
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.explanation.summing import count_reasons, group_nodes, group_refusals
 from gpuloom.engine.explanation.values import (
@@ -25,7 +25,6 @@ from gpuloom.engine.filtering.rules import DependsOn
 from gpuloom.engine.request.demand import Demand, PlacementPolicy
 from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
-from gpuloom.engine.state.usage import NOTHING
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.model.request_columns import Headroom
 
@@ -79,25 +78,17 @@ class Study:
     def make(cls, scope: ExplanationScope, demand: Demand) -> "Study":
         """Ask for everything that must be of one moment."""
         scheduler, state = scope.scheduler, scope.scheduler.state
-        places = in_order_of_placing(demand)
-        if not places:
-            raise ValueError("the pod asks for no card")
-        request = demand.containers[places[0]].request
+        request = demand.placed_first
         own = state.ledger.find(demand.uid)
-        headroom = _headroom_without(scheduler, demand, own)
-        names = [name for name in scope.names if name not in scope.barred]
-        if own is None:
-            decision = scheduler.decide(demand, scheduler.look_up(names), explain=True, headroom=headroom)
-        else:
-            others = [name for name in names if name != own.node]
-            decision = scheduler.decide(demand, scheduler.look_up(others), explain=True, headroom=headroom)
-        for _ in decision.complete():
-            pass
-        if request is None:
-            raise ValueError("the pod asks for no card")
         fork = state.fork()
         if own is not None:
             fork.forget(own.uid)
+        headroom = scheduler.headroom(demand, fork)
+        left_out = {*scope.barred, *([] if own is None else [own.node])}
+        candidates = scheduler.look_up([name for name in scope.names if name not in left_out])
+        decision = scheduler.decide(demand, candidates, explain=True, headroom=headroom)
+        for _ in decision.complete():
+            pass
         matrix = make_rule_matrix(scheduler, fork.table, demand, request, headroom)
         return cls(scope, demand, own, headroom, decision, matrix)
 
@@ -260,14 +251,3 @@ def _ask(container: str, phase: str, request: Request) -> ContainerRequest:
         memory_percentage=0 if request.memory_mib else percentage,
         cores=request.cores,
     )
-
-
-def _headroom_without(scheduler: VendorScheduler, demand: Demand, own: Reservation | None) -> Headroom:
-    """Return what the namespace's quota leaves, what the pod itself holds given back."""
-    state, word = scheduler.state, scheduler.profile.word
-    if not state.quotas.limits(demand.namespace):
-        return Headroom()
-    used = state.ledger.namespace_usage(demand.namespace, word)
-    if own is not None:
-        used -= sum(own.usage_by_vendor().get(word, {}).values(), NOTHING)
-    return state.quotas.headroom(demand.namespace, scheduler.profile, used)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuloom.engine.placement.placer import BatchResult, Unplaced
-from gpuloom.engine.request.demand import CardSelector, ContainerDemand, Demand, Demands, Phase, PlacementPolicy
+from gpuloom.engine.request.demand import CardSelector, Demand, Demands, Phase, PlacementPolicy
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.lru_cache import LruCache
 from gpuloom.model.cards import Ints, Scores
@@ -45,7 +45,7 @@ class PlacementClass(msgspec.Struct, frozen=True, gc=False):
 
 def placement_class_of(demand: Demand, headroom: Headroom = UNBOUNDED) -> PlacementClass:
     """Return what a pod has in common with others that nodes answer alike."""
-    asked = tuple(_without_name(container) for container in demand.containers)
+    asked = tuple((container.phase, container.request) for container in demand.containers)
     return PlacementClass(asked, demand.selector, demand.policy, headroom)
 
 
@@ -56,10 +56,6 @@ DemandClass = tuple[tuple[str, str, PlacementClass], ...]
 def demand_class_of(demands: Demands) -> DemandClass:
     """Return what a pod has in common with others that fit whenever it fits."""
     return tuple((word, demand.namespace, placement_class_of(demand)) for word, demand in demands.items())
-
-
-def _without_name(container: ContainerDemand) -> tuple[Phase, Request | None]:
-    return container.phase, container.request
 
 
 @dataclass(slots=True)

@@ -201,17 +201,12 @@ class CardTable:
 
     def fork(self) -> "CardTable":
         """Return a table of its own that is as this one is now; its peers are still to be named."""
+        self.score_changed()
         twin = copy.copy(self)
-        twin._node_scores, twin._unscored = self.node_scores.copy(), set()  # noqa: SLF001 - the same class
-        twin._columns = self._columns.copy()  # noqa: SLF001 - the same class
+        for name, value in vars(self).items():
+            if isinstance(value, dict | list | set | np.ndarray):
+                setattr(twin, name, value.copy())
         twin.cards = twin._view()  # noqa: SLF001 - the same class
-        twin.starts, twin.ends, twin.facts_of = self.starts.copy(), self.ends.copy(), self.facts_of.copy()
-        twin.names, twin.uuids = list(self.names), list(self.uuids)
-        twin.kinds, twin.facts = list(self.kinds), list(self.facts)
-        twin.positions, twin.partitions = dict(self.positions), dict(self.partitions)
-        twin._places, twin._registered = dict(self._places), dict(self._registered)  # noqa: SLF001 - the same class
-        twin._kind_numbers, twin._words = dict(self._kind_numbers), dict(self._words)  # noqa: SLF001 - the same class
-        twin._facts_numbers = dict(self._facts_numbers)  # noqa: SLF001 - the same class
         twin.peers, twin.change_log = {}, ChangeLog()
         twin._plain, twin._snapshots = {}, WeakSet()  # noqa: SLF001 - the same class
         twin._states = Interner(_MOST_STATES)  # noqa: SLF001 - the same class

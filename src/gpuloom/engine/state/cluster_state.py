@@ -8,12 +8,12 @@ from gpuloom.engine.state.card_table import NO_NODE, CardTable, NodeCards
 from gpuloom.engine.state.closings import Closing, Closings
 from gpuloom.engine.state.ledger import ANY_VENDOR, CardKey, Ledger, Reservation
 from gpuloom.engine.state.quotas import QuotaBook
-from gpuloom.engine.state.vendor_state import VendorState, group_by_node, words_of_bits
+from gpuloom.engine.state.vendor_state import ReservedState, VendorState, group_by_node, words_of_bits
 from gpuloom.model.cards import Ints
 from gpuloom.vendors.catalog import Catalog
 
 
-class ClusterState:
+class ClusterState(ReservedState):
     """What :class:`VendorState` is for one vendor, for all of them."""
 
     def __init__(self, catalog: Catalog) -> None:
@@ -131,31 +131,11 @@ class ClusterState:
         else:
             self._peers.pop(node, None)
 
-    def assume(self, reservation: Reservation) -> Reservation:
-        """Reserve; the next decision sees it. Returns the reservation with its number."""
-        entered, touched = self.ledger.assume(reservation)
-        for word in entered.shares:
+    def note_parts(self, reservation: Reservation) -> None:
+        """Remember where parts of cards are in use, and which policies cards will have."""
+        for word in reservation.shares:
             if state := self._states.get(word):
-                state.note_parts(entered)
-        self._refresh(touched)
-        return entered
-
-    def confirm(self, uid: str) -> None:
-        """Note that a pod is bound where it was reserved."""
-        self.ledger.confirm(uid)
-
-    def end_init(self, uid: str) -> bool:
-        """Give back what only the pod's init containers held; tell whether anything was."""
-        touched = self.ledger.end_init(uid)
-        self._refresh(touched)
-        return bool(touched)
-
-    def forget(self, uid: str) -> bool:
-        """End a pod's reservation; tell whether there was one."""
-        if self.ledger.find(uid) is None:
-            return False
-        self._refresh(self.ledger.forget(uid))
-        return True
+                state.note_parts(reservation)
 
     def close(self, closing: Closing) -> bool:
         """Let cards take no new pods until :meth:`reopen` is called with the same holder; tell whether that is new.

@@ -13,7 +13,48 @@ from gpuloom.model.mig import MIG_MODE
 from gpuloom.vendors.profile import Profile
 
 
-class VendorState:
+class ReservedState:
+    """A state whose cards follow from reservations.
+
+    ledger  the reservations, for reading; changes go through this class
+    """
+
+    ledger: Ledger
+
+    def assume(self, reservation: Reservation) -> Reservation:
+        """Reserve; the next decision sees it. Returns the reservation with its number."""
+        entered, touched = self.ledger.assume(reservation)
+        self.note_parts(entered)
+        self._refresh(touched)
+        return entered
+
+    def confirm(self, uid: str) -> None:
+        """Note that a pod is bound where it was reserved."""
+        self.ledger.confirm(uid)
+
+    def end_init(self, uid: str) -> bool:
+        """Give back what only the pod's init containers held; tell whether anything was."""
+        touched = self.ledger.end_init(uid)
+        self._refresh(touched)
+        return bool(touched)
+
+    def forget(self, uid: str) -> bool:
+        """End a pod's reservation; tell whether there was one."""
+        if self.ledger.find(uid) is None:
+            return False
+        self._refresh(self.ledger.forget(uid))
+        return True
+
+    def note_parts(self, reservation: Reservation) -> None:
+        """Remember where parts of cards are in use, and which policies cards will have."""
+        raise NotImplementedError
+
+    def _refresh(self, touched: Iterable[CardKey]) -> None:
+        """Bring cards up to date with what is held of them."""
+        raise NotImplementedError
+
+
+class VendorState(ReservedState):
     """One vendor's registered cards, reservations and quotas, kept together so that the table is always right.
 
     profile: the vendor, which says how cards without published profiles can be divided, and who may share a card
@@ -30,7 +71,7 @@ class VendorState:
         self.table = CardTable(cap_cores=profile.score.cap_cores)
         self.quotas = quotas or QuotaBook()
         self._closings = Closings() if closings is None else closings
-        self._ledger = Ledger(words_of_bits([profile])) if ledger is None else ledger
+        self.ledger = Ledger(words_of_bits([profile])) if ledger is None else ledger
         self._profile = profile
         # Nodes that have, or whose pods claim, parts of cards: only there does it matter which parts are in use.
         self._divided: set[str] = set()
@@ -54,7 +95,7 @@ class VendorState:
         """
         fork = VendorState(
             self._profile,
-            self._ledger.fork(nodes) if ledger is None else ledger,
+            self.ledger.fork(nodes) if ledger is None else ledger,
             self.quotas.fork() if quotas is None else quotas,
             self._closings.fork(nodes) if closings is None else closings,
         )
@@ -70,11 +111,6 @@ class VendorState:
             fork.register(node, self.table.registered(node) or NodeCards(()))
         return fork
 
-    @property
-    def ledger(self) -> Ledger:
-        """The reservations, for reading; changes go through this class."""
-        return self._ledger
-
     def register(self, node: str, registered: NodeCards) -> bool:
         """Set the cards of a node, none to remove it; tell whether that changed anything."""
         if registered == (self.table.registered(node) or NodeCards(())):
@@ -85,23 +121,16 @@ class VendorState:
                 self._divided.add(node)
             is_new = self.table.registered(node) is None
             self.table.register(node, registered)
-            for held in self._ledger.on_node(node) if is_new and self._has_tenants else ():
+            for held in self.ledger.on_node(node) if is_new and self._has_tenants else ():
                 # After a start, pods are known before the cards that they are on.
                 self.note_parts(held)
-            if node in self._divided or node in self._pending or self._ledger.has_any(node):
-                self.write(node, self._ledger.cards_in_use(node, self._profile.word))
+            if node in self._divided or node in self._pending or self.ledger.has_any(node):
+                self.write(node, self.ledger.cards_in_use(node, self._profile.word))
             if self._closings.on_node(node):
                 self.write_closed(node)
         else:
             self.table.remove(node)
         return True
-
-    def assume(self, reservation: Reservation) -> Reservation:
-        """Reserve; the next decision sees it. Returns the reservation with its number."""
-        entered, touched = self._ledger.assume(reservation)
-        self.note_parts(entered)
-        self._refresh(touched)
-        return entered
 
     def note_parts(self, reservation: Reservation) -> None:
         """Remember where parts of cards are in use, and which policies cards will have."""
@@ -120,23 +149,6 @@ class VendorState:
         for card in registered.cards:
             if pending.get(card.id) == card.policy:
                 del pending[card.id]
-
-    def confirm(self, uid: str) -> None:
-        """Note that a pod is bound where it was reserved."""
-        self._ledger.confirm(uid)
-
-    def end_init(self, uid: str) -> bool:
-        """Give back what only the pod's init containers held; tell whether anything was."""
-        touched = self._ledger.end_init(uid)
-        self._refresh(touched)
-        return bool(touched)
-
-    def forget(self, uid: str) -> bool:
-        """End a pod's reservation; tell whether there was one."""
-        if self._ledger.find(uid) is None:
-            return False
-        self._refresh(self._ledger.forget(uid))
-        return True
 
     def closed_on(self, node: str) -> AbstractSet[str]:
         """Return the cards of a node that somebody may hold whose share of them cannot be read."""
@@ -165,12 +177,12 @@ class VendorState:
         registered = self.table.registered(node)
         if registered is None:
             return
-        self.table.write_usage(node, {uuid: self._ledger.usage((node, self._profile.word, uuid)) for uuid in uuids})
+        self.table.write_usage(node, {uuid: self.ledger.usage((node, self._profile.word, uuid)) for uuid in uuids})
         if node in self._divided:
-            division = divide(registered.cards, self._profile, self._ledger.on_node(node))
+            division = divide(registered.cards, self._profile, self.ledger.on_node(node))
             self.table.write_partitions(node, division.partitions, division.faulty)
         if self._has_tenants:
-            tenants = count_tenants(self._ledger.on_node(node), self._profile.word)
+            tenants = count_tenants(self.ledger.on_node(node), self._profile.word)
             self.table.write_tenants(node, tenants, self._pending.get(node, {}))
 
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from gpuloom.engine.explanation.details import tell_closers
-from gpuloom.engine.explanation.redaction import redact_closer
 from gpuloom.engine.explanation.values import Amount, Closer
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
+from gpuloom.web.views.redaction import redact_closer
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import container_names, standing_of
 from gpuloom.web.views.values import CardView, Holder, LockView, NodeDetail, NodeView

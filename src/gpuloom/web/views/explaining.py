@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from gpuloom.engine.explanation.hosts import tell_none
-from gpuloom.engine.explanation.redaction import redact
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import STANDARD, Depth, ExplanationScope
 from gpuloom.engine.explanation.values import Explanation
@@ -19,6 +18,7 @@ from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import add_warnings, review_pod
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.web.views.hosts import Hosts, find_with_cards, judge_hosts
+from gpuloom.web.views.redaction import redact
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import Fits, NodeRoom
 from gpuloom.wire.admission import Review, Verdict
