@@ -115,7 +115,7 @@ def fit_pod(
     if not explanation.fitting:
         return Fits(explanation=explanation)
     yield
-    names = [name for name in source.node_names() if not _is_barred(source, name)]
+    names = source.open_node_names()
     found = []
     for word, demand in source.state.read_demands(pod).items():
         vendor_scheduler = source.pod_scheduler.by_vendor[word]
@@ -127,11 +127,6 @@ def fit_pod(
     room = intersect_capacities(found)
     rooms = tuple(NodeRoom(node=node, pods=pods) for node, pods in room.by_node[:_MOST_ROOMS])
     return Fits(pods=room.pods, is_least=room.is_least, rooms=rooms, explanation=explanation)
-
-
-def _is_barred(source: Source, name: str) -> bool:
-    node = source.state.nodes.get(name)
-    return node is not None and bool(explain_unschedulable(node))
 
 
 def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[Pod, str]:
