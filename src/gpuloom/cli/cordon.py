@@ -2,18 +2,20 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from cyclopts import Parameter
 
 from gpuloom.cli.asking.clusters import open_cluster
-from gpuloom.cli.asking.flags import ClusterFlags
+from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
+from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_work
 from gpuloom.cli.asking.running import run_for_people
+from gpuloom.cli.draining import DrainPlan, plan_drain
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.engine.state.ledger import card_id
 from gpuloom.kube import FULL_PODS, NODES, PODS, ApiError, KubeClient, NotFoundError, TooManyRequestsError
@@ -71,9 +73,15 @@ def drain_card(
     yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative=())] = False,
     force: Annotated[bool, Parameter(negative=())] = False,
     timeout: timedelta = timedelta(minutes=5),
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
     cluster: ClusterFlags = _CLUSTER,
-) -> None:
+    output: Annotated[Literal["text", "json", "yaml"], Parameter(name=["--output", "-o"])] = "text",
+) -> ExitCode:
     """Close a card to new pods and evict those that are on it, asking first.
+
+    Before anything changes it tells which pods are on the card, and whether each would find room elsewhere: one after
+    another, oldest first, as if all had left and the card took no new pods. Cards and quotas are looked at, and
+    whether nodes take pods at all; taints, node selectors and other resources are not.
 
     PodDisruptionBudgets are obeyed: an eviction that one forbids is tried again until the time is over.
 
@@ -87,9 +95,25 @@ def drain_card(
         Evict pods too that nothing will make anew.
     timeout:
         So long at most until all pods are gone, such as 5m.
+    dry_run:
+        Change nothing, only tell. Exit code 0 if all pods find room elsewhere, 1 otherwise.
+    output:
+        Form in which a dry run tells.
 
     """
-    run_for_people(_drain(card, cluster, yes=yes, force=force, timeout_s=timeout.total_seconds()))
+    if not dry_run:
+        if output != "text":
+            raise CommandError(f"--output {output} tells what would happen: give --dry-run too", ExitCode.USAGE)
+        run_for_people(_drain(card, cluster, yes=yes, force=force, timeout_s=timeout.total_seconds()))
+        return ExitCode.YES
+    plans: list[DrainPlan] = []
+    run_for_people(_look_ahead(card, cluster, plans.append))
+    (plan,) = plans
+    if output == "text":
+        write_lines(plan.lines())
+    else:
+        print_value(plan, OutputFlags(output=output))
+    return ExitCode.YES if plan.fits else ExitCode.NO
 
 
 async def _set_cordon(card: str, cluster: ClusterFlags, *, is_closed: bool) -> None:
@@ -150,11 +174,13 @@ def _cards_of(node: Node) -> Iterator[CardPlace]:
 async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, timeout_s: float) -> None:
     async with open_cluster(cluster) as (client, _):
         place = await _find_card(client, card)
+        pods = await _pods_on(client, place)
+        await _tell_plan(client, place, pods)
         await _write_cordon(client, place, is_closed=True)
         sys.stdout.write(f"card {place.uuid} of node {place.node} cordoned\n")
+        # Until the card was closed another pod may have come.
         pods = await _pods_on(client, place)
         if not pods:
-            sys.stdout.write("no pod is on it\n")
             return
         _check(pods, force=force)
         if not yes:
@@ -162,6 +188,22 @@ async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, ti
         with show_work(f"evicting {len(pods)} pods"):
             await asyncio.gather(*(_evict(client, pod, timeout_s) for pod in pods))
         sys.stdout.write(f"card {place.uuid} of node {place.node} drained\n")
+
+
+async def _look_ahead(card: str, cluster: ClusterFlags, take: Callable[[DrainPlan], object]) -> None:
+    async with open_cluster(cluster) as (client, _):
+        place = await _find_card(client, card)
+        take(await plan_drain(client, place.node, place.uuid, await _pods_on(client, place)))
+
+
+async def _tell_plan(client: KubeClient, place: CardPlace, pods: Sequence[FullPod]) -> None:
+    """Tell where the pods would go, or why that cannot be told: who may evict pods need not see all of the cluster."""
+    try:
+        plan = await plan_drain(client, place.node, place.uuid, pods)
+    except ApiError as error:
+        sys.stderr.write(f"gpuloom: whether the pods would find room elsewhere cannot be told: {error}\n")
+    else:
+        write_lines(plan.lines())
 
 
 async def _pods_on(client: KubeClient, place: CardPlace) -> list[FullPod]:

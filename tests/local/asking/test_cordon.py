@@ -76,10 +76,47 @@ async def test_draining_evicts_who_is_on_the_card(stage: Stage) -> None:
     card = await used_card(stage)
     said = await stage.gpuloom("drain-card", card, "--yes", "--force")
     assert (said.code, said.err) == (0, "")
-    assert said.out.splitlines()[1:] == [
+    assert said.out.splitlines() == [
+        "default/runs: room on node node-a",
+        f"card {card} of node node-a cordoned",
         "pod default/runs evicted",
         f"card {card} of node node-a drained",
     ]
     await stage.gpuloom("uncordon", card)
     await stage.cluster.submit(pod_manifest("runs", memory_mib=6000, cores=25))
     await settle(stage.cluster, "runs")
+
+
+async def test_a_dry_run_tells_where_pods_would_go_and_changes_nothing(stage: Stage) -> None:
+    card = await used_card(stage)
+    said = await stage.gpuloom("drain-card", card, "--dry-run")
+    assert (said.code, said.out, said.err) == (0, "default/runs: room on node node-a\n", "")
+    assert await closed(stage, "node-a") is None
+
+
+async def test_a_dry_run_tells_in_json_who_finds_no_room(stage: Stage) -> None:
+    card = await used_card(stage)
+    others = await idle_cards(stage)
+    for other in others:
+        await stage.gpuloom("cordon", other)
+    said = await stage.gpuloom("drain-card", card, "--dry-run", "-o", "json")
+    for other in others:
+        await stage.gpuloom("uncordon", other)
+    why = "1 nodes CardUnhealthy(node-b)"
+    assert said.code == 1
+    assert said.json() == {
+        "card": card,
+        "node": "node-a",
+        "pods": [{"namespace": "default", "name": "runs", "fits": False, "node": "", "why": why}],
+    }
+
+
+async def test_an_empty_card_is_told_as_such(stage: Stage) -> None:
+    card = (await idle_cards(stage))[0]
+    said = await stage.gpuloom("drain-card", card, "--dry-run")
+    assert (said.code, said.out) == (0, f"no pod is on card {card} of node node-a\n")
+
+
+async def test_a_form_for_programs_is_for_dry_runs_alone(stage: Stage) -> None:
+    said = await stage.gpuloom("drain-card", await used_card(stage), "-o", "json", "--yes")
+    assert (said.code, "--dry-run" in said.err) == (2, True)

@@ -18,7 +18,7 @@ from gpuloom.cli.outcomes import CommandError
 from gpuloom.kube import ApiError, KubeClient
 
 if TYPE_CHECKING:
-    from gpuloom.cli.asking.recorded import Numbered
+    from gpuloom.cli.asking.recorded import Numbered, RecordedReader
 
 FORBIDDEN = 403
 _ADVICE = (
@@ -58,7 +58,7 @@ async def _find_behind(client: KubeClient, namespace: str, named: WebService | N
     else:
         return found
     try:
-        reader = await _read_objects(client, namespace)
+        reader = await read_objects(client, namespace)
     except ApiError as error:
         if error.status != FORBIDDEN:
             raise
@@ -78,7 +78,11 @@ async def _find_service(client: KubeClient, namespace: str, named: WebService | 
     return ServedReader(client, namespace, f"Service {service}", prefix=service.proxy_path, token=token)
 
 
-async def _read_objects(client: KubeClient, namespace: str) -> Reader:
+async def read_objects(client: KubeClient, namespace: str) -> "RecordedReader":
+    """Answer from what the API server shows, without the scheduler.
+
+    Raises ApiError.
+    """
     from gpuloom.cli.asking.recorded import RecordedReader  # noqa: PLC0415 - it loads the scheduler
     from gpuloom.scheduler.recording.snapshot import take_snapshot  # noqa: PLC0415 - it loads the scheduler
     from gpuloom.scheduler.settings import SchedulerSettings  # noqa: PLC0415 - it loads the scheduler

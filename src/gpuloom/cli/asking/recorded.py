@@ -117,6 +117,10 @@ class RecordedReader:
         except PodError as error:
             raise CommandError(str(error)) from error
 
+    async def source(self) -> Source:
+        """Give the scheduler as it is at the end, to look at."""
+        return await self._play()
+
     async def _play(self) -> Source:
         if self._source is None:
             player = Player()

@@ -1,4 +1,5 @@
-"""What-if questions about the cluster as it is: how many more pods of a kind fit.
+"""What-if questions about the cluster as it is: how many more pods of a kind fit, where the pods of a card would go.
 
-In: a vendor scheduler and a demand. Out: a ``Capacity``. Nothing that is asked here changes the live state.
+``capacity``: a vendor scheduler and a demand in, a ``Capacity`` out. ``moving``: a pod scheduler, a card and its pods
+in, a decision for each out. Nothing that is asked here changes the live state.
 """

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.values import PodName
 from gpuloom.engine.state.ledger import Reservation
+from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.web.views.values import DecisionView
@@ -54,6 +55,11 @@ class Source:
     def node_names(self) -> list[str]:
         """Return all nodes by name: those that the API server shows and those that have cards."""
         return sorted({*self.state.nodes, *self.state.cluster.nodes})
+
+    def open_node_names(self) -> list[str]:
+        """Return the nodes that take new pods, by name."""
+        nodes = self.state.nodes
+        return [name for name in self.node_names() if name not in nodes or not explain_unschedulable(nodes[name])]
 
     def holders(self, node: str) -> Iterator[Reservation]:
         """Give the reservations on a node."""
