@@ -26,7 +26,7 @@ class WorkerReport(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ContainerGrant:
     """What a container was given: its environment, and where programs find the limiter, if they load one."""
 
     environment: Mapping[str, str]
@@ -53,7 +53,7 @@ class Given:
 
 
 @asynccontextmanager
-async def run_worker(given: Given, size: int, scratch: Path) -> AsyncIterator[tuple[int, WorkerReport]]:
+async def run_worker(given: ContainerGrant, size: int, scratch: Path) -> AsyncIterator[tuple[int, WorkerReport]]:
     """Let a process take so many bytes, and hold them while the block runs; give its number and what it saw.
 
     Raises StepFailedError when it does not answer.

@@ -13,7 +13,7 @@ from gpuloom.local.cluster import LocalCluster, LocalClusterError
 from gpuloom.local.description import ClusterDescription, NodeDescription
 from gpuloom.local.selftest import smi
 from gpuloom.local.selftest.comparing import check_cards, check_given, check_use, check_worker
-from gpuloom.local.selftest.processes import Given, run_worker
+from gpuloom.local.selftest.processes import ContainerGrant, run_worker
 from gpuloom.local.selftest.report import SelfTestReport, SkipStepError, StepFailedError, TestedCard
 from gpuloom.local.waiting import wait_until
 from gpuloom.node.errors import CardReadError
@@ -98,7 +98,7 @@ class SelfTest:
         return f"{len(shared)} cards are registered, {offered} shares are offered to the kubelet"
 
     async def _share(self, cluster: LocalCluster) -> None:
-        given: list[Given] = []
+        given: list[ContainerGrant] = []
         with self._report.step("shares") as found:
             given = await self._ask(cluster)
             found.append(f"{len(given)} pods have {self._share_mib} MiB and {CORES_PERCENT} % of the cores each")
@@ -109,7 +109,7 @@ class SelfTest:
         with self._report.step("limit of memory") as found:
             found.append(await self._exceed(given[0]))
 
-    async def _ask(self, cluster: LocalCluster) -> list[Given]:
+    async def _ask(self, cluster: LocalCluster) -> list[ContainerGrant]:
         """Submit the pods, and return what their containers were given."""
         uuids = {gpu.uuid for gpu in self._gpus}
         try:
@@ -129,9 +129,9 @@ class SelfTest:
         containers = [(_NAMESPACE, name, _CONTAINER) for name in _PODS]
         for key in containers:
             check_given(key[1], kubelet.environments[key], kubelet.mounts[key], uuids, self._share_mib)
-        return [Given(kubelet.environments[key], self._limiter) for key in containers]
+        return [ContainerGrant(kubelet.environments[key], self._limiter) for key in containers]
 
-    async def _use(self, given: list[Given]) -> str:
+    async def _use(self, given: list[ContainerGrant]) -> str:
         """Let a program in each container take half of its share, and hold what is told of them against it."""
         size = self._share_mib // 2 * BYTES_PER_MIB
         before = await self._read_use()
@@ -151,7 +151,7 @@ class SelfTest:
         seen = "by card and by process" if known else "by card, not by process: this is another namespace of processes"
         return f"each sees its card alone, takes {size // BYTES_PER_MIB} MiB and computes; the monitor tells it {seen}"
 
-    async def _exceed(self, given: Given) -> str:
+    async def _exceed(self, given: ContainerGrant) -> str:
         if self._limiter is None:
             raise SkipStepError("without --library nothing limits")
         share = self._share_mib * BYTES_PER_MIB
