@@ -14,7 +14,7 @@ unit: WORKERS = $(CORES)
 # A machine that keeps Python from writing bytecode would compile every test anew in each worker.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test unit ci check docs chaos soak controlplane lock clean help fuzz audit sbom unit-all
+.PHONY: demo test unit ci check docs chaos soak controlplane lock clean help fuzz audit sbom unit-all gpu
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -64,6 +64,9 @@ SECONDS ?= 600
 
 fuzz: .venv/fuzz/ready ## feed bad input to all that reads other people's bytes: SECONDS=600 for all together
 	PYTHONPATH=tests:.venv/fuzz $(BIN)/python -m fuzz.run --seconds $(SECONDS) $(ARGS)
+
+gpu: $(READY) ## hold gpuloom against the driver and the cards of this machine
+	@$(BIN)/gpuloom selftest $(ARGS)
 
 docs: $(READY) ## the pages of docs as a site, in build/site
 	$(BIN)/mkdocs build --strict

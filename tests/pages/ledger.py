@@ -130,6 +130,12 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "tests/local/monitor/test_command.py": (
         "HOOK_PATH=/usr/local/vgpu NODE_NAME=n1 gpuloom monitor --metrics-bind-address=:9394",
     ),
+    "tests/local/selftest/test_selftest.py": (
+        "gpuloom selftest",
+        "gpuloom selftest --library /usr/local/vgpu/libvgpu.so",
+        "gpuloom selftest -o json > report.json",
+        "make gpu",
+    ),
     "tests/local/recording/test_commands.py": ("gpuloom scheduler --record FILE",),
     "tests/real/chart/test_installation.py": ("gpuloom top --server https://localhost:9396",),
     "tests/real/chart/test_templates.py": (

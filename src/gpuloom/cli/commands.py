@@ -42,6 +42,7 @@ COMMANDS: tuple[tuple[str, str, Group, str], ...] = (
         "Tell Prometheus who uses this node's cards; keep priorities and promises.",
     ),
     ("doctor", "doctor:run_doctor", TOOLS, "Find what makes an installation fail."),
+    ("selftest", "selftest:run_selftest", TOOLS, "Hold gpuloom against the driver and the cards of this machine."),
     ("vendors", "vendors:vendors_app", TOOLS, "List the accelerator families that are served, or check a profile."),
     ("snapshot", "snapshot:run_snapshot", TOOLS, "Print a live cluster as a recording."),
     ("replay", "replay:run_replay", TOOLS, "Play a recording: answers, check or explanation."),
@@ -68,6 +69,8 @@ def main() -> None:
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     # NumPy's library for matrices, of which there are none here, starts threads that are busy for a while.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # gRPC's care for forks lets programs that are started while it works crash before they begin.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     sys.exit(run(sys.argv[1:]))
 
 

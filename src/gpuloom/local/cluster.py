@@ -24,8 +24,9 @@ from gpuloom.local.vendornode import VendorNode
 from gpuloom.local.waiting import Key, wait_until
 from gpuloom.local.webhooks import describe_webhook
 from gpuloom.node.agent import NodeAgent
+from gpuloom.node.nvml import Nvml
 from gpuloom.node.settings import NodeSettings
-from gpuloom.node.simulated import SimulatedMachine
+from gpuloom.node.simulated import MachineDescription, SimulatedMachine
 from gpuloom.scheduler.process import SchedulerProcess
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.web.place import SERVICE_PORT
@@ -48,7 +49,7 @@ class LocalCluster:
     it. ``port`` is the API server's, 0 for a free one. Entering raises OSError when the port is taken.
 
     Inside the block: ``client`` speaks to the API server, ``pages_url`` is where the scheduler shows what it knows,
-    ``kubelets`` and ``machines`` are by node name.
+    ``kubelets`` and simulated ``machines`` are by node name.
     """
 
     def __init__(
@@ -188,10 +189,16 @@ class LocalCluster:
         client = await self._connect(stack)
         # The agent's first look at its node must find it.
         await client.create(NODES, describe_node(node.name, node.labels))
-        self.machines[node.name] = SimulatedMachine(node.name, node.machine)
+        nvml = self._open_cards(node)
         self.kubelets[node.name] = await stack.enter_async_context(SimulatedKubelet(node.name, client, plugins_dir))
-        agent = await stack.enter_async_context(NodeAgent(settings, client, self.machines[node.name]))
+        agent = await stack.enter_async_context(NodeAgent(settings, client, nvml))
         self._guards.append(agent.run)
+
+    def _open_cards(self, node: NodeDescription) -> Nvml:
+        if not isinstance(node.machine, MachineDescription):
+            return node.machine
+        machine = self.machines[node.name] = SimulatedMachine(node.name, node.machine)
+        return machine
 
     async def _start_vendor_node(self, stack: AsyncExitStack, described: VendorNodeDescription) -> None:
         client = await self._connect(stack)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from gpuloom.engine.scoring.policies import PolicyWord
 from gpuloom.local.vendornode import VendorMachine
+from gpuloom.node.nvml import Nvml
 from gpuloom.node.simulated import MachineDescription
 from gpuloom.vendors.catalog import Catalog, load_default_profiles, make_catalog
 from gpuloom.vendors.profile import Profile
@@ -12,10 +13,10 @@ from gpuloom.vendors.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class NodeDescription:
-    """A node: its name, its labels, and the machine that it is."""
+    """A node: its name, its labels, and the machine that it is; or whose cards it has, such as those of this one."""
 
     name: str
-    machine: MachineDescription
+    machine: MachineDescription | Nvml
     labels: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -11,6 +11,7 @@ SOURCES = Path(__file__).parent
 LIBRARIES = {
     "libnvidia-ml.so.1": ("nvml.c", "nvml_mig.c", "stub.c", "json.c"),
     "libcuda.so.1": ("cuda.c", "stub.c", "json.c"),
+    "libvgpu.so": ("limiter.c",),
 }
 FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Wno-format-truncation", "-Werror", "-fPIC", "-shared", "-pthread")
 

@@ -44,6 +44,7 @@ ASIDE = {
     "nvmlDeviceGetComputeRunningProcesses_v3": (HUGE,),
     "nvmlDeviceGetTopologyCommonAncestor": (70, HUGE),
     "nvmlDeviceGetNvLinkState": (HUGE,),
+    "nvmlSystemGetDriverVersion": ("\xff",),
     "nvmlDeviceGetNvLinkRemotePciInfo_v2": ("\xff",),
     "nvmlDeviceGetNvLinkRemoteDeviceType": (HUGE,),
 }

@@ -129,6 +129,8 @@ async def ask_aside(node):
     """Ask what other parts of the node ask; no answer may be anything but an answer or a CardReadError."""
     with suppress(CardReadError):
         await node.nvml.read_interconnect(["GPU-a", "GPU-b"])
+    with suppress(CardReadError):
+        await node.nvml.read_version()
     async with NvidiaCardUse(pynvml) as use:
         reading = await use.read()
     assert "GPU-a" in {card.uuid for card in reading.cards}

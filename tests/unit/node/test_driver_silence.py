@@ -138,7 +138,7 @@ async def test_a_driver_that_hangs_aside_of_health_keeps_nobody_waiting(library,
         DriverNvml(pynvml, sysfs=tmp_path, deadline_s=0.05) as nvml,
         NvidiaCardUse(pynvml, deadline_s=0.05) as use,
     ):
-        for ask in (lambda: nvml.read_interconnect(["GPU-a", "GPU-b"]), use.read, use.release):
+        for ask in (lambda: nvml.read_interconnect(["GPU-a", "GPU-b"]), nvml.read_version, use.read, use.release):
             with suppress(CardReadError):
                 await ask()
 

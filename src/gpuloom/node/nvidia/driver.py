@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from gpuloom.node.errors import CardReadError, DriverMissingError
-from gpuloom.node.nvidia.cards import CardReader, probe, refuse
+from gpuloom.node.nvidia.cards import CardReader, decode_text, probe, refuse
 from gpuloom.node.nvidia.events import WAIT_MS, EventSet
 from gpuloom.node.nvidia.links import read_interconnect
 from gpuloom.node.nvidia.mig import NvidiaMig
@@ -59,6 +59,13 @@ class DriverNvml:
     async def read_gpus(self) -> tuple[Gpu, ...]:
         """See :class:`~gpuloom.node.nvml.Nvml`."""
         return await self._ask("read its cards", self._cards.read)
+
+    async def read_version(self) -> str:
+        """Return the driver's version, such as ``570.86.15``.
+
+        Raises CardReadError.
+        """
+        return await self._ask("tell its version", lambda: decode_text(self._library.nvmlSystemGetDriverVersion()))
 
     async def watch_events(self) -> Mapping[str, Coverage]:
         """See :class:`~gpuloom.node.nvml.Nvml`."""

@@ -1,0 +1,89 @@
+"""``gpuloom selftest``: hold gpuloom against the driver and the cards of this machine, without a cluster."""
+
+import logging
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pynvml
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpuloom.cli.asking.flags import OutputFlags
+from gpuloom.cli.asking.printing import has_colours, print_value
+from gpuloom.cli.logs import configure_logs
+from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.cli.process import run_until_signal
+from gpuloom.local.selftest import Outcome, SelfTest, SelfTestReport
+from gpuloom.node.errors import DriverMissingError, NodeError
+from gpuloom.node.nvidia import DriverNvml
+
+_STYLES = {Outcome.PASSED: "green", Outcome.FAILED: "bold red", Outcome.SKIPPED: "dim"}
+_PLAIN_WIDTH = 120
+
+
+def run_selftest(
+    *,
+    library: Path | None = None,
+    output: Annotated[Literal["table", "json", "yaml"], Parameter(name=["--output", "-o"])] = "table",
+) -> ExitCode:
+    """Hold gpuloom against the NVIDIA driver and the cards of this machine; nothing on the cards is changed.
+
+    A small cluster in this process gives two pods shares of the cards. Programs take memory and compute with what the
+    pods were given, and what they see and take is held against it. Exit code 0 if nothing is wrong, 1 if something is,
+    3 without an NVIDIA driver.
+
+    Parameters
+    ----------
+    library:
+        HAMi-core's libvgpu.so: programs load it, and must not get more memory than their share.
+    output:
+        Form of the report; JSON can be attached to a bug report.
+
+    """
+    if library is not None and not library.is_file():
+        raise CommandError(f"--library {library}: there is no such file", ExitCode.USAGE)
+    configure_logs("console", level=logging.CRITICAL)
+    reports: list[SelfTestReport] = []
+    run_until_signal(_test(library.absolute() if library else None, reports), failures=(NodeError,))
+    if not reports:
+        return ExitCode.NO
+    (report,) = reports
+    if output == "table":
+        _print_table(report)
+    else:
+        print_value(report, OutputFlags(output=output))
+    return ExitCode.NO if report.has_failed else ExitCode.YES
+
+
+async def _test(library: Path | None, reports: list[SelfTestReport]) -> None:
+    # Sockets have short paths.
+    with tempfile.TemporaryDirectory(prefix="gpuloom-", dir="/tmp") as directory:
+        async with DriverNvml(pynvml) as nvml:
+            try:
+                reports.append(await SelfTest(nvml, pynvml, Path(directory), limiter=library).run())
+            except DriverMissingError as error:
+                raise CommandError(str(error).partition(";")[0], ExitCode.UNREACHABLE) from error
+
+
+def _print_table(report: SelfTestReport) -> None:
+    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+    console = Console(file=sys.stdout, width=width, highlight=False, no_color=not has_colours())
+    console.print(
+        f"gpuloom {report.gpuloom}, driver {report.driver}, nvidia-ml-py {report.python_library}, {report.date} UTC"
+    )
+    for card in report.cards:
+        memory = "no memory told" if card.memory_mib is None else f"{card.memory_mib:,} MiB"
+        console.print(f"{card.uuid}  {card.name}, {memory}, {card.pci_bus_id}, NUMA {card.numa}, {card.links} NVLinks")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("STEP", no_wrap=True)
+    table.add_column("OUTCOME", no_wrap=True)
+    table.add_column("SECONDS", justify="right", no_wrap=True)
+    table.add_column("WHAT WAS FOUND", overflow="fold")
+    for step in report.steps:
+        outcome = Text(step.outcome.value, style=_STYLES[step.outcome])
+        table.add_row(step.name, outcome, f"{step.seconds:.1f}", step.text)
+    console.print(table)

@@ -1,0 +1,97 @@
+"""What is held against what; a StepFailedError says what was expected and what is there. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from gpuloom.local.selftest.processes import WorkerReport
+from gpuloom.local.selftest.report import StepFailedError, TestedCard
+from gpuloom.local.selftest.smi import SmiCard
+from gpuloom.node.monitor.cards import CardUse
+from gpuloom.node.nvml import Gpu, normalize_bus_id
+
+_PRELOAD, _LIBRARY = "/etc/ld.so.preload", "/usr/local/vgpu/libvgpu.so"
+
+
+def check_cards(gpus: Sequence[Gpu], cards: Sequence[TestedCard], told: Iterable[SmiCard]) -> None:
+    """Hold the cards that gpuloom read against those that nvidia-smi tells."""
+    ours = {card.uuid: (gpu.index, card) for gpu, card in zip(gpus, cards, strict=True)}
+    theirs = {card.uuid: card for card in told}
+    if ours.keys() != theirs.keys():
+        raise StepFailedError(f"gpuloom reads the cards {sorted(ours)}, nvidia-smi tells {sorted(theirs)}")
+    differences = [
+        f"{what} of {uuid}: gpuloom reads {mine!r}, nvidia-smi tells {other!r}"
+        for uuid, (index, card) in ours.items()
+        for what, mine, other in _compare(index, card, theirs[uuid])
+        if mine != other
+    ]
+    if differences:
+        raise StepFailedError("; ".join(differences))
+
+
+def _compare(index: int, card: TestedCard, other: SmiCard) -> Iterable[tuple[str, object, object]]:
+    yield "index", index, other.index
+    yield "name", card.name, other.name
+    yield "memory (MiB)", card.memory_mib, other.memory_mib
+    yield "PCI bus id", normalize_bus_id(card.pci_bus_id), normalize_bus_id(other.pci_bus_id)
+    yield "NVLinks", card.links, other.links
+    if other.numa is not None:
+        yield "NUMA node", card.numa, other.numa
+
+
+def check_given(
+    pod: str, environment: Mapping[str, str], mounts: Mapping[str, str], uuids: Collection[str], share_mib: int
+) -> None:
+    """Hold what a container was given against what its pod asked for."""
+    visible = environment.get("NVIDIA_VISIBLE_DEVICES", "")
+    if visible not in uuids:
+        raise StepFailedError(f"pod {pod} is shown {visible!r}, which is no card of this machine")
+    limit = environment.get("CUDA_DEVICE_MEMORY_LIMIT_0")
+    if limit != f"{share_mib}m":
+        raise StepFailedError(f"pod {pod} is limited to {limit!r} of memory and asked for {share_mib} MiB")
+    missing = {_PRELOAD, _LIBRARY} - mounts.keys()
+    if missing:
+        raise StepFailedError(f"pod {pod} has no mount {', '.join(sorted(missing))}")
+
+
+def check_worker(worker: WorkerReport, card: str) -> None:
+    """Hold what a program saw and could do against its card."""
+    if worker.error:
+        raise StepFailedError(f"a program on card {card} failed: {worker.error}")
+    if worker.cards != [card]:
+        raise StepFailedError(f"a program was given card {card} and sees {worker.cards}")
+    if not worker.is_taken:
+        raise StepFailedError(f"a program cannot take half of its share of card {card}: the card has too little left")
+    if not worker.is_right:
+        raise StepFailedError(f"a kernel on card {card} computed wrong numbers")
+
+
+def check_use(
+    before: Mapping[str, CardUse],
+    during: Mapping[str, CardUse],
+    held: Mapping[int, str],
+    size: int,
+    told: Mapping[int, tuple[str, int | None]],
+) -> bool:
+    """Hold what the monitor reads of cards against programs, and against what nvidia-smi tells of them.
+
+    `held` is the card by number of process; each holds `size` bytes or more. Return whether processes are known by
+    the numbers that they have here.
+    """
+    for uuid in set(held.values()):
+        taken = size * sum(card == uuid for card in held.values())
+        grown = (during[uuid].memory_used_bytes or 0) - (before[uuid].memory_used_bytes or 0)
+        if grown < taken:
+            raise StepFailedError(
+                f"programs took {taken} bytes of card {uuid}, the monitor reads {grown} more than before"
+            )
+    known = {(process.pid, uuid): process for uuid, card in during.items() for process in card.processes}
+    if not any(pid in held for pid, _ in known):
+        return False
+    for pid, uuid in held.items():
+        process = known.get((pid, uuid))
+        if process is None:
+            raise StepFailedError(f"the monitor does not see process {pid} on card {uuid}")
+        if process.memory_bytes is not None and process.memory_bytes < size:
+            raise StepFailedError(f"process {pid} holds {size} bytes, the monitor reads {process.memory_bytes}")
+        if told and (pid not in told or told[pid][0] != uuid):
+            raise StepFailedError(f"nvidia-smi does not tell of process {pid} on card {uuid}")
+    return True

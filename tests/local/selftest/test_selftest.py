@@ -1,0 +1,120 @@
+"""``gpuloom selftest`` over the stub of NVIDIA's libraries, as a process: what passes, and what it finds wrong."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from harness.stubdriver import StubCard, StubDriver, StubLink
+
+UUIDS = ("GPU-7aebc545-cbd3-18a0-afce-76cae449702a", "GPU-1afede84-4e70-2174-49af-f07ebb94d1ae")
+STEPS = ["cards", "device plugin", "shares", "programs", "limit of memory", "health"]
+ROOT = Path(__file__).parents[3]
+SMI = Path(sys.modules["harness.stubdriver"].__path__[0]) / "nvidia_smi.py"
+
+
+@dataclass
+class Machine:
+    """A machine with the stub as its driver, and nvidia-smi in its PATH unless it is taken away."""
+
+    driver: StubDriver
+    libraries: Path
+    programs: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *arguments):
+        environment = {
+            **{name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"},
+            **self.driver.environment,
+            "LD_LIBRARY_PATH": str(self.libraries),
+            "PATH": f"{self.programs}:{os.environ['PATH']}",
+            **self.environment,
+        }
+        command = [sys.executable, "-m", "gpuloom.cli", "selftest", *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
+
+    def report(self, *arguments):
+        """Return the exit code and what the report says of each step: its outcome and its text."""
+        done = self.run("-o", "json", *arguments)
+        assert done.stdout, done.stderr
+        steps = json.loads(done.stdout)["steps"]
+        return done.returncode, {step["name"]: (step["outcome"], step.get("text", "")) for step in steps}
+
+
+@pytest.fixture
+def machine(stub_libraries, tmp_path):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    smi = programs / "nvidia-smi"
+    smi.write_text(f"#!{sys.executable}\n{SMI.read_text()}")
+    smi.chmod(0o755)
+    one, other = (f"00000000:{bus}:00.0" for bus in ("3B", "5E"))
+    driver = StubDriver(
+        tmp_path / "driver.json",
+        StubCard(UUIDS[0], "NVIDIA L4", 23034 * 2**20, pci_bus_id=one, links=[StubLink(other)]),
+        StubCard(UUIDS[1], "NVIDIA L4", 23034 * 2**20, pci_bus_id=other, minor=1, links=[StubLink(one)]),
+        wait_ms=100,
+    )
+    return Machine(driver, stub_libraries, programs)
+
+
+def test_a_healthy_machine_passes_every_step(machine):
+    code, steps = machine.report("--library", str(machine.libraries / "libvgpu.so"))
+    assert (code, {name: outcome for name, (outcome, _) in steps.items()}) == (0, dict.fromkeys(STEPS, "passed")), steps
+
+
+def test_without_a_limiter_the_limit_is_skipped_and_said_to_be(machine):
+    code, steps = machine.report()
+    assert (code, steps["limit of memory"]) == (0, ("skipped", "without --library nothing limits"))
+
+
+def test_a_limiter_that_limits_nothing_is_found_out(machine):
+    code, steps = machine.report("--library", str(machine.libraries / "libnvidia-ml.so.1"))
+    assert (code, steps["limit of memory"]) == (1, ("failed", "a program took 2048 MiB of 1024 MiB"))
+
+
+def test_a_card_that_nvidia_smi_tells_otherwise_is_found_out(machine):
+    machine.driver.answer("nvmlDeviceGetMemoryInfo", 2**30, card=1)
+    code, steps = machine.report()
+    expected = f"memory (MiB) of {UUIDS[1]}: gpuloom reads 1024, nvidia-smi tells 23034"
+    assert (code, steps["cards"]) == (1, ("failed", expected))
+
+
+def test_a_card_that_computes_wrong_numbers_is_found_out(machine):
+    for card in (0, 1):
+        machine.driver.answer("cuLaunchKernel", 4, card=card)
+    code, steps = machine.report()
+    assert code == 1
+    assert "computed wrong numbers" in steps["programs"][1]
+
+
+def test_a_machine_without_a_driver_says_so_in_one_line(machine):
+    machine.driver.fail("nvmlInitWithFlags", 9)
+    done = machine.run()
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("gpuloom: no NVIDIA driver answers on this machine")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_table_tells_driver_cards_and_steps(machine):
+    machine.driver.driver_version = "570.86.15"
+    machine.driver.write()
+    done = machine.run()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "driver 570.86.15" in done.stdout
+    assert f"{UUIDS[0]}  NVIDIA L4, 23,034 MiB, 00000000:3B:00.0, NUMA 0, 1 NVLinks" in done.stdout
+    assert [name for name in STEPS if f"\n{name} " in done.stdout] == STEPS
+
+
+def test_make_gpu_is_the_same_command():
+    done = subprocess.run(["make", "--dry-run", "gpu"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1].strip() == ".venv/bin/gpuloom selftest"
+
+
+def test_a_library_that_is_not_there_is_wrong_usage(machine, tmp_path):
+    done = machine.run("--library", str(tmp_path / "none.so"))
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
