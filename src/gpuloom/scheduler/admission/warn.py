@@ -1,4 +1,4 @@
-"""What the webhook warns about: amounts, names and words that are allowed and hardly meant.
+"""What the webhook warns about: amounts, names and words that are allowed and hardly meant (scheduler 2.5).
 
 A warning changes nothing; kubectl prints it. What is refused needs none.
 """
