@@ -115,6 +115,25 @@ async def test_fits_tells_how_many(stage: Stage) -> None:
     assert said.out.startswith("Pod/new: room for 15 such pods: node-b 12, node-a 3\n")
 
 
+async def test_fits_tells_what_a_node_lacks_beside_cards(stage: Stage) -> None:
+    said = await stage.gpuloom("fits", "-f", "-", stdin=POD.replace("spec:", "spec:\n  nodeSelector: {disk: ssd}"))
+    told = "cards on 2 nodes; 0 of them take the pod: 2 node(s) didn't match Pod's node affinity/selector"
+    assert said.code == 1
+    assert said.out.startswith(f"Pod/new: no room: {told}\n")
+    assert f"\n  {told}\n" in said.out
+
+
+async def test_fits_tells_what_the_webhook_would_warn_of(stage: Stage) -> None:
+    said = await stage.gpuloom("fits", "-f", "-", stdin=POD.replace("gpumem:", "gpumemory:"))
+    assert said.out.startswith("Pod/new: warning: container c: no node has nvidia.com/gpumemory, and gpuloom knows no ")
+
+
+async def test_a_snapshot_says_that_it_tells_of_cards_alone(stage: Stage) -> None:
+    snapshot = await stage.gpuloom("snapshot")
+    said = await stage.gpuloom("explain", "waits", "--from", "-", stdin=snapshot.out)
+    assert "\n  not looked at: taints, node selector and affinity, CPU, memory," in said.out
+
+
 async def test_fits_looks_into_what_makes_pods(stage: Stage) -> None:
     template = pod_manifest("x", memory_mib=20_000)
     manifest = {

@@ -308,6 +308,13 @@ async def test_fits_warns_of_what_the_webhook_would_warn_of(pages: Pages) -> Non
     assert warning.endswith("did you mean nvidia.com/gpumem?")
 
 
+async def test_a_pod_with_a_mistyped_resource_alone_has_no_room(pages: Pages) -> None:
+    await tell_amounts(pages, cpu="4", memory="8Gi", pods="110")
+    seen = await fit(pages, containers=[{"name": "c", "resources": {"limits": {"nvidia.com/gpumemory": "1000"}}}])
+    assert (seen.get("pods", 0), len(seen["warnings"])) == (0, 1)
+    assert seen["explanation"]["headline"].endswith("0 of 1 node take the pod: 1 Insufficient nvidia.com/gpumemory")
+
+
 async def test_a_pod_that_waits_for_a_node_is_not_told_to_wait_for_kube_scheduler(pages: Pages) -> None:
     await pages.site.submit("picky", spec={"nodeSelector": {"disk": "ssd"}})
     said = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."

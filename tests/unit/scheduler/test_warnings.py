@@ -72,10 +72,6 @@ def test_a_pod_that_is_denied_is_not_warned_of_as_well() -> None:
         ({"nvidia.com/gpumem": 30_000}, "asks for 30,000 MiB of one card; the largest card of the cluster has 24,000"),
         ({"nvidia.com/gpu": 5}, "nvidia.com/gpu 5 is more cards than any node has: the largest has 4"),
         (
-            {"nvidia.com/gpumem-percentage": 150},
-            "nvidia.com/gpumem-percentage 150 is more than a whole card, it counts as 100",
-        ),
-        (
             {"nvidia.com/gpumem": 100, "nvidia.com/gpumem-percentage": 5},
             "contradict each other: nvidia.com/gpumem counts",
         ),

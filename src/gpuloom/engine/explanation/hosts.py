@@ -31,11 +31,18 @@ def sum_up_hosts(
 def tell_taking(verdict: HostVerdict) -> str:
     """Say on how many nodes the cards would do, how many of these take the pod, and why the others do not."""
     cards = f"cards on {verdict.with_cards:,} node{'s' if verdict.with_cards != 1 else ''}"
-    if not verdict.with_cards:
-        return cards
+    return f"{cards}; {_count_taking(verdict, 'them')}" if verdict.with_cards else cards
+
+
+def tell_nodes(verdict: HostVerdict) -> str:
+    """Say the same of all nodes, for a pod that asks for no card."""
+    return _count_taking(verdict, f"{verdict.with_cards:,} node{'s' if verdict.with_cards != 1 else ''}")
+
+
+def _count_taking(verdict: HostVerdict, whom: str) -> str:
     takes = "takes" if verdict.taking == 1 else "take"
     reasons = ", ".join(f"{one.nodes:,} {one.text}" for one in verdict.reasons)
-    return f"{cards}; {verdict.taking:,} of them {takes} the pod{f': {reasons}' if reasons else ''}"
+    return f"{verdict.taking:,} of {whom} {takes} the pod{f': {reasons}' if reasons else ''}"
 
 
 def tell_none(verdict: HostVerdict) -> str:

@@ -1,4 +1,4 @@
-"""What the webhook warns about: amounts, names and words that are allowed and hardly meant.
+"""What the webhook warns about: amounts, names and words that are allowed and hardly meant (scheduler 2.5).
 
 A warning changes nothing; kubectl prints it. What is refused needs none.
 """
@@ -58,7 +58,7 @@ def find_warnings(pod: Pod, settings: SchedulerSettings, cluster: Cluster) -> tu
         found += _find_odd_amounts(pod, settings, cluster)
         found += _find_odd_policies(pod.annotations)
         for profile in concerned:
-            found += _find_odd_percentages(pod, profile)
+            found += _find_two_memories(pod, profile)
             found += _find_odd_choices(pod.annotations, profile)
     told = list(dict.fromkeys(found))
     return tuple(text[:LONGEST_WARNING] for text in told[:MOST_WARNINGS])
@@ -118,15 +118,12 @@ def _compare(container: str, request: Request, profile: Profile, offer: Offer) -
         )
 
 
-def _find_odd_percentages(pod: Pod, profile: Profile) -> Iterator[str]:
+def _find_two_memories(pod: Pod, profile: Profile) -> Iterator[str]:
     memory, percentage = profile.resources.memory, profile.resources.memory_percentage
     if not percentage:
         return
     for container in pod.all_containers:
-        asked = read_integer(container, percentage, profile)
-        if asked is not None and asked > WHOLE_CARD:
-            yield f"container {container.name}: {percentage} {asked} is more than a whole card, it counts as 100"
-        if asked is not None and read_integer(container, memory, profile):
+        if read_integer(container, percentage, profile) and read_integer(container, memory, profile):
             yield f"container {container.name}: {memory} and {percentage} contradict each other: {memory} counts"
 
 

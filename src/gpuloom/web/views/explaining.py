@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gpuloom.engine.explanation.hosts import tell_none
+from gpuloom.engine.explanation.hosts import sum_up_hosts, tell_nodes, tell_none
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import STANDARD, Depth, ExplanationScope
 from gpuloom.engine.explanation.values import Explanation
@@ -148,6 +148,8 @@ def fit_pod(
 def _fit(source: Source, viewer: Viewer, pod: HostPod, namespace: str, depth: Depth) -> Generator[None, None, Fits]:
     hosts = yield from judge_hosts(source, pod)
     explanation = yield from _explain(source, viewer, pod, depth, hosts)
+    if explanation.outcome == "asks for no card" and hosts.demand is not None:
+        return _fit_without_cards(source, hosts, explanation)
     if not explanation.fitting:
         return Fits(explanation=explanation)
     yield
@@ -164,6 +166,19 @@ def _fit(source: Source, viewer: Viewer, pod: HostPod, namespace: str, depth: De
     room = intersect_capacities(found)
     rooms = tuple(NodeRoom(node=node, pods=pods) for node, pods in room.by_node[:_MOST_ROOMS])
     return Fits(pods=room.pods, is_least=room.is_least, rooms=rooms, explanation=explanation)
+
+
+def _fit_without_cards(source: Source, hosts: Hosts, explanation: Explanation) -> Fits:
+    """Say what nodes say to a pod that asks for no card: all that is known of it."""
+    names = source.node_names()
+    told = tell_nodes(sum_up_hosts(names, hosts.refusals))
+    limits = hosts.rooms(source)
+    rooms = sorted(((name, pods) for name, pods in limits.items() if pods), key=lambda room: (-room[1], room[0]))
+    return Fits(
+        pods=sum(limits.values()),
+        rooms=tuple(NodeRoom(node=node, pods=pods) for node, pods in rooms[:_MOST_ROOMS]),
+        explanation=msgspec.structs.replace(explanation, headline=f"{explanation.headline}; {told}"),
+    )
 
 
 def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[HostPod, Verdict]:

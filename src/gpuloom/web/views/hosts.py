@@ -82,10 +82,12 @@ def judge_hosts(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
             refusals[name] = reasons
         elif explain_unschedulable(node):
             refusals[name] = (NOT_READY,)
-    untold = (
-        (f"the resources of {silent:,} node{'s' if silent > 1 else ''} without allocatable pods",) if silent else ()
-    )
+    untold = [_tell_silent(silent)] if silent else []
     return Hosts(refusals, demand, (*demand.unjudged, *untold), last_words=words)
+
+
+def _tell_silent(nodes: int) -> str:
+    return f"the resources of {nodes:,} node{'s' if nodes > 1 else ''} without allocatable pods"
 
 
 def _refuse_not_ready(source: Source) -> dict[str, Sequence[str]]:
