@@ -78,6 +78,8 @@ class _Program:
 
     def solve(self) -> float:
         """Return the most milli of GPU that can be allocated."""
+        if not any(self._values):
+            return 0.0
         while True:
             allocated, prices = self._ask()
             slots = prices[self._slot_row : self._pod_row].reshape(len(self._types), -1)
