@@ -24,7 +24,7 @@ BOUNDS = {"default": 96.90, "gpuspec33": 96.38, "multigpu50": 98.29, "gpushare10
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", LISTS)
-@pytest.mark.parametrize(("policy", "mode"), RECORDED, ids="-".join)
+@pytest.mark.parametrize(("policy", "mode"), RECORDED, ids=["-".join(key) for key in RECORDED])
 def test_a_seed_gives_what_was_recorded(openb, policy, mode, name):
     """Numbers of other processors may differ in the last digit, which moves a tie now and then."""
     cluster, pods = TraceCluster(openb.nodes), openb.pods(name)
