@@ -6,6 +6,14 @@ BIN := .venv/bin
 READY := .venv/ready
 UPGRADE ?= --upgrade
 
+# The fast tests compute; most others wait for programs that they started, so they get four workers more than cores.
+CORES := $(shell nproc)
+WORKERS ?= $(shell expr $(CORES) + 4)
+PYTEST := $(BIN)/pytest --dist worksteal
+unit: WORKERS = $(CORES)
+# A machine that keeps Python from writing bytecode would compile every test anew in each worker.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test unit ci check docs chaos soak controlplane lock clean help fuzz audit sbom unit-all
 
 help: ## say what there is
@@ -28,13 +36,13 @@ demo: $(READY) ## start a cluster with simulated GPUs and show who gets what, un
 	@$(BIN)/gpuloom demo $(ARGS)
 
 unit: $(READY) ## the fast tests (under a minute)
-	$(BIN)/pytest tests/unit tests/oracle -m "not long" $(ARGS)
+	$(PYTEST) -n $(WORKERS) tests/unit tests/oracle -m "not long" $(ARGS)
 
 unit-all: $(READY) ## the fast tests on each supported Python that this machine has
 	$(BIN)/python tools/pythons.py $(ARGS)
 
 test: $(READY) ## all tests this machine has the tools for
-	$(BIN)/pytest -m "not long" $(ARGS)
+	$(PYTEST) -n $(WORKERS) -m "not long" $(ARGS)
 
 check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff format --check
@@ -64,7 +72,7 @@ controlplane: $(READY) ## build the Kubernetes that tests run against, once (min
 	PYTHONPATH=tests $(BIN)/python -m harness.binaries
 
 ci: $(READY) check controlplane ## everything, nothing skipped; CI=true makes a skip a failure
-	$(BIN)/pytest $(ARGS)
+	$(PYTEST) -n $(WORKERS) $(ARGS)
 	$(BIN)/gpuloom demo --once
 	$(BIN)/gpuloom bench --nodes 1000 5000
 

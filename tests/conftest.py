@@ -15,6 +15,7 @@ from harness.cluster import Cluster
 from harness.controlplane import ControlPlane
 from harness.helm import Helm
 from harness.leftovers import no_task_left_behind
+from harness.once import NotMadeError, find_shared, make_once
 from harness.stubdriver import BuildError, StubCard, StubDriver, ensure_libraries, use_stub
 
 PROGRAMS = {
@@ -53,14 +54,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly:
         return
     capture = session.config.pluginmanager.getplugin("capturemanager")
+    shared = find_shared(session.config._tmp_path_factory)  # type: ignore[attr-defined] # fixtures come later
     for marker, module in PROGRAMS.items():
         wanted = any(item.get_closest_marker(marker) for item in session.items)
         if not wanted or module.name in failures or binaries.describe_obstacle(module):
             continue
         with capture.global_and_fixture_disabled():
             try:
-                binaries.ensure_all(module)
-            except binaries.BuildError as error:
+                make_once(shared / f"built-{module.name}", lambda _, module=module: binaries.ensure_all(module))
+            except NotMadeError as error:
                 failures[module.name] = str(error)
 
 

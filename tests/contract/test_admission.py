@@ -49,6 +49,16 @@ async def test_a_pod_to_be_named_has_no_name_yet(api: Client, hook: Hook) -> Non
     assert review["request"]["object"]["metadata"]["generateName"] == "made-"
 
 
+async def test_what_a_webhook_warns_of_reaches_whoever_creates_the_pod(api: Client, hook: Hook) -> None:
+    warned = ['names "nvidia.com/gpumemory"', "asks for 150 % of the cores"]
+    await register(api, hook.configure("a.example.com", "/a", lambda _: {"allowed": True, "warnings": warned}))
+    answer = await api.call("POST", api.pods, pod("p"))
+    assert [text for name, text in answer.headers.items() if name == "Warning"] == [
+        r'299 - "names \"nvidia.com/gpumemory\""',
+        '299 - "asks for 150 % of the cores"',
+    ]
+
+
 async def test_webhooks_build_on_each_other(api: Client, hook: Hook) -> None:
     more = patch([{"op": "add", "path": "/metadata/labels/second", "value": "yes"}])
     await register(

@@ -13,7 +13,13 @@ from gpuloom.cli.asking.printing import has_colours, print_value
 from gpuloom.doctor.checks import sort_findings
 from gpuloom.doctor.findings import Finding, Severity
 
-_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.SKIPPED: "dim", Severity.OK: "green"}
+_STYLES = {
+    Severity.ERROR: "bold red",
+    Severity.WARNING: "yellow",
+    Severity.NOTE: "cyan",
+    Severity.SKIPPED: "dim",
+    Severity.OK: "green",
+}
 _PLAIN_WIDTH = 120
 
 

@@ -11,6 +11,7 @@ class Severity(StrEnum):
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
     SKIPPED = "skipped"
     OK = "ok"
 

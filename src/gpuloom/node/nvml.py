@@ -1,4 +1,4 @@
-"""The port through which a node's cards are read and watched.
+"""The interface through which a node's cards are read and watched.
 
 It holds what the plugin needs and nothing of any library: the driver (:mod:`gpuloom.node.nvidia`) and a simulated
 machine (:mod:`gpuloom.node.simulated`) stand behind it. Implementations keep calls that may block off the event loop

@@ -1,4 +1,4 @@
-"""The two clocks of the process, brought in from outside so that tests own the time."""
+"""The two clocks of the process, passed in so that tests can set the time."""
 
 import asyncio
 import time

@@ -118,7 +118,7 @@ class SchedulerState:
             self.capacity_freed.set()
 
     def mark_allocating(self, uid: str) -> None:
-        """Note that a pod was bound here and is its device plugin's now; what the watch has shown counts more."""
+        """Note that a pod was bound here and waits for its device plugin, unless the watch already shows it bound."""
         known = self.pods.get(uid)
         if known is not None and not known.spec.node_name:
             self.allocating.add(uid)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import msgspec
 import pytest
 from local.scheduler.clock import poll
@@ -12,6 +14,7 @@ from gpuloom.scheduler.recording.lines import decode_line
 from gpuloom.serving.addresses import CannotServeError
 from gpuloom.serving.rights import REMEMBERED_S
 from gpuloom.web.server import WebPart, WebSettings
+from gpuloom.web.views.hosts import read_last_words
 from gpuloom.wire.objects import KubeObject
 from gpuloom.wire.register import encode_register
 
@@ -243,3 +246,80 @@ async def test_a_pod_that_is_asked_about_is_no_larger_than_takes_milliseconds_to
     manifest = pod_manifest("x", memory_mib=3000) | {"more": "x" * 70_000}
     status, seen = await pages.post("/fits", manifest)
     assert (status, seen["reason"]) == (413, "RequestEntityTooLarge")
+
+
+async def fit(pages: Pages, **spec: object) -> Any:
+    manifest = pod_manifest("x", memory_mib=3000)
+    manifest["spec"] |= spec
+    _, seen = await pages.post("/fits?namespace=default", manifest)
+    return seen
+
+
+async def tell_amounts(pages: Pages, **amounts: str) -> None:
+    """Let the node say what it can give beside cards, as a kubelet does."""
+    has = {"nvidia.com/gpu": "10", **amounts}
+    await pages.site.client.patch(NODES, "n1", {"status": {"allocatable": has, "capacity": has}}, subresource="status")
+    await poll(lambda: set(amounts) <= set(pages.site.process.state.nodes["n1"].status.allocatable or {}))
+
+
+AFFINITY = "node(s) didn't match Pod's node affinity/selector"
+
+
+async def test_a_selector_that_matches_nothing_leaves_no_room_although_cards_are_free(pages: Pages) -> None:
+    seen = await fit(pages, nodeSelector={"disk": "ssd"})
+    host = seen["explanation"]["host"]
+    assert seen.get("pods", 0) == 0
+    assert (host["withCards"], host.get("taking", 0)) == (1, 0)
+    assert host["reasons"] == [{"text": AFFINITY, "nodes": 1}]
+    assert seen["explanation"]["outcome"] == "does not fit"
+
+
+async def test_room_is_what_cards_and_node_allow(pages: Pages) -> None:
+    await tell_amounts(pages, cpu="4", memory="8Gi", pods="110")
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000", "cpu": "2"}
+    container = {"name": "c", "resources": {"limits": limits}}
+    assert (await fit(pages, containers=[container]))["pods"] == 2
+    limits["cpu"] = "500"
+    seen = await fit(pages, containers=[container])
+    assert (seen.get("pods", 0), seen["explanation"]["host"]["reasons"]) == (
+        0,
+        [{"text": "Insufficient cpu", "nodes": 1}],
+    )
+
+
+async def test_what_pods_without_cards_request_is_not_free(pages: Pages) -> None:
+    await tell_amounts(pages, cpu="4", memory="8Gi", pods="110")
+    other = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    bound = {"metadata": {"name": "other"}, "spec": {"containers": [other], "nodeName": "n1"}}
+    pod = await pages.site.client.create(PODS, bound, namespace="default")
+    await poll(lambda: pod.metadata.uid in set(pages.site.process.state.hosts.uids()))
+    container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1", "cpu": "2"}}}
+    assert (await fit(pages, containers=[container]))["explanation"]["host"]["reasons"][0]["text"] == "Insufficient cpu"
+
+
+async def test_what_is_not_looked_at_is_named(pages: Pages) -> None:
+    seen = await fit(pages, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
+    assert seen["explanation"]["host"]["unjudged"] == ["volumes", "the resources of 1 node without allocatable pods"]
+
+
+async def test_fits_warns_of_what_the_webhook_would_warn_of(pages: Pages) -> None:
+    container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumemory": "1000"}}}
+    (warning,) = (await fit(pages, containers=[container]))["warnings"]
+    assert warning.endswith("did you mean nvidia.com/gpumem?")
+
+
+async def test_a_pod_that_waits_for_a_node_is_not_told_to_wait_for_kube_scheduler(pages: Pages) -> None:
+    await pages.site.submit("picky", spec={"nodeSelector": {"disk": "ssd"}})
+    said = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+    changed = await pages.site.change_pod("picky", {"status": {"conditions": [condition]}}, subresource="status")
+    await poll(lambda: bool(read_last_words(pages.site.process.state.pods[changed.metadata.uid])))
+    (row,) = (await pages.see("/pending"))["items"]
+    assert not row.get("fits", False)
+    assert row["headline"] == f"fits on none of 1 nodes: cards on 1 node; 0 of them take the pod: 1 {AFFINITY}"
+    assert row["host"]["lastWords"] == f"Unschedulable: {said}"
+    seen = await pages.see("/explain/default/picky")
+    assert seen["headline"].endswith("the cards of 1 would do, but it does not take the pod")
+    assert seen["host"]["lastWords"] == f"Unschedulable: {said}"
+    page = await pages.read("/pods/default/picky")
+    assert "kube-scheduler said last: Unschedulable: 0/1 nodes are available" in page

@@ -19,6 +19,7 @@ from harness.closedcluster import ClosedCluster
 from harness.helm import NAMESPACE, Helm, kube_version
 from harness.images import write_busybox_image, write_kube_scheduler_image
 from harness.objects import make_pod
+from harness.once import find_shared, make_once
 
 IMAGES = {"scheduler": "localhost/gpuloom/scheduler:0.1.0", "node": "localhost/gpuloom/node:0.1.0"}
 
@@ -28,8 +29,14 @@ def image_archives(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Pat
     """Return gpuloom's own images, built from this checkout as a user builds them."""
     obstacle = builder.describe_obstacle()
     require(obstacle is None, f"no images: {obstacle}")
-    with builder.Builder(tmp_path_factory.mktemp("images")) as running:
-        return {target: running.build(target, name) for target, name in IMAGES.items()}
+    directory = make_once(find_shared(tmp_path_factory) / "images", build_images)
+    return {target: directory / f"{target}.tar" for target in IMAGES}
+
+
+def build_images(directory: Path) -> None:
+    with builder.Builder(directory) as running:
+        for target, name in IMAGES.items():
+            running.build(target, name)
 
 
 @pytest.fixture

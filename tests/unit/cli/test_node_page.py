@@ -1,4 +1,4 @@
-"""docs/node.md tells of every configuration key and variable of the device plugin, and of no other; docs/cli.md of its flags."""
+"""docs/node.md tells of every configuration key and variable of the device plugin, and leads to its flags."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,9 @@ from gpuloom.node.simulated import shipped_machines
 from gpuloom.wire.device_config import NvidiaConfig
 from gpuloom.wire.node_config import NodeConfig
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "node.md").read_text()
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+PAGE = (DOCS / "node.md").read_text()
+FLAGS = (DOCS / "cli.md").read_text().partition("<!-- flags: device-plugin -->")[2].partition("<!-- end -->")[0]
 SOURCES = Path(configuration.__file__).parents[1]
 SCHEDULERS_KEYS = {
     "resourceMemoryName", "resourceMemoryPercentageName", "resourceCoreName", "resourcePriorityName", "overwriteEnv",
@@ -38,8 +40,6 @@ def words(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
-FLAGS = (Path(__file__).resolve().parents[3] / "docs" / "cli.md").read_text().partition("<!-- flags: device-plugin -->")[2]
-FLAGS = FLAGS.partition("<!-- end -->")[0]
 CONFIGURATION = table("| Device configuration | Node configuration |")
 
 

@@ -55,5 +55,5 @@ def test_what_others_wrote_is_one_line_that_no_terminal_obeys() -> None:
 
 
 def test_bad_things_come_first_and_the_order_of_checks_stays() -> None:
-    findings = [Finding(name, severity, "", "") for name, severity in zip("abcd", reversed(Severity), strict=True)]
-    assert [finding.check for finding in sort_findings([*findings, *findings])] == list("ddccbbaa")
+    findings = [Finding(name, severity, "", "") for name, severity in zip("abcde", reversed(Severity), strict=True)]
+    assert [finding.check for finding in sort_findings([*findings, *findings])] == list("eeddccbbaa")

@@ -40,9 +40,11 @@ FOREIGN_ID = "GPU-7aebc545-cbd3-18a0-afce-76cae449702a"
 
 
 def test_a_healthy_machine_gives_one_good_finding_for_each_check() -> None:
+    # No version of HAMi-core is known to be without any fault, so that check is left out where the version is not told.
     findings = run_checks(MACHINE_CHECKS, HEALTHY, "node n1")
     assert [(one.check, one.severity, one.object) for one in findings] == [
-        (check.name, Severity.OK, "node n1") for check in MACHINE_CHECKS
+        (check.name, Severity.SKIPPED if check.name == "library-faults" else Severity.OK, "node n1")
+        for check in MACHINE_CHECKS
     ]
 
 

@@ -193,8 +193,9 @@ def test_a_counted_pod_that_stands_unreadable_in_a_new_list_is_not_gone(scene: S
 
 def test_a_node_opens_when_its_unreadable_pod_is_deleted(scene: Scene) -> None:
     scene.book.take_unreadable(unreadable())
+    scene.state.capacity_freed.clear()
     scene.book.delete(Pod(metadata=ObjectMeta("a", "ml", "uid-a")))
-    assert scene.room() == 3
+    assert (scene.room(), scene.state.capacity_freed.is_set()) == (3, True)
 
 
 def test_a_node_opens_when_a_new_list_lacks_the_unreadable_pod(scene: Scene) -> None:

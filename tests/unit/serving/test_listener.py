@@ -145,11 +145,18 @@ async def test_a_request_under_way_is_not_ended_to_make_room() -> None:
 
 
 async def test_bodies_that_do_not_come_make_room_for_who_asks() -> None:
-    async with serve(Limits(most=4, most_of_one=4)) as listening, AsyncExitStack() as stack:
-        for _ in range(6):
+    begun = []
+
+    async def wait_for_the_body(request: web.Request) -> web.Response:
+        begun.append(request)
+        return web.Response(text=str(len(await read_body(request, 1000, DEADLINE_S))))
+
+    routes = [web.get("/", answer), web.post("/", wait_for_the_body)]
+    async with serve(Limits(most=4, most_of_one=4), routes) as listening, AsyncExitStack() as stack:
+        for _ in range(4):
             _, writer = await stack.enter_async_context(connect(listening))
             writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx")
-            await writer.drain()
+        await poll(lambda: len(begun) == 4)
         async with aiohttp.ClientSession() as session, session.get(listening.url) as reply:
             assert await reply.text() == "done"
 

@@ -3,6 +3,7 @@
 from gpuloom.doctor.checks import Check
 from gpuloom.doctor.machine.driver import judge_cards, judge_device_files, judge_driver
 from gpuloom.doctor.machine.facts import MachineFacts
+from gpuloom.doctor.machine.hamicore import judge_known_faults
 from gpuloom.doctor.machine.kubelet import judge_kubelet, judge_plugin, judge_second_plugin
 from gpuloom.doctor.machine.library import judge_configuration, judge_library, judge_locks, judge_preload
 from gpuloom.doctor.machine.runtime import judge_cdi, judge_runtime
@@ -42,6 +43,12 @@ MACHINE_CHECKS: tuple[Check[MachineFacts], ...] = (
         "HAMi-core's libvgpu.so: there, a shared library, made for this machine",
         "containers can be limited",
         judge_library,
+    ),
+    Check(
+        "library-faults",
+        "what is known to go wrong with that version of HAMi-core",
+        "nothing is known to go wrong with HAMi-core",
+        judge_known_faults,
     ),
     Check("preload", "ld.so.preload beside it", "programs in containers load the library", judge_preload),
     Check("locks", "permissions of HAMi-core's folder of locks", "every container can lock", judge_locks),

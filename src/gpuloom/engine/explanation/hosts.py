@@ -46,9 +46,11 @@ def tell_none(verdict: HostVerdict) -> str:
 
 
 def tell_host(verdict: HostVerdict) -> Iterator[str]:
-    """Say all of it, in lines."""
+    """Say all of it, in lines; nothing where the cards alone say no, because then the rest changes nothing."""
     if verdict.not_looked_at:
         yield f"not looked at: {CHECKS}; {verdict.not_looked_at}"
+    elif not verdict.with_cards:
+        return
     else:
         yield tell_taking(verdict)
     if verdict.unjudged:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from gpuloom.engine.hostfit.demand import ANY_ADDRESS, HostDemand, HostPort
 from gpuloom.engine.hostfit.requests import CPU, MEMORY, PODS, STORAGE, read_allocatable
 from gpuloom.engine.hostfit.usage import NodeUsage
-from gpuloom.wire.hostpods import NodeTerm, NodeRequirement, Toleration
+from gpuloom.wire.hostpods import NodeRequirement, NodeTerm, Toleration
 from gpuloom.wire.objects import Node, Taint
 
 UNSCHEDULABLE = "node(s) were unschedulable"

@@ -10,7 +10,7 @@ _CONTAINER = ("podnamespace", "podname", "ctrname", "vdeviceid", "deviceuuid")
 
 
 def _list_memory(snapshot: ScrapeData) -> Iterator[tuple[Labels, float]]:
-    """Byte counts as label values, as HAMi had it: each new count is a new series, so not for whoever changes on."""
+    """Byte counts as labels, as in HAMi. Each count is a new series, so containers that change often are left out."""
     for use in snapshot.round.containers:
         for device in use.devices if use.is_steady else ():
             counts = (device.context_bytes, device.module_bytes, device.data_bytes, device.offset_bytes)

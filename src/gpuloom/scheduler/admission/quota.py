@@ -21,7 +21,7 @@ def exceeds_quota(
     catalog: Catalog,
     headroom: Callable[[Profile], Headroom],
 ) -> bool:
-    """Tell whether containers ask for more than their namespace still has; one that is used up denies no zero.
+    """Tell whether containers ask for more than their namespace still has; a request of 0 is never too much.
 
     ``headroom`` tells what is left of a vendor's cards.
     """

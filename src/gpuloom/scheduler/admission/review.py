@@ -76,9 +76,9 @@ def add_warnings(review: Review, verdict: Verdict, settings: SchedulerSettings, 
 
 
 def needs_completion(pod: Pod, settings: SchedulerSettings) -> bool:
-    """Tell whether the webhook would still change a pod that exists, as it does when nobody asked it.
+    """Tell whether the webhook would still change a stored pod, which means that it was not asked about the pod.
 
-    Environment variables do not count: they are added however often it is asked. Nor does how an amount is spelled.
+    Environment variables do not count, because the webhook adds them every time. Nor does the spelling of an amount.
     """
     if pod.labels.get(IGNORED_LABEL[0]) == IGNORED_LABEL[1]:
         return False
@@ -98,7 +98,7 @@ def _complete(pod: Pod, patch: PodPatch, namespace: str, settings: SchedulerSett
     if _belongs_to_another_scheduler(pod, settings):
         return Verdict(allowed=True, message="pod already has different scheduler assigned", patch=patch.operations)
     completed = list(pod.all_containers)
-    # Most containers are no business of any vendor's: that costs next to nothing.
+    # Most containers ask no vendor for anything: they must cost next to nothing.
     looked_at = {
         position: profiles
         for position, container in enumerate(completed)
@@ -139,7 +139,7 @@ def _check_asking(containers: Sequence[Container], settings: SchedulerSettings) 
 
 
 def _claim(pod: Pod, patch: PodPatch, settings: SchedulerSettings) -> None:
-    """Make a pod that asks for cards ours. A privileged container sees every card, so some do not want that (D-02)."""
+    """Name our scheduler in a pod that asks for cards; ``privileged-gpu=deny`` denies privileged ones (D-02)."""
     privileged = [container.name for container in pod.all_containers if container.privileged]
     if privileged and settings.privileged_gpu == "deny":
         raise DeniedError(f"container {privileged[0]} is privileged")

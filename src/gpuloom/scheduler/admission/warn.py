@@ -12,9 +12,10 @@ from gpuloom.engine.scoring.policies import MUTEX, NUMA, POLICIES, TOPOLOGY
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.model.cards import WHOLE_CARD
 from gpuloom.model.mig import MIG_MODE
-from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
+from gpuloom.model.request import Request
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.profile import KeyPair, Profile
+from gpuloom.vendors.requests import read_integer
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import CARD_POLICY, NODE_POLICY
 from gpuloom.wire.objects import Pod
@@ -57,6 +58,7 @@ def find_warnings(pod: Pod, settings: SchedulerSettings, cluster: Cluster) -> tu
         found += _find_odd_amounts(pod, settings, cluster)
         found += _find_odd_policies(pod.annotations)
         for profile in concerned:
+            found += _find_odd_percentages(pod, profile)
             found += _find_odd_choices(pod.annotations, profile)
     told = list(dict.fromkeys(found))
     return tuple(text[:LONGEST_WARNING] for text in told[:MOST_WARNINGS])
@@ -78,6 +80,7 @@ def _find_unknown_names(pod: Pod, catalog: Iterable[Profile], cluster: Cluster) 
 def _suggest(name: str, known: Iterable[str]) -> str:
     prefix, _, own = name.partition("/")
     candidates = {one.partition("/")[2]: one for one in known if one.partition("/")[0] == prefix}
+    own = own.lower()
     # What somebody types for gpumem begins as that does, however it goes on.
     close = get_close_matches(own, candidates, 1, 0.6) or [one for one in candidates if own.startswith(one)]
     return f"; did you mean {candidates[max(close, key=len)]}?" if close else ""
@@ -103,8 +106,6 @@ def _compare(container: str, request: Request, profile: Profile, offer: Offer) -
     names = profile.resources
     if request.cores > max(offer.cores, WHOLE_CARD) and not profile.fit.bits:
         yield f"{container}: {names.cores} {request.cores} is more than one card has: it is in per cent of a card"
-    if names.memory_percentage and WHOLE_CARD < request.memory_percentage != PERCENTAGE_NOT_SET:
-        yield f"{container}: {names.memory_percentage} {request.memory_percentage} is more than a whole card"
     if offer.memory_mib and request.memory_mib > offer.memory_mib:
         yield (
             f"{container}: {names.memory or 'memory'} asks for {request.memory_mib:,} MiB of one card; "
@@ -115,6 +116,18 @@ def _compare(container: str, request: Request, profile: Profile, offer: Offer) -
             f"{container}: {names.count} {request.cards} is more cards than any node has: the largest has "
             f"{offer.cards_of_a_node}"
         )
+
+
+def _find_odd_percentages(pod: Pod, profile: Profile) -> Iterator[str]:
+    memory, percentage = profile.resources.memory, profile.resources.memory_percentage
+    if not percentage:
+        return
+    for container in pod.all_containers:
+        asked = read_integer(container, percentage, profile)
+        if asked is not None and asked > WHOLE_CARD:
+            yield f"container {container.name}: {percentage} {asked} is more than a whole card, it counts as 100"
+        if asked is not None and read_integer(container, memory, profile):
+            yield f"container {container.name}: {memory} and {percentage} contradict each other: {memory} counts"
 
 
 def _find_odd_policies(annotations: Mapping[str, str]) -> Iterator[str]:

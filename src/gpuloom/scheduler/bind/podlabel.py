@@ -1,7 +1,7 @@
 """The label that says on which node a pod's cards are (binding 1).
 
-It travels in the Binding, but most API servers do not copy a Binding's labels. Then it follows here, when nothing more
-urgent is to do: HAMi's monitor reads it, gpuloom never does.
+The Binding carries it, but most API servers do not copy a Binding's labels to the pod. Then it is set here, after more
+urgent work: HAMi's monitor reads it, gpuloom never does.
 """
 
 from dataclasses import dataclass, field

@@ -91,7 +91,7 @@ class BindVerb:
             raise error
 
     async def close(self) -> None:
-        """Let the Binds that run come to their end, for as long as a write may take."""
+        """Wait until the running Binds have ended, at most as long as a write may take."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CLOSING_S)
         for task in self._tasks:
@@ -166,13 +166,13 @@ class BindVerb:
                 )
                 await stack.enter_async_context(self._locks.hold(ticket))
             async with self._writes:
-                # The lock came with a reply: what was true before it was sent need not be true now.
+                # Setting the lock took time, so what was checked before may have changed.
                 _raise_objection(objection())
                 await self._write(pod, reservation, lambda: _raise_objection(objection()))
         self._labeller.note(pod, reservation.node)
 
     def _locks_for(self, reservation: Reservation) -> list[LockRules]:
-        """Return the locks of the vendors whose cards the pod gets, in one order for all pods: none waits for ever."""
+        """Return the locks of the pod's vendors, in one order for all pods: no two Binds block each other."""
         profiles = (self._state.settings.catalog.find(word) for word in reservation.shares)
         found = {profile.lock.key: profile.lock for profile in profiles if profile is not None and profile.lock.key}
         return [found[key] for key in sorted(found)]

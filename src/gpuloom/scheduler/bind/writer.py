@@ -51,7 +51,7 @@ class BindingWriter:
                 recheck=recheck,
             )
         except ApiError as error:
-            # A conflict may be the echo of our own earlier write, whose reply was lost.
+            # A conflict may come from our own earlier write, whose reply was lost.
             is_open = error.outcome_unknown or isinstance(error, ConflictError)
             if not (is_open and await self._is_bound(pod, node)):
                 raise BindRefusedError(str(error)) from error

@@ -1,8 +1,7 @@
 """When a certificate is made, renewed, served and forgotten (binding 6). Pure but for the keys that it draws.
 
-Every renewal has an authority of its own whose key is thrown away at once, so that there is nothing worth stealing but
-the certificate's own key. The order is: both authorities are published, then the new certificate is served, and the old
-authority is published until it has expired.
+Every renewal has its own authority, whose key is thrown away at once, so that nobody can steal it. The order is: both
+authorities are published, then the new certificate is served, and the old authority stays published until it expires.
 """
 
 from collections.abc import Iterable

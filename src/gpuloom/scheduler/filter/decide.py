@@ -70,7 +70,7 @@ class PodPlacer:
             if self.state.settings.no_request_event:
                 record(self.recorder, pod, "Warning", "FilteringFailed", NO_REQUEST)
             return FilterResult(node_names=_all(args))
-        # What an earlier try holds is free for this one, and for others if it ends up elsewhere.
+        # What an earlier try of this pod reserved is free now: for this decision, and for other pods.
         self.state.release(pod.metadata.uid)
         pod_decision = self.state.pod_scheduler.decide_among(
             demands, args.nodenames or NodeNames(b"[]"), most_tries=most_tries

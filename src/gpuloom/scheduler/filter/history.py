@@ -1,4 +1,4 @@
-"""The decisions made last, to be looked at by people: a bounded memory that costs the calls nothing."""
+"""The last decisions, a bounded number, for people to look at; calls do not wait for it."""
 
 from collections import deque
 from collections.abc import Iterator

@@ -130,10 +130,10 @@ class LeadershipGate:
             self._open(now)
 
     def _is_settled(self, now: float) -> bool:
-        """Whether a list shows all that the leader before has written.
+        """Whether a list that begins now shows all writes of the leader before.
 
-        What it sent is behind the API server by now or will never be; and a renewal of our own lease that came after it
-        has been stored, so that whatever etcd took before has been stored as well. A replay hears of no renewals.
+        After the pause the API server has taken each of these writes or never will. A later renewal of our own lease
+        has been stored, so etcd has stored them too. A replay sees no renewals.
         """
         settled_at = self._term_began + SETTLING_S
         is_stored = self._lease is not None and self._lease.renewed_at >= settled_at
@@ -146,7 +146,7 @@ class LeadershipGate:
         self._state.in_charge_since = now
         self._answerable.set()
         self._wake()
-        # What came free while nobody was to be woken.
+        # Capacity may have been freed while this process was not to requeue pods.
         self._state.capacity_freed.set()
         _log.info("in charge", term=self._term)
 
@@ -200,7 +200,7 @@ class LeadershipGate:
         if term is None:
             self._step_down(lease.obstacle(now))
         elif rival := self._rivals.obstacle():
-            # What the other one writes until it ends is listed then, as after a change of leaders.
+            # The new lists then show what the other scheduler has written, as after a change of leaders.
             self._term = None
             self._step_down(rival)
         elif term != self._term:

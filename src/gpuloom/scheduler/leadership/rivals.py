@@ -1,8 +1,8 @@
 """Whether another scheduler decides over the same cards: the leases of HAMi's and gpuloom's schedulers (trust T-15).
 
-Who renews a lease is alive, and only what was seen here counts: the clocks of holders are not read. In the namespaces
-that are named a lease closes: it is in the way until it is known that nobody renews it. In all others anybody who may
-edit may write one, so there it is told and nothing more. Pure: leases and the time come in.
+Who renews a lease is alive. Only renewals that were seen here count; the holders' own times are not read. A lease in a
+named namespace keeps this process from deciding until it is known that nobody renews it. In other namespaces any tenant
+may write a lease, so there it is only reported. Pure: leases and the time come in.
 """
 
 from collections.abc import Iterable

@@ -89,7 +89,7 @@ class RivalLeaseWatch:
             self._report()
 
     async def _confirm(self, client: KubeClient, key: LeaseKey) -> None:
-        """Read a lease before it counts as nobody's: a watch that tells nothing proves nothing."""
+        """Read a lease before it counts as abandoned: a silent watch is no proof."""
         namespace, name = key
         selection = ListOptions(namespace, field_selector=f"metadata.name={name}")
         try:

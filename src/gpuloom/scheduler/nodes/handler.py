@@ -215,7 +215,7 @@ class NodeHandler:
 
 
 def _what_counts(node: Node, profile: Profile) -> tuple[Hashable, ...]:
-    """All of a node that its cards of one vendor are read from: while it is the same, so are they."""
+    """Return what a node's cards of one vendor are read from; while it is the same, the cards are the same."""
     keys = (profile.cards.register, profile.cards.pair_scores, *profile.cards.annotations, NODE_CORDON)
     said = tuple(node.annotations.get(key) for key in keys)
     if profile.cards.source == "register":

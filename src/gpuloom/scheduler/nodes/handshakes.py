@@ -1,8 +1,8 @@
 """Writing handshakes: the scheduler's question to a node's plugins, and taking it back (wire protocol 2.3).
 
-The last word about a node counts, so what waits is never more than one write a node. A write that fails is only logged:
-the next pass over the nodes finds the same again. They are written at a pace: all nodes of a large cluster are asked
-right after a start, when calls wait already.
+Only the latest write for a node waits, so there is at most one a node. A write that fails is only logged: the next pass
+over the nodes finds the same again. The pace of writes is limited, because all nodes of a large cluster are asked right
+after a start, when calls wait already.
 """
 
 import asyncio

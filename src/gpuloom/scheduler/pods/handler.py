@@ -94,7 +94,7 @@ class PodHandler:
         uid = pod.metadata.uid
         self._count_on_host(pod)
         if not self._concerns_us(pod):
-            # Perhaps that could not be told before.
+            # Perhaps this was not known before.
             self._state.reopen(uid)
             return
         if pod.is_over or (pod.is_terminating and not pod.spec.node_name):

@@ -19,7 +19,7 @@ class Watchdog:
         self.unmutated = 0
         self.foreign_bindings = 0
         self._state = state
-        # What the webhook removes, and what a namespace has used up meanwhile, says nothing about a pod that exists.
+        # Removed keys and a quota that was used up meanwhile do not show that the webhook was not asked.
         self._settings = replace(state.settings, strip_owned_keys=False, admission_quota=False)
 
     def check(self, pod: Pod) -> None:

@@ -21,7 +21,7 @@ from gpuloom.scheduler.recording.writer import LineSlot, RecordingWriter
 
 @dataclass(slots=True)
 class RecordedCall:
-    """One call. Its place in the recording is where it first wrote: what came of the write follows it."""
+    """One call. Its place in the recording is where it first wrote, before the lines that show the effect."""
 
     writer: RecordingWriter
     clocks: Clocks
@@ -45,7 +45,7 @@ class RecordedCall:
             self.slot = None
 
     def abandon(self) -> None:
-        """Leave the call out: its answer will never be known. An open place would hold up all that follows."""
+        """Leave the call out: its answer will never be known, and its open place would delay all later lines."""
         self.is_abandoned = True
         self.end()
 

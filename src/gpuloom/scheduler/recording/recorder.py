@@ -104,7 +104,7 @@ class ProcessRecorder:
                     result = BindResult(error=str(error))
                     raise
                 except BaseException:
-                    # Whoever asked has hung up, and what comes of the call shows in the facts.
+                    # The caller has hung up; the watch shows what the call did.
                     context.abandon()
                     raise
                 finally:

@@ -1,7 +1,7 @@
 """The file of a live recording: written beside the requests, never before them.
 
-Lines wait in a bounded queue. What does not fit is left out, and a line says how much. Some lines are known only later
-than what follows them: they get a slot, and whatever comes behind it waits.
+Lines wait in a bounded queue. What does not fit is left out, and a line says how much. Some lines are known only after
+later ones: they get a slot, and all lines behind it wait.
 """
 
 import asyncio

@@ -4,6 +4,6 @@ Events of reflectors come in. Calls of the handlers go out, one object at a time
 ``nodes/handler.py``, the node locks, and ``quotas`` here. The gate of leadership is told when all first lists are
 complete.
 
-An object on which a handler fails is skipped and reported (``skip``): ended by it, the process would meet it again
-after its restart, and schedule nothing at all.
+An object on which a handler fails is skipped and reported (``skip``). If it ended the process instead, the restarted
+process would fail on it again and schedule nothing.
 """

@@ -14,8 +14,8 @@ _log = structlog.get_logger(__name__)
 def skip_on_error(take: Callable[[_O], None], item: _O) -> bool:
     """Take an object and say whether that went well.
 
-    One that we fail on is left out and told of. Ended by it, the process would meet it again in its next life, and
-    schedule nothing at all.
+    An object on which we fail is left out and reported. If it ended the process instead, the restarted process would
+    fail on it again and schedule nothing.
     """
     try:
         take(item)

@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from gpuloom.engine.explanation.hosts import tell_host
 from gpuloom.engine.explanation.text import VENDORS_TITLE, tell_ask, tell_policy, tell_vendor
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.web.dashboard.static import find_asset
@@ -86,6 +87,7 @@ def _environment() -> jinja2.Environment:
         "moment": _tell_moment,
         "count": tell_count,
         "tell_ask": tell_ask,
+        "tell_host": tell_host,
         "tell_vendor": tell_vendor,
         "tell_policy": tell_policy,
     }

@@ -82,7 +82,9 @@ def judge_hosts(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
             refusals[name] = reasons
         elif explain_unschedulable(node):
             refusals[name] = (NOT_READY,)
-    untold = (f"resources of {silent:,} nodes that do not tell theirs",) if silent else ()
+    untold = (
+        (f"the resources of {silent:,} node{'s' if silent > 1 else ''} without allocatable pods",) if silent else ()
+    )
     return Hosts(refusals, demand, (*demand.unjudged, *untold), last_words=words)
 
 

@@ -72,7 +72,7 @@ class NodeLocks:
             self.apply_node(node)
 
     def apply_node(self, node: Node) -> None:
-        """Take what the watch shows of a node; what is older than our own last write is not news."""
+        """Take what the watch shows of a node; ignore what is older than our own last write."""
         for key, rules in self._rules.items():
             # Few nodes have another lock than the common one.
             if key == COMMON_LOCK.key or key in node.annotations or (node.name, key) in self._queues:
@@ -99,12 +99,12 @@ class NodeLocks:
 
     @asynccontextmanager
     async def hold(self, ticket: LockTicket) -> AsyncIterator[None]:
-        """Wait for our turn, set the lock and have it for a Bind.
+        """Wait for our turn, set the lock and hold it during a Bind.
 
-        A Bind that ends well leaves the lock to the device plugin; one that raises gives it back. One that is cancelled
-        leaves it, because nobody knows what came of its write.
+        A Bind that ends well leaves the lock to the device plugin; one that raises removes it. A cancelled Bind leaves
+        it, because nobody knows whether its write took effect.
 
-        Raises LockError when that takes too long, is not wanted any more, or the API server refuses.
+        Raises LockError when the wait is too long, the lock is not wanted any more, or the API server refuses.
         """
         queue = self._queue_of(ticket.node, ticket.rules)
         try:
@@ -120,7 +120,7 @@ class NodeLocks:
             self._tidy(ticket.node, queue)
 
     async def sweep(self) -> None:
-        """Remove locks whose owner is over although nobody waits for them, such as those of an earlier life."""
+        """Remove locks whose owner is over and for which nobody waits, such as those of an earlier process."""
         time_slice = TimeSlice()
         for key in list(self._shown_locked):
             await time_slice.yield_if_over()
@@ -175,9 +175,9 @@ class NodeLocks:
         await self._clocks.wait(news, min(left_s, self._until_next_look(queue, ticket)))
 
     def _until_next_look(self, queue: LockQueue, ticket: LockTicket) -> float:
-        """Tell how long nobody has to ask for the owner of a lock; news come in between and change nothing of it.
+        """Return the seconds until the next question about the owner of a lock; only the first who waits asks.
 
-        Only the first who waits asks.
+        News of the watch in between do not change this time.
         """
         if queue.blocking is None or queue.waiting[0] is not ticket:
             return OWNER_CHECK_S
@@ -190,9 +190,9 @@ class NodeLocks:
         return settings.node_lock_retry_timeout_s > 0 and (settings.lock_wait == "all" or ticket.in_group)
 
     async def _try(self, queue: LockQueue, ticket: LockTicket) -> bool:
-        """Set the lock if it is free or abandoned, or ours already; an open outcome is a reason to look again."""
-        # While a Bind has the lock, or gives it back, not even one of the same pod may take it: what the first one
-        # removes would be the second one's.
+        """Set the lock if it is free, abandoned or ours already; False also when the outcome is not known."""
+        # While a Bind has the lock or gives it back, no other may take it, not even one of the same pod: the first Bind
+        # would remove the lock of the second.
         if ticket.objection() or queue.holder is not None:
             return False
         try:

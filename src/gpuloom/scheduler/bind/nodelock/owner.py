@@ -62,7 +62,7 @@ def is_allocating(owner: Pod, node: str) -> bool:
 def is_older(lock: NodeLock, limit: timedelta, now: datetime) -> bool:
     """Tell whether a lock that another machine may have set is certainly older than a limit.
 
-    Of a limit that leaves a Bind its time and the margin besides, the margin is a part.
+    The limit is at least the longest time of a Bind plus the margin for clocks, however small `limit` is.
     """
     return now - lock.time > max(limit, UNBOUND_OWNER_LIMIT + CLOCK_MARGIN)
 
@@ -76,9 +76,9 @@ def _is_namesake(lock: NodeLock, owner: Pod) -> bool:
 
 
 def _is_served(lock: NodeLock, owner: Pod, lists: Iterable[str]) -> bool:
-    """The device plugins of all vendors are done with it and did not release the lock.
+    """Tell whether the device plugins of all vendors are done with the pod and did not release its lock.
 
-    The pod is bound, so no later lock is set for it: a time long before the lock's means a pod that was seen too early.
+    A bound pod gets no second lock: a ``bind-time`` long before the lock's time means a pod that was read too early.
     """
     if owner.annotations.get(BIND_PHASE) not in {PHASE_SUCCESS, PHASE_FAILED}:
         return False

@@ -58,7 +58,7 @@ class LockOwnerCheck:
     def _note_blocking(self, queue: LockQueue) -> BlockingLock:
         now = self._clocks.monotonic()
         if queue.blocking is None or queue.blocking.value != queue.value:
-            # Whoever got a lock from here is known to be alive a moment ago; about others we ask at once.
+            # The owner of a lock that was set here was alive a moment ago; about other owners we ask at once.
             checked = now if queue.owner_uid else float("-inf")
             queue.blocking = BlockingLock(queue.value, first_seen=now, checked=checked)
             try:
@@ -72,7 +72,7 @@ class LockOwnerCheck:
         return self._clocks.monotonic() - blocking.first_seen > limit.total_seconds()
 
     def _is_older(self, blocking: BlockingLock, lock: NodeLock, limit: timedelta) -> bool:
-        """Whether a lock is older than a limit: it was seen here for so long, or what it says leaves no doubt."""
+        """Whether a lock is older than a limit: it was seen here for so long, or its own time is certainly so old."""
         return self._has_been_seen_for(blocking, limit) or is_older(lock, limit, self._clocks.now())
 
     async def _may_expire(self, blocking: BlockingLock, lock: NodeLock, queue: LockQueue, node: str) -> bool:
@@ -115,9 +115,9 @@ class LockOwnerCheck:
         return now - blocking.over_since >= OWNER_CHECK_S
 
     def _looks_over(self, blocking: BlockingLock, queue: LockQueue, node: str) -> bool:
-        """Whether the owner of a lock that was set here has looked over since the last check, as far as is known here.
+        """Whether the owner of a lock that was set here has seemed to be over since the last check, by local knowledge.
 
-        What is known here begins the time; what the API server says decides at its end.
+        Local knowledge starts the waiting time; at its end the API server's answer decides.
         """
         if self._is_alive(queue, node):
             blocking.over_since = None

@@ -1,0 +1,138 @@
+"""What bound pods request of their nodes: kube-scheduler's sums, and how they are kept."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuloom.engine.hostfit.requests import read_requests
+from gpuloom.engine.hostfit.usage import HostUsage
+from gpuloom.wire.hostpods import HostPod
+
+
+def container(requests: Mapping[str, str] | None = None, limits: Mapping[str, str] | None = None, **more: Any) -> Any:
+    return {"name": "c", "resources": {"requests": requests or {}, "limits": limits or {}}, **more}
+
+
+def pod(*containers: Any, name: str = "p", node: str = "n1", phase: str = "", **spec: Any) -> HostPod:
+    value = {
+        "metadata": {"name": name, "uid": name},
+        "spec": {"nodeName": node, "containers": list(containers) or [container()], **spec},
+        "status": {"phase": phase},
+    }
+    return msgspec.convert(value, HostPod)
+
+
+def test_containers_add_up_and_the_sum_is_rounded_up() -> None:
+    asked = pod(container({"cpu": "0.0004"}), container({"cpu": "1500m", "memory": "1Ki"}))
+    assert read_requests(asked) == {"cpu": 1501, "memory": 1024}
+
+
+def test_a_limit_without_a_request_is_the_request() -> None:
+    asked = pod(container({"cpu": "1"}, {"cpu": "2", "memory": "1M"}))
+    assert read_requests(asked) == {"cpu": 1000, "memory": 1_000_000}
+
+
+def test_an_init_container_counts_where_it_needs_more_than_all_that_run_later() -> None:
+    asked = pod(container({"cpu": "1", "memory": "4"}), initContainers=[container({"cpu": "3", "memory": "2"})])
+    assert read_requests(asked) == {"cpu": 3000, "memory": 4}
+
+
+def test_a_sidecar_counts_beside_the_containers_and_beside_init_containers_that_follow_it() -> None:
+    sidecar = container({"cpu": "1"}, restartPolicy="Always")
+    asked = pod(container({"cpu": "2"}), initContainers=[container({"cpu": "3500m"}), sidecar, container({"cpu": "3"})])
+    assert read_requests(asked) == {"cpu": 4000}
+
+
+def test_overhead_is_added() -> None:
+    assert read_requests(pod(container({"cpu": "1"}), overhead={"cpu": "250m", "memory": "5"})) == {
+        "cpu": 1250,
+        "memory": 5,
+    }
+
+
+def test_what_is_requested_for_the_pod_as_a_whole_stands_in_the_place_of_the_sum() -> None:
+    whole = {"requests": {"cpu": "4", "ephemeral-storage": "9"}, "limits": {"memory": "7"}}
+    assert read_requests(pod(container({"cpu": "1", "ephemeral-storage": "3"}), resources=whole)) == {
+        "cpu": 4000,
+        "ephemeral-storage": 3,
+        "memory": 7,
+    }
+
+
+def test_an_amount_that_is_none_counts_as_none() -> None:
+    assert read_requests(pod(container({"cpu": "many", "memory": "1"}))) == {"memory": 1}
+
+
+def test_a_pod_counts_once_and_as_it_is_now() -> None:
+    usage = HostUsage()
+    usage.apply(pod(container({"cpu": "1"})))
+    usage.apply(pod(container({"cpu": "2"})))
+    assert (usage.on("n1").amounts, len(usage.on("n1").pods)) == ({"cpu": 2000}, 1)
+
+
+def test_a_pod_that_is_over_or_unbound_counts_nowhere() -> None:
+    usage = HostUsage()
+    usage.apply(pod(container({"cpu": "1"})))
+    usage.apply(pod(container({"cpu": "1"}), phase="Succeeded"))
+    usage.apply(pod(container({"cpu": "1"}), name="waits", node=""))
+    assert list(usage.uids()) == []
+
+
+def test_pods_that_stand_in_no_new_list_are_gone() -> None:
+    usage = HostUsage()
+    for name in ("a", "b"):
+        usage.apply(pod(container({"cpu": "1"}), name=name))
+    usage.begin_list()
+    usage.note_listed("a")
+    usage.end_list()
+    assert (list(usage.uids()), usage.on("n1").amounts) == (["a"], {"cpu": 1000})
+
+
+def test_a_pod_whose_node_nobody_tells_is_found() -> None:
+    usage = HostUsage()
+    usage.apply(pod(container({"cpu": "1"}), node="n7"))
+    usage.delete("p")
+    assert (list(usage.uids()), dict(usage.on("n7").amounts)) == ([], {})
+
+
+def test_ports_are_taken_until_the_last_that_names_them_is_gone() -> None:
+    usage = HostUsage()
+    port = [{"containerPort": 80, "hostPort": 80}]
+    for name in ("a", "b"):
+        usage.apply(pod(container(ports=port), name=name))
+    usage.delete("a", "n1")
+    assert dict(usage.on("n1").ports or {}) == {("0.0.0.0", "TCP", 80): 1}
+
+
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from("abcde"),
+        st.sampled_from(["apply", "delete", "end"]),
+        st.integers(0, 5),
+        st.booleans(),
+    ),
+    max_size=30,
+)
+
+
+@given(CHANGES)
+def test_sums_are_those_of_the_pods_that_are_there(changes: list[tuple[str, str, int, bool]]) -> None:
+    usage, there = HostUsage(), {}
+    for name, change, cpu, is_ported in changes:
+        ports = [{"containerPort": 80, "hostPort": 8000 + cpu}] if is_ported else []
+        one = pod(
+            container({"cpu": str(cpu)}, ports=ports), name=name, phase="Failed" if change == "end" else "Running"
+        )
+        if change == "delete":
+            usage.delete(name, "n1")
+        else:
+            usage.apply(one)
+        if change == "apply":
+            there[name] = cpu, is_ported
+        else:
+            there.pop(name, None)
+    assert usage.on("n1").amounts.get("cpu", 0) == 1000 * sum(cpu for cpu, _ in there.values())
+    assert sum((usage.on("n1").ports or {}).values()) == sum(is_ported for _, is_ported in there.values())
