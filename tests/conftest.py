@@ -4,6 +4,7 @@ import inspect
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,9 +62,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             continue
         with capture.global_and_fixture_disabled():
             try:
-                make_once(shared / f"built-{module.name}", lambda _, module=module: binaries.ensure_all(module))
+                make_once(shared / f"built-{module.name}", partial(_build, module))
             except NotMadeError as error:
                 failures[module.name] = str(error)
+
+
+def _build(module: binaries.Module, _mark: Path) -> None:
+    binaries.ensure_all(module)
 
 
 def require_programs(config: pytest.Config, module: binaries.Module) -> None:

@@ -174,7 +174,7 @@ or as a part of more, as `make ci` runs all tests."""
 
 NAMED = {
     *("gpuloom cordon", "gpuloom device-plugin", "gpuloom explain", "gpuloom monitor", "gpuloom replay"),
-    *("gpuloom scheduler", "helm template", "kubectl annotate", "kubectl gpuloom", "buildah build"),
+    *("gpuloom scheduler", "gpuloom simulate", "helm template", "kubectl annotate", "kubectl gpuloom", "buildah build"),
 }
 """Sentences speak of these; nobody types them as they stand."""
 

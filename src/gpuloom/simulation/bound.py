@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuloom.simulation.cluster import TraceNode
-from gpuloom.simulation.pods import WHOLE_MILLI, PodShape, TracePod, accepted_models
+from gpuloom.simulation.pods import WHOLE_MILLI, TracePod, TraceShape, accepted_models
 
 _TOLERANCE = 1e-6
 
@@ -53,7 +53,7 @@ class _Program:
     Rows: CPU, memory and GPUs by type; slots by type and size of share; pods by shape.
     """
 
-    def __init__(self, types: Mapping[_NodeType, int], shapes: Mapping[PodShape, int]) -> None:
+    def __init__(self, types: Mapping[_NodeType, int], shapes: Mapping[TraceShape, int]) -> None:
         self._types, self._shapes = list(types), list(shapes)
         self._sizes = sorted({shape.milli for shape in shapes if shape.is_sharing})
         self._milli_a_step = gcd(WHOLE_MILLI, *self._sizes)
@@ -78,6 +78,8 @@ class _Program:
 
     def solve(self) -> float:
         """Return the most milli of GPU that can be allocated."""
+        if not any(self._values):
+            return 0.0
         while True:
             allocated, prices = self._ask()
             slots = prices[self._slot_row : self._pod_row].reshape(len(self._types), -1)
@@ -94,7 +96,7 @@ class _Program:
             for number, pattern in better:
                 self._add_pattern(number, pattern)
 
-    def _add_pods(self, place: int, shape: PodShape, number: int) -> None:
+    def _add_pods(self, place: int, shape: TraceShape, number: int) -> None:
         column = self._add_column(shape.demand)
         self._cells += [
             (number, column, shape.cpu_milli),
@@ -150,7 +152,7 @@ class _Program:
         return dict(pattern)
 
 
-def _may_go(shape: PodShape, node: _NodeType) -> bool:
+def _may_go(shape: TraceShape, node: _NodeType) -> bool:
     """Tell whether a type of node accepts a pod at all: one empty node of it has room."""
     wanted = accepted_models(shape.spec)
     return (

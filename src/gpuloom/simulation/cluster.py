@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuloom.simulation.pods import WHOLE_MILLI, PodShape, accepted_models
+from gpuloom.simulation.pods import WHOLE_MILLI, TraceShape, accepted_models
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -85,7 +85,7 @@ class TraceCluster:
             known = self._accepting[spec] = accepted[self.model]
         return known
 
-    def find_fitting(self, shape: PodShape) -> Mask:
+    def find_fitting(self, shape: TraceShape) -> Mask:
         """Tell by node whether a pod fits there now."""
         fits = self.cpu_free >= shape.cpu_milli
         fits &= self.memory_free >= shape.memory_mib
@@ -106,14 +106,14 @@ class TraceCluster:
         usable: Mask = (self.milli_free[nodes] >= milli) & (self.slots_free[nodes] > 0)
         return usable
 
-    def could_ever_fit(self, shape: PodShape) -> bool:
+    def could_ever_fit(self, shape: TraceShape) -> bool:
         """Tell whether a pod would fit a node of this cluster if that were empty."""
         fits = (self.cpu_capacity >= shape.cpu_milli) & (self.memory_capacity >= shape.memory_mib)
         if shape.gpus:
             fits &= (self.gpus >= shape.gpus) & self.accepts(shape.spec)
         return bool(fits.any())
 
-    def place(self, shape: PodShape, choice: Choice) -> None:
+    def place(self, shape: TraceShape, choice: Choice) -> None:
         """Give a pod its part of a node."""
         node = choice.node
         self.cpu_free[node] -= shape.cpu_milli

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpuloom.simulation.cluster import Choice, Ints, Mask, TraceCluster
-from gpuloom.simulation.pods import PodShape, TracePod
+from gpuloom.simulation.pods import TracePod, TraceShape
 
 Mode = Literal["A", "B", "C"]
 """A: the policy under test places every pod. B: kube-scheduler's rule places CPU-only pods. C: there are none."""
@@ -25,7 +25,7 @@ class DefaultScheduler:
         self._cluster = cluster
         self._random = rng
 
-    def choose(self, shape: PodShape, fits: Mask) -> Choice:
+    def choose(self, shape: TraceShape, fits: Mask) -> Choice:
         """Choose one of the nodes that fit; never called without one."""
         nodes = fits.nonzero()[0]
         scores = score_default(self._cluster, shape, nodes)
@@ -33,7 +33,7 @@ class DefaultScheduler:
         return Choice(int(best[self._random.randrange(len(best))]), ())
 
 
-def score_default(cluster: TraceCluster, shape: PodShape, nodes: Any) -> Ints:
+def score_default(cluster: TraceCluster, shape: TraceShape, nodes: Any) -> Ints:
     """Score nodes as kube-scheduler does, in its integer arithmetic; each node has CPU and host memory."""
     cpu, memory = cluster.cpu_capacity[nodes], cluster.memory_capacity[nodes]
     cpu_left, memory_left = cluster.cpu_free[nodes] - shape.cpu_milli, cluster.memory_free[nodes] - shape.memory_mib

@@ -8,7 +8,7 @@ WHOLE_MILLI = 1000
 """What a whole GPU has to give."""
 
 
-class PodShape(NamedTuple):
+class TraceShape(NamedTuple):
     """What a pod asks for; also the key under which policies remember what they know of such pods.
 
     milli  of each of its GPUs, 0 where it asks for none
@@ -42,7 +42,7 @@ class TracePod:
     """A pod of a trace."""
 
     name: str
-    shape: PodShape
+    shape: TraceShape
 
 
 @lru_cache(4096)

@@ -50,7 +50,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     curve: tuple[float, ...]
 
 
-class Spread(msgspec.Struct, frozen=True):
+class SeedSpread(msgspec.Struct, frozen=True):
     """A mean over seeds and their sample standard deviation, 0 for one seed."""
 
     mean: float
@@ -63,13 +63,13 @@ class MeanResult(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     mode: Mode
     seeds: int
-    a95: Spread = msgspec.field(name="A95")
-    a100: Spread = msgspec.field(name="A100")
-    a130: Spread = msgspec.field(name="A130")
-    u100: Spread = msgspec.field(name="U100")
-    bound: Spread | None = msgspec.field(name="bound_A100")
-    failed_cpu_only: Spread
-    failed_multi_gpu: Spread
+    a95: SeedSpread = msgspec.field(name="A95")
+    a100: SeedSpread = msgspec.field(name="A100")
+    a130: SeedSpread = msgspec.field(name="A130")
+    u100: SeedSpread = msgspec.field(name="U100")
+    bound: SeedSpread | None = msgspec.field(name="bound_A100")
+    failed_cpu_only: SeedSpread
+    failed_multi_gpu: SeedSpread
     decision_ms: DecisionTimes
     curve: tuple[float, ...]
 
@@ -99,9 +99,9 @@ def average(results: Iterable[RunResult]) -> list[MeanResult]:
 
 
 def _average(runs: Sequence[RunResult]) -> MeanResult:
-    def spread(value: Callable[[RunResult], float]) -> Spread:
+    def spread(value: Callable[[RunResult], float]) -> SeedSpread:
         values = [value(run) for run in runs]
-        return Spread(
+        return SeedSpread(
             round(statistics.fmean(values), 2), round(statistics.stdev(values), 2) if len(values) > 1 else 0.0
         )
 

@@ -7,7 +7,7 @@ import pytest
 from gpuloom.simulation.arrivals import make_arrivals, take_arrived
 from gpuloom.simulation.errors import SimulationError
 from gpuloom.simulation.modes import select_pods
-from gpuloom.simulation.pods import PodShape, TracePod
+from gpuloom.simulation.pods import TracePod, TraceShape
 
 CAPACITY = 6_212_000
 
@@ -41,11 +41,11 @@ def test_the_order_of_the_file_does_not_matter(openb):
 
 def test_a_list_without_gpu_demand_is_refused():
     with pytest.raises(SimulationError, match="no pod of the list asks for a GPU"):
-        make_arrivals([TracePod("p", PodShape(1000, 1, 0, 0, ""))], CAPACITY, 1)
+        make_arrivals([TracePod("p", TraceShape(1000, 1, 0, 0, ""))], CAPACITY, 1)
 
 
 def test_arrived_pods_end_where_more_than_the_cluster_has_was_asked_for():
-    pods = [TracePod(name, PodShape(0, 0, 1, 600, "")) for name in "abc"]
+    pods = [TracePod(name, TraceShape(0, 0, 1, 600, "")) for name in "abc"]
     assert [pod.name for pod in take_arrived(pods, 1200)] == ["a", "b"]
 
 

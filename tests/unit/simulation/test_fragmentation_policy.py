@@ -10,7 +10,7 @@ from gpuloom.simulation.cluster import SLOTS, Choice, TraceCluster, TraceNode
 from gpuloom.simulation.loop import place_all
 from gpuloom.simulation.measure import allocation_curve, count_failed_cpu_only, count_failed_multi_gpu
 from gpuloom.simulation.modes import Mode
-from gpuloom.simulation.pods import PodShape, TracePod
+from gpuloom.simulation.pods import TraceShape, TracePod
 from gpuloom.simulation.policies import POLICY_MAKERS
 from gpuloom.simulation.policies.policy import PolicySetup
 from gpuloom.simulation.reading.traces import read_nodes, read_pods
@@ -28,12 +28,12 @@ RECORDED: dict[tuple[str, str], tuple[float, int, int]] = {
 """By list and mode: idle GPUs when 100 % had been asked for, failed pods of several GPUs, failed CPU-only pods."""
 
 OPENB = Path(__file__).resolve().parents[3] / "benchmarks" / "openb"
-HALF = PodShape(1000, 1000, 1, 500, "")
-SMALL = PodShape(0, 0, 1, 10, "")
-CPU_ONLY = PodShape(2000, 1000, 0, 0, "")
+HALF = TraceShape(1000, 1000, 1, 500, "")
+SMALL = TraceShape(0, 0, 1, 10, "")
+CPU_ONLY = TraceShape(2000, 1000, 0, 0, "")
 
 
-def place(cluster: TraceCluster, mode: Mode, *shapes: PodShape) -> list[Choice]:
+def place(cluster: TraceCluster, mode: Mode, *shapes: TraceShape) -> list[Choice]:
     """Place pods, of which the typical ones take half a GPU."""
     workload = tuple(TracePod(f"p{number}", HALF) for number in range(9))
     policy = POLICY_MAKERS["fragmentation"](PolicySetup(cluster, workload, mode, random.Random(1)))

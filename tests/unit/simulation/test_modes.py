@@ -4,9 +4,9 @@ import pytest
 
 from gpuloom.simulation.cluster import TraceCluster, TraceNode
 from gpuloom.simulation.modes import DefaultScheduler, score_default
-from gpuloom.simulation.pods import PodShape
+from gpuloom.simulation.pods import TraceShape
 
-SHAPE = PodShape(1000, 1000, 0, 0, "")
+SHAPE = TraceShape(1000, 1000, 0, 0, "")
 
 
 def make_cluster(*nodes: tuple[int, int]) -> TraceCluster:

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from gpuloom.simulation.cluster import SLOTS, Choice, TraceCluster, TraceNode
 from gpuloom.simulation.errors import SimulationError
 from gpuloom.simulation.loop import place_all
-from gpuloom.simulation.pods import PodShape, TracePod
+from gpuloom.simulation.pods import TracePod, TraceShape
 from gpuloom.simulation.policies import POLICY_MAKERS, find_policy
 from gpuloom.simulation.policies.policy import PolicySetup
 
-HALF = PodShape(1000, 1000, 1, 500, "")
-WHOLE = PodShape(1000, 1000, 1, 1000, "")
-PAIR = PodShape(1000, 1000, 2, 1000, "")
-TENTH = PodShape(0, 0, 1, 50, "")
+HALF = TraceShape(1000, 1000, 1, 500, "")
+WHOLE = TraceShape(1000, 1000, 1, 1000, "")
+PAIR = TraceShape(1000, 1000, 2, 1000, "")
+TENTH = TraceShape(0, 0, 1, 50, "")
 
 
 def make_cluster(*gpus: int) -> TraceCluster:
@@ -28,7 +28,7 @@ def make_policy(name: str, cluster: TraceCluster):
     return POLICY_MAKERS[name](PolicySetup(cluster, workload, "A", random.Random(1)))
 
 
-def place(name: str, cluster: TraceCluster, *shapes: PodShape) -> list[Choice]:
+def place(name: str, cluster: TraceCluster, *shapes: TraceShape) -> list[Choice]:
     policy, choices = make_policy(name, cluster), []
     for shape in shapes:
         choices.append(policy.choose(shape, cluster.find_fitting(shape)))
@@ -41,7 +41,7 @@ def test_best_fit_takes_the_node_on_which_least_is_left():
 
 
 def test_best_fit_gives_a_share_of_the_fullest_gpu_that_suffices():
-    choices = place("BestFit", make_cluster(2), PodShape(0, 0, 1, 700, ""), HALF, PodShape(0, 0, 1, 300, ""))
+    choices = place("BestFit", make_cluster(2), TraceShape(0, 0, 1, 700, ""), HALF, TraceShape(0, 0, 1, 300, ""))
     assert [choice.cards for choice in choices] == [(0,), (1,), (0,)]
 
 
@@ -86,7 +86,7 @@ def test_first_fit_takes_the_first_node_and_the_first_gpu():
 
 def test_an_own_policy_says_which_share_no_pod_can_ask_for():
     with pytest.raises(SimulationError, match="a share of 55 milli is no whole per cent"):
-        place("binpack", make_cluster(1), PodShape(0, 0, 1, 55, ""))
+        place("binpack", make_cluster(1), TraceShape(0, 0, 1, 55, ""))
 
 
 def test_names_of_policies_are_read_in_any_case():
@@ -105,7 +105,7 @@ def test_so_many_pods_share_a_gpu_and_no_more():
 
 
 SHAPES = st.builds(
-    lambda cpu, memory, asked, spec: PodShape(cpu, memory, *asked, spec if asked[0] else ""),
+    lambda cpu, memory, asked, spec: TraceShape(cpu, memory, asked[0], asked[1], spec if asked[0] else ""),
     st.sampled_from((0, 4000, 30_000)),
     st.sampled_from((0, 10_000, 50_000)),
     st.sampled_from(((0, 0), (1, 50), (1, 330), (1, 500), (1, 1000), (2, 1000), (4, 1000))),

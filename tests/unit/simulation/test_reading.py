@@ -5,7 +5,7 @@ import re
 import pytest
 
 from gpuloom.simulation.errors import SimulationError
-from gpuloom.simulation.pods import PodShape, TracePod
+from gpuloom.simulation.pods import TracePod, TraceShape
 from gpuloom.simulation.reading.traces import read_nodes, read_pods, read_pods_for
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,64000,262144,2,P100\n"
@@ -23,7 +23,7 @@ def write(tmp_path):
 
 
 def test_pods_are_read_from_csv(write):
-    assert read_pods(write("p.csv", PODS)) == (TracePod("p1", PodShape(4000, 1024, 1, 500, "P100")),)
+    assert read_pods(write("p.csv", PODS)) == (TracePod("p1", TraceShape(4000, 1024, 1, 500, "P100")),)
 
 
 def test_a_list_without_models_accepts_all(write):
@@ -48,7 +48,7 @@ def test_nodes_are_read_from_yaml_and_may_be_several(write):
 
 def test_pods_are_read_from_yaml(write):
     file = write("p.yml", "- name: p1\n  cpu_milli: 4000\n  memory_mib: 1024\n  num_gpu: 1\n  gpu_milli: 500\n")
-    assert read_pods(file) == (TracePod("p1", PodShape(4000, 1024, 1, 500, "")),)
+    assert read_pods(file) == (TracePod("p1", TraceShape(4000, 1024, 1, 500, "")),)
 
 
 BAD_PODS = {

@@ -10,7 +10,7 @@ import msgspec
 
 from gpuloom.cli.asking.flags import OutputFlags
 from gpuloom.cli.asking.printing import Column, Table, print_list, write_lines
-from gpuloom.simulation.results import MeanResult, RunResult, Spread
+from gpuloom.simulation.results import MeanResult, RunResult, SeedSpread
 
 _CSV_COLUMNS = (
     "policy",
@@ -67,7 +67,7 @@ def _without_curve(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name != "curve"}
 
 
-def _tell(spread: Spread | None, digits: int = 2) -> str:
+def _tell(spread: SeedSpread | None, digits: int = 2) -> str:
     return "" if spread is None else f"{spread.mean:.{digits}f} ±{spread.sd:.{digits}f}"
 
 

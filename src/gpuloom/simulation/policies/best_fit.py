@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpuloom.simulation.cluster import Choice, Mask
-from gpuloom.simulation.pods import PodShape
+from gpuloom.simulation.pods import TraceShape
 from gpuloom.simulation.policies.policy import PolicySetup, pick_fullest
 
 FULL_CPU, FULL_GPU = 128_000, 8_000
@@ -16,7 +16,7 @@ class BestFit:
     def __init__(self, setup: PolicySetup) -> None:
         self._cluster = setup.cluster
 
-    def choose(self, shape: PodShape, fits: Mask) -> Choice:
+    def choose(self, shape: TraceShape, fits: Mask) -> Choice:
         """Choose one of the nodes that fit."""
         cluster, nodes = self._cluster, fits.nonzero()[0]
         cpu = (cluster.cpu_free[nodes] - shape.cpu_milli) / FULL_CPU

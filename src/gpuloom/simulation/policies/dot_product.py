@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpuloom.simulation.cluster import Choice, Mask
-from gpuloom.simulation.pods import PodShape
+from gpuloom.simulation.pods import TraceShape
 from gpuloom.simulation.policies.best_fit import FULL_CPU, FULL_GPU
 from gpuloom.simulation.policies.policy import PolicySetup, pick_fullest
 
@@ -14,7 +14,7 @@ class DotProduct:
     def __init__(self, setup: PolicySetup) -> None:
         self._cluster = setup.cluster
 
-    def choose(self, shape: PodShape, fits: Mask) -> Choice:
+    def choose(self, shape: TraceShape, fits: Mask) -> Choice:
         """Choose one of the nodes that fit."""
         cluster, nodes = self._cluster, fits.nonzero()[0]
         cpu = (cluster.cpu_free[nodes] / FULL_CPU) * (shape.cpu_milli / FULL_CPU)

@@ -24,7 +24,7 @@ from gpuloom.model.card import Card
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.simulation.cluster import SLOTS, Choice, Ints, Mask, TraceCluster
 from gpuloom.simulation.errors import SimulationError
-from gpuloom.simulation.pods import WHOLE_MILLI, PodShape
+from gpuloom.simulation.pods import WHOLE_MILLI, TraceShape
 from gpuloom.simulation.policies.policy import PolicySetup
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
 from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
@@ -73,10 +73,10 @@ class EnginePolicy:
         # By node, where the card table has it.
         self._positions = np.array([positions.get(name, NO_NODE) for name in cluster.names], np.int64)
         self._scheduler = PodScheduler(self._state, options).by_vendor[VENDOR]
-        self._demands: dict[PodShape, Demand] = {}
+        self._demands: dict[TraceShape, Demand] = {}
         self._numbers = count(1)
 
-    def choose(self, shape: PodShape, fits: Mask) -> Choice:
+    def choose(self, shape: TraceShape, fits: Mask) -> Choice:
         """Choose one of the nodes that fit, and reserve there."""
         nodes = fits.nonzero()[0]
         if self._shuffler is not None:
@@ -99,7 +99,7 @@ class EnginePolicy:
         ranks = read_node_policy(self._options.node_policy).rank_in_common(scores)
         return Choice(int(nodes[np.argmax(ranks)]), ())
 
-    def _read_demand(self, shape: PodShape) -> Demand:
+    def _read_demand(self, shape: TraceShape) -> Demand:
         if shape.milli % _MILLI_A_PERCENT:
             raise SimulationError(
                 f"a share of {shape.milli} milli is no whole per cent, as requests of pods are: give a multiple of 10"

@@ -5,10 +5,10 @@ import numpy as np
 from gpuloom.engine.scoring.fragmentation.chooser import FragmentationChooser
 from gpuloom.engine.scoring.fragmentation.nodes import NodeColumns
 from gpuloom.engine.scoring.fragmentation.parameters import ALL_PODS, PODS_WITH_CARDS
-from gpuloom.engine.scoring.fragmentation.workload import WorkloadShape, count_shapes
 from gpuloom.simulation.cluster import Choice, Ints, Mask, TraceCluster
-from gpuloom.simulation.pods import PodShape
+from gpuloom.simulation.pods import TraceShape
 from gpuloom.simulation.policies.policy import PolicySetup
+from gpuloom.simulation.workloads import count_workload, forget_memory
 
 _ARRIVALS_A_REFRESH = 20
 
@@ -30,14 +30,14 @@ class Fragmentation:
         is_extender = setup.mode == "B"
         self._chooser = FragmentationChooser(
             self._nodes,
-            count_shapes(_forget_memory(pod.shape) for pod in setup.workload),
+            count_workload(setup.workload),
             PODS_WITH_CARDS if is_extender else ALL_PODS,
             _order_by_spare_cpu(cluster) if is_extender else None,
         )
         self._known_changes = len(cluster.changes)
         self._refreshes = 0
 
-    def choose(self, shape: PodShape, fits: Mask) -> Choice:
+    def choose(self, shape: TraceShape, fits: Mask) -> Choice:
         """Choose one of the nodes that fit; ValueError if there is none."""
         cluster = self._cluster
         for node in cluster.changes[self._known_changes :]:
@@ -47,15 +47,11 @@ class Fragmentation:
         if cluster.arrivals >= self._refreshes * _ARRIVALS_A_REFRESH:
             self._chooser.refresh_market()
             self._refreshes = cluster.arrivals // _ARRIVALS_A_REFRESH + 1
-        chosen = self._chooser.choose(_forget_memory(shape), fits)
+        chosen = self._chooser.choose(forget_memory(shape), fits)
         if chosen is None:
             raise ValueError(f"{shape} fits none of the nodes that it was said to fit")
         node, cards = chosen
         return Choice(node, tuple(cards))
-
-
-def _forget_memory(shape: PodShape) -> WorkloadShape:
-    return WorkloadShape(shape.cpu_milli, shape.gpus, shape.milli, shape.spec if shape.gpus else "")
 
 
 def _order_by_spare_cpu(cluster: TraceCluster) -> Ints:

@@ -5,7 +5,7 @@ from collections import defaultdict
 import numpy as np
 
 from gpuloom.simulation.cluster import Choice, Mask
-from gpuloom.simulation.pods import PodShape
+from gpuloom.simulation.pods import TraceShape
 from gpuloom.simulation.policies.best_fit import FULL_GPU
 from gpuloom.simulation.policies.policy import PolicySetup, pick_fullest
 
@@ -22,7 +22,7 @@ class GpuClustering:
             lambda: np.zeros(len(self._cluster), bool)
         )
 
-    def choose(self, shape: PodShape, fits: Mask) -> Choice:
+    def choose(self, shape: TraceShape, fits: Mask) -> Choice:
         """Choose one of the nodes that fit, and note what it holds from now on."""
         cluster, nodes = self._cluster, fits.nonzero()[0]
         if not shape.gpus:

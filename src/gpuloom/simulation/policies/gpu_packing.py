@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpuloom.simulation.cluster import Choice, Ints, Mask
-from gpuloom.simulation.pods import WHOLE_MILLI, PodShape
+from gpuloom.simulation.pods import WHOLE_MILLI, TraceShape
 from gpuloom.simulation.policies.policy import PolicySetup, pick_fullest
 
 
@@ -13,7 +13,7 @@ class GpuPacking:
     def __init__(self, setup: PolicySetup) -> None:
         self._cluster = setup.cluster
 
-    def choose(self, shape: PodShape, fits: Mask) -> Choice:
+    def choose(self, shape: TraceShape, fits: Mask) -> Choice:
         """Choose one of the nodes that fit."""
         nodes = fits.nonzero()[0]
         if not shape.gpus:
@@ -21,7 +21,7 @@ class GpuPacking:
         node = int(nodes[self._score(shape, nodes).argmax()])
         return Choice(node, pick_fullest(self._cluster, node, shape))
 
-    def _score(self, shape: PodShape, nodes: Ints) -> Ints:
+    def _score(self, shape: TraceShape, nodes: Ints) -> Ints:
         cluster = self._cluster
         free, gpus = cluster.milli_free[nodes], cluster.gpus[nodes]
         # Of each node its fullest GPUs that suffice; the others count as emptier than any.

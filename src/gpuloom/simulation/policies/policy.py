@@ -7,13 +7,13 @@ from typing import Protocol
 
 from gpuloom.simulation.cluster import Choice, Mask, TraceCluster
 from gpuloom.simulation.modes import Mode
-from gpuloom.simulation.pods import PodShape, TracePod
+from gpuloom.simulation.pods import TracePod, TraceShape
 
 
 class SimulatedPolicy(Protocol):
     """Chooses node and GPUs for one pod after another."""
 
-    def choose(self, shape: PodShape, fits: Mask) -> Choice:
+    def choose(self, shape: TraceShape, fits: Mask) -> Choice:
         """Choose one of the nodes that fit; of these there is at least one. The pod is placed there at once.
 
         fits  by node: CPU, host memory, model, GPUs and their slots suffice
@@ -39,7 +39,7 @@ PolicyMaker = Callable[[PolicySetup], SimulatedPolicy]
 """Makes a policy for one run."""
 
 
-def pick_fullest(cluster: TraceCluster, node: int, shape: PodShape) -> tuple[int, ...]:
+def pick_fullest(cluster: TraceCluster, node: int, shape: TraceShape) -> tuple[int, ...]:
     """Return the fullest GPUs of a node that suffice, of the lowest index among equals.
 
     So a sharing pod gets the one with the least sufficient rest, and whole-GPU pods those of lowest index.

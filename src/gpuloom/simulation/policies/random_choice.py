@@ -1,7 +1,7 @@
 """Random: any node that fits, and any GPU there that suffices (section 4)."""
 
 from gpuloom.simulation.cluster import Choice, Mask
-from gpuloom.simulation.pods import PodShape
+from gpuloom.simulation.pods import TraceShape
 from gpuloom.simulation.policies.policy import PolicySetup
 
 
@@ -11,7 +11,7 @@ class RandomChoice:
     def __init__(self, setup: PolicySetup) -> None:
         self._cluster, self._random = setup.cluster, setup.rng
 
-    def choose(self, shape: PodShape, fits: Mask) -> Choice:
+    def choose(self, shape: TraceShape, fits: Mask) -> Choice:
         """Choose one of the nodes that fit."""
         node = self._random.choice(fits.nonzero()[0].tolist())
         cards = self._cluster.usable(shape.milli, node).nonzero()[0].tolist()

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gpuloom.simulation.cluster import TraceCluster, TraceNode
 from gpuloom.simulation.errors import SimulationError
-from gpuloom.simulation.pods import WHOLE_MILLI, PodShape, TracePod
+from gpuloom.simulation.pods import WHOLE_MILLI, TracePod, TraceShape
 from gpuloom.simulation.reading.rows import Row, read_rows
 
 NODE_COLUMNS = ("cpu_milli", "memory_mib", "gpu", "model")
@@ -61,7 +61,7 @@ def read_pods_for(file: str, nodes: Sequence[TraceNode]) -> ListedPods:
     meets together, as there is in a published list, is no mistake: it will fail, and the note says so.
     """
     cluster = TraceCluster(nodes)
-    known: dict[PodShape, bool] = {}
+    known: dict[TraceShape, bool] = {}
     pods: list[TracePod] = []
     misfits: list[str] = []
     for row in read_rows(file, POD_COLUMNS):
@@ -99,7 +99,7 @@ def _check_reach(row: Row, pod: TracePod, cluster: TraceCluster) -> None:
 
 def _read_pod(row: Row) -> Iterator[TracePod]:
     gpus = row.number("num_gpu", 0, _MOST_GPUS)
-    shape = PodShape(
+    shape = TraceShape(
         row.number("cpu_milli", 0, _MOST_NUMBER),
         row.number("memory_mib", 0, _MOST_NUMBER),
         gpus,
