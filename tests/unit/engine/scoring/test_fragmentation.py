@@ -32,14 +32,14 @@ class Cluster:
     """The same nodes before the engine and before the plain definition."""
 
     def __init__(self, kinds: list[tuple[str, int, int]], pods: list[Pod], parameters: Parameters) -> None:
-        cpu = np.array([cpu for _, cpu, _ in kinds])
-        cards = np.array([cards for _, _, cards in kinds])
+        cpu = np.array([cpu for _, cpu, _ in kinds], np.int64)
+        cards = np.array([cards for _, _, cards in kinds], np.int64)
         self.columns = NodeColumns(
             free_cpu=cpu.copy(),
             capacity_cpu=cpu,
             free_milli=np.where(np.arange(8) < cards[:, None], 1000, 0),
             cards=cards,
-            model=np.array([MODELS.index(model) for model, _, _ in kinds]),
+            model=np.array([MODELS.index(model) for model, _, _ in kinds], np.int64),
             models=MODELS,
         )
         workload = count_shapes(map(to_shape, pods))
@@ -129,6 +129,11 @@ def test_nodes_that_are_not_possible_for_another_reason_are_not_chosen() -> None
     cluster = Cluster([("a", 64000, 2)] * 2, [Pod(1000, 470, 1)], ALL_PODS)
     assert cluster.chooser.choose(WorkloadShape(1000, 1, 470), np.array([False, True])) == (1, [0])
     assert cluster.chooser.choose(WorkloadShape(1000, 1, 470), np.array([False, False])) is None
+
+
+def test_no_node_at_all_is_no_place() -> None:
+    cluster = Cluster([], [Pod(1000, 470, 1)], ALL_PODS)
+    assert cluster.choose(Pod(1000, 470, 1)) is None
 
 
 def test_a_share_joins_the_card_whose_rest_it_fills() -> None:

@@ -62,9 +62,12 @@ class FragmentationChooser:
 
         ``possible`` says for each node whether anything that the columns do not know allows it, as host memory.
         """
+        if not possible.any():
+            return None
         remembered = self._remembered.get(shape)
         if remembered is None:
-            remembered = self._remembered[shape] = _Ways(shape, self._nodes, self._costs, self._reserve)
+            remembered = _Ways(shape, len(self._nodes), self._costs, self._reserve, known=len(self._log))
+            self._remembered[shape] = remembered
         remembered.catch_up(self._log)
         reserve = self._reserve.prices(self._able_nodes, float(self._free.sum()))
         by_way = [way.cost + (way.loses * reserve).max(axis=0, initial=0.0) for way in remembered.ways]
@@ -92,12 +95,11 @@ class FragmentationChooser:
 
 
 class _Ways:
-    """The ways of one shape on all nodes, as of some moment of the log of changes."""
+    """The ways of one shape on so many nodes, and how much of the log of changes is known to them."""
 
-    def __init__(self, shape: WorkloadShape, nodes: NodeColumns, costs: NodeCosts, reserve: Reserve) -> None:
+    def __init__(self, shape: WorkloadShape, count: int, costs: NodeCosts, reserve: Reserve, *, known: int) -> None:
         self._shape = shape
         self._costs = costs
-        count = len(nodes)
         self.ways = tuple(
             WayCosts(
                 cost=np.full(count, NOWHERE),
@@ -106,7 +108,7 @@ class _Ways:
             )
             for _ in range(costs.count_ways(shape))
         )
-        self._known = 0
+        self._known = known
         self._renew(np.arange(count))
 
     def catch_up(self, log: list[int]) -> None:
