@@ -3,6 +3,7 @@
 import inspect
 import shutil
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from harness.cluster import Cluster
 from harness.controlplane import ControlPlane
 from harness.helm import Helm
 from harness.leftovers import no_task_left_behind
+from harness.limits import pytest_runtest_makereport  # noqa: F401 # pytest finds its hooks by name
 from harness.once import NotMadeError, find_shared, make_once
 
 PROGRAMS = {
@@ -59,9 +61,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             continue
         with capture.global_and_fixture_disabled():
             try:
-                make_once(shared / f"built-{module.name}", lambda _, module=module: binaries.ensure_all(module))
+                make_once(shared / f"built-{module.name}", partial(_build, module))
             except NotMadeError as error:
                 failures[module.name] = str(error)
+
+
+def _build(module: binaries.Module, _: Path) -> None:
+    """Build into the user's cache; the folder of the run only tells the other workers that it is done."""
+    binaries.ensure_all(module)
 
 
 def require_programs(config: pytest.Config, module: binaries.Module) -> None:
