@@ -6,10 +6,12 @@ BIN := .venv/bin
 READY := .venv/ready
 UPGRADE ?= --upgrade
 
-# The fast tests compute; most others wait for programs that they started, so they get four workers more than cores.
+# The fast tests compute; most others wait for programs that they started, so two workers share a core. Tests that are
+# marked so run alone after them; ARGS may select none of the ones or the others, which pytest says with 5.
 CORES := $(shell nproc)
-WORKERS ?= $(shell expr $(CORES) + 4)
-PYTEST := $(BIN)/pytest --dist worksteal
+WORKERS ?= $(shell expr 2 \* $(CORES))
+TOGETHER = $(BIN)/pytest --dist worksteal -n $(WORKERS)
+OR_NONE = $(if $(ARGS),|| test $$? = 5)
 unit: WORKERS = $(CORES)
 # A machine that keeps Python from writing bytecode would compile every test anew in each worker.
 unexport PYTHONDONTWRITEBYTECODE
@@ -36,13 +38,14 @@ demo: $(READY) ## start a cluster with simulated GPUs and show who gets what, un
 	@$(BIN)/gpuloom demo $(ARGS)
 
 unit: $(READY) ## the fast tests (under a minute)
-	$(PYTEST) -n $(WORKERS) tests/unit tests/oracle -m "not long" $(ARGS)
+	$(TOGETHER) tests/unit tests/oracle -m "not long" $(ARGS)
 
 unit-all: $(READY) ## the fast tests on each supported Python that this machine has
 	$(BIN)/python tools/pythons.py $(ARGS)
 
 test: $(READY) ## all tests this machine has the tools for
-	$(PYTEST) -n $(WORKERS) -m "not long" $(ARGS)
+	$(TOGETHER) -m "not long and not alone" $(ARGS) $(OR_NONE)
+	$(BIN)/pytest -m "alone and not long" $(ARGS) $(OR_NONE)
 
 check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff format --check
@@ -75,7 +78,8 @@ controlplane: $(READY) ## build the Kubernetes that tests run against, once (min
 	PYTHONPATH=tests $(BIN)/python -m harness.binaries
 
 ci: $(READY) check controlplane ## everything, nothing skipped; CI=true makes a skip a failure
-	$(PYTEST) -n $(WORKERS) $(ARGS)
+	$(TOGETHER) -m "not alone" $(ARGS) $(OR_NONE)
+	$(BIN)/pytest -m alone $(ARGS) $(OR_NONE)
 	$(BIN)/gpuloom demo --once
 	$(BIN)/gpuloom bench --nodes 1000 5000
 

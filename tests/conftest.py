@@ -16,6 +16,7 @@ from harness.cluster import Cluster
 from harness.controlplane import ControlPlane
 from harness.helm import Helm
 from harness.leftovers import no_task_left_behind
+from harness.limits import pytest_runtest_makereport  # noqa: F401 # pytest finds its hooks by name
 from harness.once import NotMadeError, find_shared, make_once
 from harness.stubdriver import BuildError, StubCard, StubDriver, ensure_libraries, use_stub
 
@@ -67,7 +68,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 failures[module.name] = str(error)
 
 
-def _build(module: binaries.Module, _mark: Path) -> None:
+def _build(module: binaries.Module, _: Path) -> None:
+    """Build into the user's cache; the folder of the run only tells the other workers that it is done."""
     binaries.ensure_all(module)
 
 

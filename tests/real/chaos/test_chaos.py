@@ -11,7 +11,7 @@ from harness.chaos.engine import run_chaos
 from harness.chaos.plan import STORM, TWO_MINUTES, Plan
 from harness.chaos.report import describe
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.alone, pytest.mark.timeout(600)]
 
 
 async def test_nothing_is_given_away_twice_and_nobody_forgotten_in_a_storm(

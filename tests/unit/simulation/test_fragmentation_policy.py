@@ -10,7 +10,7 @@ from gpuloom.simulation.cluster import SLOTS, Choice, TraceCluster, TraceNode
 from gpuloom.simulation.loop import place_all
 from gpuloom.simulation.measure import allocation_curve, count_failed_cpu_only, count_failed_multi_gpu
 from gpuloom.simulation.modes import Mode
-from gpuloom.simulation.pods import TraceShape, TracePod
+from gpuloom.simulation.pods import TracePod, TraceShape
 from gpuloom.simulation.policies import POLICY_MAKERS
 from gpuloom.simulation.policies.policy import PolicySetup
 from gpuloom.simulation.reading.traces import read_nodes, read_pods
