@@ -8,7 +8,7 @@ other candidates of a pod with several containers, is found out afterwards, from
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
@@ -47,7 +47,7 @@ BATCH_SIZE = 128
 """So many nodes are asked in one step where cards can be chosen one by one: that takes one to two milliseconds."""
 
 
-@dataclass
+@dataclass(slots=True)
 class SchedulingAttempt:
     """One attempt. Nothing is changed but what is remembered.
 
@@ -67,6 +67,16 @@ class SchedulingAttempt:
     most_tries: int | None = None
     placements: PlacementCache | None = None
     _refusals: dict[str, Refusal] = field(default_factory=dict)
+    _request: Request = field(init=False)
+    _is_quota_tight: bool = field(init=False)
+    _is_decided_by_rank: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        # The request placed first: to it the cards as they are are the whole truth.
+        self._request = self.demand.placed_first
+        # Whether the namespace's quota may stand in its way.
+        self._is_quota_tight = may_exceed(self.headroom, (self._request,), self.table, self.compiled)
+        self._is_decided_by_rank = self._do_single_cards_decide()
 
     def answer(self, candidates: Candidates, *, explain: bool) -> Decision:
         """Choose among candidates; with ``explain``, or if none fits, every refusal is found out."""
@@ -151,18 +161,11 @@ class SchedulingAttempt:
     def _rank(self, candidates: Candidates, ranks: Scores) -> Ranking:
         return candidates.rank(self.table.names, ranks, self.demand.policy.node_policy)
 
-    @cached_property
-    def _request(self) -> Request:
-        """The request placed first, to which the cards as they are are the whole truth."""
-        return self.demand.placed_first
+    @property
+    def _placer(self) -> Placer:
+        return Placer(self.compiled, self.demand, self.headroom)
 
-    @cached_property
-    def _is_quota_tight(self) -> bool:
-        """Whether the namespace's quota may stand in the way of the request that is placed first."""
-        return may_exceed(self.headroom, (self._request,), self.table, self.compiled)
-
-    @cached_property
-    def _is_decided_by_rank(self) -> bool:
+    def _do_single_cards_decide(self) -> bool:
         """Whether single cards alone decide which nodes fit: one request, and nothing that depends on several cards."""
         containers = self.demand.containers
         if len(containers) > 1 and sum(container.request is not None for container in containers) > 1:
@@ -358,10 +361,6 @@ class SchedulingAttempt:
         divided = np.zeros(len(self.table.names), bool)
         divided[self.table.cards.node[self.table.cards.division != UNDIVIDED]] = True
         return divided[known]
-
-    @cached_property
-    def _placer(self) -> Placer:
-        return Placer(self.compiled, self.demand, self.headroom)
 
 
 def _exclude_from(ranks: Scores, position: int) -> None:

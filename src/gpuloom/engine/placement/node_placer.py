@@ -28,7 +28,7 @@ def place_fitting(placer: Placer, table: CardTable, position: int, results: Filt
 def _place_plain(placer: Placer, table: CardTable, position: int, results: FilterResults) -> ContainerShares:
     """Choose among a node's cards those that no rule rejects, smallest key first; there are enough of them.
 
-    The plain numbers of one node are remembered, so this takes a twentieth of the time of a matrix of one row.
+    The plain numbers of one node are remembered, so this takes a tenth of the time of a matrix of one row.
     """
     rows, policy, word = table.rows_of(position), placer.demand.policy, placer.compiled.profile.word
     requirements, codes = results.requirements(position, rows), results.column[rows].tolist()

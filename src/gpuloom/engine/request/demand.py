@@ -130,6 +130,9 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
 
         Raises ValueError when the pod asks for no card.
         """
+        # Every decision asks, and nearly all pods have one container.
+        if len(self.containers) == 1 and self.containers[0].request is not None:
+            return self.containers[0].request
         for _, container in self.in_order_of_placing:
             if container.request is not None:
                 return container.request

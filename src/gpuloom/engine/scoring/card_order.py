@@ -36,11 +36,20 @@ CardOrder = tuple[SortKey, ...]
 """Keys in the order in which they count. Among equals the highest index comes first, then the card registered last."""
 
 
+def sort_cards(cards: Cards, required: RequestColumns, order: CardOrder, weights: Weights) -> Ints:
+    """Return the cards of one node in the order in which they are tried."""
+    return np.lexsort((*_later_first(cards), *reversed(_columns(cards, required, order, weights))))
+
+
 def sort_matrix(cards: Cards, required: RequestColumns, order: CardOrder, weights: Weights, there: Flags) -> Ints:
-    """Return for each node, a row of columns, its columns in the order of trying; cells without a card come last."""
-    keys = _columns(cards, required, order, weights)
-    later = np.broadcast_to(-np.arange(there.shape[1]), there.shape)
-    return np.lexsort((later, -cards.index, *reversed(keys), ~there), axis=-1)
+    """Return the same for each node, a row of columns; cells without a card come last."""
+    keys = reversed(_columns(cards, required, order, weights))
+    return np.lexsort((*np.broadcast_arrays(*_later_first(cards)), *keys, ~there), axis=-1)
+
+
+def _later_first(cards: Cards) -> tuple[Ints, Ints]:
+    """Return what breaks ties, the less important first."""
+    return -np.arange(cards.index.shape[-1]), -cards.index
 
 
 def sort_key(

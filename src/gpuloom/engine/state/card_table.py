@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gpuloom.engine.state.change_log import ChangeLog
 from gpuloom.engine.state.interner import Interner
-from gpuloom.engine.state.node_batch import NodeBatch
+from gpuloom.engine.state.node_batch import NodeBatch, lay_out_one
 from gpuloom.engine.state.node_scalars import NodeScalars, totals_of, used_of
 from gpuloom.engine.state.node_score import score_node
 from gpuloom.engine.state.partitions import GeometryPartition, Partition
@@ -174,29 +174,32 @@ class CardTable:
         laid_out, there = self.lay_out(positions)
         rows = laid_out[there]
         cells = np.cumsum(there).reshape(there.shape) - 1
-        return self._make_batch(positions, rows, rows.tolist(), cells, there)
-
-    def copy_node(self, position: int) -> NodeBatch:
-        """Return the cards of one node, to place a pod on."""
-        rows = self.rows_of(position)
-        cells = np.arange(rows.stop - rows.start)[None]
-        return self._make_batch(
-            np.array([position]), rows, range(rows.start, rows.stop), cells, np.ones(cells.shape, bool)
-        )
-
-    def _make_batch(
-        self, positions: Ints, which: Ints | slice, rows: Sequence[int], cells: Ints, there: Flags
-    ) -> NodeBatch:
-        divided = self.partitions
+        places, divided = rows.tolist(), self.partitions
         return NodeBatch(
             table=self,
-            cards=self.cards.rows(which),
+            cards=self.cards.rows(rows),
             cells=cells,
             there=there,
-            uuids=self.uuids[which] if isinstance(which, slice) else [self.uuids[row] for row in rows],
-            partitions={at: divided[row] for at, row in enumerate(rows) if row in divided} if divided else {},
+            uuids=[self.uuids[row] for row in places],
+            partitions={at: divided[row] for at, row in enumerate(places) if row in divided} if divided else {},
             registered=[self._registered[self.names[position]] for position in positions.tolist()],
             facts_numbers=self.facts_of[positions],
+        )
+
+    def copy_node(self, position: int) -> NodeBatch:
+        """Return the cards of one node, to place a pod on: the same without looking for rows."""
+        rows, divided = self.rows_of(position), self.partitions
+        places = range(rows.start, rows.stop)
+        cells, there = lay_out_one(len(places))
+        return NodeBatch(
+            table=self,
+            cards=self.cards.rows(rows),
+            cells=cells,
+            there=there,
+            uuids=self.uuids[rows],
+            partitions={at: divided[row] for at, row in enumerate(places) if row in divided} if divided else {},
+            registered=[self._registered[self.names[position]]],
+            facts_numbers=self.facts_of[position : position + 1].copy(),
         )
 
     def fork(self) -> "CardTable":

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from gpuloom.engine.state.card_table import CardTable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NodeBatch:
     """Cards as one list, node after node, and laid out with a row for each node; usage is the pod's own business.
 
@@ -52,8 +53,23 @@ class NodeBatch:
 
     def copy(self) -> "NodeBatch":
         """Return a copy whose usage may change without touching this one."""
-        return replace(self, cards=self.cards.scratch(), partitions=dict(self.partitions))
+        return NodeBatch(
+            self.table,
+            self.cards.scratch(),
+            self.cells,
+            self.there,
+            self.uuids,
+            dict(self.partitions),
+            self.registered,
+            self.facts_numbers,
+        )
 
     def frozen(self) -> "NodeBatch":
         """Return a copy that later changes of the table do not show in."""
         return replace(self, cards=self.cards.rows(np.arange(len(self.cards))))
+
+
+@lru_cache(64)
+def lay_out_one(cards: int) -> tuple[Ints, Flags]:
+    """Return cells of one node with so many cards, and that all of them are there; nobody may change them."""
+    return np.arange(cards)[None], np.ones((1, cards), bool)
