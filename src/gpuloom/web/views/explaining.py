@@ -115,7 +115,13 @@ def _scene(
     barred = (
         {} if hosts is None else {name: f"kube-scheduler: {', '.join(why)}" for name, why in hosts.refusals.items()}
     )
-    barred |= {name: bar for name, node in source.state.nodes.items() if (bar := explain_unschedulable(node))}
+    # A pod may tolerate that a node is closed.
+    closed = source.state.nodes if hosts is None else hosts.refusals
+    barred |= {
+        name: bar
+        for name in closed
+        if (node := source.state.nodes.get(name)) is not None and (bar := explain_unschedulable(node))
+    }
     decided = source.state.decisions.last_of(pod.metadata.uid)
     if offered is None and decided is not None:
         offered = decided.names()

@@ -80,7 +80,7 @@ def judge_hosts(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
         silent += not tells_amounts(node)
         if reasons := refuse_host(node, source.state.hosts.on(name), demand):
             refusals[name] = reasons
-        elif explain_unschedulable(node):
+        elif not node.spec.unschedulable and explain_unschedulable(node):
             refusals[name] = (NOT_READY,)
     untold = [_tell_silent(silent)] if silent else []
     return Hosts(refusals, demand, (*demand.unjudged, *untold), last_words=words)
