@@ -105,7 +105,7 @@ def test_so_many_pods_share_a_gpu_and_no_more():
 
 
 SHAPES = st.builds(
-    lambda cpu, memory, asked, spec: TraceShape(cpu, memory, *asked, spec if asked[0] else ""),
+    lambda cpu, memory, asked, spec: TraceShape(cpu, memory, asked[0], asked[1], spec if asked[0] else ""),
     st.sampled_from((0, 4000, 30_000)),
     st.sampled_from((0, 10_000, 50_000)),
     st.sampled_from(((0, 0), (1, 50), (1, 330), (1, 500), (1, 1000), (2, 1000), (4, 1000))),
