@@ -73,7 +73,8 @@ def _print_table(report: SelfTestReport) -> None:
     width = None if sys.stdout.isatty() else _PLAIN_WIDTH
     console = Console(file=sys.stdout, width=width, highlight=False, no_color=not has_colours())
     console.print(
-        f"self-test by gpuloom {report.gpuloom}, driver {report.driver}, nvidia-ml-py {report.python_library}, {report.date} UTC"
+        f"self-test by gpuloom {report.gpuloom}, driver {report.driver}, nvidia-ml-py {report.python_library}, "
+        f"{report.date} UTC"
     )
     for card in report.cards:
         memory = "no memory told" if card.memory_mib is None else f"{card.memory_mib:,} MiB"
