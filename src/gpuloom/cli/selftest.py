@@ -72,9 +72,8 @@ async def _test(library: Path | None, reports: list[SelfTestReport]) -> None:
 def _print_table(report: SelfTestReport) -> None:
     width = None if sys.stdout.isatty() else _PLAIN_WIDTH
     console = Console(file=sys.stdout, width=width, highlight=False, no_color=not has_colours())
-    console.print(
-        f"self-test by gpuloom {report.gpuloom}, driver {report.driver}, nvidia-ml-py {report.python_library}, {report.date} UTC"
-    )
+    versions = f"gpuloom {report.gpuloom}, driver {report.driver}, nvidia-ml-py {report.python_library}"
+    console.print(f"self-test by {versions}, {report.date} UTC")
     for card in report.cards:
         memory = "no memory told" if card.memory_mib is None else f"{card.memory_mib:,} MiB"
         console.print(f"{card.uuid}  {card.name}, {memory}, {card.pci_bus_id}, NUMA {card.numa}, {card.links} NVLinks")
