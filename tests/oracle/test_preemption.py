@@ -6,8 +6,8 @@ from random import Random
 from builders import NVIDIA, card, pod
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.planning.preemption.holder import Holder
 from gpuloom.engine.planning.preemption.plan import PreemptionPlanner
+from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.request.demand import read_demands
 from gpuloom.engine.request.options import Options
@@ -83,9 +83,9 @@ def build(cluster: Mapping[str, PlainNode]) -> ClusterState:
 def plan(cluster: Mapping[str, PlainNode], wish: Wish, state: ClusterState, *, strict: bool) -> PreemptionPlan | None:
     known = {one.uid: one for _, pods in cluster.values() for one in pods}
 
-    def holder_of(held: Reservation) -> Holder:
+    def holder_of(held: Reservation) -> PotentialVictim:
         one = known[held.uid]
-        return Holder(held, one.priority, one.started, one.budgets, one.may_leave, one.is_leaving)
+        return PotentialVictim(held, one.priority, one.started, one.budgets, one.may_leave, one.is_leaving)
 
     demands = read_demands(pod(gpu=wish.cards, gpumem=wish.memory), CATALOG, Options())
     planner = PreemptionPlanner(PodScheduler(state, Options()), holder_of, BUDGETS, strict)

@@ -1,7 +1,6 @@
 """What ``gpuloom drain-card`` tells before it does anything: who is on the card, and who finds room elsewhere."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -80,7 +79,8 @@ def _place(source: "Source", node: str, card: str, moving: Sequence[MovingPod]) 
     for pod, decision in zip(moving, decisions, strict=True):
         why = ""
         if decision.node is None:
-            why = "; ".join(islice(describe_failure(decision.refusals, decision.candidates), _MOST_REASONS))
+            *reasons, total = describe_failure(decision.refusals, decision.candidates)
+            why = "; ".join(reasons[:_MOST_REASONS]) or total
         moves[pod.uid] = Move(
             namespace=pod.namespace, name=pod.name, fits=decision.node is not None, node=decision.node or "", why=why
         )

@@ -15,7 +15,7 @@ PIECE_BYTES = 128 * 1024
 """The kernel holds about so much of a body; its sender waits with the rest."""
 
 
-class Pace:
+class BodyPace:
     """Lets all large bodies of a route be received one piece after another."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from gpuloom.serving.aside import Aside
 from gpuloom.serving.bodies import drop_body, read_pieces
 from gpuloom.serving.connections import Limits
 from gpuloom.serving.frames import HEAD, Verb, pack
-from gpuloom.serving.pace import PIECE_BYTES, Pace, receive_little
+from gpuloom.serving.pace import PIECE_BYTES, BodyPace, receive_little
 
 BODY = b"x" * 1_000_000
 
@@ -35,7 +35,7 @@ async def post(handler: object) -> str:
 
 
 async def test_nothing_is_received_while_a_body_rests() -> None:
-    pace, states = Pace(), set[tuple[bool, bool]]()
+    pace, states = BodyPace(), set[tuple[bool, bool]]()
 
     async def take(request: web.Request) -> web.Response:
         assert request.transport is not None
@@ -54,7 +54,7 @@ async def test_nothing_is_received_while_a_body_rests() -> None:
 
 
 async def test_who_gives_up_while_resting_keeps_nobody_waiting() -> None:
-    pace = Pace()
+    pace = BodyPace()
 
     async def take(request: web.Request) -> web.Response:
         gone = [asyncio.ensure_future(pace.rest(request)) for _ in range(3)]

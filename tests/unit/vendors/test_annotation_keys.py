@@ -114,6 +114,7 @@ COMMON: dict[str, str] = {
     keys.CARD_POLICY: "list",
     keys.WEIGHTS: "weights",
     keys.WOKEN: "number",
+    keys.LIMIT_WHOLE_CARDS: "word",
 }
 REGISTERS = {"Metax-SGPU": "zoned cards", "Enflame": "sliced cards"}
 

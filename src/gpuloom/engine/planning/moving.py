@@ -5,11 +5,10 @@ got. Only cards and quotas are looked at, as in a decision; what else a node mus
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.request.demand import Demands
-from gpuloom.engine.state.closings import Closing
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 
@@ -27,7 +26,7 @@ class MovingPod:
 def plan_moves(
     scheduler: PodScheduler, node: str, uuid: str, pods: Sequence[MovingPod], names: Sequence[str]
 ) -> Iterator[PodDecision]:
-    """Decide for each pod as if all of them had left and the card was closed; nothing of the live state changes.
+    """Decide for each pod as if all of them had left and the card was cordoned; nothing of the live state changes.
 
     names  of the nodes to choose from; the order breaks ties
     Raises ValueError for a pod that asks for no card.
@@ -35,7 +34,7 @@ def plan_moves(
     fork = scheduler.cluster_state.fork()
     for pod in pods:
         fork.forget(pod.uid)
-    _close(fork, node, uuid)
+    _cordon(fork, node, uuid)
     trial = PodScheduler(fork, scheduler.options)
     for pod in pods:
         decision = trial.decide(pod.demands, names)
@@ -44,11 +43,11 @@ def plan_moves(
         yield decision
 
 
-def _close(fork: ClusterState, node: str, uuid: str) -> None:
-    words = [word for word in fork.words_of(node) if fork[word].table.row(node, uuid) is not None]
-    if words:
-        cards = {word: frozenset({uuid}) for word in words}
-        fork.close(Closing(f"imagined-{uuid}", "", "", node, "it is to take no new pods", cards))
+def _cordon(fork: ClusterState, node: str, uuid: str) -> None:
+    for word in list(fork.words_of(node)):
+        registered = fork.registered(node, word)
+        if registered is not None and any(card.id == uuid for card in registered.cards):
+            fork.register(node, word, replace(registered, cordoned=registered.cordoned | {uuid}))
 
 
 def _reserve(pod: MovingPod, decision: PodDecision, node: str) -> Reservation:

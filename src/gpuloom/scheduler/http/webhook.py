@@ -17,7 +17,7 @@ from gpuloom.serving.aside import Aside, BadTextError, ReaderBusyError
 from gpuloom.serving.bodies import TooLargeError, drop_body, read_body, read_pieces
 from gpuloom.serving.connections import LINGER_S
 from gpuloom.serving.frames import Verb
-from gpuloom.serving.pace import Pace, receive_little
+from gpuloom.serving.pace import BodyPace, receive_little
 from gpuloom.wire.admission import Review, Verdict, decode_review, encode_review, find_uid
 from gpuloom.wire.errors import WireError
 
@@ -51,9 +51,9 @@ class WebhookEndpoint:
     aside: Aside
     refused: int = 0
     _large: int = field(default=0)
-    _pace: Pace = field(default_factory=Pace)
+    _pace: BodyPace = field(default_factory=BodyPace)
     # Of its own: what nobody reads does not keep others waiting.
-    _pace_of_denied: Pace = field(default_factory=Pace)
+    _pace_of_denied: BodyPace = field(default_factory=BodyPace)
 
     async def answer(self, request: web.Request) -> web.Response:
         """Answer one."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.rule_matrix import make_rule_matrix
-from gpuloom.engine.planning.preemption.holder import HolderOf
+from gpuloom.engine.planning.preemption.potential_victim import PotentialVictimOf
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor, VictimSearch
 from gpuloom.engine.request.demand import Demand
 from gpuloom.model.request_columns import UNBOUNDED
@@ -29,7 +29,7 @@ class PreemptionPlanner:
     """
 
     pod_scheduler: PodScheduler
-    holder_of: HolderOf
+    holder_of: PotentialVictimOf
     allowed: Mapping[str, int]
     strict: bool = False
 

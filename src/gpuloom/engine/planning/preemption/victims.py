@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.planning.preemption.holder import Holder, HolderOf, split_by_budget
+from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, PotentialVictimOf, split_by_budget
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
 
@@ -38,8 +38,8 @@ class PreemptionPlan:
     """
 
     node: str
-    victims: tuple[Holder, ...]
-    leaving: tuple[Holder, ...] = ()
+    victims: tuple[PotentialVictim, ...]
+    leaving: tuple[PotentialVictim, ...] = ()
     broken: int = 0
 
     @property
@@ -67,7 +67,7 @@ class VictimSearch:
 
     fork: PodScheduler
     preemptor: Preemptor
-    holder_of: HolderOf
+    holder_of: PotentialVictimOf
     allowed: Mapping[str, int]
 
     def choose(self, node: str, limit: Cost | None = None) -> Generator[None, None, PreemptionPlan | None]:
@@ -86,7 +86,7 @@ class VictimSearch:
                 self._state.assume(holder.reservation)
 
     def _choose(
-        self, node: str, holders: Iterable[Holder], limit: Cost | None
+        self, node: str, holders: Iterable[PotentialVictim], limit: Cost | None
     ) -> Generator[None, None, PreemptionPlan | None]:
         self._state.forget(self.preemptor.uid)
         leaving = tuple(holder for holder in holders if holder.is_leaving)
@@ -100,7 +100,7 @@ class VictimSearch:
         if not lower or not self._fits(node):
             return None
         breaking, free = split_by_budget(lower, self.allowed)
-        victims: list[Holder] = []
+        victims: list[PotentialVictim] = []
         for holder in (*breaking, *free):
             yield
             self._state.assume(holder.reservation)
@@ -118,12 +118,12 @@ class VictimSearch:
     def _state(self) -> ClusterState:
         return self.fork.cluster_state
 
-    def _may_evict(self, holder: Holder) -> bool:
+    def _may_evict(self, holder: PotentialVictim) -> bool:
         if holder.is_leaving or holder.reservation.uid == self.preemptor.uid:
             return False
         return holder.may_leave and holder.priority < self.preemptor.priority
 
-    def _remove(self, holders: Iterable[Holder]) -> None:
+    def _remove(self, holders: Iterable[PotentialVictim]) -> None:
         for holder in holders:
             self._state.forget(holder.reservation.uid)
 

@@ -7,7 +7,7 @@ from gpuloom.engine.state.ledger import Reservation
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class PotentialVictim:
     """A pod that holds cards.
 
     priority    its priority, larger is more important
@@ -30,13 +30,13 @@ class Holder:
         return -self.priority, self.started, self.reservation.uid
 
 
-HolderOf = Callable[[Reservation], Holder]
+PotentialVictimOf = Callable[[Reservation], PotentialVictim]
 """Looks up what is known of a pod that holds cards."""
 
 
 def split_by_budget(
-    holders: Iterable[Holder], allowed: Mapping[str, int]
-) -> tuple[tuple[Holder, ...], tuple[Holder, ...]]:
+    holders: Iterable[PotentialVictim], allowed: Mapping[str, int]
+) -> tuple[tuple[PotentialVictim, ...], tuple[PotentialVictim, ...]]:
     """Return those whose leaving would break a PodDisruptionBudget, and the others, each most important first.
 
     allowed  how many pods each budget lets go now; a budget that is not named lets none go
@@ -44,8 +44,8 @@ def split_by_budget(
     The most important use up what a budget allows, as in kube-scheduler.
     """
     left = dict(allowed)
-    breaking: list[Holder] = []
-    free: list[Holder] = []
+    breaking: list[PotentialVictim] = []
+    free: list[PotentialVictim] = []
     for holder in sorted(holders, key=lambda one: one.importance):
         for budget in holder.budgets:
             left[budget] = left.get(budget, 0) - 1
