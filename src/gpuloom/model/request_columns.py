@@ -147,7 +147,7 @@ class RequestColumns(CardRequest[Ints, Flags], frozen=True, gc=False, eq=False, 
             )
 
 
-def percentage_of(total_mib: Ints, percentage: int) -> Ints:
+def percentage_to_mib(total_mib: Ints, percentage: int) -> Ints:
     """Return so many per cent of each card's memory, in MiB, rounded down."""
     return np.asarray(total_mib * percentage // 100, np.int64)
 

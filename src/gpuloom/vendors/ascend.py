@@ -12,7 +12,7 @@ from gpuloom.model.cards import Cards, Ints, Points
 from gpuloom.model.nodecards import Facts, NodeCards
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.request import Request
-from gpuloom.model.request_columns import HookRequest, percentage_of
+from gpuloom.model.request_columns import HookRequest, percentage_to_mib
 from gpuloom.vendors.changes import ContainerChange, MutationError, Switches, set_amount
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.links import choose_groups, choose_pairs, refuse_pairs, score_groups
@@ -135,7 +135,7 @@ def need_share(request: Request, cards: Cards, facts: Facts, profile: Profile) -
     soft = request.manner == SOFT
     if soft and not facts.get(SOFT):
         return None
-    memory_mib = request.memory_mib or percentage_of(cards.total_memory_mib, request.memory_percentage)
+    memory_mib = request.memory_mib or percentage_to_mib(cards.total_memory_mib, request.memory_percentage)
     factor = max(profile.request.memory_factor, 1)
     if request.memory_mib and not facts.get(SOFT) and (size := trim(request.memory_mib // factor, profile.traits)):
         memory_mib = size[0] * factor

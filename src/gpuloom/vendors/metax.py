@@ -11,7 +11,7 @@ from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen, HookTerms, fi
 from gpuloom.model.cards import Cards, Flags, Ints, Points
 from gpuloom.model.nodecards import Facts, NodeCards
 from gpuloom.model.request import Request
-from gpuloom.model.request_columns import HookRequest, percentage_of
+from gpuloom.model.request_columns import HookRequest, percentage_to_mib
 from gpuloom.model.share import ONLINE
 from gpuloom.vendors.changes import ContainerChange, MutationError, Switches
 from gpuloom.vendors.decided import Decided
@@ -157,7 +157,7 @@ def _read_memory_mib(container: Container, profile: Profile) -> int | None:
 
 def need_classed_share(request: Request, cards: Cards, _facts: Facts, _profile: Profile) -> HookRequest:
     """Work out a share; an online pod takes no cores."""
-    memory_mib = request.memory_mib or percentage_of(cards.total_memory_mib, request.memory_percentage)
+    memory_mib = request.memory_mib or percentage_to_mib(cards.total_memory_mib, request.memory_percentage)
     return HookRequest(memory_mib, 0 if request.manner == ONLINE else request.cores)
 
 

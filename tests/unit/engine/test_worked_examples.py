@@ -12,9 +12,9 @@ from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.scoring.card_order import DeviceSort, sort_key, sort_matrix
 from gpuloom.engine.scoring.card_scores import score_cards
+from gpuloom.engine.scoring.node_score import score_node
 from gpuloom.engine.scoring.policies import read_card_policy
 from gpuloom.engine.scoring.weights import Weights
-from gpuloom.engine.state.node_score import score_node
 from gpuloom.model.cards import CardNumbers, Cards
 from gpuloom.model.request_columns import Headroom, RequestColumns, RequestNumbers, ScoreRequest
 from gpuloom.vendors.profile import RequestDefaults

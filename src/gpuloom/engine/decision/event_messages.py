@@ -29,6 +29,16 @@ def describe_success(decision: Decision, limit_bytes: int = MESSAGE_LIMIT_BYTES)
     return f"{head}({_join(items, total, limit_bytes - len(head) - 2)})"
 
 
+def describe_binding(node: str, pod: str) -> str:
+    """Say that a pod was bound to a node."""
+    return f"Successfully binding node [{node}] to {pod}"
+
+
+def describe_missing_node(node: str) -> str:
+    """Say that a pod was not bound because its node is gone."""
+    return f"failed to get node {node}"
+
+
 def describe_failure(
     refusals: Mapping[str, Refusal], candidates: int, limit_bytes: int = MESSAGE_LIMIT_BYTES
 ) -> Iterator[str]:

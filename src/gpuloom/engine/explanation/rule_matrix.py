@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.equivalence_class import classify
-from gpuloom.engine.filtering.request_columns import make_request_columns
+from gpuloom.engine.filtering.per_card_request import make_request_columns
 from gpuloom.engine.filtering.rules import Rule, adjust_cards
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.card_table import NO_NODE, CardTable

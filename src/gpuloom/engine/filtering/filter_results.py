@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
-from gpuloom.engine.filtering.request_columns import make_request_columns
+from gpuloom.engine.filtering.per_card_request import make_request_columns
 from gpuloom.engine.filtering.rules import (
     Rejects,
     filter_card,

@@ -15,7 +15,7 @@ from gpuloom.engine.filtering.hook_calls import (
     mark_unserved,
     score_extra,
 )
-from gpuloom.engine.filtering.request_columns import make_request_columns
+from gpuloom.engine.filtering.per_card_request import make_request_columns
 from gpuloom.engine.filtering.rules import filter_cards, first_rejection
 from gpuloom.engine.placement.booking import Booking, book
 from gpuloom.engine.placement.card_walk import OrderedCards, WalkTerms, walk

@@ -14,11 +14,11 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuloom.engine.scoring.node_score import score_node
 from gpuloom.engine.state.change_log import ChangeLog
 from gpuloom.engine.state.interner import Interner
 from gpuloom.engine.state.node_batch import NodeBatch, lay_out_one
 from gpuloom.engine.state.node_scalars import NodeScalars, totals_of, used_of
-from gpuloom.engine.state.node_score import score_node
 from gpuloom.engine.state.partitions import GeometryPartition, Partition
 from gpuloom.engine.state.snapshot import Snapshot
 from gpuloom.engine.state.tenants import NO_TENANTS, Tenants, sum_groups

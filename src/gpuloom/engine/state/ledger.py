@@ -5,8 +5,9 @@
                |           +------ forget ------+--> (none)
                +-- assume again: superseded, with a new number
 
-*Assumed*: decided here, not bound yet. *Confirmed*: the API server shows the pod bound to that node. A reservation is
-keyed by the pod's UID and numbered; whoever acts on one remembers the number and stops when it is no longer current.
+*Assumed*: decided here, not bound yet. *Confirmed*: bound to that node, because our Binding succeeded
+(``scheduler/bind``) or the watch shows it (``scheduler/pods``). A reservation is keyed by the pod's UID and numbered;
+whoever acts on one remembers the number and stops when it is no longer current.
 
 The ledger is keyed by node name, vendor and card id, not by rows, so cards may leave and come back, pods may be seen
 before their node, and two vendors may call their cards the same. What a card holds is always summed from its entries,

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from gpuloom.engine.decision.annotations import write_decision
+from gpuloom.engine.decision.event_messages import describe_binding, describe_missing_node
 from gpuloom.engine.filtering.exact_fit import fits_exactly
 from gpuloom.engine.request.demand import read_phases
 from gpuloom.engine.state.allocations import read_decided_at, read_shares, read_tenancies
@@ -124,11 +125,10 @@ class BindVerb:
         try:
             await self._bind_unbound(pod, call)
         except (BindError, LockError, BindRefusedError) as error:
-            said = f"failed to get node {args.node}" if isinstance(error, _NodeGoneError) else str(error)
+            said = describe_missing_node(args.node) if isinstance(error, _NodeGoneError) else str(error)
             record(self._recorder, pod, "Warning", "BindingFailed", said)
             raise BindError(str(error)) from error
-        message = f"Successfully binding node [{args.node}] to {pod.full_name}"
-        record(self._recorder, pod, "Normal", "BindingSucceed", message)
+        record(self._recorder, pod, "Normal", "BindingSucceed", describe_binding(args.node, pod.full_name))
 
     async def _bind_unbound(self, pod: Pod, call: _Call) -> None:
         node = call.args.node

@@ -4,6 +4,5 @@ A decision comes in, or cards that are closed. Kubernetes events go out through 
 that fits nowhere the text for each node in the answer of a Filter.
 
 ``refusals`` makes the texts of pods that fit nowhere, ``closedcards`` those of closed cards, and ``record`` puts an
-event on a pod. The sentences themselves are in ``engine/decision/event_messages.py``; ``bind/verb.py`` has its own,
-which are short.
+event on a pod. The sentences themselves are in ``engine/decision/event_messages.py``.
 """

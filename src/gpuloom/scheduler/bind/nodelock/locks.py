@@ -154,7 +154,7 @@ class NodeLocks:
             while True:
                 # Taken before looking: what the watch shows while we look must not be slept through.
                 news = queue.news
-                if queue.waiting[0] is ticket and await self._try(queue, ticket):
+                if queue.waiting[0] is ticket and await self._try_to_lock(queue, ticket):
                     queue.holder = ticket
                     return
                 await self._wait_for(news, queue, ticket, deadline)
@@ -189,14 +189,14 @@ class NodeLocks:
         settings = self._settings
         return settings.node_lock_retry_timeout_s > 0 and (settings.lock_wait == "all" or ticket.in_group)
 
-    async def _try(self, queue: LockQueue, ticket: LockTicket) -> bool:
+    async def _try_to_lock(self, queue: LockQueue, ticket: LockTicket) -> bool:
         """Set the lock if it is free, abandoned or ours already; False also when the outcome is not known."""
         # While a Bind has the lock or gives it back, no other may take it, not even one of the same pod: the first Bind
         # would remove the lock of the second.
         if ticket.objection() or queue.holder is not None:
             return False
         try:
-            return await self._take(queue, ticket)
+            return await self._lock_if_free(queue, ticket)
         except NotFoundError as error:
             raise LockError(f'node "{ticket.node}" not found') from error
         except ApiError as error:
@@ -205,7 +205,7 @@ class NodeLocks:
             _log.warning("node lock not set yet", node=ticket.node, pod=ticket.full_name, cause=str(error))
             return False
 
-    async def _take(self, queue: LockQueue, ticket: LockTicket) -> bool:
+    async def _lock_if_free(self, queue: LockQueue, ticket: LockTicket) -> bool:
         if queue.node is None:
             queue.apply(await self._read(ticket.node))
         seen = queue.value
@@ -216,9 +216,9 @@ class NodeLocks:
         async with self._writes:
             if queue.value != seen or queue.node is None or ticket.objection():
                 return False
-            return await self._set(queue, queue.node, ticket)
+            return await self._write_lock(queue, queue.node, ticket)
 
-    async def _set(self, queue: LockQueue, node: Node, ticket: LockTicket) -> bool:
+    async def _write_lock(self, queue: LockQueue, node: Node, ticket: LockTicket) -> bool:
         now = self._clocks.now()
         value = encode_lock(
             NodeLock(now, ticket.namespace, ticket.name) if ticket.rules.names_holder else NodeLock(now)

@@ -13,7 +13,7 @@ from gpuloom.engine.state.node_batch import NodeBatch
 from gpuloom.model.cards import WHOLE_CARD, Cards, Flags, Ints
 from gpuloom.model.nodecards import Facts
 from gpuloom.model.request import PERCENTAGE_NOT_SET
-from gpuloom.model.request_columns import RequestColumns, ScoreRequest, VendorColumns, percentage_of
+from gpuloom.model.request_columns import RequestColumns, ScoreRequest, VendorColumns, percentage_to_mib
 
 
 def make_request_columns(
@@ -29,7 +29,7 @@ def make_request_columns(
     # One number seen as a column: classes are remembered, and most ask for the same of every card.
     amount = np.broadcast_to(np.int64(request.memory_mib), len(total_mib))
     by_percentage = request.memory_percentage not in {0, PERCENTAGE_NOT_SET}
-    share = percentage_of(total_mib, request.memory_percentage) if by_percentage else amount
+    share = percentage_to_mib(total_mib, request.memory_percentage) if by_percentage else amount
     slots = request.cards if compiled.score_slots == "nums" else 1
     required = RequestColumns(
         cards=request.cards,
