@@ -175,10 +175,9 @@ class Placer:
             asking = result.takes.nonzero()[0].tolist()
             found = {node: self._walk(batch, required, codes, node, tests.get(node)) for node in asking}
             refusals = {node: one for node, one in found.items() if isinstance(one, Refusal)}
-            columns = np.full((len(batch), 0 if len(refusals) == len(asking) else required.cards), NO_CARD)
-            for node, one in found.items():
-                if not isinstance(one, Refusal):
-                    columns[node] = one
+            nothing = [NO_CARD] * (0 if len(refusals) == len(asking) else required.cards)
+            given = [nothing if node in refusals else found.get(node, nothing) for node in range(len(batch))]
+            columns = np.array(given, np.int64)
         for node, refusal in refusals.items():
             result.unplaced[node], result.takes[node] = Unplaced(refusal, at[0]), False
         if result.unplaced:
@@ -209,15 +208,17 @@ class Placer:
     ) -> list[int] | Refusal:
         """Walk over the cards of one node for columns of it, a divided card once an instance."""
         policy = self.demand.policy
-        places: slice | Ints = slice(None) if len(batch) == 1 else batch.cells[node][batch.there[node]]
-        cards, required = batch.cards.rows(places), required.rows(places)
+        cards = batch.cards
+        if len(batch) > 1:
+            places = batch.cells[node][batch.there[node]]
+            cards, required, codes = cards.rows(places), required.rows(places), codes[places]
         order = sort_cards(cards, required, policy.card_policy.order, policy.weights)
         at = batch.cells[node][order].tolist()
         partitions = [batch.partitions.get(card) for card in at]
         if required.cards > len(at) and not (any(partitions) and self.demand.selector.takes_instances):
             return refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
         ordered = OrderedCards(
-            codes=codes[places][order].tolist(),
+            codes=codes[order].tolist(),
             numa=cards.numa[order].tolist(),
             uuids=[batch.uuids[card] for card in at],
             memory_mib=required.memory_mib[order].tolist(),
