@@ -1,6 +1,7 @@
 """What one container asks for, worked out for every row of a card table."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 import msgspec
@@ -147,6 +148,7 @@ class RequestColumns(CardRequest[Ints, Flags], frozen=True, gc=False, eq=False, 
             )
 
 
+@lru_cache(256)
 def repeat_number(number: int, count: int) -> Ints:
     """Return one number seen as a column of so many rows, which nobody can change."""
     # What np.broadcast_to does, in a tenth of its time.

@@ -41,14 +41,14 @@ class Booking(msgspec.Struct, frozen=True, gc=False, eq=False):
         return tuple([self._make_share(compiled, batch, at) for at in self.shares_of(node)])
 
     def _make_share(self, compiled: CompiledProfile, batch: NodeBatch, at: int) -> Share:
-        card, word, taken = int(self.cards[at]), compiled.profile.word, self.instances.get(at)
+        card, word, taken = self.cards.item(at), compiled.profile.word, self.instances.get(at)
         if compiled.profile.share.typed_by_model:
             node = int(self.nodes[at])
             word = batch.registered[node].cards[card - int(batch.cells[node, 0])].model
         uuid = batch.uuids[card]
         if taken is not None and taken.part:
             uuid = encode_mig_instance(MigInstance(uuid, *taken.part))
-        return Share(uuid, word, int(self.memory_mib[at]), int(self.cores[at]), int(self.slots[at]))
+        return Share(uuid, word, self.memory_mib.item(at), self.cores.item(at), self.slots.item(at))
 
     def list_instances(self, batch: NodeBatch, container: int, node: int) -> list[MigAllocation]:
         """List the instances of one node that stand in an annotation of their own: those of published profiles."""

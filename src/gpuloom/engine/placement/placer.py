@@ -79,8 +79,8 @@ class BatchResult:
         if not self.takes[node]:
             return self.unplaced[node]
         booked = [(at, one) for at, one in enumerate(self.bookings) if one and one.instances]
-        instances = tuple(instance for at, one in booked for instance in one.list_instances(self.batch, at, node))
-        return Placement(self.share_out(node), instances, float(self.extra[node]))
+        instances = tuple([instance for at, one in booked for instance in one.list_instances(self.batch, at, node)])
+        return Placement(self.share_out(node), instances, self.extra.item(node))
 
 
 @dataclass(slots=True)
@@ -188,7 +188,8 @@ class Placer:
         self, batch: NodeBatch, required: RequestColumns, codes: RuleCodes, result: BatchResult, place: int
     ) -> dict[int, QuotaTest]:
         """Return the test of a quota by node where cards are tested one by one; elsewhere reject cards by it."""
-        quota_at, tests = self.compiled.rules.quota_at, dict[int, QuotaTest]()
+        tests: dict[int, QuotaTest] = {}
+        quota_at = self.compiled.rules.quota_at
         if self.headroom == UNBOUNDED or not quota_at:
             return tests
         for node in np.flatnonzero(result.takes).tolist():
@@ -214,7 +215,7 @@ class Placer:
             cards, required, codes = cards.rows(places), required.rows(places), codes[places]
         order = sort_cards(cards, required, policy.card_policy.order, policy.weights)
         at = batch.cells[node][order].tolist()
-        partitions = [batch.partitions.get(card) for card in at]
+        partitions = [batch.partitions.get(card) for card in at] if batch.partitions else [None] * len(at)
         if required.cards > len(at) and not (any(partitions) and self.demand.selector.takes_instances):
             return refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
         ordered = OrderedCards(
@@ -230,12 +231,10 @@ class Placer:
             numa_bind=self.demand.policy.numa_bind,
             topology=self._links_cards,
             pair_scores=batch.registered[node].pair_scores,
-            exceeds_quota=None
-            if test is None
-            else lambda found, one: test.exceeds([at[place] for place in (*found, one)]),
+            exceeds_quota=test and (lambda found, one: test.exceeds([at[place] for place in (*found, one)])),
         )
-        found = walk(ordered, terms)
-        return found if isinstance(found, Refusal) else order[found].tolist()
+        found, columns = walk(ordered, terms), order.tolist()
+        return found if isinstance(found, Refusal) else [columns[place] for place in found]
 
     @property
     def _terms(self) -> HookTerms:
