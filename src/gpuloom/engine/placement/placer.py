@@ -231,7 +231,9 @@ class Placer:
             numa_bind=self.demand.policy.numa_bind,
             topology=self._links_cards,
             pair_scores=batch.registered[node].pair_scores,
-            exceeds_quota=test and (lambda found, one: test.exceeds([at[place] for place in (*found, one)])),
+            exceeds_quota=None
+            if test is None
+            else lambda found, one: test.exceeds([at[place] for place in (*found, one)]),
         )
         found, columns = walk(ordered, terms), order.tolist()
         return found if isinstance(found, Refusal) else [columns[place] for place in found]
