@@ -70,6 +70,7 @@ def book(compiled: CompiledProfile, batch: NodeBatch, required: RequestColumns, 
     slots, memory_mib, cores = work_out_amounts(compiled, batch, required, given)
     instances: dict[int, TakenInstance] = {}
     if batch.partitions:
+        # One number for all is not to be changed.
         cores = cores.copy()
     for at, card in enumerate(given.tolist()) if batch.partitions else ():
         partition = batch.partitions.get(card)
