@@ -13,7 +13,7 @@ from gpuloom.engine.state.node_batch import NodeBatch
 from gpuloom.model.cards import WHOLE_CARD, Cards, Flags, Ints
 from gpuloom.model.nodecards import Facts
 from gpuloom.model.request import PERCENTAGE_NOT_SET
-from gpuloom.model.request_columns import RequestColumns, ScoreRequest, VendorColumns, percentage_to_mib
+from gpuloom.model.request_columns import RequestColumns, ScoreRequest, VendorColumns, percentage_to_mib, repeat_number
 
 
 def make_request_columns(
@@ -26,8 +26,8 @@ def make_request_columns(
     table = source.table if isinstance(source, NodeBatch) else source
     cards, request = source.cards, asked.request
     total_mib = cards.total_memory_mib
-    # One number seen as a column: classes are remembered, and most ask for the same of every card.
-    amount = np.broadcast_to(np.int64(request.memory_mib), len(total_mib))
+    # Seen as a column, not made one: classes are remembered, and most ask for the same of every card.
+    amount = repeat_number(request.memory_mib, len(total_mib))
     by_percentage = request.memory_percentage not in {0, PERCENTAGE_NOT_SET}
     share = percentage_to_mib(total_mib, request.memory_percentage) if by_percentage else amount
     slots = request.cards if compiled.score_slots == "nums" else 1
@@ -55,7 +55,7 @@ def _adjust(
     """Return the columns as a vendor has them whose cards may have to give something else than is asked for."""
     share = compiled.profile.share
     if share.memory_mib >= 0:
-        required = replace(required, memory_mib=np.broadcast_to(np.int64(share.memory_mib), len(source.cards)))
+        required = replace(required, memory_mib=repeat_number(share.memory_mib, len(source.cards)))
     if share.cores >= 0:
         required = replace(required, cores=share.cores)
     if not compiled.is_hooked:
@@ -119,6 +119,8 @@ def _group(source: CardTable | NodeBatch) -> Iterator[tuple[int, Ints | slice]]:
 
 
 def _refuse_kinds(cards: Cards, kinds: Sequence[tuple[str, str]], selector: CardSelector) -> Flags | None:
+    if not selector.names_kinds:
+        return None
     refused = np.array([not selector.accepts_kind(model, mode) for model, mode in kinds], bool)
     return refused[cards.kind] if refused.any() else None
 

@@ -255,6 +255,9 @@ def vendor_columns_of(required: CardRequest[Number, Mark]) -> VendorColumns:
 NumberedRule = tuple[int, Rule]
 """A rule and its position in the order, from 1."""
 
+_MARKS = -np.arange(256, dtype=np.uint8)
+"""By position: marks fall as positions rise, so that the highest mark of a card is that of the first rule."""
+
 
 def adjust_cards(cards: Cards, required: RequestColumns) -> Cards:
     """Return cards as a request sees them: a vendor may count their cores otherwise for some pods."""
@@ -272,12 +275,11 @@ def filter_cards(
 
     said  the same from other rules, where the first of all is to be found
     """
-    # Marks fall with the positions, so that the highest mark of a card is that of the first rule; putting positions
-    # where rules reject takes several times as long.
+    # Putting positions where rules reject takes several times as long on long columns.
     marks = np.zeros(len(cards), np.uint8) if said is None else -said
     cards = adjust_cards(cards, required)
     for position, rule in select_applicable(rules, required):
-        np.maximum(marks, rule.rejects(cards, required) * np.uint8(256 - position), out=marks)
+        np.maximum(marks, rule.rejects(cards, required) * _MARKS[position], out=marks)
     return -marks
 
 

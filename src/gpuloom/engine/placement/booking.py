@@ -1,8 +1,8 @@
 """What containers get of the cards of a batch of nodes, share by share, and what that leaves."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
@@ -17,8 +17,7 @@ from gpuloom.model.share import ONLINE, ContainerShares, Share
 from gpuloom.wire.mig import encode_mig_instance
 
 
-@dataclass(frozen=True, slots=True)
-class Booking:
+class Booking(msgspec.Struct, frozen=True, gc=False, eq=False):
     """What one container gets on every node of a batch: columns with an entry for each share, node after node.
 
     nodes      rows of the nodes, ``cards`` places of their cards in the batch's list
@@ -30,27 +29,32 @@ class Booking:
     slots: Ints
     memory_mib: Ints
     cores: Ints
-    instances: Mapping[int, TakenInstance] = field(default_factory=dict)
+    instances: Mapping[int, TakenInstance] = {}
+
+    def shares_of(self, node: int) -> list[int]:
+        """Return the numbers of the shares of one node."""
+        found: list[int] = (self.nodes == node).nonzero()[0].tolist()
+        return found
 
     def make_shares(self, compiled: CompiledProfile, batch: NodeBatch, node: int) -> ContainerShares:
         """Return what the container gets on one node."""
-        return tuple([self._make_share(compiled, batch, at) for at in np.flatnonzero(self.nodes == node).tolist()])
+        return tuple([self._make_share(compiled, batch, at) for at in self.shares_of(node)])
 
     def _make_share(self, compiled: CompiledProfile, batch: NodeBatch, at: int) -> Share:
-        card, word, taken = int(self.cards[at]), compiled.profile.word, self.instances.get(at)
+        card, word, taken = self.cards.item(at), compiled.profile.word, self.instances.get(at)
         if compiled.profile.share.typed_by_model:
             node = int(self.nodes[at])
             word = batch.registered[node].cards[card - int(batch.cells[node, 0])].model
         uuid = batch.uuids[card]
         if taken is not None and taken.part:
             uuid = encode_mig_instance(MigInstance(uuid, *taken.part))
-        return Share(uuid, word, int(self.memory_mib[at]), int(self.cores[at]), int(self.slots[at]))
+        return Share(uuid, word, self.memory_mib.item(at), self.cores.item(at), self.slots.item(at))
 
     def list_instances(self, batch: NodeBatch, container: int, node: int) -> list[MigAllocation]:
         """List the instances of one node that stand in an annotation of their own: those of published profiles."""
         return [
             MigAllocation(container, device, batch.uuids[int(self.cards[at])], taken.profile, taken.placement)
-            for device, at in enumerate(np.flatnonzero(self.nodes == node).tolist())
+            for device, at in enumerate(self.shares_of(node))
             if (taken := self.instances.get(at)) is not None and taken.placement is not None
         ]
 
@@ -61,10 +65,13 @@ def book(compiled: CompiledProfile, batch: NodeBatch, required: RequestColumns, 
     A column that stands several times is a divided card, of which an instance is taken each time. An instance counts
     with what it really has.
     """
-    nodes, places = np.nonzero(columns != NO_CARD)
+    nodes, places = (columns != NO_CARD).nonzero()
     given = batch.cells[nodes, columns[nodes, places]]
     slots, memory_mib, cores = work_out_amounts(compiled, batch, required, given)
     instances: dict[int, TakenInstance] = {}
+    if batch.partitions:
+        # One number for all is not to be changed.
+        cores = cores.copy()
     for at, card in enumerate(given.tolist()) if batch.partitions else ():
         partition = batch.partitions.get(card)
         found = partition.take(int(memory_mib[at])) if partition is not None else None

@@ -6,7 +6,8 @@ cards collected so far: NUMA groups, several instances of one divided card, and 
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from gpuloom.engine.filtering.rule_table import RuleOrder
 from gpuloom.engine.placement.linked_cards import choose_linked
@@ -16,8 +17,7 @@ from gpuloom.model.refusal import Refusal
 from gpuloom.wire.pairscores import PairScores
 
 
-@dataclass(frozen=True, slots=True)
-class OrderedCards:
+class OrderedCards(msgspec.Struct, frozen=True, gc=False, eq=False):
     """The cards of one node, in the order in which they are tried; columns of equal length.
 
     codes       position of the first rule that rejects the card, 0 for none
@@ -34,8 +34,7 @@ class OrderedCards:
         return len(self.codes)
 
 
-@dataclass(frozen=True, slots=True)
-class WalkTerms:
+class WalkTerms(msgspec.Struct, frozen=True, gc=False, eq=False):
     """What a container asks of a node beyond single cards.
 
     exceeds_quota  tells of collected places and one more whether the namespace's quota would be exceeded

@@ -79,8 +79,8 @@ class BatchResult:
         if not self.takes[node]:
             return self.unplaced[node]
         booked = [(at, one) for at, one in enumerate(self.bookings) if one and one.instances]
-        instances = tuple(instance for at, one in booked for instance in one.list_instances(self.batch, at, node))
-        return Placement(self.share_out(node), instances, float(self.extra[node]))
+        instances = tuple([instance for at, one in booked for instance in one.list_instances(self.batch, at, node)])
+        return Placement(self.share_out(node), instances, self.extra.item(node))
 
 
 @dataclass(slots=True)
@@ -175,10 +175,9 @@ class Placer:
             asking = result.takes.nonzero()[0].tolist()
             found = {node: self._walk(batch, required, codes, node, tests.get(node)) for node in asking}
             refusals = {node: one for node, one in found.items() if isinstance(one, Refusal)}
-            columns = np.full((len(batch), 0 if len(refusals) == len(asking) else required.cards), NO_CARD)
-            for node, one in found.items():
-                if not isinstance(one, Refusal):
-                    columns[node] = one
+            nothing = [NO_CARD] * (0 if len(refusals) == len(asking) else required.cards)
+            given = [nothing if node in refusals else found.get(node, nothing) for node in range(len(batch))]
+            columns = np.array(given, np.int64)
         for node, refusal in refusals.items():
             result.unplaced[node], result.takes[node] = Unplaced(refusal, at[0]), False
         if result.unplaced:
@@ -189,7 +188,8 @@ class Placer:
         self, batch: NodeBatch, required: RequestColumns, codes: RuleCodes, result: BatchResult, place: int
     ) -> dict[int, QuotaTest]:
         """Return the test of a quota by node where cards are tested one by one; elsewhere reject cards by it."""
-        quota_at, tests = self.compiled.rules.quota_at, dict[int, QuotaTest]()
+        tests: dict[int, QuotaTest] = {}
+        quota_at = self.compiled.rules.quota_at
         if self.headroom == UNBOUNDED or not quota_at:
             return tests
         for node in np.flatnonzero(result.takes).tolist():
@@ -209,15 +209,17 @@ class Placer:
     ) -> list[int] | Refusal:
         """Walk over the cards of one node for columns of it, a divided card once an instance."""
         policy = self.demand.policy
-        places: slice | Ints = slice(None) if len(batch) == 1 else batch.cells[node][batch.there[node]]
-        cards, required = batch.cards.rows(places), required.rows(places)
+        cards = batch.cards
+        if len(batch) > 1:
+            places = batch.cells[node][batch.there[node]]
+            cards, required, codes = cards.rows(places), required.rows(places), codes[places]
         order = sort_cards(cards, required, policy.card_policy.order, policy.weights)
         at = batch.cells[node][order].tolist()
-        partitions = [batch.partitions.get(card) for card in at]
+        partitions = [batch.partitions.get(card) for card in at] if batch.partitions else [None] * len(at)
         if required.cards > len(at) and not (any(partitions) and self.demand.selector.takes_instances):
             return refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
         ordered = OrderedCards(
-            codes=codes[places][order].tolist(),
+            codes=codes[order].tolist(),
             numa=cards.numa[order].tolist(),
             uuids=[batch.uuids[card] for card in at],
             memory_mib=required.memory_mib[order].tolist(),
@@ -233,8 +235,8 @@ class Placer:
             if test is None
             else lambda found, one: test.exceeds([at[place] for place in (*found, one)]),
         )
-        found = walk(ordered, terms)
-        return found if isinstance(found, Refusal) else order[found].tolist()
+        found, columns = walk(ordered, terms), order.tolist()
+        return found if isinstance(found, Refusal) else [columns[place] for place in found]
 
     @property
     def _terms(self) -> HookTerms:

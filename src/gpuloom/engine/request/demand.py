@@ -58,6 +58,11 @@ class CardSelector(msgspec.Struct, frozen=True, gc=False):
     link_aware: bool | None = None
 
     @property
+    def names_kinds(self) -> bool:
+        """Whether the pod cares about models or modes."""
+        return self.use_types is not None or bool(self.nouse_types) or self.mode is not None
+
+    @property
     def names_uuids(self) -> bool:
         """Whether the pod cares about single cards."""
         return self.use_uuids is not None or bool(self.nouse_uuids)

@@ -49,7 +49,7 @@ def sort_matrix(cards: Cards, required: RequestColumns, order: CardOrder, weight
 
 def _later_first(cards: Cards) -> tuple[Ints, Ints]:
     """Return what breaks ties, the less important first."""
-    return -np.arange(cards.index.shape[-1]), -cards.index
+    return np.arange(0, -cards.index.shape[-1], -1), -cards.index
 
 
 def sort_key(

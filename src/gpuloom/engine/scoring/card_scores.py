@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuloom.engine.scoring.weights import Weights
-from gpuloom.model.cards import CardFacts, Cards, Flags, Number, Points
+from gpuloom.model.cards import CardFacts, Cards, Ints, Number, Points
 from gpuloom.model.request_columns import CardRequest, Mark, RequestColumns
 
 _SCALE = 10.0
@@ -32,13 +32,14 @@ def part_cards(cards: Cards, required: RequestColumns, weights: Weights) -> tupl
 
 def _terms(
     cards: CardFacts[Number], required: CardRequest[Number, Mark], weights: Weights
-) -> tuple[Points | float, Points | float, Points | float, Flags | bool]:
-    """Return ``weight x used / capacity`` of slots, cores and memory, and whether no capacity is zero."""
+) -> tuple[Points | float, Points | float, Points | float, Ints | int]:
+    """Return ``weight x used / capacity`` of slots, cores and memory, and 1, or 0 where a capacity is zero."""
     need, count, total_cores, total_mib = required.score, cards.count, cards.total_cores, cards.total_memory_mib
+    no_slots, no_cores, no_memory = count == 0, total_cores == 0, total_mib == 0
     # Where a capacity is zero there is no score, so there it may be divided by anything.
     return (
-        weights.slot * (cards.used_slots + need.slots) / (count + (count == 0)),
-        weights.core * (cards.used_cores + need.cores) / (total_cores + (total_cores == 0)),
-        weights.memory * (cards.used_memory_mib + need.memory_mib) / (total_mib + (total_mib == 0)),
-        (count != 0) & (total_cores != 0) & (total_mib != 0),
+        weights.slot * (cards.used_slots + need.slots) / (count + no_slots),
+        weights.core * (cards.used_cores + need.cores) / (total_cores + no_cores),
+        weights.memory * (cards.used_memory_mib + need.memory_mib) / (total_mib + no_memory),
+        1 - (no_slots | no_cores | no_memory),
     )
