@@ -22,6 +22,7 @@ def test_engine_and_oracle_agree_on_some_cases(first: int) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_engine_and_oracle_agree_on_many_cases(shard: int) -> None:
     for seed in MANY_SEEDS[shard::SHARDS]:

@@ -313,7 +313,7 @@ async def test_the_kubelets_count_is_held_against_the_promise(site):
     """binding 3 compared with PodResources: A pod that the kubelet serves, and whose promise is then taken away."""
     async with serving_node(site) as kubelet:
         uid = await serve_pod(site, f"{site.cards[0]},NVIDIA,1000,10:;")
-        await wait_until(lambda: kubelet.held_by(uid))
+        await wait_until(lambda: is_served(site, kubelet, uid))
         async with site.monitor() as monitor:
             await wait_until(lambda: monitor.take_snapshot().sources["kubelet"])
             assert monitor.take_snapshot().findings["DevicesDiffer"] == 0
@@ -327,7 +327,7 @@ async def test_a_foreign_pod_that_holds_a_device_is_told_on_itself_and_on_its_no
     """trust T-03."""
     async with serving_node(site) as kubelet:
         uid = await serve_pod(site, f"{site.cards[0]},NVIDIA,1000,10:;")
-        await wait_until(lambda: kubelet.held_by(uid))
+        await wait_until(lambda: is_served(site, kubelet, uid))
         await site.client.patch(
             PODS, "p", {"metadata": {"annotations": {"hami.io/vgpu-node": None}}}, namespace="default"
         )
@@ -336,6 +336,12 @@ async def test_a_foreign_pod_that_holds_a_device_is_told_on_itself_and_on_its_no
             await wait_until(lambda: monitor.take_snapshot().findings["ForeignPod"] == 1)
             await wait_until(lambda: site.has_event("ForeignPod", uid))
             await wait_until(lambda: site.has_event("ForeignPod", node.metadata.uid))
+
+
+async def is_served(site: Site, kubelet: SimulatedKubelet, uid: str) -> bool:
+    """Whether the kubelet gave the pod its devices and the plugin is done with it."""
+    pod = await site.client.get(PODS, "p", namespace="default")
+    return bool(kubelet.held_by(uid)) and pod.annotations.get("hami.io/bind-phase") == "success"
 
 
 async def serve_pod(site: Site, allocated: str) -> str:
