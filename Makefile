@@ -37,7 +37,7 @@ $(READY): requirements.lock locks/uv.lock locks/build.lock pyproject.toml
 demo: $(READY) ## start a cluster with simulated GPUs and show who gets what, until Ctrl-C
 	@$(BIN)/gpuloom demo $(ARGS)
 
-unit: $(READY) ## the fast tests (under a minute)
+unit: $(READY) ## the fast tests (a few minutes)
 	$(TOGETHER) tests/unit tests/oracle -m "not long" $(ARGS)
 
 unit-all: $(READY) ## the fast tests on each supported Python that this machine has
