@@ -49,6 +49,24 @@ ATTACKS: dict[str, bytes] = {
 }
 
 
+DOUBTS: dict[str, bytes] = {
+    "names": pod_of(
+        b'{"name":"c","resources":{"limits":{%s}}}' % b",".join(b'"nvidia.com/gpumemo%d":1' % n for n in range(4_900)),
+        1,
+    ),
+    "policies": b'{"metadata":{"annotations":{"hami.io/gpu-scheduler-policy":"%s"}},"spec":{"containers":[%s]}}'
+    % (b",".join(b"binpac%d" % number for number in range(40_000)), SHARE),
+    "choices": b'{"metadata":{"annotations":{"nvidia.com/use-gputype":"%s","nvidia.com/nouse-gputype":"%s"}},'
+    b'"spec":{"containers":[%s]}}'
+    % (
+        b",".join(b"last%d" % number for number in range(18_000)),
+        b",".join([*(b"other%d" % number for number in range(18_000)), b"last"]),
+        SHARE,
+    ),
+}
+"""Allowed, with as much as possible to warn of."""
+
+
 def post(site: Site, body: bytes) -> Any:
     return site.session.post(f"{site.process.url}/webhook", data=io.BytesIO(body), headers=JSON)
 
@@ -89,6 +107,17 @@ async def test_no_review_holds_the_loop(site: Site, attack: str) -> None:
         async with post(site, body) as reply:
             answer = await reply.json()
     assert (answer["response"]["uid"], answer["response"]["allowed"]) == ("r1", False)
+    assert longest[0] < LONGEST_S
+
+
+@pytest.mark.parametrize("doubt", DOUBTS)
+async def test_no_warning_holds_the_loop(site: Site, doubt: str) -> None:
+    body = review(DOUBTS[doubt])
+    assert len(body) <= LARGEST
+    with watch_the_loop() as longest:
+        async with post(site, body) as reply:
+            answer = await reply.json()
+    assert answer["response"]["allowed"], answer["response"]["status"]
     assert longest[0] < LONGEST_S
 
 

@@ -128,8 +128,10 @@ def test_a_pod_without_cards_may_write_what_it_likes() -> None:
 
 
 def test_warnings_are_few_and_short() -> None:
-    told = warn({f"nvidia.com/{'x' * 300}{number}": 1 for number in range(50)})
-    assert (len(told), max(map(len, told))) == (MOST_WARNINGS, LONGEST_WARNING)
+    told = warn({f"nvidia.com/{number}{'x' * 300}": 1 for number in range(50)})
+    assert len(told) == MOST_WARNINGS
+    assert max(map(len, told)) <= LONGEST_WARNING
+    assert all("so the pod will stay pending" in one for one in told)
 
 
 def test_the_reply_carries_warnings_and_lacks_the_field_without_any() -> None:
@@ -137,3 +139,26 @@ def test_the_reply_carries_warnings_and_lacks_the_field_without_any() -> None:
     doubtful = msgspec.json.decode(encode_review("v1", "u", replace(plain, warnings=("a",))))
     assert doubtful["response"]["warnings"] == ["a"]
     assert "warnings" not in msgspec.json.decode(encode_review("v1", "u", plain))["response"]
+
+
+def test_nodes_are_asked_about_so_many_names_and_no_more() -> None:
+    asked: list[str] = []
+
+    def is_offered(name: str) -> bool:
+        asked.append(name)
+        return False
+
+    warn({f"nvidia.com/x{number}": 1 for number in range(2_000)}, cluster=Cluster(is_offered))
+    assert len(asked) == MOST_WARNINGS
+
+
+def test_a_name_that_somebody_serves_is_asked_about_once() -> None:
+    asked: list[str] = []
+
+    def is_offered(name: str) -> bool:
+        asked.append(name)
+        return True
+
+    again = {"name": "again", "resources": {"limits": {OFFERED: 1}}}
+    warn({OFFERED: 1}, cluster=Cluster(is_offered), initContainers=[again] * 50)
+    assert asked == [OFFERED]

@@ -1,5 +1,8 @@
 """What the cluster has to offer now, for warnings: the largest card of each vendor, and what nodes say they have."""
 
+import numpy as np
+
+from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.scheduler.admission.warn import Cluster, Offer
 from gpuloom.scheduler.state import SchedulerState
 
@@ -29,10 +32,10 @@ class ClusterOffers:
         return self._offers[word]
 
     def _find_offer(self, word: str) -> Offer:
-        table = self._state.cluster[word].table
-        cards = [table.cards.rows(table.rows_of(position)) for position in table.positions.values()]
+        cards = self._state.cluster[word].table.cards
+        known = cards.node != NO_NODE
         return Offer(
-            memory_mib=max((int(one.total_memory_mib.max(initial=0)) for one in cards), default=0),
-            cores=max((int(one.total_cores.max(initial=0)) for one in cards), default=0),
-            cards_of_a_node=max(map(len, cards), default=0),
+            memory_mib=int(cards.total_memory_mib[known].max(initial=0)),
+            cores=int(cards.total_cores[known].max(initial=0)),
+            cards_of_a_node=int(np.bincount(cards.node[known]).max(initial=0)),
         )

@@ -1,11 +1,13 @@
 """What the webhook warns about: amounts, names and words that are allowed and hardly meant (scheduler 2.5).
 
-A warning changes nothing; kubectl prints it. What is refused needs none.
+A warning changes nothing; kubectl prints it. What is refused needs none. Whoever creates pods chooses what is looked at
+here, before the API server has checked any of it: everything is bounded (trust T-02).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 
 from gpuloom.engine.request.demand import Demand, read_demands
 from gpuloom.engine.scoring.policies import MUTEX, NUMA, POLICIES, TOPOLOGY
@@ -24,6 +26,11 @@ from gpuloom.wire.words import decode_bool
 MOST_WARNINGS = 10
 LONGEST_WARNING = 250
 """The API server cuts what is longer than 256 characters."""
+_MOST_EXAMINED = 10 * MOST_WARNINGS
+"""Doubts that are the same once they are cut count as one, so a few more are looked at."""
+_LONGEST_NAME = 128
+_LONGEST_LIST = 16_384
+_MOST_COMPARED = 10_000
 _NODE_WORDS = frozenset(POLICIES)
 _CARD_WORDS = frozenset({*POLICIES, MUTEX, NUMA, TOPOLOGY})
 _MODES = frozenset({"hami-core", MIG_MODE, "mps"})
@@ -52,35 +59,46 @@ class Cluster:
 
 def find_warnings(pod: Pod, settings: SchedulerSettings, cluster: Cluster) -> tuple[str, ...]:
     """Return what is doubtful about a pod, each in one line; nothing for a pod that is none of ours."""
-    found = list(_find_unknown_names(pod, settings.catalog, cluster))
+    told: dict[str, None] = {}
+    for text in islice(_find(pod, settings, cluster), _MOST_EXAMINED):
+        told[text[:LONGEST_WARNING]] = None
+        if len(told) == MOST_WARNINGS:
+            break
+    return tuple(told)
+
+
+def _find(pod: Pod, settings: SchedulerSettings, cluster: Cluster) -> Iterator[str]:
+    yield from _find_unknown_names(pod, settings.catalog, cluster)
     concerned = settings.catalog.concerned(pod.all_containers)
     if concerned:
-        found += _find_odd_amounts(pod, settings, cluster)
-        found += _find_odd_policies(pod.annotations)
-        for profile in concerned:
-            found += _find_two_memories(pod, profile)
-            found += _find_odd_choices(pod.annotations, profile)
-    told = list(dict.fromkeys(found))
-    return tuple(text[:LONGEST_WARNING] for text in told[:MOST_WARNINGS])
+        yield from _find_odd_amounts(pod, settings, cluster)
+        yield from _find_odd_policies(pod.annotations)
+    for profile in concerned:
+        yield from _find_two_memories(pod, profile)
+        yield from _find_odd_choices(pod.annotations, profile)
 
 
 def _find_unknown_names(pod: Pod, catalog: Iterable[Profile], cluster: Cluster) -> Iterator[str]:
     known = {name for profile in catalog for name in profile.resources.all}
     prefixes = {name.partition("/")[0] for name in known}
+    offered: set[str] = set()
     for container in pod.all_containers:
         for name in {**container.limits, **container.requests}:
-            if name in known or name.partition("/")[0] not in prefixes or cluster.is_offered(name):
+            if name in known or name in offered or name.partition("/")[0] not in prefixes:
+                continue
+            if cluster.is_offered(name):
+                offered.add(name)
                 continue
             yield (
-                f"container {container.name}: no node has {name}, and gpuloom knows no such resource, "
-                f"so the pod will stay pending{_suggest(name, known)}"
+                f"container {container.name[:63]}: no node has {name[:_LONGEST_NAME]}, and gpuloom knows no such "
+                f"resource, so the pod will stay pending{_suggest(name, known)}"
             )
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:
     prefix, _, own = name.partition("/")
     candidates = {one.partition("/")[2]: one for one in known if one.partition("/")[0] == prefix}
-    own = own.lower()
+    own = own[:_LONGEST_NAME].lower()
     # What somebody types for gpumem begins as that does, however it goes on.
     close = get_close_matches(own, candidates, 1, 0.6) or [one for one in candidates if own.startswith(one)]
     return f"; did you mean {candidates[max(close, key=len)]}?" if close else ""
@@ -131,8 +149,8 @@ def _find_odd_policies(annotations: Mapping[str, str]) -> Iterator[str]:
     for key, known, default in ((NODE_POLICY, _NODE_WORDS, "binpack"), (CARD_POLICY, _CARD_WORDS, "spread")):
         words = [annotations[key]] if key in annotations else []
         if key == CARD_POLICY:
-            words = [part.strip() for word in words for part in word.split(",")]
-        for word in words:
+            words = [part.strip() for word in words for part in word[:_LONGEST_LIST].split(",", _MOST_EXAMINED)]
+        for word in (word[:_LONGEST_NAME] for word in dict.fromkeys(words)):
             if word not in known:
                 close = get_close_matches(word, known, 1) or [", ".join(sorted(known))]
                 yield f"annotation {key}: {word[:40]!r} is no policy and counts as {default}; did you mean {close[0]}?"
@@ -150,7 +168,12 @@ def _find_odd_choices(annotations: Mapping[str, str], profile: Profile) -> Itera
 
 
 def _find_contradiction(annotations: Mapping[str, str], pair: KeyPair) -> Iterator[str]:
-    wanted, unwanted = (_read_parts(annotations.get(key, "")) for key in (pair.use, pair.nouse))
+    texts = [annotations.get(key, "") for key in (pair.use, pair.nouse)]
+    if max(map(len, texts)) > _LONGEST_LIST:
+        return
+    wanted, unwanted = map(_read_parts, texts)
+    if len(wanted) * len(unwanted) > _MOST_COMPARED:
+        return
     if wanted and all(any(other in one for other in unwanted) for one in wanted):
         yield (
             f"annotations {pair.use} and {pair.nouse} contradict each other: "
