@@ -1,12 +1,15 @@
 """What bound pods request of their nodes: kube-scheduler's sums, and how they are kept."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuloom.engine.hostfit.demand import read_host_ports
 from gpuloom.engine.hostfit.requests import read_requests
 from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.wire.hostpods import HostPod
@@ -136,3 +139,76 @@ def test_sums_are_those_of_the_pods_that_are_there(changes: list[tuple[str, str,
             there.pop(name, None)
     assert usage.on("n1").amounts.get("cpu", 0) == 1000 * sum(cpu for cpu, _ in there.values())
     assert sum((usage.on("n1").ports or {}).values()) == sum(is_ported for _, is_ported in there.values())
+
+
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.sampled_from(["1", "2"]), max_size=2)
+PORTS = st.lists(
+    st.fixed_dictionaries({"containerPort": st.just(80), "hostPort": st.sampled_from([0, 81])}), max_size=1
+)
+CONTAINERS = st.lists(
+    st.builds(
+        lambda requests, limits, ports, restart: container(requests, limits, ports=ports, restartPolicy=restart),
+        AMOUNTS,
+        AMOUNTS,
+        PORTS,
+        st.sampled_from(["", "Always"]),
+    ),
+    max_size=2,
+)
+PODS = st.fixed_dictionaries(
+    {},
+    optional={
+        "initContainers": CONTAINERS,
+        "containers": CONTAINERS,
+        "hostNetwork": st.booleans(),
+        "overhead": AMOUNTS,
+        "resources": st.builds(lambda requests: {"requests": requests}, AMOUNTS),
+    },
+)
+
+
+@given(st.lists(PODS, max_size=12))
+def test_pods_that_look_alike_each_count_for_what_they_request(specs: list[dict[str, Any]]) -> None:
+    usage, alone = HostUsage(), Counter[str]()
+    for number, spec in enumerate(specs):
+        one = msgspec.convert(
+            {"metadata": {"name": "p", "uid": str(number)}, "spec": {"nodeName": "n1", **spec}}, HostPod
+        )
+        usage.apply(one)
+        alone.update(read_requests(one))
+        alone.update(str(port) for port in read_host_ports(one))
+    ports = {str(port): count for port, count in (usage.on("n1").ports or {}).items()}
+    assert +Counter({**usage.on("n1").amounts, **ports}) == +alone
+
+
+def test_more_shapes_than_are_remembered_are_counted_all_the_same() -> None:
+    usage = HostUsage()
+    for number in range(1, 5_003):
+        usage.apply(pod(container({"cpu": f"{number}m"}), name=str(number)))
+    assert usage.on("n1").amounts == {"cpu": 5_002 * 5_003 // 2}
+
+
+ONE = container({"cpu": "1"}, ports=[{"containerPort": 80}])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"containers": [ONE], "hostNetwork": True},
+        {"containers": [ONE, ONE]},
+        {"initContainers": [ONE], "containers": []},
+        {"initContainers": [ONE], "containers": [ONE]},
+        {"initContainers": [{**ONE, "restartPolicy": "Always"}], "containers": [ONE]},
+        {"containers": [ONE], "overhead": {"cpu": "1"}},
+        {"containers": [ONE], "resources": {"requests": {"cpu": "5"}}},
+        {"containers": [container({"cpu": "1"}, ports=[{"containerPort": 80, "hostPort": 80}])]},
+        {"containers": [container({"cpu": "1"}, {"memory": "1"}, ports=[{"containerPort": 80}])]},
+        {"containers": [container({"cpu": "2"}, ports=[{"containerPort": 80}])]},
+    ],
+)
+def test_pods_that_differ_in_one_thing_are_not_taken_for_each_other(other: dict[str, Any]) -> None:
+    usage, alone = HostUsage(), HostUsage()
+    usage.apply(pod(ONE, name="a"))
+    for target in (usage, alone):
+        target.apply(msgspec.convert({"metadata": {"uid": "b"}, "spec": {"nodeName": "n1", **other}}, HostPod))
+    assert usage.on("n1").pods["b"] == alone.on("n1").pods["b"]

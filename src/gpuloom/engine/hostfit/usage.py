@@ -7,9 +7,15 @@ from dataclasses import dataclass, field
 from gpuloom.engine.hostfit.demand import HostPort, read_host_ports
 from gpuloom.engine.hostfit.requests import read_requests
 from gpuloom.wire.hostpods import HostPod
+from gpuloom.wire.objects import Quantity, Resources
 
-_MOST_FOOTPRINTS = 10_000
-"""So many different ones are shared between pods; beyond them alike pods may have one each, which costs memory only."""
+_MOST_FOOTPRINTS = 5_000
+"""So many different ones are remembered; then all are forgotten, and read again where they come up."""
+_MOST_ENTRIES = 32
+"""Pods that name more containers, resources and ports are rare; what is remembered stays within 60 MB beside them."""
+
+_NO_RESOURCES = Resources()
+_NOTHING: dict[str, Quantity] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ class HostUsage:
         self.is_complete = False
         self._ignored = frozenset(ignored)
         self._nodes: dict[str, NodeUsage] = {}
-        self._footprints: dict[Footprint, Footprint] = {}
+        self._footprints: dict[object, Footprint] = {}
         self._unlisted: set[str] = set()
 
     @property
@@ -111,9 +117,7 @@ class HostUsage:
         if pod.is_over:
             self.delete(uid, node)
             return
-        amounts = tuple(sorted(read_requests(pod, self._ignored).items()))
-        usage = self._nodes.setdefault(node, NodeUsage())
-        usage.put(uid, self._share(Footprint(amounts, read_host_ports(pod))))
+        self._nodes.setdefault(node, NodeUsage()).put(uid, self._read(pod))
 
     def delete(self, uid: str, node: str = "") -> None:
         """Take that a pod is gone; of one whose node is not told, all are asked."""
@@ -122,7 +126,32 @@ class HostUsage:
             if usage is not None and usage.drop(uid) and not usage.pods:
                 del self._nodes[name]
 
-    def _share(self, footprint: Footprint) -> Footprint:
-        if len(self._footprints) >= _MOST_FOOTPRINTS:
-            return self._footprints.get(footprint, footprint)
-        return self._footprints.setdefault(footprint, footprint)
+    def _read(self, pod: HostPod) -> Footprint:
+        """Return what a pod takes of its node: of pods that are alike in all that it follows from, one is read."""
+        likeness = _find_likeness(pod)
+        known = self._footprints.get(likeness)
+        if known is not None:
+            return known
+        footprint = Footprint(tuple(sorted(read_requests(pod, self._ignored).items())), read_host_ports(pod))
+        if likeness is not None:
+            if len(self._footprints) >= _MOST_FOOTPRINTS:
+                self._footprints.clear()
+            self._footprints[likeness] = footprint
+        return footprint
+
+
+def _find_likeness(pod: HostPod) -> object:
+    """Return all that a footprint follows from, as a key; None for a pod that is not worth remembering."""
+    spec = pod.spec
+    containers, init_containers = spec.containers or (), spec.init_containers or ()
+    if spec.resources or spec.overhead or len(containers) + len(init_containers) > _MOST_ENTRIES:
+        return None
+    entries, parts = len(init_containers) + len(containers), []
+    for container in (*init_containers, *containers):
+        resources, ports = container.resources or _NO_RESOURCES, container.ports or ()
+        limits, requests = resources.limits or _NOTHING, resources.requests or _NOTHING
+        entries += len(limits) + len(requests) + len(ports)
+        if entries > _MOST_ENTRIES:
+            return None
+        parts.append((tuple(limits.items()), tuple(requests.items()), ports, container.restart_policy))
+    return len(init_containers), spec.host_network, tuple(parts)
