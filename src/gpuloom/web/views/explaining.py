@@ -31,8 +31,6 @@ Explaining = Generator[None, None, Explanation]
 NOT_OFFERED = "kube-scheduler did not offer the node at its last try: for something that is not looked at here, or then"
 _MOST_ROOMS = 20
 _IMAGINED_UID = "gpuloom-imagined"
-NOT_JUDGED = Hosts()
-"""What kube-scheduler's filters say is still to be found out."""
 
 
 class PodError(ValueError):
@@ -53,13 +51,15 @@ def explain_pod(
     ``offered`` are the nodes that kube-scheduler offers; otherwise those count that take the pod by what its filters
     check, and that it offered at its last try.
     """
-    return (yield from _explain(source, viewer, pod, depth, None if offered is not None else NOT_JUDGED, offered))
+    has_its_node = source.state.cluster.ledger.find(pod.metadata.uid) is not None
+    hosts = None if has_its_node or offered is not None else (yield from judge_hosts(source, pod))
+    return (yield from _explain(source, viewer, pod, depth, hosts, offered))
 
 
 def _explain(
     source: Source, viewer: Viewer, pod: Pod, depth: Depth, hosts: Hosts | None, offered: frozenset[str] | None = None
 ) -> Explaining:
-    """Explain a pod; ``hosts`` is what kube-scheduler's filters say, NOT_JUDGED where that is to be found out here."""
+    """Explain a pod; ``hosts`` is what kube-scheduler's filters say, None where nobody asks them."""
     if not source.state.asks_for_cards(pod):
         return Explanation(
             pod=viewer.name(pod.namespace, pod.name),
@@ -74,11 +74,6 @@ def _explain(
         return Explanation(
             pod=viewer.name(pod.namespace, pod.name), outcome="cannot be read", headline=f"cannot be placed: {error}"
         )
-    if source.state.cluster.ledger.find(pod.metadata.uid) is not None:
-        # It has its node: nobody asks for one any more.
-        hosts = None
-    elif hosts is NOT_JUDGED:
-        hosts = yield from judge_hosts(source, pod)
     explanation = yield from explain_all(
         source.pod_scheduler, demands, lambda word: _scene(source, pod, offered, word, hosts), depth
     )
@@ -155,12 +150,11 @@ def _fit(source: Source, viewer: Viewer, pod: HostPod, namespace: str, depth: De
     hosts = yield from judge_hosts(source, pod)
     explanation = yield from _explain(source, viewer, pod, depth, hosts)
     if explanation.outcome == "asks for no card" and hosts.demand is not None:
-        return _fit_without_cards(source, hosts, explanation)
+        return (yield from _fit_without_cards(source, hosts, explanation))
     if not explanation.fitting:
         return Fits(explanation=explanation)
-    yield
     names = [name for name in source.node_names() if name not in hosts.refusals]
-    limits = hosts.rooms(source)
+    limits = yield from hosts.count_rooms(source)
     found = []
     for word, demand in source.state.read_demands(pod).items():
         vendor_scheduler = source.pod_scheduler.by_vendor[word]
@@ -174,11 +168,11 @@ def _fit(source: Source, viewer: Viewer, pod: HostPod, namespace: str, depth: De
     return Fits(pods=room.pods, is_least=room.is_least, rooms=rooms, explanation=explanation)
 
 
-def _fit_without_cards(source: Source, hosts: Hosts, explanation: Explanation) -> Fits:
+def _fit_without_cards(source: Source, hosts: Hosts, explanation: Explanation) -> Generator[None, None, Fits]:
     """Say what nodes say to a pod that asks for no card: all that is known of it."""
     names = source.node_names()
     told = tell_nodes(sum_up_hosts(names, hosts.refusals))
-    limits = hosts.rooms(source)
+    limits = yield from hosts.count_rooms(source)
     rooms = sorted(((name, pods) for name, pods in limits.items() if pods), key=lambda room: (-room[1], room[0]))
     return Fits(
         pods=sum(limits.values()),

@@ -41,17 +41,18 @@ class Hosts:
             return HostVerdict(not_looked_at=self.not_looked_at, last_words=self.last_words)
         return sum_up_hosts(with_cards, self.refusals, self.unjudged, self.last_words)
 
-    def rooms(self, source: Source) -> dict[str, int]:
-        """Count how many such pods the nodes take, cards apart; a node without a limit is not in it."""
+    def count_rooms(self, source: Source) -> Generator[None, None, dict[str, int]]:
+        """Count in steps how many such pods the nodes take, cards apart; a node without a limit is not in it."""
+        rooms: dict[str, int] = {}
         if self.demand is None:
-            return {}
+            return rooms
         usage = source.state.hosts
-        counted = (
-            (name, count_host_room(node, usage.on(name), self.demand))
-            for name, node in source.state.nodes.items()
-            if name not in self.refusals
-        )
-        return {name: room for name, room in counted if room is not None}
+        for number, (name, node) in enumerate(list(source.state.nodes.items())):
+            if number % _NODES_A_STEP == 0:
+                yield
+            if name not in self.refusals and (room := count_host_room(node, usage.on(name), self.demand)) is not None:
+                rooms[name] = room
+        return rooms
 
 
 def read_last_words(pod: Pod) -> str:
