@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 
 from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.imagined import imagine_reservation
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.node_fork import NodeFork, fork_node
 from gpuloom.engine.explanation.numbers import Facts, tell_numbers
@@ -15,7 +16,7 @@ from gpuloom.engine.request.demand import ContainerDemand, Demand
 from gpuloom.engine.scoring.card_scores import part_cards, score_cards
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.closings import Closing
-from gpuloom.engine.state.ledger import Reservation, ReservationStatus, card_id
+from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.engine.state.vendor_state import VendorState
 from gpuloom.model.request_columns import Headroom
 
@@ -82,7 +83,7 @@ def find_obstacle(
     places = in_order_of_placing(demand)
     for count, place in enumerate(places):
         if not node.fits(_only(demand, places[: count + 1])):
-            _assume_earlier(node, demand, places[:count], place)
+            _assume_earlier(node, demand, places[:count])
             request = demand.containers[place].request
             if request is not None:
                 return make_rule_matrix(node.scheduler, node.state.table, demand, request, headroom)
@@ -98,7 +99,7 @@ def _only(demand: Demand, places: Sequence[int]) -> Demand:
     return msgspec.structs.replace(demand, containers=containers)
 
 
-def _assume_earlier(node: NodeFork, demand: Demand, earlier: Sequence[int], place: int) -> None:
+def _assume_earlier(node: NodeFork, demand: Demand, earlier: Sequence[int]) -> None:
     """Put the containers that run beside one on the node; init containers run alone, after one another."""
     phases = [demand.containers[at].phase for at in earlier]
     beside = [at for at, phase in zip(earlier, phases, strict=True) if phase.value != "init"]
@@ -107,19 +108,8 @@ def _assume_earlier(node: NodeFork, demand: Demand, earlier: Sequence[int], plac
     decision = node.decide(_only(demand, beside))
     if decision.node is None:
         return
-    node.come(
-        Reservation(
-            uid=demand.uid,
-            namespace="",
-            name=demand.containers[place].name,
-            node=node.name,
-            shares={node.scheduler.profile.word: decision.shares},
-            instances=decision.instances,
-            phases=demand.phases,
-            status=ReservationStatus.ASSUMED,
-            since=0.0,
-        )
-    )
+    shares = {node.scheduler.profile.word: decision.shares}
+    node.come(imagine_reservation(demand, node.name, shares, decision.instances))
 
 
 def _detail_cards(matrix: RuleMatrix, position: int, demand: Demand, chosen: set[str]) -> list[CardVerdict]:

@@ -46,10 +46,8 @@ def find_leaving(question: Question) -> Steps:
 def _nearest_nodes(question: Question) -> list[str]:
     """Return nodes with enough cards that are only in use, those with the least to clear first."""
     matrix, cards = question.matrix, question.matrix.cards
-    static = sum(check.bit for check in matrix.checks if check.rule.outlasts_pods)
-    usable = (matrix.bits >= 0) & ((matrix.bits & static) == 0)
-    usable &= matrix.required.memory_mib <= cards.total_memory_mib
-    enough = matrix.count(usable) >= question.cards
+    usable = matrix.would_do_empty()
+    enough = matrix.count(usable) >= matrix.needs()
     used = np.bincount(cards.node[usable], cards.used_memory_mib[usable], minlength=len(matrix.table.names))
     taken = np.bincount(cards.node[usable], cards.used_slots[usable], minlength=len(matrix.table.names))
     nodes = np.flatnonzero(enough & (taken > 0))

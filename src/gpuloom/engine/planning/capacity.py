@@ -11,13 +11,13 @@ from itertools import count
 import numpy as np
 
 from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.imagined import imagine_reservation
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.details import in_order_of_placing
 from gpuloom.engine.explanation.node_fork import fork_node
 from gpuloom.engine.explanation.rule_matrix import make_rule_matrix
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.card_table import NO_NODE
-from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.usage import collapse, sum_for_quota
 from gpuloom.model.cards import UNDIVIDED, Ints
 from gpuloom.model.request import Request
@@ -123,7 +123,8 @@ def _place(
             decision = node.decide(demand, headroom)
             if decision.node is None or total >= MOST_PLACED or number >= limits.get(name, MOST_PLACED):
                 break
-            node.come(_reserve(demand, decision, node.scheduler.profile.word, number, name))
+            shares = {node.scheduler.profile.word: decision.shares}
+            node.come(imagine_reservation(demand, name, shares, decision.instances, uid=f"imagined-{number}"))
             headroom = _less(headroom, demand, decision, scheduler.profile)
             by_node[name] = by_node.get(name, 0) + 1
             total += 1
@@ -138,17 +139,3 @@ def _less(headroom: Headroom, demand: Demand, decision: Decision, profile: Profi
         return headroom
     held = sum_for_quota(collapse(decision.shares, demand.phases).values(), bits=profile.fit.bits)
     return Headroom(headroom.memory_mib - held.memory_mib, headroom.cores - held.cores)
-
-
-def _reserve(demand: Demand, decision: Decision, vendor: str, number: int, node: str) -> Reservation:
-    return Reservation(
-        uid=f"imagined-{number}",
-        namespace=demand.namespace,
-        name=demand.name,
-        node=node,
-        shares={vendor: decision.shares},
-        instances=decision.instances,
-        phases=demand.phases,
-        status=ReservationStatus.ASSUMED,
-        since=0.0,
-    )

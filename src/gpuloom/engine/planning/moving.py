@@ -7,10 +7,10 @@ got. Only cards and quotas are looked at, as in a decision; what else a node mus
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from gpuloom.engine.decision.imagined import imagine_reservation
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
-from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,9 @@ def plan_moves(
     for pod in pods:
         decision = trial.decide(pod.demands, names)
         if decision.node is not None:
-            fork.assume(_reserve(pod, decision, decision.node))
+            demand = next(iter(pod.demands.values()))
+            given = decision.shares, decision.instances, decision.extras
+            fork.assume(imagine_reservation(demand, decision.node, *given, uid=pod.uid))
         yield decision
 
 
@@ -48,18 +50,3 @@ def _cordon(fork: ClusterState, node: str, uuid: str) -> None:
         registered = fork.registered(node, word)
         if registered is not None and any(card.id == uuid for card in registered.cards):
             fork.register(node, word, replace(registered, cordoned=registered.cordoned | {uuid}))
-
-
-def _reserve(pod: MovingPod, decision: PodDecision, node: str) -> Reservation:
-    return Reservation(
-        uid=pod.uid,
-        namespace=pod.namespace,
-        name=pod.name,
-        node=node,
-        shares=decision.shares,
-        instances=decision.instances,
-        phases=next(iter(pod.demands.values())).phases,
-        status=ReservationStatus.ASSUMED,
-        since=0.0,
-        extras=decision.extras,
-    )

@@ -12,6 +12,7 @@ from itertools import count
 import numpy as np
 
 from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.imagined import imagine_reservation
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.filtering.candidates import Candidates
 from gpuloom.engine.request.demand import Demand, read_demands
@@ -19,7 +20,6 @@ from gpuloom.engine.request.options import Options
 from gpuloom.engine.scoring.policies import PolicyWord, read_node_policy
 from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.engine.state.cluster_state import ClusterState
-from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.card import Card
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.simulation.cluster import SLOTS, Choice, Ints, Mask, TraceCluster
@@ -115,18 +115,7 @@ class EnginePolicy:
     def _reserve(self, decision: Decision, demand: Demand) -> None:
         if decision.node is not None:
             uid = str(next(self._numbers))
-            self._state.assume(
-                Reservation(
-                    uid=uid,
-                    namespace=demand.namespace,
-                    name=uid,
-                    node=decision.node,
-                    shares={VENDOR: decision.shares},
-                    phases=demand.phases,
-                    status=ReservationStatus.ASSUMED,
-                    since=0.0,
-                )
-            )
+            self._state.assume(imagine_reservation(demand, decision.node, {VENDOR: decision.shares}, uid=uid))
 
 
 def _make_cards(node: int, gpus: int) -> Iterator[Card]:
