@@ -21,7 +21,7 @@ class PlainPod:
     cards: tuple[int, ...]
     memory: int
     priority: int
-    started: float
+    started: int
     budgets: tuple[str, ...] = ()
     may_leave: bool = True
     is_leaving: bool = False

@@ -31,7 +31,7 @@ def some_node(chooser: Random, name: str) -> PlainNode:
             tuple(sorted(chooser.sample(range(len(cards)), chooser.randint(1, min(2, len(cards)))))),
             chooser.randint(1, 8),
             chooser.randint(-1, 4),
-            float(chooser.randint(1, 3)),
+            chooser.randint(1, 3),
             tuple(sorted(chooser.sample(sorted(BUDGETS), chooser.randint(0, 2)))),
             may_leave=chooser.random() > 0.15,
             is_leaving=chooser.random() < 0.15,
@@ -75,6 +75,8 @@ def build(cluster: Mapping[str, PlainNode]) -> ClusterState:
                     phases=(),
                     status=ReservationStatus.CONFIRMED,
                     since=0.0,
+                    priority=one.priority,
+                    started_at=one.started,
                 )
             )
     return state
@@ -83,12 +85,12 @@ def build(cluster: Mapping[str, PlainNode]) -> ClusterState:
 def plan(cluster: Mapping[str, PlainNode], wish: Wish, state: ClusterState, *, strict: bool) -> PreemptionPlan | None:
     known = {one.uid: one for _, pods in cluster.values() for one in pods}
 
-    def holder_of(held: Reservation) -> PotentialVictim:
-        one = known[held.uid]
-        return PotentialVictim(held, one.priority, one.started, one.budgets, one.may_leave, one.is_leaving)
+    def look_up(held: Reservation) -> PotentialVictim:
+        return PotentialVictim(held, known[held.uid].budgets, known[held.uid].may_leave)
 
+    leaving = {uid for uid, one in known.items() if one.is_leaving}
     demands = read_demands(pod(gpu=wish.cards, gpumem=wish.memory), CATALOG, Options())
-    planner = PreemptionPlanner(PodScheduler(state, Options()), holder_of, BUDGETS, strict)
+    planner = PreemptionPlanner(PodScheduler(state, Options()), look_up, BUDGETS, strict, leaving)
     steps = planner.plan(Preemptor(demands, wish.priority), tuple(cluster))
     while True:
         try:

@@ -119,6 +119,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "tests/local/bench/test_scripts.py": (
         ".venv/bin/python benchmarks/dashboard.py --browser",
         ".venv/bin/python benchmarks/explaining.py",
+        ".venv/bin/python benchmarks/preempting.py",
         ".venv/bin/python benchmarks/startup.py",
     ),
     "tests/local/cluster/test_own_vendor.py": ("gpuloom demo --vendor-dir docs/examples",),

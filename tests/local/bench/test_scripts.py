@@ -38,6 +38,11 @@ def test_explaining_is_measured_as_a_person_and_as_the_scheduler_sees_it() -> No
     }
 
 
+def test_planning_of_evictions_is_measured() -> None:
+    cases = measure("preempting.py", "--nodes=100", "--runs=1")
+    assert [case["victims"] for case in cases.values()] == [1, 1, 8]
+
+
 @pytest.mark.browser
 def test_pages_are_measured_in_a_browser_too() -> None:
     require(shutil.which("chromium"), "no browser: chromium is not installed (see tools/debian-packages.txt)")

@@ -4,9 +4,11 @@ Cards of different vendors do not know each other, so a node takes the pod when 
 (``vendor_intersection``). What they share is the node's score, which is of all of its cards.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+
+import numpy as np
 
 from gpuloom.engine.decision.annotations import annotate
 from gpuloom.engine.decision.decision import Decision, UnsettledError
@@ -79,19 +81,14 @@ class PodScheduler:
     options: Options
 
     @cached_property
-    def by_vendor(self) -> dict[str, VendorScheduler]:
-        """What decides over the cards of each vendor."""
-        return {
-            profile.word: VendorScheduler(
-                self.cluster_state[profile.word], profile, self.options, select_rules(profile.fit.checks)
-            )
-            for profile in self.cluster_state.catalog
-        }
+    def by_vendor(self) -> Mapping[str, VendorScheduler]:
+        """What decides over the cards of each vendor, made when it is first asked for: forks ask few."""
+        return _VendorSchedulers(self.cluster_state, self.options)
 
     def prepare(self) -> None:
         """Do what the first decision after very many changes would have to wait for."""
-        for scheduler in self.by_vendor.values():
-            scheduler.prepare()
+        for profile in self.cluster_state.catalog:
+            self.by_vendor[profile.word].prepare()
 
     def decide(
         self,
@@ -158,6 +155,19 @@ class PodScheduler:
         ((word, demand),) = demands.items()
         return self.by_vendor[word].has_capacity(demand)
 
+    def find_taking(self, demands: Demands) -> Generator[None, None, frozenset[str]]:
+        """Return the nodes that take a pod, in steps, without choosing among them or saying why others do not.
+
+        Raises ValueError when a demand asks for no card.
+        """
+        yield from self.place_ahead(demands)
+        taking: frozenset[str] | None = None
+        for word, demand in demands.items():
+            one = self.by_vendor[word].assess(demand)
+            names = frozenset([one.table.names[place] for place in np.flatnonzero(one.takes).tolist()])
+            taking = names if taking is None else taking & names
+        return taking or frozenset()
+
     def place_ahead(self, demands: Demands) -> Iterator[None]:
         """Try nodes ahead of a question, a few of them between two steps; see :meth:`VendorScheduler.try_nodes`."""
         for word, demand in demands.items():
@@ -222,3 +232,15 @@ class PodScheduler:
             cards={card.id: card for card in registered.cards},
             facts=registered.facts,
         )
+
+
+class _VendorSchedulers(dict[str, VendorScheduler]):
+    def __init__(self, cluster_state: ClusterState, options: Options) -> None:
+        super().__init__()
+        self._state, self._options = cluster_state, options
+
+    def __missing__(self, word: str) -> VendorScheduler:
+        profile = self._state.catalog[word]
+        rules = select_rules(profile.fit.checks)
+        made = self[word] = VendorScheduler(self._state[word], profile, self._options, rules)
+        return made

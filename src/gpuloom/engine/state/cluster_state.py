@@ -12,6 +12,8 @@ from gpuloom.engine.state.vendor_state import ReservedState, VendorState, group_
 from gpuloom.model.cards import Ints
 from gpuloom.vendors.catalog import Catalog
 
+_NO_VENDORS = Catalog(())
+
 
 class ClusterState(ReservedState):
     """What :class:`VendorState` is for one vendor, for all of them."""
@@ -37,7 +39,9 @@ class ClusterState(ReservedState):
 
         nodes  only these, and what is on them; all if None. Quotas count what namespaces hold on all nodes either way
         """
-        fork = ClusterState(self.catalog)
+        # Of no vendor first: making the states of all only to replace them takes as long as forking a few nodes.
+        fork = ClusterState(_NO_VENDORS)
+        fork.catalog = self.catalog
         ledger, quotas, closings = self.ledger.fork(nodes), self.quotas.fork(), self.closings.fork(nodes)
         fork.ledger, fork.quotas, fork.closings = ledger, quotas, closings
         fork._states = {

@@ -213,6 +213,14 @@ class Ledger:
             slots, memory_mib, cores = slots + held.slots, memory_mib + held.memory_mib, cores + held.cores
         return Usage(slots, memory_mib, cores)
 
+    def lowest_priorities(self, node: str, vendor: str) -> dict[str, int]:
+        """Return the lowest priority among those who hold each card of one vendor on a node."""
+        known = self._reservations
+        return {
+            uuid: min([known[entry.uid].priority for entry in entries])
+            for uuid, entries in self._entries.get((node, vendor), {}).items()
+        }
+
     def namespace_usage(self, namespace: str, vendor: str) -> Usage:
         """Sum what a namespace's pods hold of a vendor's cards; cores are a number, never a mask."""
         return self._in_namespace.get((namespace, vendor), NOTHING)

@@ -108,7 +108,8 @@ class VendorState(ReservedState):
         for node in nodes:
             if policies := self._pending.get(node):
                 fork._pending[node] = dict(policies)
-            fork.register(node, self.table.registered(node) or NodeCards(()))
+            if registered := self.table.registered(node):
+                fork.register(node, registered)
         return fork
 
     def register(self, node: str, registered: NodeCards) -> bool:

@@ -10,24 +10,33 @@ from gpuloom.engine.state.ledger import Reservation
 class PotentialVictim:
     """A pod that holds cards.
 
-    priority    its priority, larger is more important
-    started     Unix seconds when it started, 0 when nobody says
     budgets     the PodDisruptionBudgets that select it
     may_leave   False for a pod that is never a victim, whatever its priority
-    is_leaving  whether it ends already
     """
 
     reservation: Reservation
-    priority: int
-    started: float = 0.0
     budgets: tuple[str, ...] = ()
     may_leave: bool = True
-    is_leaving: bool = False
 
     @property
-    def importance(self) -> tuple[int, float, str]:
+    def uid(self) -> str:
+        """The pod's UID."""
+        return self.reservation.uid
+
+    @property
+    def priority(self) -> int:
+        """The pod's priority, larger is more important."""
+        return self.reservation.priority
+
+    @property
+    def started_at(self) -> int:
+        """Unix seconds when it started, 0 when nobody says."""
+        return self.reservation.started_at
+
+    @property
+    def importance(self) -> tuple[int, int, str]:
         """Sorts the most important first: by priority, then who started first, as kube-scheduler does."""
-        return -self.priority, self.started, self.reservation.uid
+        return -self.priority, self.started_at, self.uid
 
 
 PotentialVictimOf = Callable[[Reservation], PotentialVictim]
@@ -35,7 +44,7 @@ PotentialVictimOf = Callable[[Reservation], PotentialVictim]
 
 
 def split_by_budget(
-    holders: Iterable[PotentialVictim], allowed: Mapping[str, int]
+    potential: Iterable[PotentialVictim], allowed: Mapping[str, int]
 ) -> tuple[tuple[PotentialVictim, ...], tuple[PotentialVictim, ...]]:
     """Return those whose leaving would break a PodDisruptionBudget, and the others, each most important first.
 
@@ -46,8 +55,8 @@ def split_by_budget(
     left = dict(allowed)
     breaking: list[PotentialVictim] = []
     free: list[PotentialVictim] = []
-    for holder in sorted(holders, key=lambda one: one.importance):
-        for budget in holder.budgets:
+    for one in sorted(potential, key=lambda one: one.importance):
+        for budget in one.budgets:
             left[budget] = left.get(budget, 0) - 1
-        (breaking if any(left[budget] < 0 for budget in holder.budgets) else free).append(holder)
+        (breaking if any(left[budget] < 0 for budget in one.budgets) else free).append(one)
     return tuple(breaking), tuple(free)

@@ -1,14 +1,14 @@
-"""Whom to evict from one node: as few and as unimportant pods as possible."""
+"""Whom to evict from a node: as few and as unimportant pods as possible."""
 
-from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, PotentialVictimOf, split_by_budget
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
 
-Cost = tuple[int, int, int, int, float]
+Cost = tuple[int, int, int, int, int]
 """Sorts the best plan first, see :attr:`PreemptionPlan.cost`."""
 
 _PRIORITY_OFFSET = 2**31
@@ -50,82 +50,122 @@ class PreemptionPlan:
         the most important.
         """
         if not self.victims:
-            return 0, 0, 0, 0, 0.0
+            return 0, 0, 0, 0, 0
         most = self.victims[0].priority
-        start = min(victim.started for victim in self.victims if victim.priority == most)
+        start = min(victim.started_at for victim in self.victims if victim.priority == most)
         total = sum(victim.priority + _PRIORITY_OFFSET for victim in self.victims)
         return self.broken, most + _PRIORITY_OFFSET, total, len(self.victims), -start
 
 
+@dataclass(slots=True)
+class _Trial:
+    """One node on which victims are looked for.
+
+    left      those who may still come back, the last one first
+    breaking  whose leaving would break a budget
+    """
+
+    node: str
+    leaving: tuple[PotentialVictim, ...]
+    lower: tuple[PotentialVictim, ...]
+    left: list[PotentialVictim] = field(default_factory=list)
+    breaking: frozenset[str] = frozenset()
+    victims: list[PotentialVictim] = field(default_factory=list)
+
+    @property
+    def plan(self) -> PreemptionPlan:
+        """The plan as far as it is known."""
+        broken = sum(victim.uid in self.breaking for victim in self.victims)
+        victims = tuple(sorted(self.victims, key=lambda one: one.importance))
+        return PreemptionPlan(self.node, victims, self.leaving, broken)
+
+
 @dataclass(frozen=True, slots=True)
 class VictimSearch:
-    """Chooses victims on nodes of a fork; every node is afterwards as it was.
+    """Chooses victims on the nodes of a fork, which is of no other use afterwards.
 
     fork     of the cluster, with the nodes that are asked about
     allowed  how many pods each PodDisruptionBudget lets go now; one that is not named lets none go
+    leaving  UIDs of pods that end already
     """
 
     fork: PodScheduler
     preemptor: Preemptor
-    holder_of: PotentialVictimOf
+    potential_victim_of: PotentialVictimOf
     allowed: Mapping[str, int]
+    leaving: Collection[str]
 
-    def choose(self, node: str, limit: Cost | None = None) -> Generator[None, None, PreemptionPlan | None]:
-        """Choose victims on one node, a question to its cards between two steps; None when no eviction helps.
+    def choose(self, nodes: Sequence[str], limit: Cost | None = None) -> Generator[None, None, list[PreemptionPlan]]:
+        """Choose victims on each of some nodes; nodes where no eviction helps have no plan.
 
-        limit  a plan that costs more is of no use: it is returned as soon as it does, and may name too few victims
+        limit  a plan that costs more is of no use, and may name too few victims
 
         All pods of lower priority leave; then each comes back that leaves enough room, the most protected and the most
-        important first. So no victim could stay beside those that stay.
+        important first. So no victim could stay beside those that stay. All nodes are asked at once, for that takes
+        hardly longer than asking one.
         """
-        holders = [self.holder_of(held) for held in self._state.ledger.on_node(node)]
-        try:
-            return (yield from self._choose(node, holders, limit))
-        finally:
-            for holder in holders:
-                self._state.assume(holder.reservation)
-
-    def _choose(
-        self, node: str, holders: Iterable[PotentialVictim], limit: Cost | None
-    ) -> Generator[None, None, PreemptionPlan | None]:
-        self._state.forget(self.preemptor.uid)
-        leaving = tuple(holder for holder in holders if holder.is_leaving)
-        self._remove(leaving)
-        plan = PreemptionPlan(node, (), leaving)
-        if self._fits(node):
-            return plan
         yield
-        lower = [holder for holder in holders if self._may_evict(holder)]
-        self._remove(lower)
-        if not lower or not self._fits(node):
-            return None
-        breaking, free = split_by_budget(lower, self.allowed)
-        victims: list[PotentialVictim] = []
-        for holder in (*breaking, *free):
+        self._state.forget(self.preemptor.uid)
+        trials: list[_Trial] = []
+        for node in nodes:
+            trials.append(self._begin(node))
             yield
-            self._state.assume(holder.reservation)
-            if self._fits(node):
-                continue
-            self._remove((holder,))
-            victims.append(holder)
-            broken = sum(victim in breaking for victim in victims)
-            plan = PreemptionPlan(node, tuple(sorted(victims, key=lambda one: one.importance)), leaving, broken)
-            if limit is not None and plan.cost > limit:
-                break
-        return plan
+        fitting = yield from self._fitting(trials)
+        plans = [trial.plan for trial in trials if trial.node in fitting]
+        trials = [trial for trial in trials if trial.lower and trial.node not in fitting]
+        for trial in trials:
+            self._remove(trial.lower)
+            yield
+        fitting = yield from self._fitting(trials)
+        trials = [trial for trial in trials if trial.node in fitting]
+        for trial in trials:
+            breaking, free = split_by_budget(trial.lower, self.allowed)
+            trial.breaking = frozenset(one.uid for one in breaking)
+            trial.left = [*breaking, *free][::-1]
+            yield
+        return plans + (yield from self._give_back(trials, limit))
+
+    def _begin(self, node: str) -> _Trial:
+        potential = [self.potential_victim_of(held) for held in self._state.ledger.on_node(node)]
+        leaving = tuple(one for one in potential if one.uid in self.leaving)
+        self._remove(leaving)
+        return _Trial(node, leaving, tuple(one for one in potential if self._may_evict(one)))
+
+    def _give_back(self, trials: list[_Trial], limit: Cost | None) -> Generator[None, None, list[PreemptionPlan]]:
+        """Let one pod after another come back to each node, and go again where it is in the way."""
+        plans: list[PreemptionPlan] = []
+        while trials:
+            for trial in trials:
+                self._state.assume(trial.left[-1].reservation)
+                yield
+            fitting = yield from self._fitting(trials)
+            going: list[_Trial] = []
+            for trial in trials:
+                back = trial.left.pop()
+                if trial.node not in fitting:
+                    self._remove((back,))
+                    trial.victims.append(back)
+                if not trial.left or (limit is not None and trial.victims and trial.plan.cost > limit):
+                    plans.append(trial.plan)
+                else:
+                    going.append(trial)
+                yield
+            trials = going
+        return plans
 
     @property
     def _state(self) -> ClusterState:
         return self.fork.cluster_state
 
-    def _may_evict(self, holder: PotentialVictim) -> bool:
-        if holder.is_leaving or holder.reservation.uid == self.preemptor.uid:
-            return False
-        return holder.may_leave and holder.priority < self.preemptor.priority
+    def _may_evict(self, one: PotentialVictim) -> bool:
+        return one.may_leave and one.priority < self.preemptor.priority and one.uid not in self.leaving
 
-    def _remove(self, holders: Iterable[PotentialVictim]) -> None:
-        for holder in holders:
-            self._state.forget(holder.reservation.uid)
+    def _remove(self, some: Iterable[PotentialVictim]) -> None:
+        for one in some:
+            self._state.forget(one.uid)
 
-    def _fits(self, node: str) -> bool:
-        return self.fork.decide(self.preemptor.demands, (node,)).node is not None
+    def _fitting(self, trials: Sequence[_Trial]) -> Generator[None, None, frozenset[str]]:
+        """Return which nodes take the pod as they are now."""
+        if not trials:
+            return frozenset()
+        return (yield from self.fork.find_taking(self.preemptor.demands))

@@ -1,0 +1,222 @@
+"""Planning whom to evict: what is asked for it, and cases that the oracle's cluster does not have."""
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from builders import NVIDIA, card, container, pod
+
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.planning.preemption.lowest_priorities import NOBODY, LowestPriorities
+from gpuloom.engine.planning.preemption.plan import MOST_CANDIDATES, NODES_AT_ONCE, PreemptionPlanner
+from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
+from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
+from gpuloom.engine.request.demand import read_demands
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.model.nodecards import NodeCards
+from gpuloom.model.share import Share
+from gpuloom.vendors.catalog import make_catalog
+from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
+
+CATALOG = make_catalog([NVIDIA])
+BATCHES = -(-MOST_CANDIDATES // NODES_AT_ONCE)
+
+
+class Cluster:
+    """Nodes of cards of 16,384 MiB, and who holds them."""
+
+    def __init__(self, nodes: int, cards: int = 1) -> None:
+        self.state = ClusterState(CATALOG)
+        self.index = LowestPriorities()
+        self.scheduler = PodScheduler(self.state, Options())
+        self.nodes = tuple(f"n{number}" for number in range(nodes))
+        for name in self.nodes:
+            registered = tuple(card(f"{name}-{number}", index=number) for number in range(cards))
+            self.state.register(name, "NVIDIA", NodeCards(registered))
+
+    def hold(self, node: str, number: int, priority: int, *, namespace: str = "other", **facts: int) -> str:
+        uid = f"{node}-{number}-{priority}-{facts}"
+        share = Share(f"{node}-{number}", "NVIDIA", facts.get("memory_mib", 16_384), 0)
+        self.state.assume(
+            Reservation(
+                uid=uid,
+                namespace=namespace,
+                name=uid,
+                node=node,
+                shares={"NVIDIA": ((share,),)},
+                phases=(),
+                status=ReservationStatus.CONFIRMED,
+                since=0.0,
+                priority=priority,
+                started_at=facts.get("started_at", 0),
+            )
+        )
+        return uid
+
+    def plan(self, wanted: Pod, priority: int = 5, **facts: Any) -> PreemptionPlan | None:
+        return finish(self.steps(wanted, priority, **facts))
+
+    def steps(self, wanted: Pod, priority: int = 5, **facts: Any) -> Generator[None, None, PreemptionPlan | None]:
+        planner = PreemptionPlanner(self.scheduler, PotentialVictim, {}, index=self.index, **facts)
+        return planner.plan(Preemptor(read_demands(wanted, CATALOG, Options()), priority), self.nodes)
+
+
+def finish(steps: Generator[None, None, PreemptionPlan | None]) -> PreemptionPlan | None:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: PreemptionPlan | None = end.value
+            return found
+
+
+def names(plan: PreemptionPlan | None) -> tuple[str, tuple[str, ...]]:
+    assert plan is not None
+    return plan.node, tuple(victim.uid for victim in plan.victims)
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> Mapping[str, list[int]]:
+    """Over how many nodes forks were made, and questions asked."""
+    found: dict[str, list[int]] = {"forks": [], "questions": []}
+    fork, ask = ClusterState.fork, PodScheduler.find_taking
+
+    def count_fork(state: ClusterState, nodes: Sequence[str] | None = None) -> ClusterState:
+        found["forks"].append(len(state.nodes) if nodes is None else len(nodes))
+        return fork(state, nodes)
+
+    def count_question(scheduler: PodScheduler, demands: Any) -> Any:
+        found["questions"].append(len(scheduler.cluster_state.nodes))
+        return ask(scheduler, demands)
+
+    monkeypatch.setattr(ClusterState, "fork", count_fork)
+    monkeypatch.setattr(PodScheduler, "find_taking", count_question)
+    return found
+
+
+def test_nodes_of_important_pods_are_ruled_out_without_a_fork(counts: Mapping[str, list[int]]) -> None:
+    cluster = Cluster(300)
+    for name in cluster.nodes:
+        cluster.hold(name, 0, 1 if name in {"n7", "n250"} else 9)
+    assert names(cluster.plan(pod(gpu=1)))[0] in {"n7", "n250"}
+    assert counts["forks"] == [2, 2]
+
+
+def test_where_nobody_is_less_important_nothing_is_tried(counts: Mapping[str, list[int]]) -> None:
+    cluster = Cluster(50)
+    for name in cluster.nodes:
+        cluster.hold(name, 0, 5)
+    assert cluster.plan(pod(gpu=1)) is None
+    assert counts == {"forks": [], "questions": [50]}
+
+
+def test_a_node_whose_cards_are_too_few_or_held_by_important_pods_is_ruled_out(
+    counts: Mapping[str, list[int]],
+) -> None:
+    cluster = Cluster(4, cards=2)
+    for name in cluster.nodes:
+        cluster.hold(name, 0, 1)
+        cluster.hold(name, 1, 1 if name == "n2" else 9)
+    assert names(cluster.plan(pod(gpu=2)))[0] == "n2"
+    assert cluster.plan(pod(gpu=3)) is None
+    assert counts["forks"] == [1]
+
+
+def test_no_more_nodes_are_tried_once_the_victims_of_others_must_be_more_important(
+    counts: Mapping[str, list[int]],
+) -> None:
+    cluster = Cluster(200)
+    for number, name in enumerate(cluster.nodes):
+        cluster.hold(name, 0, number % 4)
+    assert names(cluster.plan(pod(gpu=1)))[0] in cluster.nodes[::4]
+    assert sum(counts["forks"]) <= 50 + 2 * NODES_AT_ONCE
+
+
+def test_of_very_many_alike_nodes_only_so_many_are_tried_and_all_of_a_batch_at_once(
+    counts: Mapping[str, list[int]],
+) -> None:
+    cluster = Cluster(1_000, cards=4)
+    for name in cluster.nodes:
+        for number in range(4):
+            cluster.hold(name, number, 1)
+    plan = cluster.plan(pod(gpu=2))
+    assert plan is not None
+    assert len(plan.victims) == 2
+    assert len(counts["forks"]) == BATCHES + 1, (
+        "a fork for each batch, and one to choose among plans that cost the same"
+    )
+    # Once about all nodes; then in each batch as it is, with all gone, and after each of the four that came back.
+    assert len(counts["questions"]) == 1 + BATCHES * (2 + 4)
+
+
+def test_a_pod_that_ends_already_counts_as_gone_whatever_its_priority() -> None:
+    cluster = Cluster(3)
+    cluster.hold("n0", 0, 1)
+    ending = cluster.hold("n1", 0, 9)
+    cluster.hold("n2", 0, 9)
+    plan = cluster.plan(pod(gpu=1), leaving={ending})
+    assert plan is not None
+    assert names(plan) == ("n1", ())
+    assert [one.uid for one in plan.leaving] == [ending]
+
+
+def test_victims_of_another_node_give_back_no_quota_to_this_one() -> None:
+    cluster = Cluster(2, cards=2)
+    spec = ResourceQuotaSpec(hard={"limits.nvidia.com/gpumem": "32768"})
+    cluster.state.quotas.apply(ResourceQuota(ObjectMeta(name="all", namespace="default"), spec))
+    cluster.hold("n0", 0, 1, namespace="default")
+    cluster.hold("n1", 0, 2, namespace="default")
+    cluster.hold("n1", 1, 1)
+    # n0 has a free card and is only short of quota; on n1 the one of another namespace would have to go as well.
+    assert names(cluster.plan(pod(gpu=1, gpumem=16_384))) == ("n0", ("n0-0-1-{}",))
+
+
+def test_containers_beside_the_first_count_too() -> None:
+    cluster = Cluster(2, cards=2)
+    for name in cluster.nodes:
+        cluster.hold(name, 0, 9)
+    cluster.hold("n1", 1, 1, memory_mib=8_000)
+    cluster.hold("n0", 1, 9, memory_mib=8_000)
+    wanted = pod(container("a", gpu=1, gpumem=8_000), container("b", gpu=1, gpumem=8_000))
+    assert names(cluster.plan(wanted)) == ("n1", ("n1-1-1-{'memory_mib': 8000}",))
+
+
+def test_the_index_of_priorities_follows_every_change() -> None:
+    cluster = Cluster(3, cards=2)
+
+    def lowest() -> list[int]:
+        steps = cluster.index.catch_up(cluster.state, "NVIDIA")
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                rows = [cluster.state["NVIDIA"].table.row(f"n{at // 2}", f"n{at // 2}-{at % 2}") for at in range(6)]
+                return [NOBODY if row is None else int(end.value[row]) for row in rows]
+
+    assert lowest() == [NOBODY] * 6
+    first = cluster.hold("n0", 0, 7, memory_mib=100)
+    cluster.hold("n0", 0, 3, memory_mib=100)
+    assert lowest() == [3, *[NOBODY] * 5]
+    cluster.hold("n2", 1, -4)
+    cluster.state.forget("n0-0-3-{'memory_mib': 100}")
+    assert lowest() == [7, *[NOBODY] * 4, -4]
+    cluster.state.forget(first)
+    more = tuple(card(f"n2-{number}", index=number) for number in range(3))
+    cluster.state.register("n2", "NVIDIA", NodeCards(more))
+    assert lowest() == [*[NOBODY] * 5, -4]
+    cluster.state.register("n2", "NVIDIA", NodeCards(()))
+    assert lowest() == [NOBODY] * 6
+
+
+def test_a_plan_made_while_the_cluster_changes_ends_with_a_node_that_is_there() -> None:
+    cluster = Cluster(60)
+    for name in cluster.nodes:
+        cluster.hold(name, 0, 1)
+    steps = cluster.steps(pod(gpu=1))
+    for number, _ in enumerate(iter(lambda: next(steps, "end"), "end")):
+        if number < 40:
+            cluster.state.register(f"n{number}", "NVIDIA", NodeCards(()))
+            cluster.state.register(f"new{number}", "NVIDIA", NodeCards((card(f"new{number}"),)))
+    assert cluster.plan(pod(gpu=1)) is not None
