@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
+from gpuloom.wire.budgets import DisruptionBudget
 from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import (
@@ -69,6 +70,9 @@ FULL_PODS = Resource("", "v1", "pods", "Pod", FullPod, namespaced=True)
 HOST_PODS = Resource("", "v1", "pods", "Pod", HostPod, namespaced=True)
 NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", ResourceQuota, namespaced=True)
+DISRUPTION_BUDGETS = Resource(
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", DisruptionBudget, namespaced=True
+)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", Lease, namespaced=True)
 EVENTS = Resource("", "v1", "events", "Event", Event, namespaced=True)
 SERVICES = Resource("", "v1", "services", "Service", KubeObject, namespaced=True)

@@ -21,8 +21,8 @@ class Toleration(KubeStruct, frozen=True):
     effect: str = ""
 
 
-class NodeRequirement(KubeStruct, frozen=True):
-    """One condition on a label, or on a field, of a node."""
+class LabelRequirement(KubeStruct, frozen=True):
+    """One condition on a label, or on a field of a node."""
 
     key: str = ""
     operator: str = ""
@@ -32,8 +32,8 @@ class NodeRequirement(KubeStruct, frozen=True):
 class NodeTerm(KubeStruct, frozen=True):
     """Conditions that must all hold; without any, none does."""
 
-    match_expressions: tuple[NodeRequirement, ...] | None = None
-    match_fields: tuple[NodeRequirement, ...] | None = None
+    match_expressions: tuple[LabelRequirement, ...] | None = None
+    match_fields: tuple[LabelRequirement, ...] | None = None
 
 
 class NodeTerms(KubeStruct, frozen=True):

@@ -3,13 +3,13 @@
 The first filter that refuses says why; only that of resources says several things at once.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 
 from gpuloom.engine.hostfit.demand import ANY_ADDRESS, HostDemand, HostPort
 from gpuloom.engine.hostfit.requests import CPU, MEMORY, PODS, STORAGE, read_allocatable
+from gpuloom.engine.hostfit.selectors import meets
 from gpuloom.engine.hostfit.usage import NodeUsage
-from gpuloom.wire.hostpods import NodeRequirement, NodeTerm, Toleration
+from gpuloom.wire.hostpods import NodeTerm, Toleration
 from gpuloom.wire.objects import Node, Taint
 
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -18,8 +18,6 @@ FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY_PODS = "Too many pods"
 _CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
-_INTEGER = re.compile(r"[+-]?[0-9]{1,63}", re.ASCII)
-_INT64 = range(-(2**63), 2**63)
 _FIRST = (CPU, MEMORY, STORAGE)
 
 
@@ -92,32 +90,7 @@ def _holds(term: NodeTerm, node: Node) -> bool:
     if not (expressions or fields):
         return False
     names = {"metadata.name": node.name}
-    return all(_meets(one, node.labels) for one in expressions) and all(_meets(one, names) for one in fields)
-
-
-def _meets(required: NodeRequirement, labels: Mapping[str, str]) -> bool:
-    has, values = labels.get(required.key), required.values or ()
-    match required.operator:
-        case "In" | "NotIn":
-            return (has is not None and has in values) is (required.operator == "In")
-        case "Exists" | "DoesNotExist":
-            return (has is not None) is (required.operator == "Exists")
-        case "Gt" | "Lt" if has is not None and len(values) == 1:
-            return _compare(required.operator, has, values[0])
-    return False
-
-
-def _compare(operator: str, has: str, bound: str) -> bool:
-    mine, limit = _read_int(has), _read_int(bound)
-    if mine is None or limit is None:
-        return False
-    return mine > limit if operator == "Gt" else mine < limit
-
-
-def _read_int(text: str) -> int | None:
-    """Read a number as Go does, of 64 bits."""
-    value = int(text) if _INTEGER.fullmatch(text) else None
-    return value if value is not None and value in _INT64 else None
+    return all(meets(one, node.labels) for one in expressions) and all(meets(one, names) for one in fields)
 
 
 def _is_taken(taken: Iterable[HostPort], port: HostPort) -> bool:

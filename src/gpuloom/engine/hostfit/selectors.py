@@ -1,0 +1,35 @@
+"""Conditions on labels, as kube-scheduler reads them."""
+
+import re
+from collections.abc import Mapping
+
+from gpuloom.wire.hostpods import LabelRequirement
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,63}", re.ASCII)
+_INT64 = range(-(2**63), 2**63)
+
+
+def meets(required: LabelRequirement, labels: Mapping[str, str]) -> bool:
+    """Tell whether labels fulfil a condition; one that cannot be read is fulfilled by none."""
+    has, values = labels.get(required.key), required.values or ()
+    match required.operator:
+        case "In" | "NotIn":
+            return (has is not None and has in values) is (required.operator == "In")
+        case "Exists" | "DoesNotExist":
+            return (has is not None) is (required.operator == "Exists")
+        case "Gt" | "Lt" if has is not None and len(values) == 1:
+            return _compare(required.operator, has, values[0])
+    return False
+
+
+def _compare(operator: str, has: str, bound: str) -> bool:
+    mine, limit = _read_int(has), _read_int(bound)
+    if mine is None or limit is None:
+        return False
+    return mine > limit if operator == "Gt" else mine < limit
+
+
+def _read_int(text: str) -> int | None:
+    """Read a number as Go does, of 64 bits."""
+    value = int(text) if _INTEGER.fullmatch(text) else None
+    return value if value is not None and value in _INT64 else None

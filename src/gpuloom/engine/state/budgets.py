@@ -1,0 +1,105 @@
+"""PodDisruptionBudgets: which of them protect a pod, and how many pods each lets go now."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from gpuloom.engine.hostfit.selectors import meets
+from gpuloom.wire.budgets import DisruptionBudget, LabelSelector
+from gpuloom.wire.hostpods import LabelRequirement
+
+MOST_IN_NAMESPACE = 100
+MOST_CONDITIONS = 100
+MOST_VALUES = 1000
+"""So many budgets of a namespace, conditions of a selector and values of a condition are read; what has more is not."""
+_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Budget:
+    """A budget as it is asked.
+
+    conditions  all of which a pod's labels must fulfil; None where it selects nobody
+    gone        names of pods that are evicted already and counted in what it allows
+    """
+
+    conditions: tuple[LabelRequirement, ...] | None
+    gone: frozenset[str] = frozenset()
+
+    def protects(self, name: str, labels: Mapping[str, str]) -> bool:
+        if self.conditions is None or name in self.gone:
+            return False
+        return all(meets(one, labels) for one in self.conditions)
+
+
+@dataclass(slots=True)
+class _Namespace:
+    """The budgets of a namespace, by name, and the names of those that nobody can read."""
+
+    read: dict[str, _Budget] = field(default_factory=dict)
+    unreadable: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Budgets:
+    """All budgets. One that cannot be read protects every pod of its namespace, and lets none go.
+
+    allowed  how many pods each lets go now, by ``namespace/name``; one that is not named lets none go
+    """
+
+    allowed: dict[str, int] = field(default_factory=dict)
+    _namespaces: dict[str, _Namespace] = field(default_factory=dict)
+
+    def apply(self, budget: DisruptionBudget) -> None:
+        """Take a budget as it is now."""
+        self.delete(budget.namespace, budget.name)
+        conditions = _read_selector(budget.spec.selector)
+        known = self._namespaces.setdefault(budget.namespace, _Namespace())
+        if len(known.read) >= MOST_IN_NAMESPACE or not _is_readable(conditions or ()):
+            known.unreadable[budget.name] = None
+            return
+        known.read[budget.name] = _Budget(conditions, frozenset(budget.status.disrupted_pods or ()))
+        self.allowed[_key(budget.namespace, budget.name)] = max(budget.status.disruptions_allowed, 0)
+
+    def apply_unreadable(self, namespace: str, name: str) -> None:
+        """Take that a budget is there that cannot be decoded."""
+        self.delete(namespace, name)
+        self._namespaces.setdefault(namespace, _Namespace()).unreadable[name] = None
+
+    def delete(self, namespace: str, name: str) -> None:
+        """Take that a budget is gone; safe to call twice."""
+        self.allowed.pop(_key(namespace, name), None)
+        if known := self._namespaces.get(namespace):
+            known.read.pop(name, None)
+            known.unreadable.pop(name, None)
+            if not (known.read or known.unreadable):
+                del self._namespaces[namespace]
+
+    def protecting(self, namespace: str, name: str, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the budgets that protect a pod, by ``namespace/name``; of those that cannot be read, the first."""
+        known = self._namespaces.get(namespace)
+        if known is None:
+            return ()
+        found = [budget for budget, one in known.read.items() if one.protects(name, labels)]
+        return tuple(_key(namespace, budget) for budget in sorted([*found, *islice(known.unreadable, 1)]))
+
+
+def _key(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}"
+
+
+def _read_selector(selector: LabelSelector | None) -> tuple[LabelRequirement, ...] | None:
+    """Return the conditions; none at all select every pod of the namespace, no selector none."""
+    return None if selector is None else tuple(_each_condition(selector))
+
+
+def _each_condition(selector: LabelSelector) -> Iterator[LabelRequirement]:
+    for key, value in (selector.match_labels or {}).items():
+        yield LabelRequirement(key, "In", (value,))
+    yield from selector.match_expressions or ()
+
+
+def _is_readable(conditions: Sequence[LabelRequirement]) -> bool:
+    return len(conditions) <= MOST_CONDITIONS and all(
+        one.operator in _OPERATORS and len(one.values or ()) <= MOST_VALUES for one in conditions
+    )
