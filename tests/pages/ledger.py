@@ -174,7 +174,15 @@ or as a part of more, as `make ci` runs all tests."""
 
 NAMED = {
     *("gpuloom cordon", "gpuloom device-plugin", "gpuloom explain", "gpuloom monitor", "gpuloom replay"),
-    *("gpuloom scheduler", "gpuloom simulate", "helm template", "kubectl annotate", "kubectl gpuloom", "buildah build"),
+    *(
+        "gpuloom scheduler",
+        "gpuloom simulate",
+        "helm install",
+        "helm template",
+        "kubectl annotate",
+        "kubectl gpuloom",
+        "buildah build",
+    ),
 }
 """Sentences speak of these; nobody types them as they stand."""
 
