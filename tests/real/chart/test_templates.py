@@ -37,7 +37,9 @@ NO_NODES: dict[str, Any] = {"devicePlugin": {"enabled": False}}
 TRY_OUT: dict[str, Any] = {"devicePlugin": {"simulatedCards": "four-l4"}}
 DIVIDED: dict[str, Any] = {"devicePlugin": {"divideCards": True, "deviceListStrategy": "cdi-cri"}}
 DRIVER_ELSEWHERE: dict[str, Any] = {"devicePlugin": {"nvidiaDriverRoot": "/run/nvidia/driver"}}
-MONITORED: dict[str, Any] = {"prometheus": {"enabled": True, "dashboard": {"enabled": True}}}
+MONITORED: dict[str, Any] = {
+    "prometheus": {"enabled": True, "rules": {"enabled": True}, "dashboard": {"enabled": True}}
+}
 FROM_HAMI: dict[str, Any] = {
     "global": {"labels": {"team": "ml"}, "imagePullSecrets": ["key"]},
     "scheduler": {
