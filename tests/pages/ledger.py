@@ -157,7 +157,9 @@ OTHERS: dict[str, tuple[str, ...]] = {
         *list_blocks("docs/placement.md#Make the tables yourself")[1],
     ),
     "tests/unit/cli/test_vendors.py": ("gpuloom vendors --device-config-file FILE", "gpuloom vendors check FILE"),
+    "tests/unit/supply/test_publish.py": ("make publish",),
     "tests/unit/docs/test_contributing_page.py": ("make clean", "make help"),
+    "tests/real/chart/test_publish.py": ('make publish ARGS="--registry REGISTRY --base BASE_IMAGE"',),
     "tests/unit/docs/test_site.py": ("make docs",),
     ".ci/run": (
         ".venv/bin/pytest tests/unit/engine -q",
@@ -187,6 +189,8 @@ NAMED = {
 """Sentences speak of these; nobody types them as they stand."""
 
 NOT_RUN = {
+    "docker login": "asks a registry for an account",
+    "helm registry login": "as docker login",
     "docker buildx imagetools inspect NAME:TAG": "asks a registry, and tests reach none",
     ".venv/bin/python tools/docs/placement.py": "takes minutes; tests/unit/simulation/test_published.py runs one seed",
     ".venv/bin/python tools/docs/placement.py default A": "as tools/docs/placement.py",
