@@ -159,6 +159,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "tests/unit/cli/test_vendors.py": ("gpuloom vendors --device-config-file FILE", "gpuloom vendors check FILE"),
     "tests/unit/supply/test_publish.py": ("make publish",),
     "tests/unit/docs/test_contributing_page.py": ("make clean", "make help"),
+    "tests/real/chart/test_pages_objects.py": (list_blocks("docs/installation.md#Beside NVIDIA's GPU Operator")[0][1],),
     "tests/real/chart/test_publish.py": ('make publish ARGS="--registry REGISTRY --base BASE_IMAGE"',),
     "tests/unit/docs/test_site.py": ("make docs",),
     ".ci/run": (
@@ -189,6 +190,8 @@ NAMED = {
 """Sentences speak of these; nobody types them as they stand."""
 
 NOT_RUN = {
+    "helm upgrade gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set"
+    " devicePlugin.enabled=false": "fetches NVIDIA's chart, whose driver needs GPUs",
     "docker login": "asks a registry for an account",
     "helm registry login": "as docker login",
     "docker buildx imagetools inspect NAME:TAG": "asks a registry, and tests reach none",
