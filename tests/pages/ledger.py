@@ -158,6 +158,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     ),
     "tests/unit/cli/test_vendors.py": ("gpuloom vendors --device-config-file FILE", "gpuloom vendors check FILE"),
     "tests/unit/supply/test_publish.py": ("make publish",),
+    "tests/unit/supply/test_release.py": (".venv/bin/python tools/release.py > NOTES",),
     "tests/unit/docs/test_contributing_page.py": ("make clean", "make help"),
     "tests/real/chart/test_pages_objects.py": (list_blocks("docs/installation.md#Beside NVIDIA's GPU Operator")[0][1],),
     "tests/real/chart/test_publish.py": ('make publish ARGS="--registry REGISTRY --base BASE_IMAGE"',),
