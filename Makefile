@@ -16,7 +16,7 @@ unit: WORKERS = $(CORES)
 # A machine that keeps Python from writing bytecode would compile every test anew in each worker.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test unit ci check docs chaos soak controlplane lock clean help fuzz audit sbom unit-all gpu
+.PHONY: demo test unit ci check docs chaos soak controlplane lock clean help fuzz audit sbom unit-all gpu publish
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -106,6 +106,9 @@ sbom: .venv/audit/ready ## what the images are made of (CycloneDX) and how that 
 		--output-file $(MADE)/sbom.cdx.json $(MADE)/environment/bin/python
 	@rm -r $(MADE)/environment
 	$(BIN)/python tools/supply/provenance.py $(MADE)/*.whl $(MADE)/sbom.cdx.json $(ARGS) > $(MADE)/provenance.json
+
+publish: $(READY) ## build images, chart and wheel, and push them to a registry of your own: ARGS="--registry ... --base ..."
+	@$(BIN)/python tools/publish.py $(ARGS)
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11
 

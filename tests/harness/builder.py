@@ -51,12 +51,15 @@ class Builder:
     """A store of images below `directory`, as a context manager; it is gone when left, archives are not.
 
     The node image holds a placeholder where users put HAMi-core's library.
-    Attributes: `context`, the files that images are built from, and `base`, the base image by its digest.
+    Attributes: `context`, the files that images are built from, `base`, the base image by its digest, and `flags`, what
+    a build needs beside what the page gives it.
     """
 
     def __init__(self, directory: Path):
         self.context = directory / "context"
         self.base = ""
+        mounts = [f"--volume={path}:{path}:ro" for path in PIP_FILES if Path(path).exists()]
+        self.flags = ("--layers", "--isolation=chroot", "--network=host", *mounts)
         self._directory = directory
         self._store = directory / "store"
 
@@ -84,12 +87,15 @@ class Builder:
 
         `base` is another name for the base image than by its digest. Raise BuildError.
         """
-        mounts = [f"--volume={path}:{path}:ro" for path in PIP_FILES if Path(path).exists()]
-        flags = ("--layers", "--isolation=chroot", "--network=host", *mounts)
-        self._buildah("build", *flags, *_read_page(target, name, base or self.base))
+        self._buildah("build", *self.flags, *_read_page(target, name, base or self.base))
         archive = self._directory / f"{target}.tar"
         self._buildah("push", "--quiet", name, f"docker-archive:{archive}:{name}")
         return archive
+
+    def write_configuration(self, path: Path) -> None:
+        """Write what CONTAINERS_STORAGE_CONF names, for a buildah that somebody else starts."""
+        places = f'graphroot = "{self._store}/images"\nrunroot = "{self._store}/run"'
+        path.write_text(f'[storage]\ndriver = "{self._driver}"\n{places}\n')
 
     def _make_base(self) -> str:
         working = self._buildah("from", "scratch").strip()

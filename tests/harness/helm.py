@@ -57,6 +57,11 @@ class Helm:
         """Upgrade the release and wait until everything is ready. Raise HelmError."""
         return self._change("upgrade", values, timeout_s)
 
+    def read_manifest(self) -> list[Any]:
+        """Return the objects of the release, as the chart made them for its cluster. Raise HelmError."""
+        text = self._run(["get", "manifest", RELEASE, f"--namespace={NAMESPACE}"])
+        return [found for found in yaml.load_all(text, Loader=yaml.CSafeLoader) if found]
+
     def uninstall(self) -> str:
         """Take the release away and wait until it is gone. Raise HelmError."""
         return self._run(["uninstall", RELEASE, f"--namespace={NAMESPACE}", "--wait"])

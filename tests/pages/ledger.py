@@ -158,7 +158,11 @@ OTHERS: dict[str, tuple[str, ...]] = {
         *list_blocks("docs/placement.md#Make the tables yourself")[1],
     ),
     "tests/unit/cli/test_vendors.py": ("gpuloom vendors --device-config-file FILE", "gpuloom vendors check FILE"),
+    "tests/unit/supply/test_publish.py": ("make publish",),
+    "tests/unit/supply/test_release.py": (".venv/bin/python tools/release.py > NOTES",),
     "tests/unit/docs/test_contributing_page.py": ("make clean", "make help"),
+    "tests/real/chart/test_pages_objects.py": (list_blocks("docs/installation.md#Beside NVIDIA's GPU Operator")[0][1],),
+    "tests/real/chart/test_publish.py": ('make publish ARGS="--registry REGISTRY --base BASE_IMAGE"',),
     "tests/unit/docs/test_site.py": ("make docs",),
     ".ci/run": (
         ".venv/bin/pytest tests/unit/engine -q",
@@ -175,11 +179,23 @@ or as a part of more, as `make ci` runs all tests."""
 
 NAMED = {
     *("gpuloom cordon", "gpuloom device-plugin", "gpuloom explain", "gpuloom monitor", "gpuloom replay"),
-    *("gpuloom scheduler", "gpuloom simulate", "helm template", "kubectl annotate", "kubectl gpuloom", "buildah build"),
+    *(
+        "gpuloom scheduler",
+        "gpuloom simulate",
+        "helm install",
+        "helm template",
+        "kubectl annotate",
+        "kubectl gpuloom",
+        "buildah build",
+    ),
 }
 """Sentences speak of these; nobody types them as they stand."""
 
 NOT_RUN = {
+    "helm upgrade gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set"
+    " devicePlugin.enabled=false": "fetches NVIDIA's chart, whose driver needs GPUs",
+    "docker login": "asks a registry for an account",
+    "helm registry login": "as docker login",
     "docker buildx imagetools inspect NAME:TAG": "asks a registry, and tests reach none",
     ".venv/bin/python tools/docs/placement.py": "takes minutes; tests/unit/simulation/test_published.py runs one seed",
     ".venv/bin/python tools/docs/placement.py default A": "as tools/docs/placement.py",

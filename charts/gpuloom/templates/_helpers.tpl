@@ -99,28 +99,30 @@ with the pod. Only containers that talk to the API server mount it: nothing is m
 {{- with $registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $tag }}
 {{- end -}}
 
-{{/* The image of kube-scheduler: as configured, else the one that the cluster's own kube-scheduler runs, which a
-     registry of gpuloom's images need not have; else, as for helm template, that registry's. */}}
+{{/* The Kubernetes that gpuloom is tested with. */}}
+{{- define "gpuloom.testedKubernetes" -}}v1.34.4{{- end -}}
+
+{{/* The version of kube-scheduler: the cluster's, where that is known. helm install has asked the cluster, and knows its
+     kinds; so does whoever gives them to helm template (Argo CD), and a version that somebody names usually has a patch.
+     Alone, helm template believes in a v1.N.0 of its own: then it is the tested version, but never a newer one than that,
+     because kube-scheduler may be older than the API server and not newer. */}}
+{{- define "gpuloom.kubeSchedulerVersion" -}}
+{{- $said := semver .Capabilities.KubeVersion.Version -}}
+{{- $tested := include "gpuloom.testedKubernetes" . -}}
+{{- $known := or (.Capabilities.APIVersions.Has "v1/Pod") (gt (int $said.Patch) 0) $said.Prerelease -}}
+{{- $version := printf "v%d.%d.%d" $said.Major $said.Minor $said.Patch -}}
+{{- if or $known (lt (int $said.Minor) (int (semver $tested).Minor)) -}}
+{{- $version -}}
+{{- else -}}
+{{- $tested -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The image of kube-scheduler is Kubernetes' own: a registry of gpuloom's images need not have it. */}}
 {{- define "gpuloom.kubeSchedulerImage" -}}
 {{- $image := .Values.scheduler.kubeScheduler.image -}}
-{{- $tag := default (regexFind "^v[0-9]+\\.[0-9]+\\.[0-9]+" .Capabilities.KubeVersion.Version) $image.tag -}}
-{{- $found := "" -}}
-{{- if not $image.registry -}}
-{{- range (lookup "v1" "Pod" "kube-system" "").items -}}
-{{- if and (not $found) (eq (dig "metadata" "labels" "component" "" .) "kube-scheduler") -}}
-{{- $found = (index .spec.containers 0).image -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- if not $found -}}
-{{- with default .Values.global.imageRegistry $image.registry -}}
-{{- $found = printf "%s/%s:%s" . $image.repository $tag -}}
-{{- end -}}
-{{- end -}}
-{{- if not $found -}}
-{{- fail "scheduler.kubeScheduler.image.registry is empty, and this cluster shows no kube-scheduler in kube-system to take the image from: say which registry has kube-scheduler (docs/installation.md, Images)" -}}
-{{- end -}}
-{{- $found -}}
+{{- $tag := default (include "gpuloom.kubeSchedulerVersion" .) $image.tag -}}
+{{- default "registry.k8s.io" $image.registry }}/{{ $image.repository }}:{{ $tag }}
 {{- end -}}
 
 {{/* References to pull secrets: called with a list of root and image values. */}}

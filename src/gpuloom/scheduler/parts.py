@@ -100,6 +100,7 @@ class Parts:
             self.state,
             self.informers,
             self.locks,
+            self.nodes,
             self.recorder,
             self.labeller,
             self.cleanup,

@@ -1,15 +1,17 @@
-"""The dashboard that the chart gives to Grafana asks for metrics and labels that scheduler and monitor really have."""
+"""The chart's dashboard and alerts ask for metrics and labels that scheduler and monitor really have."""
 
 import dataclasses
 import json
 import re
 from pathlib import Path
 
+import pytest
+import yaml
 from local.scheduler.site import DEFAULTS, Site
 
 from gpuloom.node.monitor.metrics import HAMI_FAMILIES, OWN_FAMILIES
 
-DASHBOARD = Path(__file__).parents[3] / "charts/gpuloom/files/dashboard.json"
+FILES = Path(__file__).parents[3] / "charts/gpuloom/files"
 SETTINGS = dataclasses.replace(DEFAULTS, metrics_bind_address="127.0.0.1:0")
 METRIC = re.compile(r"\b(?:hami|gpuloom)_\w+")
 MATCHED = re.compile(r"(\w+)=~")
@@ -20,7 +22,7 @@ SCHEDULER_LABELS = {"verb", "resource", "node", "device_uuid", "namespace", "quo
 
 
 def list_targets() -> list[tuple[str, str]]:
-    panels = json.loads(DASHBOARD.read_text())["panels"]
+    panels = json.loads((FILES / "dashboard.json").read_text())["panels"]
     return [(target["expr"], target["legendFormat"]) for panel in panels for target in panel["targets"]]
 
 
@@ -36,12 +38,21 @@ async def list_scheduler_metrics(site: Site) -> set[str]:
     return found
 
 
-async def test_every_metric_of_the_dashboard_exists(empty: Site) -> None:
+def list_alerts() -> list[str]:
+    """Return the expressions of all alerts."""
+    (group,) = yaml.safe_load((FILES / "alerts.yaml").read_text())["groups"]
+    return [rule["expr"] for rule in group["rules"]]
+
+
+@pytest.mark.parametrize(
+    "expressions", [[expression for expression, _ in list_targets()], list_alerts()], ids=["dashboard", "alerts"]
+)
+async def test_every_metric_that_is_asked_for_exists(empty: Site, expressions: list[str]) -> None:
     counted = {f"{family.name}_total" for family in OWN_FAMILIES if family.kind == "counter"}
     monitored = {family.name for family in (*HAMI_FAMILIES, *OWN_FAMILIES)} | counted
-    asked = {name for expression, _ in list_targets() for name in METRIC.findall(expression)}
-    assert asked
-    assert asked - monitored - await list_scheduler_metrics(empty) == set()
+    asked = [set(METRIC.findall(expression)) for expression in expressions]
+    assert all(asked)
+    assert set().union(*asked) - monitored - await list_scheduler_metrics(empty) == set()
 
 
 def test_every_label_of_the_dashboard_belongs_to_a_metric() -> None:

@@ -330,3 +330,21 @@ async def test_the_end_of_the_certificate_is_told(empty: Site, tmp_path: Path) -
 async def test_a_watch_says_that_its_first_list_is_complete(empty: Site) -> None:
     await start(empty)
     assert [value for _, value in (await scrape(empty))["gpuloom_watch_synced"]] == [1, 1, 1]
+
+
+async def test_a_node_whose_device_plugin_is_gone_is_named_until_it_offers_cards_again(empty: Site) -> None:
+    await start(empty)
+    assert not list(filter(None, empty.process.parts.nodes.silent()))
+    await empty.offer("n1", 0)
+    assert (await scrape(empty))["gpuloom_node_silent"] == [({"node": "n1", "vendor": "NVIDIA"}, 1)]
+    await empty.offer("n1", 10)
+    assert not list(filter(None, empty.process.parts.nodes.silent()))
+
+
+async def test_a_lock_is_timed_while_it_is_held(empty: Site) -> None:
+    await start(empty)
+    await occupy(empty)
+    ((labels, _),) = (await scrape(empty))["gpuloom_node_lock_held_seconds"]
+    assert labels == {"node": "n1", "lock": "hami.io/mutex.lock"}
+    await empty.unlock()
+    await poll(lambda: empty.process.parts.locks.held() == [])

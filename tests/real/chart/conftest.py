@@ -13,12 +13,10 @@ from real.chart.objects import KUBE_SCHEDULER
 from real.chart.policed import Policed, police
 
 from harness import binaries, builder
-from harness.api import Api
 from harness.availability import require
 from harness.closedcluster import ClosedCluster
 from harness.helm import NAMESPACE, Helm, kube_version
 from harness.images import write_busybox_image, write_kube_scheduler_image
-from harness.objects import make_pod
 from harness.once import find_shared, make_once
 
 IMAGES = {"scheduler": "localhost/gpuloom/scheduler:0.1.0", "node": "localhost/gpuloom/node:0.1.0"}
@@ -41,7 +39,7 @@ def build_images(directory: Path) -> None:
 
 @pytest.fixture
 def new_cluster(real_node_tools: None, image_archives: Mapping[str, Path], tmp_path: Path) -> Iterator[ClosedCluster]:
-    """Return a real cluster whose node has the images, and that shows its kube-scheduler."""
+    """Return a real cluster whose node has the images of gpuloom and of kube-scheduler."""
     with ClosedCluster(tmp_path / "cluster") as running:
         node = running.node
         for target, archive in image_archives.items():
@@ -51,7 +49,6 @@ def new_cluster(real_node_tools: None, image_archives: Mapping[str, Path], tmp_p
         kube_scheduler = node.directory / "kube-scheduler.tar"
         write_kube_scheduler_image(kube_scheduler, KUBE_SCHEDULER)
         node.import_image(kube_scheduler)
-        show_kube_scheduler(running.control_plane.api)
         yield running
 
 
@@ -89,14 +86,6 @@ def reader(new_cluster: ClosedCluster, tmp_path: Path) -> Iterator[Reader]:
     programs = map(binaries.find, ("kubectl", "helm", "kubeadm"))
     with Reader(checkout, variables, places, enter=enter, programs=programs) as found:
         yield found
-
-
-def show_kube_scheduler(api: Api) -> None:
-    """Let the cluster show its own kube-scheduler as kubeadm's do; this one is never started."""
-    pod = make_pod("kube-scheduler", scheduler_name="nobody")
-    pod["metadata"]["labels"] = {"component": "kube-scheduler"}
-    pod["spec"]["containers"][0]["image"] = KUBE_SCHEDULER
-    api.create("/api/v1/namespaces/kube-system/pods", pod)
 
 
 @pytest.fixture(scope="session")

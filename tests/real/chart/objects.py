@@ -7,17 +7,13 @@ import yaml
 
 from harness.helm import kube_version
 
-REGISTRY = {"scheduler": {"kubeScheduler": {"image": {"registry": "images.example"}}}}
-"""Without a cluster the chart cannot find out where kube-scheduler comes from."""
+KUBE_SCHEDULER = f"registry.k8s.io/kube-scheduler:{kube_version()}"
+"""Kubernetes' own, wherever gpuloom's images are."""
 
 
-KUBE_SCHEDULER = f"localhost/cluster/kube-scheduler:{kube_version()}"
-"""What a cluster itself runs; it need not come from where gpuloom's images are."""
-
-
-def with_values(values: dict[str, Any], base: dict[str, Any] = REGISTRY) -> dict[str, Any]:
+def with_values(values: dict[str, Any], base: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return values merged over `base`, as helm merges them."""
-    merged = dict(base)
+    merged = dict(base or {})
     for key, value in values.items():
         below = merged.get(key)
         merged[key] = with_values(value, below) if isinstance(value, dict) and isinstance(below, dict) else value

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import trustme
-from real.chart.objects import REGISTRY, with_values
+from real.chart.objects import with_values
 from real.chart.waiting import WEBHOOK
 
 from harness.api import Api, ApiCallError
@@ -50,7 +50,7 @@ class Policed:
     kubelet: Api = field(init=False)
     friend: Api = field(init=False)
     helm: Helm = field(init=False)
-    values: dict[str, Any] = field(default_factory=lambda: with_values(VALUES, REGISTRY))
+    values: dict[str, Any] = field(default_factory=lambda: with_values(VALUES))
 
     def __post_init__(self) -> None:
         for name, user in (("tenant", TENANT), ("kubelet", KUBELET), ("friend", FRIEND)):

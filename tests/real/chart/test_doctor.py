@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from real.chart.objects import REGISTRY, find, with_values
+from real.chart.objects import find, with_values
 
 from gpuloom.doctor.cluster.collection import WEBHOOK_NAME
 from gpuloom.doctor.cluster.facts import ClusterFacts, FoundWebhook, Meeting, Right, Trust
@@ -30,7 +30,7 @@ VALUES: dict[str, dict[str, Any]] = {
 @pytest.fixture(params=list(VALUES.values()), ids=list(VALUES))
 def objects(request: pytest.FixtureRequest, helm: Helm) -> list[Any]:
     """The chart's objects for one of several value sets."""
-    return helm.template(with_values(request.param, REGISTRY))
+    return helm.template(with_values(request.param))
 
 
 @pytest.fixture

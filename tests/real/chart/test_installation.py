@@ -36,7 +36,7 @@ VALUES: dict[str, Any] = {
     "scheduler": {"kubeScheduler": NEVER, "extender": NEVER, "dashboard": {"viewers": [VIEWER]}},
     "devicePlugin": {**NEVER, "simulatedCards": TWO_SMALL_CARDS, "library": NEVER, "monitor": NEVER},
 }
-"""As the quick start says it: nobody says where kube-scheduler comes from, the cluster shows one."""
+"""As the quick start says it: nobody says where kube-scheduler comes from."""
 
 CHANGED = with_values({"devicePlugin": {"deviceSplitCount": 4}, "scheduler": {"podAnnotations": {"a": "b"}}}, VALUES)
 OVERVIEW = f"/api/v1/namespaces/{NAMESPACE}/services/https:gpuloom-scheduler-web:web/proxy/api/v1/overview"

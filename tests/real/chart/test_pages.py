@@ -14,6 +14,7 @@ from real.sharedcard import card_of, deploy, running
 from harness.closedcluster import ClosedCluster
 from harness.controlplane import accepts, find_free_ports
 from harness.helm import kube_version
+from harness.inventory import list_objects
 from harness.objects import PODS, make_pod
 
 pytestmark = [
@@ -171,18 +172,19 @@ def serve_own_vendor(reader: Reader, cluster: ClosedCluster) -> None:
 
 
 def upgrade(reader: Reader, cluster: ClosedCluster) -> None:
-    ((command,),) = list_blocks("docs/installation.md#Upgrade")
+    (command,), (rollback,) = list_blocks("docs/installation.md#Upgrade")
     before = cluster.control_plane.api.get(f"{PODS}/notebook")
-    reader.type(command)
-    roll_out(reader, cluster)
+    for one in (command, rollback):
+        reader.type(one)
+        roll_out(reader, cluster)
     after = cluster.control_plane.api.get(f"{PODS}/notebook")
     assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
     assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
 
 
 def uninstall(reader: Reader, cluster: ClosedCluster) -> None:
-    """Take gpuloom away: pods run on, what was written stays, until the node is cleaned."""
-    (remove,), (clean,) = list_blocks("docs/installation.md#Uninstall")
+    """Take gpuloom away: pods run on, what was written stays, until all is cleaned."""
+    (remove,), clean = list_blocks("docs/installation.md#Uninstall")
     api = cluster.control_plane.api
     before = api.get(f"{PODS}/notebook")
     reader.type(remove)
@@ -193,12 +195,18 @@ def uninstall(reader: Reader, cluster: ClosedCluster) -> None:
     assert api.get(LEASE)["spec"]
     node = f"/api/v1/nodes/{cluster.node.name}"
     assert "hami.io/node-nvidia-register" in api.get(node)["metadata"]["annotations"]
-    reader.type(clean)
-    left = api.get(node)["metadata"]["annotations"]
-    assert {"hami.io/node-nvidia-register", "hami.io/node-handshake", "hami.io/mutex.lock"} & set(left) == set()
+    reader.follow(clean)
+    assert [key for key in api.get(node)["metadata"]["annotations"] if key.startswith("hami.io/")] == []
+
+
+def find_left(cluster: ClosedCluster, before: set[str]) -> list[str]:
+    """Return the objects that are new since then, but for those of the pods that the reader made."""
+    new = sorted(list_objects(cluster.control_plane.api) - before)
+    return [one for one in new if not re.search(r": default/(acme|giant|notebook|shared\b)", one)]
 
 
 def test_what_the_pages_say_leads_to_shared_cards_and_back(reader: Reader, new_cluster: ClosedCluster) -> None:
+    before = list_objects(new_cluster.control_plane.api)
     find_kube_scheduler(reader)
     install(reader, new_cluster)
     card = run_first_pod(reader, new_cluster)
@@ -210,4 +218,5 @@ def test_what_the_pages_say_leads_to_shared_cards_and_back(reader: Reader, new_c
     serve_own_vendor(reader, new_cluster)
     upgrade(reader, new_cluster)
     uninstall(reader, new_cluster)
+    assert find_left(new_cluster, before) == []
     assert reader.typed == INSTALLED.promised()

@@ -37,7 +37,9 @@ NO_NODES: dict[str, Any] = {"devicePlugin": {"enabled": False}}
 TRY_OUT: dict[str, Any] = {"devicePlugin": {"simulatedCards": "four-l4"}}
 DIVIDED: dict[str, Any] = {"devicePlugin": {"divideCards": True, "deviceListStrategy": "cdi-cri"}}
 DRIVER_ELSEWHERE: dict[str, Any] = {"devicePlugin": {"nvidiaDriverRoot": "/run/nvidia/driver"}}
-MONITORED: dict[str, Any] = {"prometheus": {"enabled": True, "dashboard": {"enabled": True}}}
+MONITORED: dict[str, Any] = {
+    "prometheus": {"enabled": True, "rules": {"enabled": True}, "dashboard": {"enabled": True}}
+}
 FROM_HAMI: dict[str, Any] = {
     "global": {"labels": {"team": "ml"}, "imagePullSecrets": ["key"]},
     "scheduler": {
@@ -311,7 +313,7 @@ def test_kube_scheduler_is_configured_in_the_words_of_the_clusters_version(helm:
     objects = helm.template(with_values({}), version=version)
     assert read_data(objects, "-scheduler", "config.yaml")["apiVersion"] == api
     image = find_container(objects, "kube-scheduler")["image"]
-    assert image == f"images.example/kube-scheduler:{version.partition('-')[0]}"
+    assert image == f"registry.k8s.io/kube-scheduler:{version.partition('-')[0]}"
 
 
 def test_the_webhook_is_told_its_authority_by_whoever_serves_the_certificate(helm: Helm) -> None:

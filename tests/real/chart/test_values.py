@@ -79,7 +79,6 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
         ({"device-config": {"content": "nvidia: ["}}, "device-config.content is not YAML"),
         ({"device-config": {"content": "nvidia: {defaultCores: 5}"}}, "the device configuration names no resource"),
         ({"devicePlugin": {"libPath": "/opt/vgpu"}}, "must be global.gpuHookPath with /vgpu behind it"),
-        ({"scheduler": {"kubeScheduler": {"image": {"registry": ""}}}}, "say which registry has kube-scheduler"),
     ],
 )
 def test_values_that_do_not_go_together_are_refused_with_what_to_do(helm: Helm, values: Any, complaint: str) -> None:

@@ -57,7 +57,7 @@ def test_commands_are_found_in_sentences_and_in_blocks_as_they_are_typed():
 
 
 def test_commands_are_found_below_their_heading():
-    ((command,),) = list_blocks("docs/installation.md#Upgrade")
+    ((command,), _) = list_blocks("docs/installation.md#Upgrade")
     assert command == "helm upgrade gpuloom charts/gpuloom --namespace gpu-system --reuse-values"
     with pytest.raises(LookupError, match="no heading 'Nowhere'"):
         list_blocks("docs/installation.md#Nowhere")

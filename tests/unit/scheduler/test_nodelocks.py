@@ -32,10 +32,10 @@ def node(name: str, *, lock: str = "", version: str = "1") -> Node:
     return Node(metadata=ObjectMeta(name=name, resource_version=version, annotations={NODE_LOCK: lock} if lock else {}))
 
 
-def locks_with(owner_check: Patient) -> NodeLocks:
+def locks_with(owner_check: Patient, clocks: Clocks | None = None) -> NodeLocks:
     nobody: Any = None
     stand_in: Any = owner_check
-    return NodeLocks(nobody, SchedulerSettings(), Clocks(), stand_in)
+    return NodeLocks(nobody, SchedulerSettings(), clocks or Clocks(), stand_in)
 
 
 async def count_turns(locks: NodeLocks) -> int:
@@ -89,3 +89,19 @@ async def test_the_lock_of_a_node_that_is_gone_is_not_looked_at() -> None:
     locks.delete_node("one")
     await locks.sweep()
     assert owner_check.asked == []
+
+
+def test_a_lock_is_held_since_the_watch_showed_it_and_another_one_begins_anew() -> None:
+    now_s = 100.0
+    locks = locks_with(Patient(), Clocks(monotonic=lambda: now_s))
+    locks.apply_node(node("one", lock=LOCK))
+    now_s = 160.0
+    locks.apply_node(node("one", lock=LOCK, version="2"))
+    assert locks.held() == [("one", NODE_LOCK, 60.0)]
+    locks.apply_node(node("one", lock=LOCK.replace("one", "two"), version="3"))
+    assert locks.held() == [("one", NODE_LOCK, 0.0)]
+    locks.apply_node(node("one", version="4"))
+    assert locks.held() == []
+    locks.apply_node(node("one", lock=LOCK, version="5"))
+    locks.delete_node("one")
+    assert locks.held() == []

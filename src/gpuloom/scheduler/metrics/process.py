@@ -13,6 +13,7 @@ from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.metrics.series import Samples, Series
+from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.pods.cleanup import ReservationCleanup
 from gpuloom.scheduler.pods.foreign import ForeignPods
 from gpuloom.scheduler.pods.watchdog import Watchdog
@@ -29,6 +30,7 @@ class ProcessMetrics:
     state: SchedulerState
     informers: Informers
     locks: NodeLocks
+    nodes: NodeHandler
     recorder: EventRecorder
     labeller: PodLabeller
     cleanup: ReservationCleanup
@@ -46,6 +48,12 @@ class ProcessMetrics:
             "gpuloom_table_rows",
             "Rows of the card tables, free ones too",
             lambda: sum(len(table.uuids) for table in cluster.tables),
+        )
+        yield Series(
+            "gpuloom_node_silent",
+            "1 for each node whose registered cards cannot be used: its device plugin is gone, or they cannot be read",
+            ("node", "vendor"),
+            lambda: (found and (found, 1.0) for found in self.nodes.silent()),
         )
         yield Series(
             "gpuloom_reservations",
@@ -69,6 +77,12 @@ class ProcessMetrics:
         yield _one("gpuloom_binds_open", "Bindings sent and not settled", lambda: len(state.binding))
         yield _one("gpuloom_pods_refused", "Pods that wait for room", lambda: len(state.unschedulable))
         yield _one("gpuloom_lock_waiters", "Binds that wait for a node lock", lambda: self.locks.waiting)
+        yield Series(
+            "gpuloom_node_lock_held_seconds",
+            "Since this replica has seen the lock that a node has now",
+            ("node", "lock"),
+            lambda: [((node, key), held_s) for node, key, held_s in self.locks.held()],
+        )
         yield from self._about_watches()
         yield _one(
             "gpuloom_events_dropped", "Events not tried: too many at once", lambda: self.recorder.dropped, _COUNT

@@ -3,7 +3,7 @@
 A node's own watch event updates that node at once; a pass over all nodes every few seconds catches what was missed.
 """
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import replace
 
 import structlog
@@ -134,6 +134,17 @@ class NodeHandler:
         observation = self._observe(node, profile, is_used=False) if node else Observation("", None, 0, is_used=False)
         history = self._histories.get(name, {}).get(profile.word, HealthHistory())
         return explain_missing_cards(node, observation, history, profile, self._selector)
+
+    def silent(self) -> Iterator[tuple[str, str] | None]:
+        """Give node and vendor where cards are registered and cannot be used; None for each node that was looked at."""
+        cluster, catalog = self._state.cluster, self._state.settings.catalog
+        for name, (_, words) in list(self._named.items()):
+            yield None
+            node = self._state.nodes.get(name)
+            for word in words if node else ():
+                key = catalog[word].cards.register
+                if node and key in node.annotations and cluster.registered(name, word) is None:
+                    yield name, word
 
     def _update(self, node: Node) -> None:
         if any(node.labels.get(key) != value for key, value in self._selector.items()):

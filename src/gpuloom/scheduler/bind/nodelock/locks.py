@@ -48,8 +48,9 @@ class NodeLocks:
         self._clocks = clocks
         self._owner_check = owner_check
         self._queues: dict[tuple[str, str], LockQueue] = {}
-        # Where the watch has shown a lock, and perhaps none by now: few of very many nodes.
-        self._shown_locked: dict[tuple[str, str], None] = {}
+        # Where the watch has shown a lock, and perhaps none by now, of few of very many nodes: its value, and the
+        # monotonic seconds when it was first shown.
+        self._shown_locked: dict[tuple[str, str], tuple[str, float]] = {}
         self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
         shared = {profile.lock.key: profile.lock for profile in settings.catalog if profile.lock.key}
         self._rules = {COMMON_LOCK.key: COMMON_LOCK} | shared
@@ -58,6 +59,15 @@ class NodeLocks:
     def waiting(self) -> int:
         """How many Binds wait for a lock now."""
         return sum(len(queue.waiting) for queue in self._queues.values())
+
+    def held(self) -> list[tuple[str, str, float]]:
+        """List the locks that are held: node, key of the lock, and the seconds since the watch showed this one."""
+        now_s = self._clocks.monotonic()
+        return [
+            (*place, now_s - since_s)
+            for place, (value, since_s) in self._shown_locked.items()
+            if place in self._queues and self._queues[place].value == value
+        ]
 
     def __len__(self) -> int:
         """How many locks of nodes are remembered here."""
@@ -78,8 +88,9 @@ class NodeLocks:
             if key == COMMON_LOCK.key or key in node.annotations or (node.name, key) in self._queues:
                 queue = self._queue_of(node.name, rules)
                 queue.apply(node)
-                if queue.value:
-                    self._shown_locked[node.name, key] = None
+                shown = self._shown_locked.get((node.name, key))
+                if queue.value and (shown is None or shown[0] != queue.value):
+                    self._shown_locked[node.name, key] = queue.value, self._clocks.monotonic()
 
     def _queue_of(self, node: str, rules: LockRules) -> LockQueue:
         return self._queues.setdefault((node, rules.key), LockQueue(rules=rules))

@@ -1,0 +1,74 @@
+"""Without a cluster the chart makes what helm makes in one, for whoever keeps manifests in git."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real.chart.objects import KUBE_SCHEDULER, find_container
+
+from harness.controlplane import ControlPlane
+from harness.helm import CHART, Helm, kube_version
+
+pytestmark = [pytest.mark.chart]
+
+GUESSED = f"{kube_version().rpartition('.')[0]}.0"
+"""What helm believes of a cluster that it does not know."""
+
+
+def find_image(helm: Helm, version: str, registry: str = "") -> str:
+    """Return kube-scheduler's image for a version and a registry of gpuloom's images."""
+    objects = helm.template({"global": {"imageRegistry": registry}}, version=version)
+    image: str = find_container(objects, "kube-scheduler")["image"]
+    return image
+
+
+@pytest.mark.control_plane
+def test_manifests_made_without_a_cluster_are_those_that_helm_installs(
+    control_plane_binaries: None, helm: Helm, tmp_path: Path
+) -> None:
+    values: dict[str, Any] = {"global": {"imageRegistry": "localhost"}}
+    with ControlPlane(tmp_path / "plane") as plane:
+        installer = Helm(tmp_path, kubeconfig=plane.kubeconfig)
+        installer.place(values)
+        installed = installer.read_manifest()
+    assert find_container(installed, "kube-scheduler")["image"] == KUBE_SCHEDULER
+    for version in (kube_version(), GUESSED):
+        assert helm.template(values, version=version) == installed, version
+
+
+def test_no_template_asks_a_cluster() -> None:
+    texts = {path: path.read_text() for path in (CHART / "templates").rglob("*") if path.is_file()}
+    assert [path for path, text in texts.items() if "lookup" in text] == []
+
+
+@pytest.mark.parametrize("registry", ["", "registry.example/mirror"])
+def test_kube_scheduler_comes_from_kubernetes_registry_wherever_gpulooms_images_are(helm: Helm, registry: str) -> None:
+    assert find_image(helm, kube_version(), registry) == KUBE_SCHEDULER
+
+
+@pytest.mark.parametrize(
+    ("said", "used"),
+    [
+        ("v1.36.2", "v1.36.2"),
+        ("v1.33.4-eks-abc", "v1.33.4"),
+        ("v1.31.0", "v1.31.0"),
+        ("1.31", "v1.31.0"),
+        (GUESSED, kube_version()),
+        ("v1.99.0", kube_version()),
+    ],
+)
+def test_a_version_that_nobody_said_gives_the_tested_kube_scheduler_and_never_a_newer_one(
+    helm: Helm, said: str, used: str
+) -> None:
+    assert find_image(helm, said).rpartition(":")[2] == used
+
+
+def test_the_page_names_the_tested_version() -> None:
+    page = (CHART.parents[1] / "docs/installation.md").read_text()
+    assert f"tested one ({kube_version().removeprefix('v')})" in " ".join(page.split())
+
+
+def test_a_mirror_and_a_tag_of_ones_own_are_taken(helm: Helm) -> None:
+    image = {"registry": "mirror.example/k8s", "tag": "v1.30.1"}
+    objects = helm.template({"scheduler": {"kubeScheduler": {"image": image}}}, version="v1.30.9")
+    assert find_container(objects, "kube-scheduler")["image"] == "mirror.example/k8s/kube-scheduler:v1.30.1"
