@@ -79,6 +79,8 @@ class Settings:
     pod_label: bool = True
     topology_score_sign: str = "fixed"
     metax_same_card: bool = True
+    ascend_round_unseen: bool = True
+    neuron_core_ids: bool = True
     mlu_default_cores: bool = False
     quota_in_fit: str = "all"
     timezone: str = "UTC"

@@ -10,7 +10,7 @@ from gpuloom.vendors.names import ClashError
 from gpuloom.vendors.profile import ProfileError
 from gpuloom.vendors.profilefile import MOST_BYTES, VendorFile, read_family
 
-ALL_FLAGS = ("enable-ascend", "enable-iluvatar", "metax-same-card")
+ALL_FLAGS = ("enable-ascend", "enable-iluvatar", "metax-same-card", "ascend-round-unseen", "neuron-core-ids")
 
 
 def read_own(folder: Path | None) -> list[VendorFile]:

@@ -163,6 +163,10 @@ class SchedulerFlags:
     """Whether better linked cards make a node better under the policy spread too, or worse as in HAMi."""
     metax_same_card: bool = True
     """Whether all containers of a pod must get the same Metax whole card, which two never can."""
+    ascend_round_unseen: bool = True
+    """Whether Ascend pods that no webhook saw count with the template that they get, or as they ask, as in HAMi."""
+    neuron_core_ids: bool = True
+    """Whether AWS_NEURON_IDS lists cores alone where a container asks for cores, or devices among them as in HAMi."""
     mlu_default_cores: bool = False
     """Whether a container that names only a count of MLUs gets the cores of whole cards named."""
     pod_label: bool = True

@@ -7,7 +7,7 @@ from typing import Any
 from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
 from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.scheduler.admission.offers import ClusterOffers
-from gpuloom.scheduler.admission.review import add_warnings, review_pod
+from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.bind.nodelock.ownercheck import LockOwnerCheck
 from gpuloom.scheduler.bind.podlabel import PodLabeller
@@ -168,7 +168,7 @@ def assemble(
     aside = Aside()
 
     def review(one: Review) -> Verdict:
-        return review_pod(one, settings, state.headroom)
+        return review_pod(one, settings, Known(state.headroom, state.facts_of))
 
     review_recorded = observer.wrap_review(review) if observer else review
 

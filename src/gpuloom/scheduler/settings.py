@@ -43,6 +43,8 @@ class SchedulerSettings(SchedulerFlags):
             "enable-ascend": self.enable_ascend,
             "enable-iluvatar": self.enable_iluvatar,
             "metax-same-card": self.metax_same_card,
+            "ascend-round-unseen": self.ascend_round_unseen,
+            "neuron-core-ids": self.neuron_core_ids,
         }
         return make_catalog(self.profiles, (name for name, is_on in switches.items() if is_on))
 

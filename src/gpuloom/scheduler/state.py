@@ -11,6 +11,7 @@ from gpuloom.engine.placement.placement_cache import DemandClass, demand_class_o
 from gpuloom.engine.request.demand import Demands, asks_for_cards, read_demands
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.interner import Interner
+from gpuloom.model.nodecards import Facts
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.filter.history import DecisionHistory
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -100,6 +101,10 @@ class SchedulerState:
         """Return what the quotas of a namespace still allow of a vendor's cards."""
         used = self.cluster.ledger.namespace_usage(namespace, profile.word)
         return self.cluster.quotas.headroom(namespace, profile, used)
+
+    def facts_of(self, word: str) -> list[Facts]:
+        """Return what the nodes with cards of a vendor say of all their cards, each once."""
+        return self.cluster[word].table.known_facts
 
     def note_unschedulable(self, pod: Pod, demands: Demands, now: float) -> None:
         """Note that a pod waits for capacity; one that waits already keeps its turn."""

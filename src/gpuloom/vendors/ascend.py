@@ -130,15 +130,16 @@ def _network(card: Card) -> str:
 def need_share(request: Request, cards: Cards, facts: Facts, profile: Profile) -> HookRequest | None:
     """Work out a share; software shares a card in hundredths of its cores, on nodes that can.
 
-    Other nodes give away templates, also to a pod that the webhook has not seen.
+    Other nodes give away templates, also to a pod that the webhook has not seen (D-50).
     """
     soft = request.manner == SOFT
     if soft and not facts.get(SOFT):
         return None
     memory_mib = request.memory_mib or percentage_to_mib(cards.total_memory_mib, request.memory_percentage)
     factor = max(profile.request.memory_factor, 1)
-    if request.memory_mib and not facts.get(SOFT) and (size := trim(request.memory_mib // factor, profile.traits)):
-        memory_mib = size[0] * factor
+    if profile.request.rounds and request.memory_mib and not facts.get(SOFT):
+        size = trim(request.memory_mib // factor, profile.traits)
+        memory_mib = size[0] * factor if size else memory_mib
     return HookRequest(memory_mib, min(request.cores, _WHOLE), total_cores=_WHOLE if soft else None)
 
 

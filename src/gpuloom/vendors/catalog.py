@@ -180,13 +180,20 @@ def make_catalog(profiles: Iterable[Profile], flags: Iterable[str] = ()) -> Cata
     return Catalog(tuple(_switch(profile, flags) for profile in chosen))
 
 
+SWITCHED = (("fit", "same_card"), ("request", "rounds"), ("write", "core_ids"))
+"""The fields of a profile that are empty, ``always``, or the name of the flag without which they are empty."""
+
+
 def _switch(profile: Profile, flags: frozenset[str]) -> Profile:
-    """Remove the rule about the same card if its switch is off."""
-    fit = profile.fit
-    if fit.same_card in {"", "always"} or fit.same_card in flags:
+    """Empty what depends on flags that are not set."""
+    for part, name in SWITCHED:
+        rules = getattr(profile, part)
+        if getattr(rules, name) not in {"", "always", *flags}:
+            profile = msgspec.structs.replace(profile, **{part: msgspec.structs.replace(rules, **{name: ""})})
+    if profile.fit.same_card:
         return profile
-    checks = tuple(check for check in fit.checks if check != "same-card")
-    return msgspec.structs.replace(profile, fit=msgspec.structs.replace(fit, same_card="", checks=checks))
+    checks = tuple(check for check in profile.fit.checks if check != "same-card")
+    return msgspec.structs.replace(profile, fit=msgspec.structs.replace(profile.fit, checks=checks))
 
 
 @cache

@@ -1,8 +1,10 @@
 """What the webhook may change on a pod, as the hooks that complete containers see it."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpuloom.model.nodecards import Facts
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Container
 
@@ -40,13 +42,24 @@ def set_amount(container: Container, change: ContainerChange, name: str, value: 
         change.set_request(name, value)
 
 
+FactsOf = Callable[[str], Iterable[Facts]]
+"""What the nodes with cards of a vendor, by its word, say of all their cards."""
+
+
+def know_no_node(_word: str) -> Iterable[Facts]:
+    """Return what nodes say where none is known."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """Switches of the scheduler that decide what is completed (scheduler 10).
+    """What beside the pod decides how it is completed: switches of the scheduler (scheduler 10), and the nodes.
 
     exclusive_cores    a container that asks for a whole card's memory gets all of its cores (D-08)
     mlu_default_cores  a container that names only the count of MLUs gets whole cards' cores (D-46)
+    facts_of           what nodes say of their cards
     """
 
     exclusive_cores: bool = True
     mlu_default_cores: bool = False
+    facts_of: FactsOf = know_no_node

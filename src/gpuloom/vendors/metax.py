@@ -182,14 +182,13 @@ def choose_zones(matrix: CardMatrix, chosen: Chosen, terms: HookTerms, _profile:
 
 def score_zones(matrix: CardMatrix, chosen: list[Chosen], terms: HookTerms, _profile: Profile) -> Points:
     """Score online pods by their neighbours, whole cards by the links that they have and that they leave."""
-    taken = _mark(matrix, chosen)
     if terms.app_class == ONLINE:
-        cards = matrix.cards
+        cards, taken = matrix.cards, _mark(matrix, chosen)
         only_offline = (cards.offline > 0) & (cards.online == 0)
         each = np.where(only_offline, -100 * cards.offline, -20 * cards.online - 2 * cards.offline)
         return np.asarray((each * taken).sum(axis=1), np.float64)
-    if terms.link_aware and any(one.request.cores == _WHOLE for one in chosen):
-        available = matrix.there & (matrix.cards.used_slots == 0)
+    if terms.link_aware and (whole := [one for one in chosen if one.request.cores == _WHOLE]):
+        available, taken = matrix.there & (matrix.cards.used_slots == 0), _mark(matrix, whole)
         gain = _count_links(matrix, taken)
         loss = _count_links(matrix, available) - gain - _count_links(matrix, available & ~taken)
         return (10 * gain - loss).astype(np.float64)
@@ -197,7 +196,7 @@ def score_zones(matrix: CardMatrix, chosen: list[Chosen], terms: HookTerms, _pro
 
 
 def _mark(matrix: CardMatrix, chosen: list[Chosen]) -> Flags:
-    """Mark the cells that any container gets."""
+    """Mark the cells that any of these containers gets."""
     marks = np.zeros((len(matrix.there), matrix.width + 1), bool)
     for one in chosen:
         np.put_along_axis(marks, np.where(one.columns == NO_CARD, matrix.width, one.columns), values=True, axis=1)

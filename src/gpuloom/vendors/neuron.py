@@ -29,6 +29,7 @@ _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _PER_DEVICE = "cores per device"
 _TYPE = "instance type"
 _SUPPORTED = (1, 2)
+_USUAL = 2
 _RUNS = (1, 4, 8, 16)
 _ANY_RUN = "inf"
 
@@ -59,8 +60,8 @@ def read_devices(node: Node, profile: Profile) -> NodeCards:
     return NodeCards(cards, facts={_PER_DEVICE: per_device, _TYPE: node.labels.get(_INSTANCE_TYPE, "")})
 
 
-def check_cores(container: Container, _pod: Pod, _change: ContainerChange, profile: Profile, _: Switches) -> bool:
-    """Check both amounts. How many cores a device has, only its node knows.
+def check_cores(container: Container, _pod: Pod, _change: ContainerChange, profile: Profile, known: Switches) -> bool:
+    """Check both amounts, cores also against the devices of the nodes that are known.
 
     Raises MutationError.
     """
@@ -74,7 +75,20 @@ def check_cores(container: Container, _pod: Pod, _change: ContainerChange, profi
             raise MutationError(f"{name} must be greater than 0")
         if value > INT32_MAX:
             raise MutationError(f"{name} must not exceed {INT32_MAX}")
+    if names.cores in amounts and names.count not in amounts:
+        cores = decode_strict_integer(amounts[names.cores]) or 0
+        _check_divisible(cores, {facts[_PER_DEVICE] for facts in known.facts_of(profile.word)}, names.cores)
     return bool(amounts)
+
+
+def _check_divisible(cores: int, per_device: set[int], name: str) -> None:
+    """Refuse cores that fill no whole devices of any node (V-08); without a node, a device has as many as most do.
+
+    Raises MutationError.
+    """
+    per_device = per_device or {_USUAL}
+    if not any(cores <= each or cores % each == 0 for each in per_device):
+        raise MutationError(f"{name} must be 1 or a multiple of {max(per_device)}, got {cores}")
 
 
 def read_cores(container: Container, _annotations: Mapping[str, str], profile: Profile) -> Request | None:
@@ -134,13 +148,15 @@ def refuse_runs(matrix: CardMatrix, at: int, _chosen: Chosen, _profile: Profile)
 
 
 def annotate(decided: Decided, profile: Profile) -> dict[str, str]:
-    """Tell the vendor's plugin devices, or cores numbered over all devices."""
-    by_cores = any(request is not None and request.manner == CORES for request in decided.requests)
+    """Tell the vendor's plugin devices, or cores numbered over all devices (D-51)."""
+    asks_cores = [request is not None and request.manner == CORES for request in decided.requests]
+    by_cores = any(asks_cores)
+    per_device = decided.facts[_PER_DEVICE]
     numbers: list[int] = []
-    for share in decided.each_share():
-        index = decided.cards[share.uuid].index
-        per_device = decided.facts[_PER_DEVICE]
-        bits = [bit for bit in range(per_device) if share.cores >> bit & 1]
-        numbers += [per_device * index + bit for bit in bits] if by_cores else [index]
+    for shares, asks in zip(decided.shares, asks_cores, strict=True):
+        for share in shares:
+            index = decided.cards[share.uuid].index
+            cores = [per_device * index + bit for bit in range(per_device) if share.cores >> bit & 1]
+            numbers += cores if asks or (by_cores and profile.write.core_ids) else [index]
     annotations = {"AWS_NEURON_IDS": ",".join(map(str, numbers))}
     return annotations | ({"NEURON_RESOURCE_TYPE": profile.resources.cores} if by_cores else {})

@@ -48,6 +48,8 @@ class RequestDefaults(_Part, frozen=True):
     read_from      where amounts are read
     reader         hook that reads the request in place of the common rules
     forgives_cores whether cores that are no whole number count as the default; else nothing is asked for (vendors 1.8)
+    rounds         when memory of pods that no webhook saw is rounded up to a template: ``always``, or with the switch
+                   of this name
     """
 
     default_cards: Natural32 = 0
@@ -58,6 +60,7 @@ class RequestDefaults(_Part, frozen=True):
     read_from: Literal["limits-then-requests", "limits"] = "limits-then-requests"
     reader: str = ""
     forgives_cores: bool = False
+    rounds: Literal["", "always", "ascend-round-unseen"] = ""
 
 
 class ContainerChanges(_Part, frozen=True):
@@ -222,6 +225,8 @@ class WriteKeys(_Part, frozen=True):
     extra                   more keys; values may hold {node}, {index}, {indexes}, {cores}, {memory_units}, {time_s}
                             and {time_ns}, taken from the first card of the first container that has one
     annotate                hook that makes more; ``recall`` is a hook that reads what the device list leaves out
+    core_ids                when devices are named by their cores as soon as one container asks for cores: ``always``,
+                            or with the switch of this name
     owned                   keys of these; ``owned_prefixes`` are the starts of keys that exist once a container
     """
 
@@ -231,6 +236,7 @@ class WriteKeys(_Part, frozen=True):
     extra: dict[str, str] = {}
     annotate: str = ""
     recall: str = ""
+    core_ids: Literal["", "always", "neuron-core-ids"] = ""
     owned: tuple[str, ...] = ()
     owned_prefixes: tuple[str, ...] = ()
 

@@ -37,11 +37,8 @@ static int is_wanted(const char *uuid) {
 }
 
 CUresult cuInit(unsigned flags) {
-    struct call call;
     (void)flags;
-    CUresult result = begin_call(&call, __func__, NULL, CUDA_ERROR_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
-    if (result)
-        return result;
+    CALL(begin_call, NULL, CUDA_ERROR_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
     const struct json *cards = json_find(call.state, "cards");
     visible_count = 0;
     for (const struct json *card = cards ? cards->first : NULL; card && visible_count < MOST_CARDS; card = card->next)
@@ -51,28 +48,19 @@ CUresult cuInit(unsigned flags) {
 }
 
 CUresult cuDeviceGetCount(int *count) {
-    struct call call;
-    CUresult result = begin(&call, __func__);
-    if (result)
-        return result;
+    CALL(begin);
     *count = (int)tell_number(&call, visible_count);
     return end_call(&call, CUDA_SUCCESS);
 }
 
 CUresult cuDeviceGet(int *device, int ordinal) {
-    struct call call;
-    CUresult result = begin(&call, __func__);
-    if (result)
-        return result;
+    CALL(begin);
     *device = ordinal;
     return end_call(&call, ordinal < visible_count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuDeviceGetUuid(unsigned char uuid[16], int device) {
-    struct call call;
-    CUresult result = begin(&call, __func__);
-    if (result)
-        return result;
+    CALL(begin);
     const char *at = visible[device] + 4; /* after GPU- */
     for (unsigned place = 0; place < 16; ++place, at += 2) {
         unsigned byte = 0;
@@ -84,25 +72,18 @@ CUresult cuDeviceGetUuid(unsigned char uuid[16], int device) {
 }
 
 CUresult cuDevicePrimaryCtxRetain(void **context, int device) {
-    struct call call;
-    CUresult result = begin(&call, __func__);
-    if (result)
-        return result;
+    CALL(begin);
     *context = visible[device];
     return end_call(&call, CUDA_SUCCESS);
 }
 
 CUresult cuCtxSetCurrent(void *context) {
-    struct call call;
-    CUresult result = begin(&call, __func__);
-    return result ? result : end_call(&call, context == visible[0] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    CALL(begin);
+    return end_call(&call, context == visible[0] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
-    struct call call;
-    CUresult result = begin(&call, __func__);
-    if (result)
-        return result;
+    CALL(begin);
     *total = (size_t)tell_number(&call, json_number(call.card, "memory_bytes", 0));
     *free_bytes = *total > held ? *total - held : 0;
     return end_call(&call, CUDA_SUCCESS);
@@ -122,10 +103,7 @@ static void note_held(void) {
 }
 
 CUresult cuMemAlloc_v2(unsigned long long *place, size_t size) {
-    struct call call;
-    CUresult result = begin(&call, __func__);
-    if (result)
-        return result;
+    CALL(begin);
     if (held + size > json_number(call.card, "memory_bytes", 0))
         return end_call(&call, CUDA_ERROR_OUT_OF_MEMORY);
     void *memory = malloc(size);
@@ -138,19 +116,13 @@ CUresult cuMemAlloc_v2(unsigned long long *place, size_t size) {
 }
 
 CUresult cuModuleLoadData(void **module, const void *image) {
-    struct call call;
-    CUresult result = begin(&call, __func__);
-    if (result)
-        return result;
+    CALL(begin);
     *module = visible;
     return end_call(&call, strstr(image, ".entry gpuloom_fill(") ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuModuleGetFunction(void **function, void *module, const char *name) {
-    struct call call;
-    CUresult result = begin(&call, __func__);
-    if (result)
-        return result;
+    CALL(begin);
     *function = module;
     return end_call(&call, strcmp(name, "gpuloom_fill") == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
@@ -158,10 +130,7 @@ CUresult cuModuleGetFunction(void **function, void *module, const char *name) {
 CUresult cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **arguments,
                         void **extra) {
-    struct call call;
-    CUresult result = begin(&call, __func__);
-    if (result)
-        return result;
+    CALL(begin);
     (void)function, (void)grid_y, (void)grid_z, (void)block_y, (void)block_z, (void)shared, (void)stream, (void)extra;
     uint32_t *numbers = (uint32_t *)(uintptr_t)*(unsigned long long *)arguments[0];
     uint32_t count = *(uint32_t *)arguments[1], factor = (uint32_t)tell_number(&call, 3);
@@ -171,16 +140,12 @@ CUresult cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsign
 }
 
 CUresult cuCtxSynchronize(void) {
-    struct call call;
-    CUresult result = begin(&call, __func__);
-    return result ? result : end_call(&call, CUDA_SUCCESS);
+    CALL(begin);
+    return end_call(&call, CUDA_SUCCESS);
 }
 
 CUresult cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size) {
-    struct call call;
-    CUresult result = begin(&call, __func__);
-    if (result)
-        return result;
+    CALL(begin);
     memcpy(to, (const void *)(uintptr_t)from, size);
     return end_call(&call, CUDA_SUCCESS);
 }

@@ -59,11 +59,8 @@ nvmlDevice_t find_device(const char *card, unsigned gpu_instance) {
 }
 
 nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
-    struct call call;
     (void)flags;
-    nvmlReturn_t result = begin_call(&call, __func__, NULL, NVML_ERROR_DRIVER_NOT_LOADED, NVML_ERROR_GPU_IS_LOST);
-    if (result)
-        return result;
+    CALL(begin_call, NULL, NVML_ERROR_DRIVER_NOT_LOADED, NVML_ERROR_GPU_IS_LOST);
     follow_state(&call);
     ++initialised;
     return end_call(&call, NVML_SUCCESS);
@@ -72,10 +69,7 @@ nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
 nvmlReturn_t nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 
 nvmlReturn_t nvmlShutdown(void) {
-    struct call call;
-    nvmlReturn_t result = begin(&call, __func__, NULL);
-    if (result)
-        return result;
+    CALL(begin, NULL);
     --initialised;
     return end_call(&call, NVML_SUCCESS);
 }
@@ -87,19 +81,13 @@ const char *nvmlErrorString(nvmlReturn_t result) {
 }
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned length) {
-    struct call call;
-    nvmlReturn_t result = begin(&call, __func__, NULL);
-    if (result)
-        return result;
+    CALL(begin, NULL);
     tell_text(&call, json_text(call.state, "driver_version", "0.0"), version, length);
     return end_call(&call, NVML_SUCCESS);
 }
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
-    struct call call;
-    nvmlReturn_t result = begin(&call, __func__, NULL);
-    if (result)
-        return result;
+    CALL(begin, NULL);
     *count = (unsigned)tell_number(&call, json_length(json_find(call.state, "cards")));
     return end_call(&call, NVML_SUCCESS);
 }
@@ -154,11 +142,8 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device) {
 }
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned length) {
-    struct call call;
     char name[128];
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     const char *rest = strncmp(device->card, "GPU-", 4) == 0 ? device->card + 4 : device->card;
     if (device->gpu_instance)
         snprintf(name, sizeof name, "MIG-%s-%u", rest, device->gpu_instance);
@@ -175,11 +160,8 @@ static const struct json *profile_of(const struct call *call, nvmlDevice_t devic
 }
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned length) {
-    struct call call;
     char text[256];
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     const struct json *profile = profile_of(&call, device);
     snprintf(text, sizeof text, "%s%s%s", json_text(call.card, "name", ""), profile ? " " : "",
              profile ? json_text(profile, "name", "") : "");
@@ -215,10 +197,7 @@ static void add_bytes(void *to, unsigned pid, unsigned long long bytes) {
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     const struct json *profile = profile_of(&call, device);
     double total = profile ? json_number(profile, "memory_mib", 0) * 1048576 : json_number(call.card, "memory_bytes", -1);
     unsigned long long used = (unsigned long long)json_number(call.card, "used_bytes", 0);
@@ -233,29 +212,20 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) 
 }
 
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     memset(pci, 0, sizeof *pci);
     tell_text(&call, json_text(call.card, "pci_bus_id", ""), pci->busId, sizeof pci->busId);
     return end_call(&call, NVML_SUCCESS);
 }
 
 nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *minor) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     *minor = (unsigned)tell_number(&call, json_number(call.card, "minor", 0));
     return end_call(&call, NVML_SUCCESS);
 }
 
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *rates) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     const struct json *told = json_find(call.card, "utilization");
     rates->gpu = (unsigned)tell_number(&call, json_number(told, "gpu", 0));
     rates->memory = (unsigned)tell_number(&call, json_number(told, "memory", 0));
@@ -318,10 +288,7 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsign
 }
 
 nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t one, nvmlDevice_t other, unsigned *level) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, one);
-    if (result)
-        return result;
+    CALL(begin_on, one);
     *level = (unsigned)tell_number(&call, json_number(json_find(call.card, "ancestors"), other->card,
                                                       NVML_TOPOLOGY_SYSTEM));
     return end_call(&call, NVML_SUCCESS);
@@ -338,68 +305,47 @@ static nvmlReturn_t begin_link(struct call *call, const char *function, nvmlDevi
 }
 
 nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned number, unsigned *is_active) {
-    struct call call;
     const struct json *link;
-    nvmlReturn_t result = begin_link(&call, __func__, device, number, &link);
-    if (result)
-        return result;
+    CALL(begin_link, device, number, &link);
     *is_active = (unsigned)tell_number(&call, json_number(link, "state", 1));
     return end_call(&call, NVML_SUCCESS);
 }
 
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned number, nvmlPciInfo_t *pci) {
-    struct call call;
     const struct json *link;
-    nvmlReturn_t result = begin_link(&call, __func__, device, number, &link);
-    if (result)
-        return result;
+    CALL(begin_link, device, number, &link);
     memset(pci, 0, sizeof *pci);
     tell_text(&call, json_text(link, "remote", ""), pci->busId, sizeof pci->busId);
     return end_call(&call, NVML_SUCCESS);
 }
 
 nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned number, unsigned *type) {
-    struct call call;
     const struct json *link;
-    nvmlReturn_t result = begin_link(&call, __func__, device, number, &link);
-    if (result)
-        return result;
+    CALL(begin_link, device, number, &link);
     *type = (unsigned)tell_number(&call, json_number(link, "type", 0));
     return end_call(&call, NVML_SUCCESS);
 }
 
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set) {
-    struct call call;
-    nvmlReturn_t result = begin(&call, __func__, NULL);
-    if (result)
-        return result;
+    CALL(begin, NULL);
     *set = malloc(1);
     return end_call(&call, NVML_SUCCESS);
 }
 
 nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
-    struct call call;
-    nvmlReturn_t result = begin(&call, __func__, NULL);
-    if (result)
-        return result;
+    CALL(begin, NULL);
     free(set);
     return end_call(&call, NVML_SUCCESS);
 }
 
 nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *types) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     *types = (unsigned long long)tell_number(&call, json_number(call.card, "event_types", 11));
     return end_call(&call, NVML_SUCCESS);
 }
 
 nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     journal("registered %s %llu", device->card, types);
     return end_call(&call, set ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT);
 }
@@ -415,10 +361,7 @@ static nvmlReturn_t report_event(struct call *call, const struct json *event, nv
 }
 
 nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned timeout_ms) {
-    struct call call;
-    nvmlReturn_t result = begin(&call, __func__, NULL);
-    if (result)
-        return result;
+    CALL(begin, NULL);
     if (!set)
         return end_call(&call, NVML_ERROR_INVALID_ARGUMENT);
     const struct json *event = json_item(json_find(call.state, "events"), delivered);

@@ -78,10 +78,7 @@ static unsigned read_mode(const struct call *call, const char *card) {
 }
 
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *current, unsigned *pending) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     if (!json_find(call.card, "mig_mode"))
         return end_call(&call, NVML_ERROR_NOT_SUPPORTED);
     *current = *pending = (unsigned)tell_number(&call, read_mode(&call, device->card));
@@ -89,10 +86,7 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *current, unsign
 }
 
 nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode, nvmlReturn_t *status) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     *status = NVML_SUCCESS;
     for (unsigned place = 0; place < MOST_SWITCHED && !json_number(call.card, "needs_reset", 0); ++place) {
         if (switched[place].card[0] && strcmp(switched[place].card, device->card) != 0)
@@ -105,19 +99,13 @@ nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode, nvmlReturn
 }
 
 nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned *count) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     *count = (unsigned)tell_number(&call, json_find(call.card, "mig_mode") ? MOST_MIG_DEVICES : 0);
     return end_call(&call, NVML_SUCCESS);
 }
 
 nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index, nvmlDevice_t *found) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     for (unsigned place = 0; place < MOST_INSTANCES; ++place) {
         const struct nvmlGpuInstance_st *each = &instances[place];
         if (!is_used(each) || !each->has_compute || strcmp(each->card, device->card) != 0 || index-- > 0)
@@ -129,29 +117,20 @@ nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned i
 }
 
 nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned *id) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     *id = (unsigned)tell_number(&call, device->gpu_instance);
     return end_call(&call, device->gpu_instance ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT);
 }
 
 nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned *id) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     *id = (unsigned)tell_number(&call, 0);
     return end_call(&call, device->gpu_instance ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT);
 }
 
 nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, unsigned number,
                                                   nvmlGpuInstanceProfileInfo_v2_t *info) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     const struct json *profiles = json_find(call.card, "mig_profiles");
     for (const struct json *each = profiles ? profiles->first : NULL; each; each = each->next) {
         if ((unsigned)json_number(each, "number", -1) != number)
@@ -169,10 +148,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, unsigned 
 
 nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t device, unsigned profile,
                                                            nvmlGpuInstancePlacement_t *places, unsigned *count) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     const struct json *found = find_profile(call.card, profile), *starts = json_find(found, "starts");
     if (!found)
         return end_call(&call, NVML_ERROR_NOT_SUPPORTED);
@@ -190,10 +166,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t device, 
 
 nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned profile, nvmlGpuInstance_t *found,
                                        unsigned *count) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     *count = 0;
     for (unsigned place = 0; place < MOST_INSTANCES; ++place) {
         struct nvmlGpuInstance_st *each = &instances[place];
@@ -205,10 +178,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned profile, nv
 }
 
 nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, unsigned id, nvmlGpuInstance_t *found) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     *found = find_instance(device->card, id);
     return end_call(&call, *found ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND);
 }
@@ -221,10 +191,7 @@ static int overlaps(const struct nvmlGpuInstance_st *each, const char *card, con
 nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t device, unsigned profile,
                                                       const nvmlGpuInstancePlacement_t *place,
                                                       nvmlGpuInstance_t *made) {
-    struct call call;
-    nvmlReturn_t result = begin_on(&call, __func__, device);
-    if (result)
-        return result;
+    CALL(begin_on, device);
     unsigned id = 1;
     for (unsigned other = 0; other < MOST_INSTANCES; ++other)
         if (overlaps(&instances[other], device->card, place))
@@ -236,10 +203,7 @@ nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t device, unsig
 }
 
 nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t instance, nvmlGpuInstanceInfo_t *info) {
-    struct call call;
-    nvmlReturn_t result = begin_in(&call, __func__, instance);
-    if (result)
-        return result;
+    CALL(begin_in, instance);
     info->device = find_device(instance->card, 0);
     info->id = (unsigned)tell_number(&call, instance->id);
     info->profileId = instance->profile;
@@ -255,10 +219,7 @@ static unsigned count_slices(const struct json *card, unsigned number) {
 
 nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t instance, unsigned number, unsigned engine,
                                                            nvmlComputeInstanceProfileInfo_v2_t *info) {
-    struct call call;
-    nvmlReturn_t result = begin_in(&call, __func__, instance);
-    if (result)
-        return result;
+    CALL(begin_in, instance);
     unsigned slices = count_slices(call.card, number);
     if (engine != 0 || number >= NVML_COMPUTE_INSTANCE_PROFILE_COUNT)
         return end_call(&call, NVML_ERROR_INVALID_ARGUMENT);
@@ -277,10 +238,7 @@ static int is_whole(const struct json *card, const struct nvmlGpuInstance_st *in
 
 nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t instance, unsigned profile,
                                                   nvmlComputeInstance_t *made) {
-    struct call call;
-    nvmlReturn_t result = begin_in(&call, __func__, instance);
-    if (result)
-        return result;
+    CALL(begin_in, instance);
     if (instance->has_compute || !is_whole(call.card, instance, profile))
         return end_call(&call, NVML_ERROR_INSUFFICIENT_RESOURCES);
     instance->has_compute = 1;
@@ -290,10 +248,7 @@ nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t instance, un
 
 nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t instance, unsigned profile,
                                                 nvmlComputeInstance_t *found, unsigned *count) {
-    struct call call;
-    nvmlReturn_t result = begin_in(&call, __func__, instance);
-    if (result)
-        return result;
+    CALL(begin_in, instance);
     *count = instance->has_compute && is_whole(call.card, instance, profile);
     if (*count)
         found[0] = instance;
@@ -302,19 +257,13 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t instance, unsi
 }
 
 nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t instance) {
-    struct call call;
-    nvmlReturn_t result = begin_in(&call, __func__, instance);
-    if (result)
-        return result;
+    CALL(begin_in, instance);
     instance->has_compute = 0;
     return end_call(&call, NVML_SUCCESS);
 }
 
 nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t instance) {
-    struct call call;
-    nvmlReturn_t result = begin_in(&call, __func__, instance);
-    if (result)
-        return result;
+    CALL(begin_in, instance);
     if (instance->has_compute)
         return end_call(&call, NVML_ERROR_IN_USE);
     instance->id = 0;

@@ -30,6 +30,16 @@ struct call {
  */
 int begin_call(struct call *call, const char *function, const char *uuid, int no_state, int lost);
 
+/*
+ * The first line of a function of a library: from here on there is `call`, unless the function fails, hangs or has no
+ * card; then it has returned. CALL(begin_on, device) begins with begin_on(&call, <the function's name>, device).
+ */
+#define CALL(how, ...)                                                                                                 \
+    struct call call;                                                                                                  \
+    int refusal = how(&call, __func__ __VA_OPT__(, ) __VA_ARGS__);                                                     \
+    if (refusal)                                                                                                       \
+        return refusal
+
 /* Ends a call, and returns `result`. */
 int end_call(struct call *call, int result);
 

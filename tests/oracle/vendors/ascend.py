@@ -102,7 +102,7 @@ class Ascend(Family):
         supported = annotations_of(asking.node).get(NODE_MODE, "true" if self.splits else "") == "true"
         if _is_soft(asking.pod) and not supported:
             raise UnfitError(f"1/{len(cards)} ModeNotFit")
-        if request.memreq and not supported:
+        if request.memreq and not supported and asking.settings.ascend_round_unseen:
             request = replace(request, memreq=self.trim(request.memreq)[0])
         return (
             self.fit_pairs(cards, request, asking) if self.takes_pairs(request) else super().fit(cards, request, asking)

@@ -43,6 +43,8 @@ SWITCHES: Mapping[str, Sequence[Any]] = {
     "device-score-slots": ("one", "nums"),
     "topology-score-sign": ("upstream", "fixed"),
     "metax-same-card": (False, True),
+    "ascend-round-unseen": (False, True),
+    "neuron-core-ids": (False, True),
     "mlu-default-cores": (True, False),
     "quota-in-fit": ("hami", "all"),
     "failed-node-reason": ("short", "detail"),

@@ -26,7 +26,7 @@ def make_families(flags: Mapping[str, Any], config: Mapping[str, Any] | None = N
     """Return the families by word, in the order in which they are asked: ascending."""
     config = DEFAULT_CONFIG if config is None else config
     families: list[Family] = [Nvidia(), Mlu(), Dcu(), Mthreads(), MetaxGpu(), Gcu(), Enflame(), Kunlun(), Xpu()]
-    families += [AwsNeuron(), Amd(), Vastai(), Biren()]
+    families += [AwsNeuron(core_ids=flags.get("neuron-core-ids", True)), Amd(), Vastai(), Biren()]
     families.append(MetaxSgpu(topology_aware=(config.get("metax") or {}).get("sgpuTopologyAware", False)))
     if config.get("iluvatar"):
         families.append(Iluvatar())

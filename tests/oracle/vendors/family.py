@@ -59,6 +59,9 @@ class Family:
 
     # Webhook and request (1.1, 1.2).
 
+    def see(self, cards: Sequence[Card]) -> None:
+        """Learn what cards of the family there are before a new pod is reviewed."""
+
     def mutate(self, _pod: PodObject, container: PodObject, _settings: Settings) -> bool:
         """Complete a container; return whether it asks for this family.
 

@@ -54,21 +54,20 @@ class Winged(Family):
             return "CardUuidMismatch"
         if not device.health:
             return "CardNotHealth"
-        if self.is_alone(device, asking):
-            return "ExclusiveDeviceAllocateConflict"
         if not self.quota_allows(share, request, asking, taken):
             return "ResourceQuotaNotFit"
-        return None if self.is_free(device, request, asking) else "not free"
+        if not self.is_free(device, request, asking):
+            return "not free"
+        return "ExclusiveDeviceAllocateConflict" if self.is_shared(device, asking) else None
 
-    def is_alone(self, _device: Device, _asking: Asking) -> bool:
-        """Whether a pod that wants to be alone cannot have this card."""
+    def is_shared(self, _device: Device, _asking: Asking) -> bool:
+        """Whether a pod that wants to be alone would share this card."""
         return False
 
     def explain(self, reasons: Counter[str]) -> Counter[str]:
-        """Say why no cards were found; being alone is told once, however many cards are in use (decision 012)."""
-        told = Counter({reason: reasons[reason] for reason in ("CardUuidMismatch", "ResourceQuotaNotFit")})
-        told["ExclusiveDeviceAllocateConflict"] = min(reasons["ExclusiveDeviceAllocateConflict"], 1)
-        return +told or Counter({"NumaNotFit": 1})
+        """Say why no cards were found."""
+        words = ("CardUuidMismatch", "ResourceQuotaNotFit", "ExclusiveDeviceAllocateConflict")
+        return +Counter({reason: reasons[reason] for reason in words}) or Counter({"NumaNotFit": 1})
 
 
 class Kunlun(Winged, CapacityFamily):
@@ -162,8 +161,8 @@ class Xpu(Winged):
         left = device.card.devmem - device.usedmem
         return left >= request.memreq and device.usedmem == request.memreq * device.used
 
-    def is_alone(self, device: Device, asking: Asking) -> bool:
-        """Whether a pod that wants to be alone cannot have this card."""
+    def is_shared(self, device: Device, asking: Asking) -> bool:
+        """Whether a pod that wants to be alone would share this card."""
         return asking.mutex and device.used > 0
 
 

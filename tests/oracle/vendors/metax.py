@@ -188,8 +188,8 @@ class MetaxSgpu(Family):
             return sum(
                 _cost_for_online(device) for device in {share.uuid: decided.card_of(share) for share in shares}.values()
             )
-        if self.values_links(annotations) and any(share.usedcores == 100 for share in shares):
-            allocated = {share.uuid for share in shares}
+        allocated = {share.uuid for share in shares if share.usedcores == 100}
+        if self.values_links(annotations) and allocated:
             free = [device for device in decided.cards if device.used == 0]
             here = [device for device in decided.cards if device.card.id in allocated]
             rest = [device for device in free if device.card.id not in allocated]

@@ -29,13 +29,23 @@ class AwsNeuron(CapacityFamily):
     quota_as_whole = True
     ids = (("aws.amazon.com/use-neuron-uuid", "aws.amazon.com/nouse-neuron-uuid"),)
 
+    each = frozenset({2})
+    """How many cores the devices of the known nodes have."""
+
+    def __init__(self, *, core_ids: bool = True) -> None:
+        self.core_ids = core_ids
+
+    def see(self, cards: Sequence[Card]) -> None:
+        """Learn how many cores devices have."""
+        self.each = frozenset(int(card.info["each"]) for card in cards) or AwsNeuron.each
+
     @property
     def allocated(self) -> str:
         """The annotation with what a pod was given."""
         return "hami.io/aws-neuron-devices-allocated"
 
     def mutate(self, _pod: PodObject, container: PodObject, _settings: Settings) -> bool:
-        """Check that amounts are positive integers."""
+        """Check that amounts are positive integers, and cores whole devices of some node."""
         found = {
             name: amount for name in (self.count, self.cores) if (amount := amount_of(container, name)) is not None
         }
@@ -47,6 +57,10 @@ class AwsNeuron(CapacityFamily):
                 raise MutationError(f"{name} must be greater than 0")
             if number > INT32_MAX:
                 raise MutationError(f"{name} must not exceed {INT32_MAX}")
+        if list(found) == [self.cores]:
+            number = decode_strict_integer(found[self.cores]) or 0
+            if all(number > each and number % each for each in self.each):
+                raise MutationError(f"{self.cores} must be 1 or a multiple of {max(self.each)}, got {number}")
         return bool(found)
 
     def request(self, pod: PodObject, container: PodObject) -> Request | None:
@@ -139,7 +153,7 @@ class AwsNeuron(CapacityFamily):
         """Tell the plugin devices or cores, over all containers."""
         by_cores = any(request and request.mempct == CORES_ONLY for request in decided.requests)
         extras = {
-            "AWS_NEURON_IDS": ",".join(_ids(decided, by_cores=by_cores)),
+            "AWS_NEURON_IDS": ",".join(_ids(decided, core_ids=self.core_ids)),
             "NEURON_ALLOC_TIME": str(decided.time_ns),
             "NEURON_ALLOCATED": "false",
             "aws.amazon.com/predicate-node": decided.node["metadata"]["name"],
@@ -154,10 +168,12 @@ def _starts(cards: Sequence[Device], nums: int) -> range:
     return range(0, len(cards) - nums + 1, nums) if nums in {4, 8, 16} else range(0)
 
 
-def _ids(decided: Decided, *, by_cores: bool) -> Iterator[str]:
-    """Return indexes of devices, or numbers of cores as soon as one container asks for cores (decision 012)."""
-    for share in (share for shares in decided.shares for share in shares):
-        device = decided.card_of(share)
-        each = int(device.info["each"])
-        cores = (each * device.card.index + bit for bit in range(each) if share.usedcores >> bit & 1)
-        yield from map(str, cores if by_cores else [device.card.index])
+def _ids(decided: Decided, *, core_ids: bool) -> Iterator[str]:
+    """Return numbers of cores, where no container asks for any indexes of devices; or both as each asks (D-51)."""
+    asks = [request is not None and request.mempct == CORES_ONLY for request in decided.requests]
+    for shares, own in zip(decided.shares, asks, strict=True):
+        for share in shares:
+            device = decided.card_of(share)
+            each = int(device.info["each"])
+            cores = (each * device.card.index + bit for bit in range(each) if share.usedcores >> bit & 1)
+            yield from map(str, cores if own or (core_ids and any(asks)) else [device.card.index])

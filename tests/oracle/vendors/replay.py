@@ -147,6 +147,9 @@ class VendorReplay:
 
     def _review(self, line: JsonObject) -> JsonObject:
         request = line["review"]["request"]
+        cards = [card for name in self.loop.nodes for card in self.loop.cards_of(name)]
+        for family in self.families.values():
+            family.see([card for card in cards if card.vendor == family.word])
         found = review(request["object"], self.families, self.settings, self._left(request["object"], everywhere=True))
         status = {"code": found.code, "reason": found.reason or None, "message": found.message or None}
         response = {"uid": request["uid"], "allowed": found.allowed, "status": status}

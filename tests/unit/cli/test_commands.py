@@ -216,6 +216,8 @@ SWITCHES = {
     "D-46 mlu-default-cores": (False, True),
     "D-47 quota-in-fit": ("all", "hami"),
     "D-48 pod-label": (True, False),
+    "D-50 ascend-round-unseen": (True, False),
+    "D-51 neuron-core-ids": (True, False),
 }
 
 

@@ -10,7 +10,7 @@ from builders import NVIDIA
 
 from gpuloom.local.apiserver.patch import apply_json_patch
 from gpuloom.model.request_columns import Headroom
-from gpuloom.scheduler.admission.review import review_pod
+from gpuloom.scheduler.admission.review import Known, review_pod
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.admission import Review, Verdict
 
@@ -287,7 +287,7 @@ def test_exclusive_cores_do_not_look_at_the_default_memory() -> None:
 
 def admits(limits: Mapping[str, object], headroom: Headroom) -> bool:
     value = msgspec.json.encode(pod(container(limits)))
-    return review_pod(Review("admission.k8s.io/v1", "u", "ns", value), SETTINGS, lambda _, __: headroom).allowed
+    return review_pod(Review("admission.k8s.io/v1", "u", "ns", value), SETTINGS, Known(lambda _, __: headroom)).allowed
 
 
 def test_a_percentage_asks_for_no_memory_of_the_quota_at_admission() -> None:

@@ -16,7 +16,7 @@ from gpuloom.vendors.profilecheck import hooks_of
 from gpuloom.vendors.profilefile import read_family
 
 DEFAULT_CONFIG = Path(__file__).parents[2] / "data" / "device-config.default.json"
-ALL_FLAGS = ("enable-ascend", "enable-iluvatar", "metax-same-card")
+ALL_FLAGS = ("enable-ascend", "enable-iluvatar", "metax-same-card", "ascend-round-unseen", "neuron-core-ids")
 OWN = b"""
 word = "Acme"
 name = "Acme accelerator"

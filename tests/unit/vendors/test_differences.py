@@ -70,7 +70,7 @@ def register(key: str, *cards: Mapping[str, Any], **more: str) -> dict[str, Any]
 
 
 MLU = capacity(**{"cambricon.com/mlu.smlu.vcore": "200", "cambricon.com/mlu.smlu.vmemory": "180"})
-NEURON = "aws.amazon.com/neuron"
+NEURON, NEURON_CORE = "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"
 
 
 def neurons(devices: int, cores: int) -> dict[str, Any]:
@@ -214,6 +214,84 @@ def hold(name: str, *cards: int) -> list[dict[str, Any]]:
     """Pods that hold whole Kunlun cards of a node."""
     key = "hami.io/kunlun-allocated"
     return [pod(f"{name}-{at}", annotations={key: f"{name}-kunlun-{at},kunlun,98304,100:;"}, on=name) for at in cards]
+
+
+@pytest.mark.parametrize(
+    ("core_ids", "asked", "ids"),
+    [
+        (True, ({NEURON: "1"}, {NEURON_CORE: "1"}), "6,7,4"),
+        (False, ({NEURON: "1"}, {NEURON_CORE: "1"}), "3,4"),
+        (False, ({NEURON: "1"}, {NEURON: "1"}), "3,2"),
+    ],
+    ids=["D-51", "D-51 as HAMi", "D-51 as HAMi, devices alone"],
+)
+async def test_ids_of_neuron_are_all_of_cores_where_a_container_asks_for_cores(
+    asked: tuple[dict[str, str], ...], ids: str, *, core_ids: bool
+) -> None:
+    player = await start(node("n", neurons(4, 8)), **{"neuron-core-ids": core_ids})
+    assert (await write(player, pod("p", *asked)))["AWS_NEURON_IDS"] == ids
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cores", "said"),
+    [
+        ([], "1", None),
+        ([], "3", f"{NEURON_CORE} must be 1 or a multiple of 2, got 3"),
+        ([(4, 8)], "3", f"{NEURON_CORE} must be 1 or a multiple of 2, got 3"),
+        ([(4, 8)], "6", None),
+        ([(4, 4)], "3", None),
+        ([(4, 4), (4, 8)], "3", None),
+    ],
+)
+async def test_cores_of_neuron_that_fill_no_devices_of_any_node_are_denied(
+    nodes: list[tuple[int, int]], cores: str, said: str | None
+) -> None:
+    """V-08."""
+    player = await start(*(node(f"n{at}", neurons(*shape)) for at, shape in enumerate(nodes)))
+    request = {"uid": "r", "namespace": "default", "object": pod("p", {NEURON_CORE: cores})}
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    answer = (await ask(player, {"type": "REVIEW", "review": body}))["response"]["response"]
+    assert (answer.get("status") or {}).get("message") == said
+    assert answer["allowed"] == (said is None)
+
+
+async def test_cores_beside_a_count_of_neuron_devices_ask_for_nothing() -> None:
+    """vendors 4.11."""
+    changed = await admit(pod("p", {NEURON: "1", NEURON_CORE: "3"}))
+    assert changed["spec"]["schedulerName"] == "hami-scheduler"
+
+
+@pytest.mark.parametrize(
+    ("rounds", "memory"), [(True, 16384), (False, 1000)], ids=["D-50 the template's", "D-50 as HAMi"]
+)
+async def test_ascend_pods_that_no_webhook_saw_count_with_their_template(memory: int, *, rounds: bool) -> None:
+    facts = register("hami.io/node-register-Ascend910B3", {"devmem": 65536})
+    player = await start(node("n", facts), **{"ascend-round-unseen": rounds})
+    asked = {"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "1000"}
+    written = await write(player, pod("p", asked))
+    assert written["hami.io/Ascend910B3-devices-allocated"] == f"card-0,Ascend910B3,{memory},0:;"
+    assert json.loads(written["huawei.com/Ascend910B3"])[0]["temp"] == "vir05_1c_16g"
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [(24576, "8/8 ExclusiveDeviceAllocateConflict"), (98304, "1/8 NumaNotFit")],
+    ids=["could be shared", "full"],
+)
+async def test_a_kunlun_share_that_wants_to_be_alone_is_refused_for_cards_that_it_could_share(
+    held: int, said: str
+) -> None:
+    """vendors 4.10."""
+    cards = [{"id": f"xpu-{at}", "index": at, "devmem": 98304} for at in range(8)]
+    shares = "".join(f"xpu-{at},XPU,{held},25:" for at in range(8))
+    running = pod("r", annotations={"hami.io/xpu-devices-allocated": f"{shares};"}, on="n")
+    player = await start(node("n", register("hami.io/node-register-xpu", *cards)), running)
+    asked = pod(
+        "p",
+        {"kunlunxin.com/vxpu": "1", "kunlunxin.com/vxpu-memory": "24576"},
+        annotations={"hami.io/gpu-scheduler-policy": "mutex"},
+    )
+    assert await refuse(player, asked) == said
 
 
 async def test_every_node_has_its_own_number_of_cores_a_neuron_device() -> None:

@@ -54,6 +54,8 @@ FIELDS: dict[str, list[Any]] = {
     "fit.topology": [True],
     "fit.bits": [True],
     "fit.same_card": ["always", "metax-same-card"],
+    "request.rounds": ["always", "ascend-round-unseen"],
+    "write.core_ids": ["always", "neuron-core-ids"],
     "score.sign": ["neutral", "as-is"],
     "share.cores": [0],
     "share.typed_by_model": [True],

@@ -143,6 +143,12 @@ class CardTable:
         return None if position is None else self._find_row(position, uuid)
 
     @property
+    def known_facts(self) -> list[Facts]:
+        """What the nodes that have cards now say of all their cards, each once."""
+        positions = np.fromiter(self.positions.values(), np.int64, len(self.positions))
+        return [self.facts[number] for number in np.unique(self.facts_of[positions]).tolist()]
+
+    @property
     def facts_of_cards(self) -> Ints:
         """Which of the facts hold for each card, by row."""
         return self.facts_of[self.cards.node]

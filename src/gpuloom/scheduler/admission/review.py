@@ -1,11 +1,12 @@
 """The mutating webhook: which pods are ours, and what is changed on them (scheduler 2).
 
-Everything here is computed from the review alone; the answer is a value. What is removed or added is said as a JSON
-Patch against the object as it was sent, so fields that gpuloom does not know survive.
+Everything here is computed from the review and from what is known of the cluster; the answer is a value. What is
+removed or added is said as a JSON Patch against the object as it was sent, so that fields which gpuloom does not know
+survive.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpuloom.engine.request.demand import read_phases
 from gpuloom.model.request_columns import Headroom
@@ -13,7 +14,7 @@ from gpuloom.scheduler.admission.patch import ContainerPatch, PodPatch
 from gpuloom.scheduler.admission.quota import exceeds_quota
 from gpuloom.scheduler.admission.warn import Cluster, find_warnings
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.vendors.changes import Switches
+from gpuloom.vendors.changes import FactsOf, Switches, know_no_node
 from gpuloom.vendors.hooks import complete_container, read_request
 from gpuloom.vendors.owned import OwnedAnnotations
 from gpuloom.vendors.profile import Profile
@@ -45,17 +46,29 @@ def _unlimited(_namespace: str, _profile: Profile) -> Headroom:
     return Headroom()
 
 
-def review_pod(review: Review, settings: SchedulerSettings, headroom: Headrooms = _unlimited) -> Verdict:
-    """Answer a review of a pod that is to be created: allowed as it is, allowed with changes, or denied and why.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the cluster.
 
-    ``headroom`` tells what the quotas of a namespace still allow of a vendor's cards.
+    headroom  what the quotas of a namespace still allow of a vendor's cards
+    facts_of  what nodes say of all their cards of a vendor
     """
+
+    headroom: Headrooms = _unlimited
+    facts_of: FactsOf = know_no_node
+
+
+NOTHING_KNOWN = Known()
+
+
+def review_pod(review: Review, settings: SchedulerSettings, known: Known = NOTHING_KNOWN) -> Verdict:
+    """Answer a review of a pod that is to be created: allowed as it is, allowed with changes, or denied and why."""
     try:
         pod = decode_pod(review.pod)
     except WireError as error:
         return Verdict(allowed=False, code=400, message=str(error))
     try:
-        return _complete(pod, PodPatch(pod), review.namespace, settings, headroom)
+        return _complete(pod, PodPatch(pod), review.namespace, settings, known)
     except DeniedError as error:
         return Verdict(allowed=False, code=403, reason="Forbidden", message=str(error))
     except WireError as error:
@@ -83,13 +96,13 @@ def needs_completion(pod: Pod, settings: SchedulerSettings) -> bool:
     if pod.labels.get(IGNORED_LABEL[0]) == IGNORED_LABEL[1]:
         return False
     try:
-        verdict = _complete(pod, PodPatch(pod, respells=False), pod.namespace, settings, _unlimited)
+        verdict = _complete(pod, PodPatch(pod, respells=False), pod.namespace, settings, NOTHING_KNOWN)
     except (DeniedError, WireError):
         return False
     return any("env" not in operation["path"].split("/") for operation in verdict.patch)
 
 
-def _complete(pod: Pod, patch: PodPatch, namespace: str, settings: SchedulerSettings, headroom: Headrooms) -> Verdict:
+def _complete(pod: Pod, patch: PodPatch, namespace: str, settings: SchedulerSettings, known: Known) -> Verdict:
     """Walk the decision table (scheduler 2.1) from the top."""
     if settings.strip_owned_keys:
         _strip_owned_keys(pod, patch, settings.owned_annotations)
@@ -107,9 +120,10 @@ def _complete(pod: Pod, patch: PodPatch, namespace: str, settings: SchedulerSett
     }
     _check_asking(completed, settings)
     asks = False
+    switches = Switches(settings.exclusive_cores, settings.mlu_default_cores, known.facts_of)
     for position, profiles in looked_at.items():
         change = patch.container_at(position)
-        asks |= _mutate(pod, completed[position], change, profiles, settings)
+        asks |= _mutate(pod, completed[position], change, profiles, switches)
         completed[position] = change.changed
     if settings.strict_quantities:
         for position in looked_at:
@@ -121,7 +135,7 @@ def _complete(pod: Pod, patch: PodPatch, namespace: str, settings: SchedulerSett
         read_phases(pod),
         patch.annotations,
         settings.catalog,
-        lambda profile: headroom(pod.namespace or namespace, profile),
+        lambda profile: known.headroom(pod.namespace or namespace, profile),
     ):
         raise DeniedError("exceeding resource quota")
     return Verdict(allowed=True, patch=patch.operations)
@@ -166,13 +180,12 @@ def _belongs_to_another_scheduler(pod: Pod, settings: SchedulerSettings) -> bool
 
 
 def _mutate(
-    pod: Pod, container: Container, patch: ContainerPatch, profiles: Iterable[Profile], settings: SchedulerSettings
+    pod: Pod, container: Container, patch: ContainerPatch, profiles: Iterable[Profile], switches: Switches
 ) -> bool:
     """Complete one container for every vendor that may change it, and tell whether it asks for cards (scheduler 2.2).
 
     Raises WireError, our answer is an error then.
     """
-    switches = Switches(settings.exclusive_cores, settings.mlu_default_cores)
     asked = [complete_container(container, pod, patch, profile, switches) for profile in profiles]
     return any(asked)
 

@@ -15,7 +15,7 @@ from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
-from gpuloom.scheduler.admission.review import add_warnings, review_pod
+from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.web.views.hosts import Hosts, find_with_cards, judge_hosts
 from gpuloom.web.views.redaction import redact
@@ -193,7 +193,7 @@ def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[HostPod, Ve
         raise PodError(f"this is no pod: {error}") from error
     review = Review("admission.k8s.io/v1", "", namespace, encoded)
     settings = source.state.settings
-    verdict = review_pod(review, settings, source.state.headroom)
+    verdict = review_pod(review, settings, Known(source.state.headroom, source.state.facts_of))
     if not verdict.allowed:
         return HostPod(), verdict
     apply_patch(raw, verdict.patch)
