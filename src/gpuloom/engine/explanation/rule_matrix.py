@@ -48,6 +48,16 @@ class RuleMatrix:
         """Count some cards by position of their node."""
         return np.bincount(self.cards.node[which], minlength=len(self.table.names))
 
+    def would_do_empty(self) -> Flags:
+        """Tell which cards would do if nobody were on them."""
+        lasting = sum(check.bit for check in self.checks if check.rule.outlasts_pods)
+        rejected = (self.bits < 0) | ((self.bits & lasting) != 0)
+        return ~rejected & (self.required.memory_mib <= self.cards.total_memory_mib)
+
+    def needs(self) -> int:
+        """Return how many cards a node must have at least; one that is divided may serve a container several times."""
+        return 1 if self.table.partitions else self.request.cards
+
     def check(self, position: int) -> NamedRule:
         """Return the check at a position of the order."""
         return self.checks[position - 1]
