@@ -1,12 +1,15 @@
 """How long the planner of moves takes, and how many moves it finds: on openb's cluster and on a larger one.
 
-    python -m benchmarks.defragmentation [--fill 0.9] [--nodes 5000]
+    .venv/bin/python benchmarks/defragmentation.py [--fill 0.9] [--nodes 5000] [--clusters openb,larger]
 
 HAMi's defaults place pods until as much was asked for as there is and a third more; then pods end at random until so
-much is allocated as --fill says. For pods of 1 to 8 whole cards, of which as many came as still fitted, it prints how many moves make room, how long planning took, and whether fewer may do.
+much is allocated as --fill says. For pods of 1 to 8 whole cards, of which as many came as still fitted, it prints how
+many moves make room, how long planning took, and whether fewer may do.
 """
 
 import argparse
+import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +40,7 @@ _ASKED = 1.33
 
 
 def read_shape(cards: int, percent: int) -> Demands:
+    """Return what a pod asks for that wants so much of so many cards."""
     limits: dict[str, str | int | float] = {
         "nvidia.com/gpu": cards,
         "nvidia.com/gpucores": percent,
@@ -97,6 +101,7 @@ def fill(nodes: dict[str, int], arriving: Iterator[TracePod], share: float) -> t
 
 
 def plan(state: ClusterState, held: dict[str, Demands], cards: int) -> tuple[DefragmentationPlan | None, float]:
+    """Plan for a pod of so many whole cards; tell the plan, and the seconds of processor time."""
     nodes = {name: Node(metadata=ObjectMeta(name=name)) for name in state.nodes}
     hosts = HostRoom(nodes, None, lambda _uid: None)
     search = Defragmentation(PodScheduler(state, OPTIONS), lambda one: held.get(one.uid), hosts, MOST_MOVES)
@@ -121,28 +126,39 @@ def use_up(state: ClusterState, cards: int) -> int:
 
 
 def report(title: str, state: ClusterState, held: dict[str, Demands]) -> None:
-    print(f"{title}: {len(state.nodes):,} nodes, {len(held):,} pods")
+    """Print what is found for pods of each size."""
     for cards in range(1, 9):
         fork = state.fork()
         come = use_up(fork, cards)
         found, seconds = plan(fork, held, cards)
-        told = "no plan" if found is None else f"{len(found.moves)} moves{'' if found.is_fewest else ' (fewer may do)'}"
-        print(f"  {cards} whole cards, after {come} pods that still fitted: {told}, {seconds:.2f} s of processor time")
+        case = {
+            "case": f"{title}, {cards} whole cards",
+            "nodes": len(state.nodes),
+            "pods": len(held),
+            "still_fitted": come,
+            "moves": len(found.moves) if found else None,
+            "is_fewest": bool(found and found.is_fewest),
+            "cpu_s": round(seconds, 2),
+        }
+        sys.stdout.write(json.dumps(case) + "\n")
 
 
 def main() -> None:
+    """Read the flags, and measure."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--fill", type=float, default=0.9)
     parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--clusters", default="openb,larger")
     flags = parser.parse_args()
     pods = read_pods(str(OPENB / "openb_pod_list_default.csv.xz"))
-    nodes = {node.name: node.gpus for node in read_nodes(str(OPENB / "openb_node_list_gpu_node.csv.xz")) if node.gpus}
-    arriving = make_arrivals(pods, 1000 * sum(nodes.values()), 42)
-    report("openb", *fill(nodes, iter(arriving), flags.fill))
-    larger = {f"n{number}": 8 for number in range(flags.nodes)}
-    chooser = Random(7)
-    endless = (chooser.choice(pods) for _ in iter(int, 1))
-    report("larger", *fill(larger, endless, flags.fill))
+    if "openb" in flags.clusters:
+        listed = read_nodes(str(OPENB / "openb_node_list_gpu_node.csv.xz"))
+        nodes = {node.name: node.gpus for node in listed if node.gpus}
+        report("openb", *fill(nodes, iter(make_arrivals(pods, 1000 * sum(nodes.values()), 42)), flags.fill))
+    if "larger" in flags.clusters:
+        chooser = Random(7)
+        endless = (chooser.choice(pods) for _ in iter(int, 1))
+        report("larger", *fill({f"n{number}": 8 for number in range(flags.nodes)}, endless, flags.fill))
 
 
 if __name__ == "__main__":

@@ -19,14 +19,14 @@ _MOST_VISITS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class MovableHolder:
     """A pod that may move, and what it holds of cards, by row of the table."""
 
     uid: str
     usage: Mapping[int, Usage]
 
 
-def find_card_sets(matrix: RuleMatrix, rows: Sequence[int], holders: Sequence[Holder]) -> list[list[Uids]]:
+def find_card_sets(matrix: RuleMatrix, rows: Sequence[int], holders: Sequence[MovableHolder]) -> list[list[Uids]]:
     """Return for every card that pods can make room on the smallest sets whose leaving does, fewest pods first.
 
     rows  of one node's cards that would do if nobody were on them
@@ -45,7 +45,7 @@ def find_card_sets(matrix: RuleMatrix, rows: Sequence[int], holders: Sequence[Ho
     return list(found.values())
 
 
-def _subsets(holders: Sequence[Holder]) -> Iterator[tuple[Holder, ...]]:
+def _subsets(holders: Sequence[MovableHolder]) -> Iterator[tuple[MovableHolder, ...]]:
     """Give sets of pods, small ones first."""
     if len(holders) > _MOST_HOLDERS:
         yield from (tuple(holders[:count]) for count in range(len(holders) + 1))
@@ -54,7 +54,7 @@ def _subsets(holders: Sequence[Holder]) -> Iterator[tuple[Holder, ...]]:
             yield from combinations(holders, count)
 
 
-def _fit(matrix: RuleMatrix, trials: Sequence[tuple[int, Sequence[Holder]]]) -> Flags:
+def _fit(matrix: RuleMatrix, trials: Sequence[tuple[int, Sequence[MovableHolder]]]) -> Flags:
     """Ask the rules about cards without some of their pods, all at once."""
     places = np.fromiter((row for row, _ in trials), np.int64, len(trials))
     gone = [_sum_up(row, some) for row, some in trials]
@@ -70,7 +70,7 @@ def _fit(matrix: RuleMatrix, trials: Sequence[tuple[int, Sequence[Holder]]]) -> 
     return fits
 
 
-def _sum_up(row: int, holders: Sequence[Holder]) -> Usage:
+def _sum_up(row: int, holders: Sequence[MovableHolder]) -> Usage:
     total = Usage()
     for one in holders:
         total += one.usage[row]

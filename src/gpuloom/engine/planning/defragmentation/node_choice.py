@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix
 from gpuloom.engine.planning.defragmentation.card_sets import (
-    Holder,
+    MovableHolder,
     Uids,
     combine_cards,
     count_least,
@@ -73,11 +73,11 @@ def _all_sets(uids: Sequence[str], most: int) -> Iterator[Uids]:
         yield from map(frozenset, combinations(uids, count))
 
 
-def _hold(matrix: RuleMatrix, vendor: str, held: Reservation) -> Holder:
+def _hold(matrix: RuleMatrix, vendor: str, held: Reservation) -> MovableHolder:
     """Say what a pod holds of the cards of one vendor."""
     by_row: dict[int, Usage] = {}
     for uuid, usage in held.usage_by_vendor().get(vendor, {}).items():
         row = matrix.table.row(held.node, card_id(uuid))
         if row is not None:
             by_row[row] = by_row.get(row, NOTHING) + usage
-    return Holder(held.uid, by_row)
+    return MovableHolder(held.uid, by_row)

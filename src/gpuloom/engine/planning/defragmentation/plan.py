@@ -6,11 +6,16 @@ from gpuloom.engine.state.ledger import Reservation
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """A pod that leaves its node, and the node that would take it."""
+class PodMove:
+    """A pod that leaves its node: what it holds now, and what one like it would hold."""
 
     pod: Reservation
-    node: str
+    target: Reservation
+
+    @property
+    def node(self) -> str:
+        """The node that would take it."""
+        return self.target.node
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,5 +27,5 @@ class DefragmentationPlan:
     """
 
     node: str
-    moves: tuple[Move, ...] = ()
+    moves: tuple[PodMove, ...] = ()
     is_fewest: bool = True

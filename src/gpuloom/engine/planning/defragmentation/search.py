@@ -12,7 +12,7 @@ from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.planning.defragmentation.hosts import HostRoom
 from gpuloom.engine.planning.defragmentation.node_choice import NodeChoice, choose_by_cards, choose_by_trying
-from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan, Move
+from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan, PodMove
 from gpuloom.engine.planning.moving import MovingPod
 from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -159,7 +159,7 @@ class Defragmentation:
                 return DefragmentationPlan(choice.node, moves)
         return None
 
-    def _move(self, wanted: MovingPod, node: str, leaving: Sequence[Reservation]) -> tuple[Move, ...] | None:
+    def _move(self, wanted: MovingPod, node: str, leaving: Sequence[Reservation]) -> tuple[PodMove, ...] | None:
         """Let pods leave, the wanted one come, then place those that left elsewhere; nothing of it stays."""
         for held in leaving:
             self._state.forget(held.uid)
@@ -168,8 +168,8 @@ class Defragmentation:
             gone = [held.uid for held in leaving]
             if decision.node is None or not self.hosts.takes(node, wanted.uid, leaving=gone):
                 return None
-            self._assume(wanted.uid, wanted.demands, decision)
-            moves: list[Move] = []
+            self._assume(wanted.uid, wanted.demands, decision, decision.node)
+            moves: list[PodMove] = []
             for held in sorted(leaving, key=_largest_first):
                 move = self._place(held, node, moves)
                 if move is None:
@@ -182,7 +182,7 @@ class Defragmentation:
                 self._state.forget(held.uid)
                 self._state.assume(held)
 
-    def _place(self, held: Reservation, away_from: str, moves: Sequence[Move]) -> Move | None:
+    def _place(self, held: Reservation, away_from: str, moves: Sequence[PodMove]) -> PodMove | None:
         """Place a pod that left on another node, as it would be placed now."""
         demands = self.demands_of(held)
         if demands is None:
@@ -191,19 +191,17 @@ class Defragmentation:
         while (decision := self._fork.decide(demands, names)).node is not None:
             coming = [move.pod.uid for move in moves if move.node == decision.node]
             if not coming or self.hosts.takes(decision.node, held.uid, coming=coming):
-                self._assume(held.uid, demands, decision)
-                return Move(held, decision.node)
+                return PodMove(held, self._assume(held.uid, demands, decision, decision.node))
             names.remove(decision.node)
         return None
 
-    def _assume(self, uid: str, demands: Demands, decision: PodDecision) -> None:
-        demand, node = next(iter(demands.values())), decision.node
-        if node is not None:
-            self._state.assume(
-                imagine_reservation(demand, node, decision.shares, decision.instances, decision.extras, uid=uid)
-            )
+    def _assume(self, uid: str, demands: Demands, decision: PodDecision, node: str) -> Reservation:
+        demand = next(iter(demands.values()))
+        return self._state.assume(
+            imagine_reservation(demand, node, decision.shares, decision.instances, decision.extras, uid=uid)
+        )
 
 
-def _largest_first(held: Reservation) -> tuple[int, str]:
+def _largest_first(held: Reservation) -> tuple[int, str, str]:
     memory_mib = sum(share.memory_mib for share, is_held in held.each_share() if is_held)
-    return -memory_mib, held.uid
+    return -memory_mib, held.full_name, held.uid
