@@ -86,6 +86,7 @@ COMMAND_LINE = Walk(
         f"{CLI}Would it fit: `fits`",
         f"{CLI}Quotas: `quota`",
         f"{CLI}Taking a card out of service: `cordon`, `uncordon`, `drain-card`",
+        f"{CLI}Making room by moving pods: `defrag`",
         f"{CLI}Completion: `completion`",
         "docs/own-vendor.md#2. Check it (one minute)",
     ),
@@ -117,6 +118,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "gpuloom bench vendors --nodes 5000",
     ),
     "tests/local/bench/test_scripts.py": (
+        ".venv/bin/python benchmarks/defragmentation.py",
         ".venv/bin/python benchmarks/dashboard.py --browser",
         ".venv/bin/python benchmarks/explaining.py",
         ".venv/bin/python benchmarks/preempting.py",
@@ -178,7 +180,14 @@ OTHERS: dict[str, tuple[str, ...]] = {
 or as a part of more, as `make ci` runs all tests."""
 
 NAMED = {
-    *("gpuloom cordon", "gpuloom device-plugin", "gpuloom explain", "gpuloom monitor", "gpuloom replay"),
+    *(
+        "gpuloom cordon",
+        "gpuloom defrag",
+        "gpuloom device-plugin",
+        "gpuloom explain",
+        "gpuloom monitor",
+        "gpuloom replay",
+    ),
     *(
         "gpuloom scheduler",
         "gpuloom simulate",

@@ -43,6 +43,12 @@ def test_planning_of_evictions_is_measured() -> None:
     assert [case["victims"] for case in cases.values()] == [1, 1, 8]
 
 
+def test_planning_of_moves_is_measured_for_every_size() -> None:
+    cases = measure("defragmentation.py", "--nodes=8", "--clusters=larger")
+    assert [case["is_fewest"] for case in cases.values() if case["moves"]].count(False) == 0
+    assert len(cases) == 8
+
+
 @pytest.mark.browser
 def test_pages_are_measured_in_a_browser_too() -> None:
     require(shutil.which("chromium"), "no browser: chromium is not installed (see tools/debian-packages.txt)")

@@ -1,7 +1,7 @@
 """What shows on a terminal that long work goes on: on stderr, and nowhere else."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
@@ -32,3 +32,32 @@ def show_reading(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
 
     with wrap_file(file, size, description=name, console=Console(stderr=True), transient=True) as shown:
         yield shown
+
+
+@contextmanager
+def show_progress(text: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar with the time that is left; give what is told how much is done, and of how much."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _all: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - only where somebody sees it
+    from rich.progress import (  # noqa: PLC0415 - as above
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(text, total=None)
+        yield lambda done, parts: progress.update(task, completed=done, total=parts)

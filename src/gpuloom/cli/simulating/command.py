@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from gpuloom.cli.asking.progress import show_progress
 from gpuloom.cli.outcomes import CommandError, ExitCode
-from gpuloom.cli.simulating.progress import show_progress
 from gpuloom.cli.simulating.seeds import read_seeds
 from gpuloom.cli.simulating.told import RESULT_FORMS
 from gpuloom.cli.simulating.written import check_folder, write_whole
@@ -89,7 +89,7 @@ def run_simulate(
         experiment = replace(experiment, bounded=_wants_bound(bound), times=times)
         if plot is not None:
             check_folder(plot)
-        with show_progress() as report:
+        with show_progress("simulating") as report:
             results = run_experiment(experiment, processes=processes, report=report)
     except SimulationError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error

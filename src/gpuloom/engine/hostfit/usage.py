@@ -34,6 +34,10 @@ class NodeUsage:
     amounts: dict[str, int] = field(default_factory=dict)
     ports: Counter[HostPort] | None = None
 
+    def copy(self) -> "NodeUsage":
+        """Return the same, to be changed freely."""
+        return NodeUsage(dict(self.pods), dict(self.amounts), None if self.ports is None else Counter(self.ports))
+
     def put(self, uid: str, footprint: Footprint) -> None:
         """Count a pod, in place of what was counted of it."""
         known = self.pods.get(uid)

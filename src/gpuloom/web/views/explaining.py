@@ -139,7 +139,7 @@ def fit_pod(
     ``manifest`` is a pod in JSON as its author wrote it; the webhook's changes are made first.
     Raises PodError when it is no pod.
     """
-    pod, verdict = _admit(source, manifest, namespace)
+    pod, verdict = admit_pod(source, manifest, namespace)
     if not verdict.allowed:
         return Fits(denied=verdict.message)
     found = yield from _fit(source, viewer, pod, namespace, depth)
@@ -181,8 +181,11 @@ def _fit_without_cards(source: Source, hosts: Hosts, explanation: Explanation) -
     )
 
 
-def _admit(source: Source, manifest: bytes, namespace: str) -> tuple[HostPod, Verdict]:
-    """Return the pod as the webhook leaves it, and what the webhook says."""
+def admit_pod(source: Source, manifest: bytes, namespace: str) -> tuple[HostPod, Verdict]:
+    """Return the pod of a manifest in JSON as the webhook leaves it, and what the webhook says.
+
+    Raises PodError when it is no pod.
+    """
     try:
         raw = _read_manifest(manifest, namespace)
         # What the decoder went down into may still be too deep for this.

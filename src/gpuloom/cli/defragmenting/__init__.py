@@ -1,0 +1,1 @@
+"""``gpuloom defrag``: which pods would have to move so that another one fits."""

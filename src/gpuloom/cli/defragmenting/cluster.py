@@ -1,0 +1,85 @@
+"""The cluster as the planner of moves sees it: cards and quotas, nodes, and pods with what they ask for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuloom.cli.asking.finding import read_objects
+from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
+from gpuloom.engine.hostfit.usage import HostUsage
+from gpuloom.engine.planning.defragmentation.hosts import HostRoom
+from gpuloom.engine.request.demand import Demands
+from gpuloom.engine.scoring.weights import PolicyError
+from gpuloom.engine.state.ledger import Reservation
+from gpuloom.kube import KubeClient
+from gpuloom.kube.resources import Resource
+from gpuloom.web.views.source import Source
+from gpuloom.wire.fullpods import FullMeta
+from gpuloom.wire.hostpods import HostPod
+
+_TIED_TO_THEIR_NODE = frozenset({"DaemonSet", "Node"})
+"""Whose pods come back to the node that they left."""
+
+
+class OwnedPod(HostPod, frozen=True):
+    """A pod with its owners, and all that says on which nodes it may run."""
+
+    metadata: FullMeta = FullMeta()
+
+    @property
+    def owner(self) -> str:
+        """``Kind name`` of what makes the pod anew, empty where nothing does."""
+        owners = self.metadata.owner_references or ()
+        return next((f"{one.kind} {one.name}" for one in owners if one.kind not in _TIED_TO_THEIR_NODE), "")
+
+
+OWNED_PODS = Resource("", "v1", "pods", "Pod", OwnedPod, namespaced=True)
+
+
+@dataclass(slots=True)
+class MovingCluster:
+    """A cluster whose pods may move.
+
+    pods    by UID: all that are on nodes
+    forced  whether pods that nothing makes anew may move too
+    """
+
+    source: Source
+    pods: Mapping[str, OwnedPod]
+    forced: bool
+    wanted: dict[str, HostPod] = field(default_factory=dict)
+    _demands: dict[str, HostDemand | None] = field(default_factory=dict)
+
+    def read_demands(self, held: Reservation) -> Demands | None:
+        """Return what a pod asks for that may move; None for one that may not."""
+        pod = self.pods.get(held.uid)
+        if pod is None or pod.is_terminating or not (pod.owner or (self.forced and not pod.metadata.owner_references)):
+            return None
+        try:
+            return self.source.state.read_demands(pod) or None
+        except PolicyError:
+            return None
+
+    def read_hosts(self) -> HostRoom:
+        """Return the nodes that take new pods, as kube-scheduler's filters see them."""
+        usage = HostUsage(self.source.state.hosts.ignored)
+        for pod in self.pods.values():
+            usage.apply(pod)
+        nodes = self.source.state.nodes
+        names = (name for name in self.source.open_node_names() if name in nodes)
+        return HostRoom({name: nodes[name] for name in names}, usage, self._read_host_demand)
+
+    def _read_host_demand(self, uid: str) -> HostDemand | None:
+        if uid not in self._demands:
+            pod = self.pods.get(uid) or self.wanted.get(uid)
+            self._demands[uid] = read_host_demand(pod, self.source.state.hosts.ignored) if pod else None
+        return self._demands[uid]
+
+
+async def read_cluster(client: KubeClient, *, forced: bool) -> MovingCluster:
+    """Read nodes, quotas and all pods.
+
+    Raises ApiError.
+    """
+    source = await (await read_objects(client, "")).source()
+    pods, _ = await client.list_all(OWNED_PODS)
+    return MovingCluster(source, {pod.metadata.uid: pod for pod in pods if pod.spec.node_name}, forced)

@@ -1,0 +1,105 @@
+"""The command ``gpuloom defrag``."""
+
+import time
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from gpuloom.cli.asking.clusters import open_cluster
+from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
+from gpuloom.cli.asking.printing import print_value, write_lines
+from gpuloom.cli.asking.progress import show_progress
+from gpuloom.cli.asking.running import run_for_people
+from gpuloom.cli.defragmenting.cluster import MovingCluster, read_cluster
+from gpuloom.cli.defragmenting.told import ToldPlan, tell_plan
+from gpuloom.cli.defragmenting.wanted import read_wanted
+from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
+from gpuloom.engine.planning.defragmentation.search import Defragmentation
+from gpuloom.engine.planning.moving import MovingPod
+from gpuloom.web.views.explaining import PodError, admit_pod
+from gpuloom.wire.hostpods import HostPod
+
+_CLUSTER = ClusterFlags()
+
+
+def run_defrag(
+    *,
+    wanted: Annotated[str, Parameter(name="--for", allow_leading_hyphen=True)],
+    namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "",
+    max_moves: Annotated[int, Parameter(validator=Number(gte=1))] = 10,
+    force: Annotated[bool, Parameter(negative=())] = False,
+    cluster: ClusterFlags = _CLUSTER,
+    output: Annotated[Literal["text", "json", "yaml"], Parameter(name=["--output", "-o"])] = "text",
+) -> ExitCode:
+    """Tell which pods would have to move so that a pod fits: as few as possible, each to where it fits now.
+
+    Nothing is changed: who wants the moves evicts the pods.
+    A pod moves only if something makes it anew, and never to the node that it left. Cards, quotas and
+    kube-scheduler's own filters are looked at; PodDisruptionBudgets, volumes and pod affinity are not.
+
+    Exit code 0 if the pod fits, now or after the moves, 1 otherwise.
+
+    Parameters
+    ----------
+    wanted:
+        The pod that shall fit: the file of its manifest (- is standard input), or whole cards of a model: a100=4.
+    namespace:
+        Namespace of the pod where the manifest names none; without it the context's.
+    max_moves:
+        More moves than these are no plan.
+    force:
+        Let pods move too that nothing makes anew.
+    output:
+        Form of the answer.
+
+    """
+    told: list[ToldPlan] = []
+
+    async def run() -> None:
+        async with open_cluster(cluster) as (client, default):
+            found = await read_cluster(client, forced=force)
+            told.append(_plan(found, wanted, namespace or default, max_moves))
+
+    run_for_people(run())
+    (plan,) = told
+    if output == "text":
+        write_lines(plan.lines(time.time()))
+    else:
+        print_value(plan, OutputFlags(output=output))
+    return ExitCode.YES if plan.found else ExitCode.NO
+
+
+def _plan(cluster: MovingCluster, text: str, namespace: str, most_moves: int) -> ToldPlan:
+    source = cluster.source
+    asked = read_wanted(text, source)
+    pod = _admit(cluster, asked.manifest, asked.namespace or namespace)
+    demands = source.state.read_demands(pod)
+    if not demands:
+        raise CommandError(f"{asked.name} asks for no card: moves of pods on cards make no room for it")
+    wanted = MovingPod(pod.metadata.uid, pod.namespace, pod.name, demands)
+    search = Defragmentation(source.pod_scheduler, cluster.read_demands, cluster.read_hosts(), most_moves)
+    return tell_plan(asked.name, next(iter(demands)), _search(search, wanted), cluster)
+
+
+def _admit(cluster: MovingCluster, manifest: bytes, namespace: str) -> HostPod:
+    try:
+        pod, verdict = admit_pod(cluster.source, manifest, namespace)
+    except PodError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    if not verdict.allowed:
+        raise CommandError(f"the pod would be denied: {verdict.message}")
+    cluster.wanted[pod.metadata.uid] = pod
+    return pod
+
+
+def _search(search: Defragmentation, wanted: MovingPod) -> DefragmentationPlan | None:
+    steps = search.plan(wanted)
+    with show_progress("looking at nodes") as report:
+        while True:
+            try:
+                report(*next(steps))
+            except StopIteration as end:
+                found: DefragmentationPlan | None = end.value
+                return found

@@ -1,0 +1,114 @@
+"""What ``gpuloom defrag`` tells: for people, and for programs."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from gpuloom.cli.defragmenting.cluster import MovingCluster
+from gpuloom.engine.planning.defragmentation.empty_cards import count_after_moves, count_empty_cards
+from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan, PodMove
+from gpuloom.engine.state.ledger import Reservation, card_id
+from gpuloom.local.apiserver.ages import show_duration
+
+
+class ToldMove(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """A pod that would have to move.
+
+    cards       that it is on now; ``memory_mib`` what it holds of them together
+    started_at  Unix seconds, 0 when nobody says
+    owner       what makes it anew, empty where nothing does
+    """
+
+    namespace: str
+    name: str
+    node: str
+    target: str
+    cards: tuple[str, ...]
+    memory_mib: int
+    priority: int
+    started_at: int
+    owner: str
+
+
+class ToldPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """Moves that make room for a pod on a node.
+
+    found      False where no moves help, or more than are allowed would be needed
+    is_fewest  whether no plan has fewer moves
+    empty_cards_...    of the vendor: in all, and on one node at most, before and after the moves
+    """
+
+    wanted: str
+    found: bool
+    node: str = ""
+    moves: tuple[ToldMove, ...] = ()
+    is_fewest: bool = True
+    empty_cards_before: int = 0
+    empty_cards_after: int = 0
+    most_on_a_node_before: int = 0
+    most_on_a_node_after: int = 0
+
+    def lines(self, now: float) -> Iterator[str]:
+        """Give what people read; ``now`` in Unix seconds."""
+        if not self.found:
+            yield f"{self.wanted}: no moves make room: see gpuloom fits and gpuloom explain"
+        elif not self.moves:
+            yield f"{self.wanted}: fits on node {self.node} without any move"
+        else:
+            count = f"{len(self.moves)} move{'s' if len(self.moves) > 1 else ''}"
+            yield f"{self.wanted}: {count} would make room on node {self.node}"
+            yield from (_tell(move, now) for move in self.moves)
+            yield (
+                f"empty cards: {self.empty_cards_before} now, at most {self.most_on_a_node_before} on one node; "
+                f"then {self.empty_cards_after}, at most {self.most_on_a_node_after}"
+            )
+            if not self.is_fewest:
+                yield "fewer moves may do: not all were tried"
+
+
+def tell_plan(wanted: str, vendor: str, plan: DefragmentationPlan | None, cluster: MovingCluster) -> ToldPlan:
+    """Say what a plan means."""
+    if plan is None:
+        return ToldPlan(wanted=wanted, found=False)
+    state = cluster.source.state.cluster
+    before, after = count_empty_cards(state, vendor), count_after_moves(state, vendor, plan.moves)
+    return ToldPlan(
+        wanted=wanted,
+        found=True,
+        node=plan.node,
+        moves=tuple(_tell_move(move, cluster) for move in plan.moves),
+        is_fewest=plan.is_fewest,
+        empty_cards_before=before.cards,
+        empty_cards_after=after.cards,
+        most_on_a_node_before=before.most_on_a_node,
+        most_on_a_node_after=after.most_on_a_node,
+    )
+
+
+def _tell_move(move: PodMove, cluster: MovingCluster) -> ToldMove:
+    pod = move.pod
+    known = cluster.pods.get(pod.uid)
+    return ToldMove(
+        namespace=pod.namespace,
+        name=pod.name,
+        node=pod.node,
+        target=move.node,
+        cards=tuple(sorted({card_id(share.uuid) for share, is_held in pod.each_share() if is_held})),
+        memory_mib=_sum_memory(pod),
+        priority=pod.priority,
+        started_at=pod.started_at,
+        owner=known.owner if known else "",
+    )
+
+
+def _sum_memory(pod: Reservation) -> int:
+    return sum(share.memory_mib for share, is_held in pod.each_share() if is_held)
+
+
+def _tell(move: ToldMove, now: float) -> str:
+    on = f"{len(move.cards)} card{'s' if len(move.cards) > 1 else ''}"
+    parts = [f"{move.memory_mib:,} MiB on {on}", f"priority {move.priority}"]
+    if move.started_at:
+        parts.append(f"runs for {show_duration(max(int(now) - move.started_at, 0))}")
+    parts.append(f"{move.owner} makes it anew" if move.owner else "nothing makes it anew")
+    return f"  {move.namespace}/{move.name}: to node {move.target} ({', '.join(parts)})"

@@ -1,0 +1,115 @@
+"""Which pods would have to leave so that a node's cards serve: small sets, found by the rules themselves."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from gpuloom.engine.explanation.rule_matrix import RuleMatrix
+from gpuloom.engine.filtering.rules import adjust_cards
+from gpuloom.engine.state.usage import Usage
+from gpuloom.model.cards import Flags
+
+Uids = frozenset[str]
+
+_MOST_HOLDERS = 8
+"""Of a card with more pods, all leave or the first so many in the order given: there would be too many sets."""
+_MOST_VISITS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class MovableHolder:
+    """A pod that may move, and what it holds of cards, by row of the table."""
+
+    uid: str
+    usage: Mapping[int, Usage]
+
+
+def find_card_sets(matrix: RuleMatrix, rows: Sequence[int], holders: Sequence[MovableHolder]) -> list[list[Uids]]:
+    """Return for every card that pods can make room on the smallest sets whose leaving does, fewest pods first.
+
+    rows  of one node's cards that would do if nobody were on them
+
+    Each card is looked at alone; who only decides about several cards together has to be asked afterwards.
+    """
+    trials = [(row, some) for row in rows for some in _subsets([one for one in holders if row in one.usage])]
+    fits = _fit(matrix, trials)
+    found: dict[int, list[Uids]] = {}
+    for (row, some), does in zip(trials, fits.tolist(), strict=True):
+        if does:
+            uids = frozenset(one.uid for one in some)
+            smaller = found.setdefault(row, [])
+            if not any(known <= uids for known in smaller):
+                smaller.append(uids)
+    return list(found.values())
+
+
+def _subsets(holders: Sequence[MovableHolder]) -> Iterator[tuple[MovableHolder, ...]]:
+    """Give sets of pods, small ones first."""
+    if len(holders) > _MOST_HOLDERS:
+        yield from (tuple(holders[:count]) for count in range(len(holders) + 1))
+    else:
+        for count in range(len(holders) + 1):
+            yield from combinations(holders, count)
+
+
+def _fit(matrix: RuleMatrix, trials: Sequence[tuple[int, Sequence[MovableHolder]]]) -> Flags:
+    """Ask the rules about cards without some of their pods, all at once."""
+    places = np.fromiter((row for row, _ in trials), np.int64, len(trials))
+    gone = [_sum_up(row, some) for row, some in trials]
+    cards, required = matrix.table.cards.rows(places), matrix.required.rows(places)
+    cards.used_slots[:] -= np.array([one.slots for one in gone], np.int64)
+    cards.used_memory_mib[:] -= np.array([one.memory_mib for one in gone], np.int64)
+    cards.used_cores[:] -= np.array([one.cores for one in gone], np.int64)
+    adjusted = adjust_cards(cards, required)
+    fits = np.ones(len(trials), np.bool_)
+    for check in matrix.checks:
+        if check.rule.applies(required):
+            fits &= ~np.asarray(check.rule.rejects(adjusted, required), np.bool_)
+    return fits
+
+
+def _sum_up(row: int, holders: Sequence[MovableHolder]) -> Usage:
+    total = Usage()
+    for one in holders:
+        total += one.usage[row]
+    return total
+
+
+def combine_cards(sets: Sequence[Sequence[Uids]], cards: int, most: int) -> list[Uids]:
+    """Return the sets of at most ``most`` pods whose leaving makes so many cards serve, fewest pods first.
+
+    sets  by card, as :func:`find_card_sets` gives them
+
+    Looks at a bounded number of combinations, those of cards with few pods first.
+    """
+    in_order = sorted(sets, key=lambda one: (len(one[0]), sorted(one[0])))
+    found: set[Uids] = set()
+    visits = 0
+    stack: list[tuple[int, int, Uids]] = [(0, cards, frozenset())]
+    while stack and visits < _MOST_VISITS:
+        visits += 1
+        position, missing, union = stack.pop()
+        if not missing:
+            found.add(union)
+        elif len(in_order) - position >= missing:
+            stack.append((position + 1, missing, union))
+            with_card = (union | some for some in in_order[position])
+            stack += ((position + 1, missing - 1, one) for one in with_card if len(one) <= most)
+    minimal: list[Uids] = []
+    for one in sorted(found, key=lambda uids: (len(uids), sorted(uids))):
+        if not any(known <= one for known in minimal):
+            minimal.append(one)
+    return minimal
+
+
+def count_least(sets: Sequence[Sequence[Uids]], cards: int, breadths: Mapping[str, int]) -> int | None:
+    """Return a number of pods of which at least so many have to leave; None where no leaving is enough.
+
+    breadths  on how many of the node's cards each pod is: one that leaves may help several
+    """
+    if len(sets) < cards:
+        return None
+    least = sorted(min(sum(1 / breadths[uid] for uid in uids) for uids in one) for one in sets)
+    return int(np.ceil(sum(least[:cards]) - 1e-9))

@@ -1,0 +1,141 @@
+"""The planner of moves finds as few as trying every set of pods on every node, and leaves the cluster as it is."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from random import Random
+
+import pytest
+from builders import NVIDIA, card, container, pod
+
+from gpuloom.engine.decision.imagined import imagine_reservation
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.planning.defragmentation.hosts import HostRoom
+from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
+from gpuloom.engine.planning.defragmentation.search import Defragmentation
+from gpuloom.engine.planning.moving import MovingPod
+from gpuloom.engine.request.demand import Demands, read_demands
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import Reservation
+from gpuloom.model.nodecards import NodeCards
+from gpuloom.vendors.catalog import make_catalog
+from gpuloom.wire.objects import Node, ObjectMeta, Pod
+
+CATALOG, OPTIONS = make_catalog([NVIDIA]), Options()
+MOST_MOVES = 4
+SHAPES = (
+    pod(gpu=1, gpumem=3),
+    pod(gpu=1, gpumem=5, gpucores=20),
+    pod(gpu=1, gpumem=7),
+    pod(gpu=2, gpumem=3),
+)
+WANTED = (
+    pod(gpu=1, gpucores=100),
+    pod(gpu=2, gpucores=100),
+    pod(gpu=2, gpumem=12),
+    pod(gpu=1, gpumem=14, gpucores=90),
+    pod(container("a", gpu=1, gpumem=13), container("b", gpu=1, gpumem=13)),
+)
+
+
+class Case:
+    """A small cluster that pods came to in some order, some of which may not move."""
+
+    def __init__(self, seed: int) -> None:
+        chooser = Random(seed)
+        self.state = ClusterState(CATALOG)
+        self.names = ("n0", "n1", "n2")
+        for name in self.names:
+            cards = [
+                card(f"{name}-{number}", index=number, count=4, memory_mib=16)
+                for number in range(chooser.randint(2, 3))
+            ]
+            self.state.register(name, "NVIDIA", NodeCards(tuple(cards)))
+        self.demands: dict[str, Demands] = {}
+        for number in range(chooser.randint(8, 20)):
+            self._place(f"p{number}", chooser.choice(SHAPES), chooser)
+        self.wanted = MovingPod("wanted", "default", "wanted", self.read(chooser.choice(WANTED)))
+
+    def read(self, one: Pod) -> Demands:
+        return read_demands(one, CATALOG, OPTIONS)
+
+    def _place(self, uid: str, one: Pod, chooser: Random) -> None:
+        demands = self.read(one)
+        decision = PodScheduler(self.state, OPTIONS).decide(demands, (chooser.choice(self.names),))
+        if decision.node is not None:
+            held = imagine_reservation(demands["NVIDIA"], decision.node, decision.shares, uid=uid)
+            self.state.assume(held)
+            if chooser.random() > 0.15:
+                self.demands[uid] = demands
+
+    def plan(self) -> DefragmentationPlan | None:
+        nodes = {name: Node(metadata=ObjectMeta(name=name)) for name in self.names}
+        scheduler = PodScheduler(self.state, OPTIONS)
+        hosts = HostRoom(nodes, None, lambda _uid: None)
+        steps = Defragmentation(scheduler, lambda held: self.demands.get(held.uid), hosts, MOST_MOVES).plan(self.wanted)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: DefragmentationPlan | None = end.value
+                return found
+
+    def try_all_sets(self) -> int | None:
+        """Return the smallest number of pods whose leaving makes room, and that find room on other nodes."""
+        if self.fits(self.state, self.names):
+            return 0
+        for count in range(1, MOST_MOVES + 1):
+            for name in self.names:
+                movable = [held for held in self.state.ledger.on_node(name) if held.uid in self.demands]
+                if any(self.works(name, some) for some in combinations(movable, count)):
+                    return count
+        return None
+
+    def works(self, name: str, some: Sequence[Reservation]) -> bool:
+        trial = self.state.fork()
+        for held in some:
+            trial.forget(held.uid)
+        if not self.take(trial, self.wanted.uid, self.wanted.demands, (name,)):
+            return False
+        others = tuple(other for other in self.names if other != name)
+        in_order = sorted(some, key=lambda held: (-sum(one.memory_mib for one, _ in held.each_share()), held.uid))
+        return all(self.take(trial, held.uid, self.demands[held.uid], others) for held in in_order)
+
+    def fits(self, state: ClusterState, names: Sequence[str]) -> bool:
+        return PodScheduler(state, OPTIONS).decide(self.wanted.demands, tuple(names)).node is not None
+
+    def take(self, state: ClusterState, uid: str, demands: Demands, names: tuple[str, ...]) -> bool:
+        decision = PodScheduler(state, OPTIONS).decide(demands, names)
+        if decision.node is None:
+            return False
+        state.assume(imagine_reservation(demands["NVIDIA"], decision.node, decision.shares, uid=uid))
+        return True
+
+
+def usage(state: ClusterState) -> Mapping[str, Reservation]:
+    return {held.uid: held for held in state.ledger}
+
+
+@pytest.mark.parametrize("first", range(0, 300, 60))
+def test_as_few_pods_move_as_by_trying_every_set(first: int) -> None:
+    for seed in range(first, first + 60):
+        case = Case(seed)
+        found = case.plan()
+        assert (None if found is None else len(found.moves)) == case.try_all_sets(), seed
+
+
+def test_each_plan_works_when_its_moves_are_made() -> None:
+    for seed in range(200):
+        case = Case(seed)
+        found = case.plan()
+        if found is not None and found.moves:
+            assert case.works(found.node, [move.pod for move in found.moves]), seed
+            assert all(move.node != found.node for move in found.moves)
+
+
+def test_planning_leaves_the_cluster_as_it_is() -> None:
+    for seed in range(100):
+        case = Case(seed)
+        before = usage(case.state)
+        case.plan()
+        assert usage(case.state) == before
