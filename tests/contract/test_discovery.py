@@ -41,6 +41,14 @@ async def test_groups_name_their_versions(api: Client, group: str) -> None:
     assert (await api.get(f"/apis/{group}"))["preferredVersion"] == version
 
 
+async def test_budgets_of_disruptions_are_described(api: Client) -> None:
+    described = {entry["name"]: entry for entry in (await api.get("/apis/policy/v1"))["resources"]}
+    described["poddisruptionbudgets"].pop("storageVersionHash", None)
+    assert described["poddisruptionbudgets"] == _resource("poddisruptionbudgets", "PodDisruptionBudget", "pdb")
+    status = _below("poddisruptionbudgets/status", "PodDisruptionBudget", ["get", "patch", "update"])
+    assert described["poddisruptionbudgets/status"] == status
+
+
 @pytest.mark.parametrize("name", CORE)
 async def test_resources_are_described(api: Client, name: str) -> None:
     described = {entry["name"]: entry for entry in (await api.get("/api/v1"))["resources"]}[name]

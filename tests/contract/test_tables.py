@@ -213,6 +213,15 @@ async def test_a_lease(api: Client) -> None:
     assert _cells(await _table(api, path))["Holder"] == "me"
 
 
+async def test_a_budget_of_disruptions(api: Client) -> None:
+    path = f"/apis/policy/v1/namespaces/{api.namespace}/poddisruptionbudgets"
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
+    await api.create(path, {"metadata": {"name": "b"}, "spec": spec})
+    cells = _cells(await _table(api, path))
+    assert cells.pop("Age")
+    assert cells == {"Name": "b", "Min Available": "1", "Max Unavailable": "N/A", "Allowed Disruptions": 0}
+
+
 async def test_a_row_carries_the_metadata_of_its_object(api: Client) -> None:
     created = await api.create_pod("p")
     row = (await _table(api, api.pods))["rows"][0]

@@ -84,6 +84,7 @@ COMMAND_LINE = Walk(
         f"{CLI}Who is where: `nodes`, `cards`, `pods`",
         f"{CLI}Why does my pod wait: `pending`, `explain`",
         f"{CLI}Would it fit: `fits`",
+        f"{CLI}Who would make room: `preempt`",
         f"{CLI}Quotas: `quota`",
         f"{CLI}Taking a card out of service: `cordon`, `uncordon`, `drain-card`",
         f"{CLI}Making room by moving pods: `defrag`",

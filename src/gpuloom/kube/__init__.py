@@ -34,6 +34,7 @@ from gpuloom.kube.reflector import (
     Unreadable,
 )
 from gpuloom.kube.resources import (
+    DISRUPTION_BUDGETS,
     EVENTS,
     FULL_PODS,
     HOST_PODS,
@@ -47,6 +48,7 @@ from gpuloom.kube.resources import (
 )
 
 __all__ = [
+    "DISRUPTION_BUDGETS",
     "EVENTS",
     "FULL_PODS",
     "HOST_PODS",

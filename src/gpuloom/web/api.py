@@ -4,7 +4,7 @@ An error is a Kubernetes Status, so that its readers need no second form of erro
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from itertools import islice
 from typing import Any
@@ -19,12 +19,14 @@ from gpuloom.serving.rights import Rights, RightsError, SignInError, User
 from gpuloom.web.entrance import Entrance
 from gpuloom.web.pages import Pace
 from gpuloom.web.place import API_ROOT
+from gpuloom.web.preempting import BudgetLookup
 from gpuloom.web.rights import view as view_rights
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
 from gpuloom.web.views.decisions import list_decisions, view_decision
 from gpuloom.web.views.explaining import PodError, explain_pod, find_pod, fit_pod
 from gpuloom.web.views.overview import list_quotas, view_overview
 from gpuloom.web.views.pods import find_pending, list_pending, list_pods, pick_pending
+from gpuloom.web.views.preempting import view_prospect
 from gpuloom.web.views.recording import list_lines
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.wire.objects import Pod
@@ -76,6 +78,10 @@ class WebApi:
     rights: Rights
     entrance: Entrance
     pace: Pace
+    budgets: BudgetLookup = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budgets", BudgetLookup(self.source.parts.client))
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes."""
@@ -91,6 +97,7 @@ class WebApi:
             "/decisions": self._decisions,
             "/decisions/{number}": self._decision,
             "/explain/{namespace}/{pod}": self._explain,
+            "/preempt/{namespace}/{pod}": self._preempt,
         }
         return [
             *(web.get(f"{API_ROOT}{path}", self._answer(view)) for path, view in gets.items()),
@@ -210,6 +217,13 @@ class WebApi:
         pod = await self.find_pod(request.match_info["namespace"], request.match_info["pod"], viewer)
         return await self.pace.finish(explain_pod(self.source, viewer, pod, read_depth(request)))
 
+    async def _preempt(self, request: web.Request, viewer: Viewer) -> Any:
+        namespace, name = request.match_info["namespace"], request.match_info["pod"]
+        need_pods(viewer, namespace)
+        pod = find_pod(self.source, namespace, name) or await self._read_pod(namespace, name)
+        prospect, facts = await self.budgets.plan(self.source, self.pace, pod)
+        return view_prospect(self.source, viewer, pod, prospect, facts)
+
     async def _fits(self, request: web.Request, viewer: Viewer) -> Any:
         namespace = request.query.get("namespace", "default")
         need_pods(viewer, namespace)
@@ -238,8 +252,10 @@ class WebApi:
         pod = find_pod(self.source, namespace, name)
         if pod is None:
             raise RefusedError(404, f"the scheduler knows no pod {namespace}/{name} that asks for cards")
-        if pod.containers:
-            return pod
+        return pod if pod.containers else await self._read_pod(namespace, name)
+
+    async def _read_pod(self, namespace: str, name: str) -> Pod:
+        """Read a pod from the API server."""
         try:
             return await self.source.parts.client.get(PODS, name, namespace=namespace)
         except NotFoundError as error:

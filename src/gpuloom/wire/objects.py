@@ -135,6 +135,7 @@ class PodSpec(KubeStruct, frozen=True):
     init_containers: Sequence[Container] | None = None
     scheduling_group: SchedulingGroup | None = None
     priority: int | None = None
+    preemption_policy: str | None = None
 
 
 class TerminatedState(KubeStruct, frozen=True):
@@ -203,6 +204,11 @@ class Pod(KubeObject, frozen=True):
     def priority(self) -> int:
         """``spec.priority``: the higher, the more important; 0 without one."""
         return self.spec.priority or 0
+
+    @property
+    def may_preempt(self) -> bool:
+        """Whether others may be evicted for the pod."""
+        return self.spec.preemption_policy != "Never"
 
     @property
     def started_at(self) -> int:

@@ -12,6 +12,7 @@ from gpuloom.web.views.values import (
     Overview,
     PendingView,
     PodView,
+    PreemptionView,
     QuotaView,
 )
 
@@ -52,6 +53,9 @@ class Reader(Protocol):
 
     async def explain(self, namespace: str, name: str, depth: DepthFlags) -> Explanation:
         """Explain a pod."""
+
+    async def preempt(self, namespace: str, name: str) -> PreemptionView:
+        """Say whom preemption would evict for a pod."""
 
     async def fits(self, manifest: bytes, namespace: str, depth: DepthFlags) -> Fits:
         """Say whether a pod would fit."""

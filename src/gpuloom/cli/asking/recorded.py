@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpuloom.cli.asking.flags import DepthFlags
 from gpuloom.cli.asking.progress import show_reading
+from gpuloom.cli.asking.served import SEE_PODS
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.engine.explanation.study import Depth
 from gpuloom.engine.explanation.values import Explanation
@@ -19,6 +20,7 @@ from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nod
 from gpuloom.web.views.explaining import PodError, explain_pod, find_pod, fit_pod
 from gpuloom.web.views.overview import list_quotas, view_overview
 from gpuloom.web.views.pods import find_pending, list_pending, list_pods, pick_pending
+from gpuloom.web.views.preempting import NOT_ASKED, VictimFacts, find_prospect, view_prospect
 from gpuloom.web.views.source import EVERYTHING, Source
 from gpuloom.web.views.values import (
     CardView,
@@ -28,6 +30,7 @@ from gpuloom.web.views.values import (
     Overview,
     PendingView,
     PodView,
+    PreemptionView,
     QuotaView,
 )
 from gpuloom.wire.errors import WireError
@@ -102,13 +105,19 @@ class RecordedReader:
         source = Source(player.process.parts)
         pod = find_pod(source, namespace, name)
         if pod is None:
-            raise CommandError(
-                f"{self.name} tells of no pod {namespace}/{name} that asks for cards: "
-                "see gpuloom pending -A and gpuloom pods -A"
-            )
+            raise CommandError(f"{self.name} tells of no pod {namespace}/{name} that asks for cards: {SEE_PODS}")
         if not pod.containers:
             pod = await player.process.client.get(PODS, name, namespace=namespace)
         return await Pace().finish(explain_pod(source, EVERYTHING, pod, _read_depth(depth)))
+
+    async def preempt(self, namespace: str, name: str) -> PreemptionView:
+        """Say whom preemption would evict for a pod."""
+        source, facts = await self._play(), VictimFacts(not_looked_at=NOT_ASKED)
+        pod = find_pod(source, namespace, name)
+        if pod is None:
+            raise CommandError(f"{self.name} tells of no pod {namespace}/{name} that asks for cards: {SEE_PODS}")
+        prospect = await Pace().finish(find_prospect(source, pod, facts))
+        return view_prospect(source, EVERYTHING, pod, prospect, facts)
 
     async def fits(self, manifest: bytes, namespace: str, depth: DepthFlags) -> Fits:
         """Say whether a pod would fit."""

@@ -21,6 +21,7 @@ from gpuloom.web.views.values import (
     Overview,
     PendingView,
     PodView,
+    PreemptionView,
     QuotaView,
 )
 from gpuloom.wire.depth import BAD_JSON, decode
@@ -94,6 +95,11 @@ class ServedReader:
         """Explain a pod."""
         path = f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}"
         return await self._get(path, Explanation, _write_depth(depth), see=SEE_PODS)
+
+    async def preempt(self, namespace: str, name: str) -> PreemptionView:
+        """Say whom preemption would evict for a pod."""
+        path = f"/preempt/{quote(namespace, safe='')}/{quote(name, safe='')}"
+        return await self._get(path, PreemptionView)
 
     async def fits(self, manifest: bytes, namespace: str, depth: DepthFlags) -> Fits:
         """Say whether a pod would fit."""

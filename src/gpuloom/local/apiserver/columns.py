@@ -12,6 +12,7 @@ from typing import Any
 from gpuloom.local.apiserver.ages import show_age
 from gpuloom.local.apiserver.kinds import (
     CONFIG_MAPS,
+    DISRUPTION_BUDGETS,
     EVENTS,
     LEASES,
     MUTATING_WEBHOOKS,
@@ -29,6 +30,7 @@ from gpuloom.local.apiserver.podstatus import show_pod
 
 NONE, UNKNOWN = "<none>", "<unknown>"
 Cells = list[Any]
+_NUMBERS = frozenset({"Webhooks", "Allowed Disruptions"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Columns:
         return [
             {
                 "name": name.removeprefix("+"),
-                "type": "integer" if name == "Webhooks" else "string",
+                "type": "integer" if name in _NUMBERS else "string",
                 "format": "name" if name == "Name" else "",
                 "description": "",
                 "priority": int(name.startswith("+")),
@@ -167,6 +169,12 @@ def _service(value: Json, now: dt.datetime) -> Cells:
     ]
 
 
+def _disruption_budget(value: Json, now: dt.datetime) -> Cells:
+    limits = [look_up(value, f"spec.{field}") for field in ("minAvailable", "maxUnavailable")]
+    allowed = look_up(value, "status.disruptionsAllowed") or 0
+    return [name_of(value), *("N/A" if one is None else str(one) for one in limits), allowed, _age(value, now)]
+
+
 _COLUMNS: Mapping[Kind, Columns] = MappingProxyType(
     {
         PODS: Columns(
@@ -209,6 +217,9 @@ _COLUMNS: Mapping[Kind, Columns] = MappingProxyType(
         SERVICE_ACCOUNTS: Columns(("Name", "Secrets", "Age"), _service_account),
         MUTATING_WEBHOOKS: Columns(("Name", "Webhooks", "Age"), _webhook),
         RESOURCE_QUOTAS: Columns(("Name", "Request", "Limit", "Age"), _quota),
+        DISRUPTION_BUDGETS: Columns(
+            ("Name", "Min Available", "Max Unavailable", "Allowed Disruptions", "Age"), _disruption_budget
+        ),
         SERVICES: Columns(("Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "+Selector"), _service),
     }
 )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from gpuloom.local.apiserver.shapes import (
+    BudgetShape,
     EventShape,
     LeaseShape,
     NodeShape,
@@ -164,6 +165,16 @@ RESOURCE_QUOTAS = Kind(
     subresources=(_status("ResourceQuota"),),
     returns_deleted=True,
 )
+DISRUPTION_BUDGETS = Kind(
+    "policy",
+    "v1",
+    "poddisruptionbudgets",
+    "PodDisruptionBudget",
+    namespaced=True,
+    shape=BudgetShape,
+    short_names=("pdb",),
+    subresources=(_status("PodDisruptionBudget"),),
+)
 SERVICES = Kind(
     "",
     "v1",
@@ -208,6 +219,7 @@ KINDS = (
     SERVICES,
     LEASES,
     MUTATING_WEBHOOKS,
+    DISRUPTION_BUDGETS,
 )
 """Every kind, in the order of discovery."""
 

@@ -5,6 +5,7 @@ Wider than :mod:`gpuloom.wire.objects` by what this server itself looks at; fiel
 
 from typing import Any, Literal
 
+from gpuloom.wire.budgets import BudgetSpec, BudgetStatus, DisruptionBudget
 from gpuloom.wire.fullpods import FullContainer, FullMeta, FullPod, FullSpec, FullStatus
 from gpuloom.wire.objects import (
     ContainerStatus,
@@ -112,6 +113,14 @@ class QuotaShape(ResourceQuota, frozen=True):
 
     metadata: MetaShape | None = None  # type: ignore[assignment]  # wider: clients send null
     status: dict[str, dict[str, str]] | None = None
+
+
+class BudgetShape(DisruptionBudget, frozen=True):
+    """A budget of disruptions."""
+
+    metadata: MetaShape | None = None  # type: ignore[assignment]  # wider: clients send null
+    spec: BudgetSpec | None = None  # type: ignore[assignment]  # wider: clients send null
+    status: BudgetStatus | None = None  # type: ignore[assignment]  # wider: clients send null
 
 
 class ServiceSpecShape(KubeStruct, frozen=True):

@@ -63,6 +63,8 @@ class Projection:
                 containers=_cut_containers(spec.containers),
                 init_containers=_cut_containers(spec.init_containers),
                 scheduling_group=spec.scheduling_group,
+                priority=spec.priority,
+                preemption_policy=spec.preemption_policy,
             ),
             status=PodStatus(
                 phase=pod.status.phase,

@@ -16,8 +16,8 @@ from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
-from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
-from gpuloom.web.views.hosts import Hosts, find_with_cards, judge_hosts
+from gpuloom.web.views.hosts import Hosts, find_barred, find_with_cards, judge_hosts
+from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
 from gpuloom.web.views.redaction import redact
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import Fits, NodeRoom
@@ -28,7 +28,7 @@ from gpuloom.wire.objects import Pod
 
 Explaining = Generator[None, None, Explanation]
 
-NOT_OFFERED = "kube-scheduler did not offer the node at its last try: for something that is not looked at here, or then"
+NOT_BY_ITSELF = "the scheduler evicts nobody by itself"
 _MOST_ROOMS = 20
 _IMAGINED_UID = "gpuloom-imagined"
 
@@ -83,7 +83,20 @@ def _explain(
         if verdict.with_cards and not explanation.fitting and not verdict.taking:
             headline = f"{headline}: {tell_none(verdict)}"
         explanation = msgspec.structs.replace(explanation, host=verdict, headline=headline)
+    if explanation.outcome == "does not fit" and depth.remedies:
+        notes = yield from _tell_preemption(source, viewer, pod, hosts, offered)
+        explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *notes))
     return redact(explanation, viewer.sees)
+
+
+def _tell_preemption(
+    source: Source, viewer: Viewer, pod: Pod, hosts: Hosts | None, offered: frozenset[str] | None
+) -> Generator[None, None, tuple[str, ...]]:
+    """Say who of lower priority would have to leave."""
+    barred = find_barred(source, pod, hosts, offered)
+    nodes = [name for name in source.node_names() if name not in barred and source.state.cluster.has(name)]
+    plan = (yield from plan_on(source, pod, nodes, VictimFacts())).plan
+    return (tell_victims(viewer, pod, plan, NOT_BY_ITSELF),) if plan is not None and plan.victims else ()
 
 
 def _explain_foreign(source: Source, viewer: Viewer, pod: Pod) -> Explanation:
@@ -107,21 +120,7 @@ def _scene(
     source: Source, pod: Pod, offered: frozenset[str] | None, word: str, hosts: Hosts | None
 ) -> ExplanationScope:
     names = source.node_names()
-    barred = (
-        {} if hosts is None else {name: f"kube-scheduler: {', '.join(why)}" for name, why in hosts.refusals.items()}
-    )
-    # A pod may tolerate that a node is closed.
-    closed = source.state.nodes if hosts is None else hosts.refusals
-    barred |= {
-        name: bar
-        for name in closed
-        if (node := source.state.nodes.get(name)) is not None and (bar := explain_unschedulable(node))
-    }
-    decided = source.state.decisions.last_of(pod.metadata.uid)
-    if offered is None and decided is not None:
-        offered = decided.names()
-    if offered is not None:
-        barred = {name: NOT_OFFERED for name in names if name not in offered} | barred
+    barred = find_barred(source, pod, hosts, offered)
     profile = source.state.settings.catalog[word]
     return ExplanationScope(
         source.pod_scheduler.by_vendor[word],

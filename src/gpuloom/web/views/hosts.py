@@ -17,6 +17,7 @@ from gpuloom.wire.objects import Pod
 NOT_RECORDED = "a snapshot or recording tells of cards alone: ask the running scheduler"
 NOT_READ = "the scheduler has not seen the whole pod yet: ask again"
 NOT_READY = "node(s) were not ready"
+NOT_OFFERED = "kube-scheduler did not offer the node at its last try: for something that is not looked at here, or then"
 _NODES_A_STEP = 200
 
 
@@ -94,6 +95,30 @@ def _tell_silent(nodes: int) -> str:
 def _refuse_not_ready(source: Source) -> dict[str, Sequence[str]]:
     nodes = source.state.nodes.items()
     return {name: (why,) for name, node in nodes if (why := explain_unschedulable(node))}
+
+
+def find_barred(source: Source, pod: Pod, hosts: Hosts | None, offered: frozenset[str] | None = None) -> dict[str, str]:
+    """Return the nodes that kube-scheduler does not offer for a pod, and why.
+
+    hosts    what its filters say, None where nobody asked them
+    offered  what it offers; without it, what it offered at its last try, if that is remembered
+    """
+    barred = (
+        {} if hosts is None else {name: f"kube-scheduler: {', '.join(why)}" for name, why in hosts.refusals.items()}
+    )
+    # A pod may tolerate that a node is closed.
+    closed = source.state.nodes if hosts is None else hosts.refusals
+    barred |= {
+        name: bar
+        for name in closed
+        if (node := source.state.nodes.get(name)) is not None and (bar := explain_unschedulable(node))
+    }
+    decided = source.state.decisions.last_of(pod.metadata.uid)
+    if offered is None and decided is not None:
+        offered = decided.names()
+    if offered is not None:
+        barred = {name: NOT_OFFERED for name in source.node_names() if name not in offered} | barred
+    return barred
 
 
 def find_with_cards(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.values import PodName
+from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.scheduler.parts import Parts
@@ -38,11 +39,13 @@ class Source:
 
     pod_scheduler  decides over the same cluster with caches of its own: people's questions must not push out others'
     told  views of decisions that will not change any more, by number
+    priorities  how important those are who hold cards, for plans of preemption
     """
 
     parts: Parts
     pod_scheduler: PodScheduler = field(init=False)
     told: dict[int, DecisionView] = field(default_factory=dict)
+    priorities: LowestPriorities = field(default_factory=LowestPriorities)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pod_scheduler", PodScheduler(self.state.cluster, self.state.settings.options))

@@ -186,6 +186,44 @@ class NodeRoom(Value, frozen=True, kw_only=True):
     pods: int
 
 
+class HeldShare(Value, frozen=True, kw_only=True):
+    """What a pod holds of one card."""
+
+    uuid: str
+    memory_mib: int = 0
+    cores: int = 0
+
+
+class VictimView(Value, frozen=True, kw_only=True):
+    """A pod that would be evicted: its priority, what it holds, since when it runs (Unix seconds, 0 if not known).
+
+    ``budgets`` are the PodDisruptionBudgets that protect it, as ``namespace/name``.
+    """
+
+    pod: PodName
+    priority: int = 0
+    started_at: int = 0
+    held: tuple[HeldShare, ...] = ()
+    budgets: tuple[str, ...] = ()
+
+
+class PreemptionView(Value, frozen=True, kw_only=True):
+    """Who would be evicted for a pod, and on which node it would get room then; or why nobody would be.
+
+    ``leaving`` end already, and their cards are counted on. ``broken`` is how many victims a PodDisruptionBudget
+    protects, ``not_looked_at`` what is not known of budgets. ``headline`` says all in one line.
+    """
+
+    pod: PodName
+    priority: int = 0
+    headline: str
+    node: str = ""
+    victims: tuple[VictimView, ...] = ()
+    leaving: tuple[PodName, ...] = ()
+    broken: int = 0
+    not_looked_at: str = ""
+
+
 class Fits(Value, frozen=True, kw_only=True):
     """Would it fit, where, how many; ``denied`` is what the webhook would say against it.
 

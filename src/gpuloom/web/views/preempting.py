@@ -1,0 +1,188 @@
+"""What preemption would do for a pod: whom it would evict on which node, or why nobody."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpuloom.engine.explanation.rule_matrix import make_rule_matrix
+from gpuloom.engine.planning.preemption.plan import PreemptionPlanner
+from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
+from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
+from gpuloom.engine.request.demand import Demands
+from gpuloom.engine.scoring.weights import PolicyError
+from gpuloom.engine.state.budgets import Budgets
+from gpuloom.engine.state.ledger import Reservation
+from gpuloom.model.request_columns import UNBOUNDED
+from gpuloom.web.views.hosts import find_barred, judge_hosts
+from gpuloom.web.views.source import Source, Viewer
+from gpuloom.web.views.values import HeldShare, PreemptionView, VictimView
+from gpuloom.wire.objects import Pod
+
+NOT_ASKED = "PodDisruptionBudgets: a snapshot or recording tells none"
+_PODS_A_STEP = 1000
+_MOST_NAMES = 10
+
+
+@dataclass(slots=True)
+class VictimFacts:
+    """What was found out of those whom a plan would evict, beside their reservations.
+
+    known   by UID: which budgets protect the pod, and whether it may be evicted at all
+    namespaces  whose budgets were read
+    not_looked_at  what could not be found out
+    """
+
+    budgets: Budgets = field(default_factory=Budgets)
+    known: dict[str, tuple[tuple[str, ...], bool]] = field(default_factory=dict)
+    namespaces: set[str] = field(default_factory=set)
+    not_looked_at: str = ""
+
+    def look_up(self, held: Reservation) -> PotentialVictim:
+        """Say what is known of a pod; one that nobody asked about is taken to have no budget."""
+        budgets, may_leave = self.known.get(held.uid, ((), True))
+        return PotentialVictim(held, budgets, may_leave)
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """A plan, or why there is none."""
+
+    plan: PreemptionPlan | None = None
+    why: str = ""
+
+    @property
+    def victims(self) -> tuple[PotentialVictim, ...]:
+        """Those who would be evicted."""
+        return self.plan.victims if self.plan else ()
+
+
+def find_prospect(source: Source, pod: Pod, facts: VictimFacts) -> Generator[None, None, Prospect]:
+    """Plan in steps whom to evict for a pod as of now; nothing is evicted."""
+    if objection := _find_objection(source, pod):
+        return Prospect(why=objection)
+    hosts = yield from judge_hosts(source, pod)
+    barred = find_barred(source, pod, hosts)
+    nodes = [name for name in source.node_names() if name not in barred and source.state.cluster.has(name)]
+    return (yield from plan_on(source, pod, nodes, facts))
+
+
+def plan_on(source: Source, pod: Pod, nodes: Sequence[str], facts: VictimFacts) -> Generator[None, None, Prospect]:
+    """Plan in steps whom to evict for a pod that needs cards, on nodes that kube-scheduler offers for it."""
+    if not nodes:
+        return Prospect(why="kube-scheduler offers no node with cards for it (see gpuloom explain)")
+    demands = source.state.read_demands(pod)
+    leaving = yield from _find_leaving(source)
+    planner = PreemptionPlanner(
+        source.pod_scheduler, facts.look_up, facts.budgets.allowed, leaving=leaving, index=source.priorities
+    )
+    plan = yield from planner.plan(Preemptor(demands, pod.priority), nodes)
+    if plan is None:
+        return Prospect(why=(yield from _tell_why_not(source, demands, pod.priority, nodes)))
+    return Prospect(plan)
+
+
+def _find_objection(source: Source, pod: Pod) -> str:
+    """Say why nobody is ever evicted for such a pod, nothing if somebody may be."""
+    held = source.state.cluster.ledger.find(pod.metadata.uid)
+    if held is not None or pod.spec.node_name:
+        return f"it has its node already, {held.node if held is not None else pod.spec.node_name}"
+    if not source.state.asks_for_cards(pod):
+        return "it asks for no card: kube-scheduler places it alone"
+    if pod.is_over or pod.is_terminating:
+        return "it has ended, or is being deleted"
+    try:
+        source.state.read_demands(pod)
+    except PolicyError as error:
+        return f"it cannot be placed: {error}"
+    return "" if pod.may_preempt else "its preemptionPolicy is Never"
+
+
+def _find_leaving(source: Source) -> Generator[None, None, frozenset[str]]:
+    """Find those that end already."""
+    found: list[str] = []
+    for number, (uid, pod) in enumerate(list(source.state.pods.items())):
+        if number % _PODS_A_STEP == 0:
+            yield
+        if pod.is_terminating:
+            found.append(uid)
+    return frozenset(found)
+
+
+def _tell_why_not(source: Source, demands: Demands, priority: int, nodes: Sequence[str]) -> Generator[None, None, str]:
+    """Say why no eviction helps: because of the cards, of who is on them, or of both."""
+    fit_empty, lowest = set(nodes), []
+    for word, demand in demands.items():
+        scheduler = source.pod_scheduler.by_vendor[word]
+        priorities = yield from source.priorities.catch_up(source.state.cluster, word)
+        table = scheduler.state.table
+        matrix = make_rule_matrix(scheduler, table, demand, demand.placed_first, UNBOUNDED)
+        enough = np.flatnonzero(matrix.count(matrix.would_do_empty()) >= matrix.needs())
+        fit_empty.intersection_update([table.names[position] for position in enough.tolist()])
+        lowest.append(int(priorities.min(initial=priority)))
+        yield
+    if not fit_empty:
+        return "no node's cards would do for it even if nobody were on them"
+    if min(lowest) >= priority:
+        return f"nobody who holds such cards has a lower priority than its own, {priority}"
+    return f"on no node would it have room even if all pods of a priority below its own, {priority}, were gone"
+
+
+def view_prospect(source: Source, viewer: Viewer, pod: Pod, prospect: Prospect, facts: VictimFacts) -> PreemptionView:
+    """Show it to somebody; pods that they may not see have no names."""
+    plan, name = prospect.plan, viewer.name(pod.namespace, pod.name)
+    if plan is None:
+        headline = f"nobody would be evicted: {prospect.why}"
+        return PreemptionView(pod=name, priority=pod.priority, headline=headline)
+    leaving = tuple(viewer.name(one.reservation.namespace, one.reservation.name) for one in plan.leaving)
+    return PreemptionView(
+        pod=name,
+        priority=pod.priority,
+        headline=_tell_plan(plan),
+        node=plan.node,
+        victims=tuple(_view_victim(source, viewer, one) for one in plan.victims),
+        leaving=leaving,
+        broken=plan.broken,
+        not_looked_at=facts.not_looked_at if plan.victims else "",
+    )
+
+
+def _tell_plan(plan: PreemptionPlan) -> str:
+    if plan.victims:
+        count = len(plan.victims)
+        breaks = f", {plan.broken} of them against a PodDisruptionBudget" if plan.broken else ""
+        pods = "this pod were" if count == 1 else f"these {count} pods were"
+        return f"would have room on {plan.node} if {pods} evicted{breaks}"
+    if plan.leaving:
+        return f"nobody would be evicted: it has room on {plan.node} once pods are gone that end already"
+    return f"nobody would be evicted: it has room on {plan.node}"
+
+
+def _view_victim(source: Source, viewer: Viewer, one: PotentialVictim) -> VictimView:
+    held = one.reservation
+    return VictimView(
+        pod=viewer.name(held.namespace, held.name),
+        priority=one.priority,
+        started_at=one.started_at,
+        held=tuple(_each_share(source, held)),
+        budgets=one.budgets if viewer.sees(held.namespace) else (),
+    )
+
+
+def _each_share(source: Source, held: Reservation) -> Generator[HeldShare, None, None]:
+    for word, usages in held.usage_by_vendor().items():
+        bits = source.state.settings.catalog[word].fit.bits
+        for uuid, usage in usages.items():
+            cores = usage.cores.bit_count() if bits else usage.cores
+            yield HeldShare(uuid=uuid, memory_mib=usage.memory_mib, cores=cores)
+
+
+def tell_victims(viewer: Viewer, pod: Pod, plan: PreemptionPlan, why_not: str) -> str:
+    """Say in one line who would have to leave by priority, and why nobody evicts them."""
+    held = [one.reservation for one in plan.victims]
+    named = ", ".join(
+        f"{viewer.name(one.namespace, one.name).full_name} (priority {one.priority})" for one in held[:_MOST_NAMES]
+    )
+    more = f" and {len(held) - _MOST_NAMES} more" if len(held) > _MOST_NAMES else ""
+    reason = why_not if pod.may_preempt else "its preemptionPolicy is Never"
+    return f"would fit on {plan.node} if these leave: {named}{more}; not evicted because {reason}"
