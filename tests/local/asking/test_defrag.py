@@ -3,7 +3,7 @@
 import pytest
 from local.asking.conftest import Stage, settle
 
-from gpuloom.kube.resources import PODS
+from gpuloom.kube.resources import DISRUPTION_BUDGETS, PODS
 from gpuloom.local.manifests import pod_manifest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -39,6 +39,20 @@ async def test_people_read_what_each_move_costs(stage: Stage) -> None:
     assert move.startswith("  default/runs: to node node-b (6,000 MiB on 1 card, priority 0, runs for ")
     assert move.endswith("nothing makes it anew)")
     assert last == "empty cards: 5 now, at most 4 on one node; then 5, at most 3"
+
+
+async def test_a_budget_that_lets_none_go_is_named(stage: Stage) -> None:
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "all", "namespace": "default"},
+        "spec": {"selector": {}, "minAvailable": "100%"},
+    }
+    await stage.cluster.client.create(DISRUPTION_BUDGETS, budget, namespace="default")
+    said = await stage.gpuloom("defrag", "--for", "t4=2", "--force")
+    await stage.cluster.client.delete(DISRUPTION_BUDGETS, "all", namespace="default")
+    assert (said.code, said.err) == (0, "")
+    assert "budget default/all lets none go now)" in said.out
 
 
 async def test_a_pod_moves_only_where_its_selector_allows(stage: Stage) -> None:

@@ -1,5 +1,6 @@
 """The cluster as the planner of moves sees it: cards and quotas, nodes, and pods with what they ask for."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,9 +10,10 @@ from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.engine.planning.defragmentation.hosts import HostRoom
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
+from gpuloom.engine.state.budgets import Budgets
 from gpuloom.engine.state.ledger import Reservation
-from gpuloom.kube import KubeClient
-from gpuloom.kube.resources import Resource
+from gpuloom.kube import ApiError, KubeClient
+from gpuloom.kube.resources import DISRUPTION_BUDGETS, Resource
 from gpuloom.web.views.source import Source
 from gpuloom.wire.fullpods import FullMeta
 from gpuloom.wire.hostpods import HostPod
@@ -39,12 +41,14 @@ OWNED_PODS = Resource("", "v1", "pods", "Pod", OwnedPod, namespaced=True)
 class MovingCluster:
     """A cluster whose pods may move.
 
-    pods    by UID: all that are on nodes
-    forced  whether pods that nothing makes anew may move too
+    pods     by UID: all that are on nodes
+    budgets  PodDisruptionBudgets as they are now
+    forced   whether pods that nothing makes anew may move too
     """
 
     source: Source
     pods: Mapping[str, OwnedPod]
+    budgets: Budgets
     forced: bool
     wanted: dict[str, HostPod] = field(default_factory=dict)
     _demands: dict[str, HostDemand | None] = field(default_factory=dict)
@@ -58,6 +62,12 @@ class MovingCluster:
             return self.source.state.read_demands(pod) or None
         except PolicyError:
             return None
+
+    def find_forbidding(self, uid: str) -> tuple[str, ...]:
+        """Return the budgets, ``namespace/name``, that do not let a pod go now."""
+        pod = self.pods.get(uid)
+        protecting = self.budgets.protecting(pod.namespace, pod.name, pod.labels) if pod else ()
+        return tuple(budget for budget in protecting if not self.budgets.allowed.get(budget))
 
     def read_hosts(self) -> HostRoom:
         """Return the nodes that take new pods, as kube-scheduler's filters see them."""
@@ -76,10 +86,24 @@ class MovingCluster:
 
 
 async def read_cluster(client: KubeClient, *, forced: bool) -> MovingCluster:
-    """Read nodes, quotas and all pods.
+    """Read nodes, quotas, all pods, and the budgets that protect them.
 
     Raises ApiError.
     """
     source = await (await read_objects(client, "")).source()
     pods, _ = await client.list_all(OWNED_PODS)
-    return MovingCluster(source, {pod.metadata.uid: pod for pod in pods if pod.spec.node_name}, forced)
+    bound = {pod.metadata.uid: pod for pod in pods if pod.spec.node_name}
+    return MovingCluster(source, bound, await _read_budgets(client), forced)
+
+
+async def _read_budgets(client: KubeClient) -> Budgets:
+    """Read all budgets; who may not see them is told so, for the rest of the plan is true without them."""
+    budgets = Budgets()
+    try:
+        found, _ = await client.list_all(DISRUPTION_BUDGETS)
+    except ApiError as error:
+        sys.stderr.write(f"gpuloom: whether budgets forbid the moves cannot be told: {error}\n")
+    else:
+        for budget in found:
+            budgets.apply(budget)
+    return budgets

@@ -37,7 +37,8 @@ def run_defrag(
 
     Nothing is changed: who wants the moves evicts the pods.
     A pod moves only if something makes it anew, and never to the node that it left. Cards, quotas and
-    kube-scheduler's own filters are looked at; PodDisruptionBudgets, volumes and pod affinity are not.
+    kube-scheduler's own filters are looked at; volumes and pod affinity are not. A PodDisruptionBudget that lets a pod
+    not go now is named.
 
     Exit code 0 if the pod fits, now or after the moves, 1 otherwise.
 

@@ -17,6 +17,7 @@ class ToldMove(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     cards       that it is on now; ``memory_mib`` what it holds of them together
     started_at  Unix seconds, 0 when nobody says
     owner       what makes it anew, empty where nothing does
+    budgets     PodDisruptionBudgets that do not let it go now, namespace/name
     """
 
     namespace: str
@@ -28,6 +29,7 @@ class ToldMove(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     priority: int
     started_at: int
     owner: str
+    budgets: tuple[str, ...] = ()
 
 
 class ToldPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -98,6 +100,7 @@ def _tell_move(move: PodMove, cluster: MovingCluster) -> ToldMove:
         priority=pod.priority,
         started_at=pod.started_at,
         owner=known.owner if known else "",
+        budgets=cluster.find_forbidding(pod.uid),
     )
 
 
@@ -111,4 +114,5 @@ def _tell(move: ToldMove, now: float) -> str:
     if move.started_at:
         parts.append(f"runs for {show_duration(max(int(now) - move.started_at, 0))}")
     parts.append(f"{move.owner} makes it anew" if move.owner else "nothing makes it anew")
+    parts += [f"budget {budget} lets none go now" for budget in move.budgets]
     return f"  {move.namespace}/{move.name}: to node {move.target} ({', '.join(parts)})"
