@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Literal
 
-import msgspec
 from cyclopts import Parameter
 
 from gpuloom.cli.asking.clusters import open_cluster
@@ -20,6 +19,7 @@ from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.engine.state.ledger import card_id
 from gpuloom.kube import FULL_PODS, NODES, PODS, ApiError, KubeClient, NotFoundError, TooManyRequestsError
 from gpuloom.kube.annotations import change_annotations
+from gpuloom.kube.eviction import evict
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.keys import NODE_CORDON
@@ -252,16 +252,9 @@ async def _evict(client: KubeClient, pod: Pod, timeout_s: float) -> None:
 
 
 async def _ask_to_leave(client: KubeClient, pod: Pod) -> None:
-    body = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": pod.name, "namespace": pod.namespace},
-        "deleteOptions": {"preconditions": {"uid": pod.metadata.uid}},
-    }
-    path = PODS.path(namespace=pod.namespace, name=pod.name, subresource="eviction")
     while True:
         try:
-            await client.call("POST", path, f"eviction of Pod {pod.full_name}", body=msgspec.json.encode(body))
+            await evict(client, namespace=pod.namespace, name=pod.name, uid=pod.metadata.uid)
         except NotFoundError:
             return
         except TooManyRequestsError:

@@ -125,14 +125,17 @@ class KubeClient:
         query: Mapping[str, str | Sequence[str]] | None = None,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+        recheck: Callable[[], None] = go_on,
     ) -> bytes:
         """Call a path that belongs to no object, such as a service behind the API server, and return the answer.
 
-        ``target`` is its name in messages. Raises :class:`~gpuloom.kube.errors.ApiError`.
+        ``target`` is its name in messages; ``recheck`` is called right before. Raises
+        :class:`~gpuloom.kube.errors.ApiError`.
         """
         verb = "read" if method == "GET" else "ask"
         request = HttpRequest(verb, target, method, path, query or {}, body, headers=headers or {})
-        return await self._patiently(request, None)
+        return await self._patiently(request, timeout_s, recheck)
 
     async def list_all(
         self,
@@ -230,15 +233,29 @@ class KubeClient:
         return _decode(resource, await self._patiently(request, timeout_s), request)
 
     async def delete(
-        self, resource: Resource[Any], name: str, *, namespace: str = "", grace_period_s: int | None = None
+        self,
+        resource: Resource[Any],
+        name: str,
+        *,
+        namespace: str = "",
+        grace_period_s: int | None = None,
+        uid: str = "",
+        timeout_s: float | None = None,
+        recheck: Callable[[], None] = go_on,
     ) -> None:
-        """Delete one object; ``None`` leaves the grace period to the object."""
+        """Delete one object; ``None`` leaves the grace period to the object.
+
+        With ``uid`` another object of the same name is left alone: :class:`~gpuloom.kube.errors.ConflictError`.
+        """
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if grace_period_s is not None:
             body["gracePeriodSeconds"] = grace_period_s
+        if uid:
+            body["preconditions"] = {"uid": uid}
         target = resource.describe(namespace=namespace, name=name)
         path = resource.path(namespace=namespace, name=name)
-        await self._patiently(HttpRequest("delete", target, "DELETE", path, body=msgspec.json.encode(body)), None)
+        request = HttpRequest("delete", target, "DELETE", path, body=msgspec.json.encode(body))
+        await self._patiently(request, timeout_s, recheck)
 
     async def bind(
         self,
