@@ -25,7 +25,12 @@ COMMANDS: tuple[tuple[str, str, Group, str], ...] = (
     ("quota", "asking.lists:list_quotas", PEOPLE, "List what namespaces hold and may hold."),
     ("explain", "asking.explain:explain_pod", PEOPLE, "Tell why a pod goes where it goes, or nowhere."),
     ("fits", "asking.fits:check_fit", PEOPLE, "Tell whether a pod would fit, where, and how many of them."),
-    ("defrag", "defragmenting.command:run_defrag", PEOPLE, "Tell which few pods would have to move so that one fits."),
+    (
+        "defrag",
+        "defragmenting.command:run_defrag",
+        PEOPLE,
+        "Tell which few pods would have to move so that one fits; move them.",
+    ),
     ("preempt", "asking.preempt:plan_preemption", PEOPLE, "Tell whom preemption would evict for a pod."),
     ("cordon", "cordon:cordon_card", PEOPLE, "Close a card to new pods."),
     ("uncordon", "cordon:uncordon_card", PEOPLE, "Open a card to new pods again."),

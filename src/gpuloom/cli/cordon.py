@@ -15,11 +15,11 @@ from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_work
 from gpuloom.cli.asking.running import run_for_people
 from gpuloom.cli.draining import DrainPlan, plan_drain
+from gpuloom.cli.evicting import confirm, evict_pod
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.engine.state.ledger import card_id
-from gpuloom.kube import FULL_PODS, NODES, PODS, ApiError, KubeClient, NotFoundError, TooManyRequestsError
+from gpuloom.kube import FULL_PODS, NODES, ApiError, KubeClient
 from gpuloom.kube.annotations import change_annotations
-from gpuloom.kube.eviction import evict
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.keys import NODE_CORDON
@@ -31,7 +31,6 @@ from gpuloom.wire.words import decode_list, encode_list
 _CLUSTER = ClusterFlags()
 _REGISTER = ("hami.io/node-", "-register")
 _ALLOCATED = "devices-allocated"
-_POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +118,16 @@ def drain_card(
 async def _set_cordon(card: str, cluster: ClusterFlags, *, is_closed: bool) -> None:
     async with open_cluster(cluster) as (client, _):
         place = await _find_card(client, card)
-        changed = await _write_cordon(client, place, is_closed=is_closed)
+        changed = await write_cordon(client, place, is_closed=is_closed)
         word = "cordoned" if is_closed else "uncordoned"
         sys.stdout.write(f"card {place.uuid} of node {place.node} {word if changed else f'already {word}'}\n")
 
 
-async def _write_cordon(client: KubeClient, place: CardPlace, *, is_closed: bool) -> bool:
-    """Change the node's list of closed cards; tell whether that was necessary."""
+async def write_cordon(client: KubeClient, place: CardPlace, *, is_closed: bool) -> bool:
+    """Change the node's list of closed cards; tell whether that was necessary.
+
+    Raises ApiError.
+    """
     changed = False
 
     def change(node: Node) -> dict[str, str | None]:
@@ -176,7 +178,7 @@ async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, ti
         place = await _find_card(client, card)
         pods = await _pods_on(client, place)
         await _tell_plan(client, place, pods)
-        await _write_cordon(client, place, is_closed=True)
+        await write_cordon(client, place, is_closed=True)
         sys.stdout.write(f"card {place.uuid} of node {place.node} cordoned\n")
         # Until the card was closed another pod may have come.
         pods = await _pods_on(client, place)
@@ -186,7 +188,7 @@ async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, ti
         if not yes:
             _confirm(pods, place)
         with show_work(f"evicting {len(pods)} pods"):
-            await asyncio.gather(*(_evict(client, pod, timeout_s) for pod in pods))
+            await asyncio.gather(*(evict_pod(client, pod, timeout_s, waits_for_budgets=True) for pod in pods))
         sys.stdout.write(f"card {place.uuid} of node {place.node} drained\n")
 
 
@@ -231,43 +233,8 @@ def _check(pods: Sequence[FullPod], *, force: bool) -> None:
 def _confirm(pods: Sequence[Pod], place: CardPlace) -> None:
     for pod in pods:
         sys.stderr.write(f"  {pod.full_name}\n")
-    if not sys.stdin.isatty():
-        raise CommandError(f"{len(pods)} pods would be evicted from {place.uuid}: say so with --yes", ExitCode.USAGE)
-    sys.stderr.write(f"Evict these {len(pods)} pods? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise CommandError("nothing evicted; the card stays cordoned (gpuloom uncordon opens it)")
-
-
-async def _evict(client: KubeClient, pod: Pod, timeout_s: float) -> None:
-    """Evict one pod and wait until it is gone."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            await _ask_to_leave(client, pod)
-            while await _is_there(client, pod):  # noqa: ASYNC110 - asked of the API server, nothing here tells
-                await asyncio.sleep(_POLL_S)
-    except TimeoutError as error:
-        raise CommandError(f"pod {pod.full_name} is not gone after {timeout_s:g} s: look at its events") from error
-    sys.stdout.write(f"pod {pod.full_name} evicted\n")
-
-
-async def _ask_to_leave(client: KubeClient, pod: Pod) -> None:
-    while True:
-        try:
-            await evict(client, namespace=pod.namespace, name=pod.name, uid=pod.metadata.uid)
-        except NotFoundError:
-            return
-        except TooManyRequestsError:
-            # A PodDisruptionBudget: it may allow it later.
-            await asyncio.sleep(_POLL_S)
-        except ApiError as error:
-            raise CommandError(str(error)) from error
-        else:
-            return
-
-
-async def _is_there(client: KubeClient, pod: Pod) -> bool:
-    try:
-        return (await client.get(PODS, pod.name, namespace=pod.namespace)).metadata.uid == pod.metadata.uid
-    except NotFoundError:
-        return False
+    confirm(
+        f"Evict these {len(pods)} pods?",
+        unasked=f"{len(pods)} pods would be evicted from {place.uuid}: say so with --yes",
+        refused="nothing evicted; the card stays cordoned (gpuloom uncordon opens it)",
+    )

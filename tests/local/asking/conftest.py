@@ -33,10 +33,10 @@ class Said:
         return msgspec.json.decode(self.out)
 
 
-async def run_gpuloom(*tokens: str, kubeconfig: str = "", stdin: str = "", **env: str) -> Said:
+async def start_gpuloom(*tokens: str, kubeconfig: str = "", **env: str) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("GPULOOM_", "KUBE"))}
-    process = await asyncio.create_subprocess_exec(
+    return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "gpuloom.cli",
@@ -46,6 +46,10 @@ async def run_gpuloom(*tokens: str, kubeconfig: str = "", stdin: str = "", **env
         stderr=pipe,
         env={**clean, "KUBECONFIG": kubeconfig, **env},
     )
+
+
+async def run_gpuloom(*tokens: str, kubeconfig: str = "", stdin: str = "", **env: str) -> Said:
+    process = await start_gpuloom(*tokens, kubeconfig=kubeconfig, **env)
     async with asyncio.timeout(DEADLINE_S):
         out, err = await process.communicate(stdin.encode())
     return Said(process.returncode or 0, out.decode(), err.decode())

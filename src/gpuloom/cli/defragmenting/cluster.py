@@ -33,6 +33,11 @@ class OwnedPod(HostPod, frozen=True):
         owners = self.metadata.owner_references or ()
         return next((f"{one.kind} {one.name}" for one in owners if one.kind not in _TIED_TO_THEIR_NODE), "")
 
+    @property
+    def owner_uids(self) -> frozenset[str]:
+        """UIDs of its owners."""
+        return frozenset(one.uid for one in self.metadata.owner_references or ())
+
 
 OWNED_PODS = Resource("", "v1", "pods", "Pod", OwnedPod, namespaced=True)
 

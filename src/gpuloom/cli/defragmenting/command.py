@@ -1,6 +1,7 @@
 """The command ``gpuloom defrag``."""
 
 import time
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -12,8 +13,10 @@ from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_progress
 from gpuloom.cli.asking.running import run_for_people
 from gpuloom.cli.defragmenting.cluster import MovingCluster, read_cluster
+from gpuloom.cli.defragmenting.moving import Moving, make_moves
 from gpuloom.cli.defragmenting.told import ToldPlan, tell_plan
 from gpuloom.cli.defragmenting.wanted import read_wanted
+from gpuloom.cli.evicting import confirm
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
 from gpuloom.engine.planning.defragmentation.search import Defragmentation
@@ -30,12 +33,19 @@ def run_defrag(
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "",
     max_moves: Annotated[int, Parameter(validator=Number(gte=1))] = 10,
     force: Annotated[bool, Parameter(negative=())] = False,
+    execute: Annotated[bool, Parameter(negative=())] = False,
+    yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative=())] = False,
+    timeout: timedelta = timedelta(minutes=5),
     cluster: ClusterFlags = _CLUSTER,
     output: Annotated[Literal["text", "json", "yaml"], Parameter(name=["--output", "-o"])] = "text",
 ) -> ExitCode:
     """Tell which pods would have to move so that a pod fits: as few as possible, each to where it fits now.
 
-    Nothing is changed: who wants the moves evicts the pods.
+    Nothing is changed without --execute. With it the moves are made, after asking: one pod is evicted at a time, and
+    the next when the one that its owner made anew runs. Meanwhile the cards that become free are cordoned; they are
+    opened again at the end, whatever it is. Nothing further is evicted when a PodDisruptionBudget forbids an eviction
+    or a pod does not run again in time.
+
     A pod moves only if something makes it anew, and never to the node that it left. Cards, quotas and
     kube-scheduler's own filters are looked at; volumes and pod affinity are not. A PodDisruptionBudget that lets a pod
     not go now is named.
@@ -52,24 +62,51 @@ def run_defrag(
         More moves than these are no plan.
     force:
         Let pods move too that nothing makes anew.
+    execute:
+        Make the moves.
+    yes:
+        Do not ask.
+    timeout:
+        So long at most until an evicted pod is gone, and again until the one made anew runs, such as 5m.
     output:
-        Form of the answer.
+        Form of the plan.
 
     """
+    if execute and output != "text":
+        raise CommandError(f"--output {output} tells a plan: leave --execute out", ExitCode.USAGE)
     told: list[ToldPlan] = []
 
     async def run() -> None:
         async with open_cluster(cluster) as (client, default):
             found = await read_cluster(client, forced=force)
-            told.append(_plan(found, wanted, namespace or default, max_moves))
+            plan = _plan(found, wanted, namespace or default, max_moves)
+            told.append(plan)
+            _print(plan, output)
+            if execute and plan.moves:
+                if not yes:
+                    _confirm(len(plan.moves))
+                await make_moves(client, _order(plan, found, timeout))
 
     run_for_people(run())
-    (plan,) = told
+    return ExitCode.YES if told[0].found else ExitCode.NO
+
+
+def _print(plan: ToldPlan, output: Literal["text", "json", "yaml"]) -> None:
     if output == "text":
         write_lines(plan.lines(time.time()))
     else:
         print_value(plan, OutputFlags(output=output))
-    return ExitCode.YES if plan.found else ExitCode.NO
+
+
+def _confirm(count: int) -> None:
+    pods = f"{count} pod{'s' if count > 1 else ''}"
+    confirm(f"Evict {pods}?", unasked=f"{pods} would be evicted: say so with --yes", refused="nothing evicted")
+
+
+def _order(plan: ToldPlan, cluster: MovingCluster, timeout: timedelta) -> Moving:
+    by_name = {(pod.namespace, pod.name): pod for pod in cluster.pods.values()}
+    pods = [by_name[move.namespace, move.name] for move in plan.moves]
+    return Moving(pods, plan.node, plan.cards, timeout.total_seconds())
 
 
 def _plan(cluster: MovingCluster, text: str, namespace: str, most_moves: int) -> ToldPlan:

@@ -35,6 +35,7 @@ class ToldMove(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
 class ToldPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """Moves that make room for a pod on a node.
 
+    cards      that the pod would get on the node; empty where it fits already
     found      False where no moves help, or more than are allowed would be needed
     is_fewest  whether no plan has fewer moves
     empty_cards_...    of the vendor: in all, and on one node at most, before and after the moves
@@ -43,6 +44,7 @@ class ToldPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     wanted: str
     found: bool
     node: str = ""
+    cards: tuple[str, ...] = ()
     moves: tuple[ToldMove, ...] = ()
     is_fewest: bool = True
     empty_cards_before: int = 0
@@ -78,6 +80,7 @@ def tell_plan(wanted: str, vendor: str, plan: DefragmentationPlan | None, cluste
         wanted=wanted,
         found=True,
         node=plan.node,
+        cards=_list_cards(plan.wanted) if plan.wanted else (),
         moves=tuple(_tell_move(move, cluster) for move in plan.moves),
         is_fewest=plan.is_fewest,
         empty_cards_before=before.cards,
@@ -95,13 +98,17 @@ def _tell_move(move: PodMove, cluster: MovingCluster) -> ToldMove:
         name=pod.name,
         node=pod.node,
         target=move.node,
-        cards=tuple(sorted({card_id(share.uuid) for share, is_held in pod.each_share() if is_held})),
+        cards=_list_cards(pod),
         memory_mib=_sum_memory(pod),
         priority=pod.priority,
         started_at=pod.started_at,
         owner=known.owner if known else "",
         budgets=cluster.find_forbidding(pod.uid),
     )
+
+
+def _list_cards(pod: Reservation) -> tuple[str, ...]:
+    return tuple(sorted({card_id(share.uuid) for share, is_held in pod.each_share() if is_held}))
 
 
 def _sum_memory(pod: Reservation) -> int:

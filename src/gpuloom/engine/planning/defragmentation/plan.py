@@ -23,9 +23,11 @@ class DefragmentationPlan:
     """Moves that make room for a pod on a node.
 
     moves      in the order in which the pods are placed; none where the pod fits already
+    wanted     what the pod would hold; None where it fits already
     is_fewest  whether no plan has fewer moves, as far as every pod that moves goes where it fits now
     """
 
     node: str
     moves: tuple[PodMove, ...] = ()
+    wanted: Reservation | None = None
     is_fewest: bool = True

@@ -1,7 +1,7 @@
 """The fewest pods that would have to move, each to where it fits now, so that another pod fits."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import msgspec
@@ -72,7 +72,7 @@ class Defragmentation:
                 break
             yield len(names), len(names)
             best = self._choose(wanted, choice, most) or best
-        return best and DefragmentationPlan(best.node, best.moves, is_fewest=self._limit.trials > 0)
+        return best and replace(best, is_fewest=self._limit.trials > 0)
 
     @cached_property
     def _fork(self) -> PodScheduler:
@@ -154,12 +154,12 @@ class Defragmentation:
             if not self._limit.trials:
                 return None
             self._limit.trials -= 1
-            moves = self._move(wanted, choice.node, [held for held in choice.movable if held.uid in uids])
-            if moves is not None:
-                return DefragmentationPlan(choice.node, moves)
+            plan = self._move(wanted, choice.node, [held for held in choice.movable if held.uid in uids])
+            if plan is not None:
+                return plan
         return None
 
-    def _move(self, wanted: MovingPod, node: str, leaving: Sequence[Reservation]) -> tuple[PodMove, ...] | None:
+    def _move(self, wanted: MovingPod, node: str, leaving: Sequence[Reservation]) -> DefragmentationPlan | None:
         """Let pods leave, the wanted one come, then place those that left elsewhere; nothing of it stays."""
         for held in leaving:
             self._state.forget(held.uid)
@@ -168,14 +168,14 @@ class Defragmentation:
             gone = [held.uid for held in leaving]
             if decision.node is None or not self.hosts.takes(node, wanted.uid, leaving=gone):
                 return None
-            self._assume(wanted.uid, wanted.demands, decision, decision.node)
+            room = self._assume(wanted.uid, wanted.demands, decision, decision.node)
             moves: list[PodMove] = []
             for held in sorted(leaving, key=_largest_first):
                 move = self._place(held, node, moves)
                 if move is None:
                     return None
                 moves.append(move)
-            return tuple(moves)
+            return DefragmentationPlan(node, tuple(moves), room)
         finally:
             self._state.forget(wanted.uid)
             for held in leaving:

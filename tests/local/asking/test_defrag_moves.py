@@ -1,0 +1,117 @@
+"""Moves that the command line makes: one pod at a time, and the cards that become free are kept free."""
+
+import asyncio
+import signal
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest_asyncio
+from local.asking.conftest import DEADLINE_S, Stage, settle, start_gpuloom
+
+from gpuloom.kube.resources import NODES, PODS
+from gpuloom.local.cluster import LocalCluster
+from gpuloom.local.description import ClusterDescription, NodeDescription
+from gpuloom.local.manifests import pod_manifest
+from gpuloom.local.waiting import wait_until
+from gpuloom.node.simulated import load_machine
+from gpuloom.wire.keys import NODE_CORDON
+
+NAMES = ("moves-1", "moves-2")
+
+
+def owned(name: str) -> dict[str, Any]:
+    manifest = pod_manifest(name, memory_mib=6000, cores=25)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "moves", "uid": "u-moves", "controller": True}
+    manifest["metadata"]["ownerReferences"] = [owner]
+    manifest["metadata"]["annotations"] = {"hami.io/gpu-scheduler-policy": "spread"}
+    return manifest
+
+
+@pytest_asyncio.fixture
+async def stage() -> AsyncIterator[Stage]:
+    nodes = (NodeDescription("node-a", load_machine("two-t4")), NodeDescription("node-b", load_machine("four-l4")))
+    with tempfile.TemporaryDirectory(prefix="gpuloom-") as directory:
+        async with LocalCluster(ClusterDescription(nodes), Path(directory)) as cluster:
+            await cluster.wait_until_registered()
+            for name in NAMES:
+                await cluster.submit(owned(name))
+            await settle(cluster, *NAMES)
+            yield Stage(cluster)
+
+
+async def nodes_of_pods(stage: Stage) -> dict[str, str]:
+    pods, _ = await stage.cluster.client.list_all(PODS)
+    return {pod.name: pod.spec.node_name or "" for pod in pods}
+
+
+async def closed_cards(stage: Stage) -> str:
+    return (await stage.cluster.client.get(NODES, "node-a")).annotations.get(NODE_CORDON, "")
+
+
+@asynccontextmanager
+async def controller(stage: Stage) -> AsyncIterator[list[int]]:
+    """Make pods anew, as a ReplicaSet of two does; tell how many there were each time one was missing."""
+    counts: list[int] = []
+
+    async def keep() -> None:
+        made = 0
+        while True:
+            there = await nodes_of_pods(stage)
+            if len(there) < len(NAMES):
+                counts.append(len(there))
+                made += 1
+                await stage.cluster.submit(owned(f"anew-{made}"))
+            await asyncio.sleep(0.1)
+
+    task = asyncio.create_task(keep())
+    yield counts
+    task.cancel()
+
+
+async def test_pods_move_one_at_a_time_to_cards_that_are_not_to_become_free(stage: Stage) -> None:
+    assert set((await nodes_of_pods(stage)).values()) == {"node-a"}
+    async with controller(stage) as counts:
+        said = await stage.gpuloom("defrag", "--for", "t4=2", "--execute", "--yes")
+    assert (said.code, said.err) == (0, "")
+    assert set((await nodes_of_pods(stage)).values()) == {"node-b"}
+    assert counts == [1] * len(NAMES)
+    assert said.out.count("runs again on node node-b") == len(NAMES)
+    assert await closed_cards(stage) == ""
+    assert (await stage.gpuloom("defrag", "--for", "t4=2")).out.startswith("2 whole cards t4: fits on node node-a")
+
+
+async def test_no_further_pod_is_evicted_when_one_does_not_run_again(stage: Stage) -> None:
+    said = await stage.gpuloom("defrag", "--for", "t4=2", "--execute", "--yes", "--timeout", "3s")
+    assert said.code == 1
+    assert "no pod that ReplicaSet moves made in place of default/moves-1 runs after 3 s" in said.err
+    assert said.err.endswith("0 of 2 moves were made, and the cards are open again\n")
+    assert set(await nodes_of_pods(stage)) == {"moves-2"}
+    assert await closed_cards(stage) == ""
+
+
+async def test_who_is_stopped_leaves_no_card_closed(stage: Stage) -> None:
+    tokens = ("defrag", "--for", "t4=2", "--execute", "--yes")
+    process = await start_gpuloom(*tokens, kubeconfig=str(stage.cluster.kubeconfig))
+    await wait_until(stage.cluster.client, PODS, lambda found: len(found) < len(NAMES), timeout_s=DEADLINE_S)
+    assert await closed_cards(stage)
+    process.send_signal(signal.SIGINT)
+    async with asyncio.timeout(DEADLINE_S):
+        await process.communicate()
+    assert await closed_cards(stage) == ""
+    assert set(await nodes_of_pods(stage)) == {"moves-2"}
+
+
+async def test_nobody_is_evicted_unasked(stage: Stage) -> None:
+    said = await stage.gpuloom("defrag", "--for", "t4=2", "--execute")
+    assert (said.code, said.err) == (2, "gpuloom: 2 pods would be evicted: say so with --yes\n")
+    assert set(await nodes_of_pods(stage)) == set(NAMES)
+    assert await closed_cards(stage) == ""
+
+
+async def test_a_form_for_programs_makes_no_moves(stage: Stage) -> None:
+    said = await stage.gpuloom("defrag", "--for", "t4=2", "--execute", "--yes", "-o", "json")
+    assert (said.code, said.err) == (2, "gpuloom: --output json tells a plan: leave --execute out\n")
+    assert set(await nodes_of_pods(stage)) == set(NAMES)
