@@ -85,6 +85,7 @@ def run(tokens: Sequence[str]) -> ExitCode:
     """Run one command line and say how it ended; errors stand on stderr, one line each."""
     try:
         result = build_app()(list(tokens), exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
     except CycloptsError as error:
         sys.stderr.write(f"gpuloom: {' '.join(str(error).split())} See --help.\n")
         return ExitCode.USAGE
@@ -94,7 +95,7 @@ def run(tokens: Sequence[str]) -> ExitCode:
     except BrokenPipeError:
         # Whoever read our answer has enough. Nothing may be flushed to them at the end either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.NO
+        return ExitCode.UNKNOWN
     return result if isinstance(result, ExitCode) else ExitCode.YES
 
 
@@ -104,7 +105,7 @@ def build_app() -> App:
         name="kubectl gpuloom" if Path(sys.argv[0]).name == PLUGIN else "gpuloom",
         help="Share and schedule GPUs on Kubernetes, wire-compatible with HAMi.",
         version=__version__,
-        help_epilogue="Exit codes: 0 yes, 1 no, 2 wrong usage; of processes also 3: the cluster cannot be reached.",
+        help_epilogue="Exit codes: 0 yes, 1 no, 2 wrong usage, 3 cannot be told, because nobody could be asked.",
     )
     for name, target, group, text in COMMANDS:
         app.command(f"gpuloom.cli.{target}", name=name, group=group, help=text)

@@ -4,12 +4,18 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What the shell gets."""
+    """What the shell gets, of every command.
+
+    YES      yes, or it was done
+    NO       no, something is wrong, or it could not be done
+    USAGE    flags are wrong, or a file that was given cannot be read
+    UNKNOWN  it cannot be told: nobody could be asked
+    """
 
     YES = 0
     NO = 1
     USAGE = 2
-    UNREACHABLE = 3
+    UNKNOWN = 3
 
 
 class CommandError(Exception):

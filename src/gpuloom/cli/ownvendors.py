@@ -21,7 +21,7 @@ def read_own(folder: Path | None) -> list[VendorFile]:
     if folder is None:
         return []
     if not folder.is_dir():
-        raise CommandError(f"--vendor-dir {folder}: there is no such folder")
+        raise CommandError(f"--vendor-dir {folder}: there is no such folder", ExitCode.USAGE)
     return [read_own_file(file, f"--vendor-dir {file}") for file in sorted(folder.glob("*.toml"))]
 
 

@@ -31,10 +31,10 @@ def run_until_signal(work: Coroutine[Any, Any, None], *, failures: tuple[type[Ex
         uvloop.run(_stop_on_signals(work))
     except Exception as error:
         cause = _first_cause(error)
-        if isinstance(cause, CommandError):
+        if isinstance(cause, (CommandError, BrokenPipeError)):
             raise cause from None
         if isinstance(cause, CredentialsError | ApiError):
-            raise CommandError(_first_line(cause), ExitCode.UNREACHABLE) from error
+            raise CommandError(_first_line(cause), ExitCode.UNKNOWN) from error
         if isinstance(cause, (OSError, *failures)):
             raise CommandError(_first_line(cause)) from error
         raise

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import sys
 from collections.abc import Iterator
 from typing import Annotated
@@ -48,9 +47,7 @@ def run_replay(
         sys.stderr.write(f"{error}\n")
         return ExitCode.USAGE
     except BrokenPipeError:
-        # Whoever read our answers has enough. Nothing may be flushed to them at the end either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.NO
+        raise  # main says nothing about it
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}", ExitCode.USAGE) from error
 

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gpuloom.cli.outcomes import CommandError
+from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.cli.ownvendors import naming_files, read_own
 from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
@@ -53,12 +53,13 @@ def _read(flag: str, file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise CommandError(f"{flag} {file}: {error.strerror}") from error
+        raise CommandError(f"{flag} {file}: {error.strerror}", ExitCode.USAGE) from error
 
 
 def _check_files(flags: SchedulerFlags) -> None:
     if bool(flags.cert_file) != bool(flags.key_file):
-        raise CommandError("--cert_file and --key_file belong together: give both for HTTPS, none for HTTP")
+        told = "--cert_file and --key_file belong together: give both for HTTPS, none for HTTP"
+        raise CommandError(told, ExitCode.USAGE)
     for flag, file in (("--cert_file", flags.cert_file), ("--key_file", flags.key_file)):
         if file and not Path(file).is_file():
-            raise CommandError(f"{flag} {file}: there is no such file")
+            raise CommandError(f"{flag} {file}: there is no such file", ExitCode.USAGE)

@@ -66,7 +66,7 @@ async def _test(library: Path | None, reports: list[SelfTestReport]) -> None:
             try:
                 reports.append(await SelfTest(nvml, pynvml, Path(directory), limiter=library).run())
             except DriverMissingError as error:
-                raise CommandError(str(error).partition(";")[0], ExitCode.UNREACHABLE) from error
+                raise CommandError(str(error).partition(";")[0], ExitCode.UNKNOWN) from error
 
 
 def _print_table(report: SelfTestReport) -> None:

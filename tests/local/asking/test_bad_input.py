@@ -33,7 +33,7 @@ async def test_who_may_not_is_told_which_right_is_missing(stage: Stage, tmp_path
     server = stage.cluster.server
     token = server.accounts.add("somebody", lambda verb, resource, _: (verb, resource) != ("list", "nodes"))
     server.write_kubeconfig(tmp_path / "kubeconfig", token=token)
-    check(await stage.gpuloom("nodes", kubeconfig=str(tmp_path / "kubeconfig")), 1, "the right to list nodes")
+    check(await stage.gpuloom("nodes", kubeconfig=str(tmp_path / "kubeconfig")), 3, "the right to list nodes")
 
 
 async def test_who_may_do_nothing_is_told_so(stage: Stage, tmp_path: Path) -> None:
@@ -41,17 +41,17 @@ async def test_who_may_do_nothing_is_told_so(stage: Stage, tmp_path: Path) -> No
     token = server.accounts.add("nobody", lambda *_: False)
     server.write_kubeconfig(tmp_path / "kubeconfig", token=token)
     said = await stage.gpuloom("pending", kubeconfig=str(tmp_path / "kubeconfig"))
-    check(said, 1, 'User "nobody" cannot list', "ask an administrator", "services/proxy")
+    check(said, 3, 'User "nobody" cannot list', "ask an administrator", "services/proxy")
 
 
 async def test_a_token_that_nobody_knows_is_refused(stage: Stage) -> None:
     said = await stage.gpuloom("pods", "--server", stage.cluster.pages_url, GPULOOM_TOKEN="old")
-    check(said, 1, "the API server does not know this token", "get a new one")
+    check(said, 3, "the API server does not know this token", "get a new one")
 
 
 async def test_no_cluster_is_no_traceback(tmp_path: Path) -> None:
     said = await run_gpuloom("pods", kubeconfig=str(tmp_path / "none"))
-    check(said, 1, str(tmp_path / "none"), "No such file")
+    check(said, 3, str(tmp_path / "none"), "No such file")
 
 
 async def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
@@ -61,13 +61,13 @@ async def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
         ' "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:9"}}]}'
     )
     said = await run_gpuloom("pods", kubeconfig=str(config))
-    assert said.code == 1
+    assert said.code == 3
     assert "http://127.0.0.1:9" in said.err.splitlines()[-1]
 
 
 async def test_an_unknown_context_names_those_there_are(stage: Stage) -> None:
     said = await stage.gpuloom("pods", "--context", "elsewhere")
-    check(said, 1, "no context 'elsewhere'", "there are:")
+    check(said, 3, "no context 'elsewhere'", "there are:")
 
 
 async def test_a_snapshot_of_an_unknown_form_says_what_to_do(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ async def test_a_pod_of_wrong_types_is_refused_by_the_scheduler(stage: Stage) ->
 
 
 async def test_two_sources_exclude_each_other(stage: Stage) -> None:
-    check(await stage.gpuloom("pods", "--from", "x", "--server", "http://127.0.0.1:1"), 1, "--from and --server")
+    check(await stage.gpuloom("pods", "--from", "x", "--server", "http://127.0.0.1:1"), 2, "--from and --server")
 
 
 @pytest.mark.parametrize("name", ["a/b/c", ""])

@@ -72,7 +72,7 @@ async def installed(second: Installed) -> AsyncIterator[Installed]:
 
 def check_refused(said: Said, listener: Listener, *words: str) -> None:
     assert listener.headers == []
-    assert (said.code, said.out) == (1, ""), said
+    assert (said.code, said.out) == (3, ""), said
     (line,) = said.err.splitlines()
     assert [word for word in words if word not in line] == [], line
 
@@ -138,7 +138,7 @@ async def test_an_installation_without_an_authority_vouches_for_nobody(installed
 async def test_of_several_installations_none_is_asked(second: Installed) -> None:
     for flags in ((), ("--server", "https://127.0.0.1:1")):
         said = await second.stage.gpuloom("pods", *flags)
-        assert (said.code, said.out) == (1, ""), said
+        assert (said.code, said.out) == (3, ""), said
         (line,) = said.err.splitlines()
         assert "gpuloom-webhook (kube-system/gpuloom-web), proof-webhook (proof/pages)" in line
         assert "--service NAMESPACE/NAME" in line
@@ -168,7 +168,7 @@ async def test_a_redirect_takes_no_token_along(stage: Stage) -> None:
         said = await stage.gpuloom("pods", "--server", f"http://127.0.0.1:{sends.port}", GPULOOM_TOKEN="secret-token")
     assert sends.has_heard("secret-token")
     assert bait.headers == []
-    assert said.code == 1
+    assert said.code == 3
 
 
 @pytest.mark.parametrize("text", ["gpuloom-web", "a/b/c", "../x", "a/b:web", "A/b", "/b", "a/"])

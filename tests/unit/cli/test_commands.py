@@ -84,20 +84,20 @@ def test_the_scheduler_spells_its_server_flags_with_underscores(capsys: pytest.C
 
 
 def test_a_certificate_without_its_key_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["scheduler", "--cert_file", "a.crt"]) is ExitCode.NO
+    assert run(["scheduler", "--cert_file", "a.crt"]) is ExitCode.USAGE
     assert capsys.readouterr().err.startswith("gpuloom: --cert_file and --key_file belong together")
 
 
 def test_a_certificate_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     missing = str(tmp_path / "a.crt")
-    assert run(["scheduler", "--cert_file", missing, "--key_file", missing]) is ExitCode.NO
+    assert run(["scheduler", "--cert_file", missing, "--key_file", missing]) is ExitCode.USAGE
     assert missing in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [["scheduler"], ["device-plugin", "--node-name", "n", "--cards", "two-t4"]])
 def test_a_missing_kubeconfig_is_one_line_and_cannot_reach_the_cluster(command: list[str], tmp_path: Path) -> None:
     result = run_gpuloom(*command, "--kubeconfig", str(tmp_path / "none"))
-    assert (result.returncode, len(result.stderr.splitlines())) == (ExitCode.UNREACHABLE, 1), result.stderr
+    assert (result.returncode, len(result.stderr.splitlines())) == (ExitCode.UNKNOWN, 1), result.stderr
 
 
 def test_an_api_server_that_does_not_answer_is_one_line(tmp_path: Path, unused_tcp_port: int) -> None:
@@ -113,7 +113,7 @@ def test_an_api_server_that_does_not_answer_is_one_line(tmp_path: Path, unused_t
         )
     )
     result = run_gpuloom("scheduler", "--kubeconfig", str(kubeconfig))
-    assert (result.returncode, len(result.stderr.splitlines())) == (ExitCode.UNREACHABLE, 1), result.stderr
+    assert (result.returncode, len(result.stderr.splitlines())) == (ExitCode.UNKNOWN, 1), result.stderr
 
 
 def test_a_missing_machine_description_is_one_line_that_lists_the_shipped_ones(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_missing_device_configuration_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flag", ["--force-overwrite-default-scheduler=false", "--node-lock-timeout=1h5m0s"])
 def test_flags_are_read_as_the_chart_writes_them(flag: str, tmp_path: Path) -> None:
     result = run_gpuloom("scheduler", flag, "--kubeconfig", str(tmp_path / "none"))
-    assert result.returncode == ExitCode.UNREACHABLE, result.stderr
+    assert result.returncode == ExitCode.UNKNOWN, result.stderr
 
 
 def test_settings_are_the_flags_and_what_the_environment_adds() -> None:
@@ -257,3 +257,19 @@ def test_a_port_that_is_none_is_wrong_usage() -> None:
 
 def test_a_duration_that_is_none_is_wrong_usage() -> None:
     assert run(["scheduler", "--node-lock-timeout", "soon"]) is ExitCode.USAGE
+
+
+RECORDING = Path(__file__).parents[2] / "recordings/cores.jsonl"
+
+
+@pytest.mark.parametrize(
+    "tokens", [["version"], ["vendors", "--json"], ["replay", str(RECORDING)], ["nodes", "--from", str(RECORDING)]]
+)
+def test_a_reader_that_goes_away_gets_no_message(tokens: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "gpuloom.cli", *tokens]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writing)
+    messages = [line for line in done.stderr.splitlines() if " tells of " not in line]
+    assert (done.returncode, messages) == (ExitCode.UNKNOWN, [])

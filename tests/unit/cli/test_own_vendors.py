@@ -205,7 +205,7 @@ def test_two_files_with_one_word_are_both_named(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(COMMANDS["vendors"](tmp_path / "none")) == ExitCode.NO
+    assert run(COMMANDS["vendors"](tmp_path / "none")) == ExitCode.USAGE
     assert "there is no such folder" in capsys.readouterr().err
 
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gpuloom.cli.asking.flags import ClusterFlags
-from gpuloom.cli.outcomes import CommandError
+from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.kube import ApiError, CredentialsError, KubeClient, load_default
 
 
@@ -19,4 +19,4 @@ async def open_cluster(flags: ClusterFlags) -> AsyncIterator[tuple[KubeClient, s
         async with KubeClient(credentials) as client:
             yield client, credentials.namespace
     except (CredentialsError, ApiError) as error:
-        raise CommandError(str(error).partition("\n")[0]) from error
+        raise CommandError(str(error).partition("\n")[0], ExitCode.UNKNOWN) from error

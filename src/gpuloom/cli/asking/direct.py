@@ -12,7 +12,7 @@ from gpuloom.cli.asking.clusters import open_cluster
 from gpuloom.cli.asking.flags import SourceFlags
 from gpuloom.cli.asking.installation import WebService, find_installation, read_service_flag
 from gpuloom.cli.asking.served import NoWayError, ServedReader
-from gpuloom.cli.outcomes import CommandError
+from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.kube import Credentials, CredentialsError, KubeClient
 from gpuloom.kube.login import is_loopback
 
@@ -46,7 +46,7 @@ async def open_server(flags: SourceFlags) -> AsyncIterator[ServedReader]:
             url, token, ca_pem=recognition.authority, server_name=recognition.server_name
         )
     except CredentialsError as error:
-        raise CommandError(f"--server: {error}") from error
+        raise CommandError(f"--server: {error}", ExitCode.USAGE) from error
     async with KubeClient(credentials) as client:
         yield ServedReader(client, namespace, f"scheduler at {flags.server}")
 
@@ -59,7 +59,8 @@ async def _find_token(flags: SourceFlags) -> tuple[str, str]:
     if not token:
         raise CommandError(
             f"the kubeconfig has no token for {flags.server}: set {TOKEN_VARIABLE}, "
-            "for example to the output of kubectl create token"
+            "for example to the output of kubectl create token",
+            ExitCode.UNKNOWN,
         )
     return token, namespace
 
@@ -70,14 +71,16 @@ async def _recognize(url: str, flags: SourceFlags) -> Recognition:
     if scheme == "http":
         if not is_loopback(host):
             raise CommandError(
-                f"--server {url} is plain http, so no token is sent there: use https, or a port-forward to this machine"
+                f"--server {url} is plain http, so no token is sent there: use https, or a port-forward to "
+                "this machine",
+                ExitCode.UNKNOWN,
             )
         return Recognition()
     if flags.server_ca:
         try:
             return Recognition(flags.server_ca.read_bytes(), service.host if service else "")
         except OSError as error:
-            raise CommandError(f"--server-ca {flags.server_ca}: {error.strerror}") from error
+            raise CommandError(f"--server-ca {flags.server_ca}: {error.strerror}", ExitCode.USAGE) from error
     if service is None and _is_public(host):
         return Recognition()
     return await _ask_installation(url, flags, service)
@@ -88,11 +91,13 @@ async def _ask_installation(url: str, flags: SourceFlags, service: WebService | 
         async with open_cluster(flags) as (cluster, _):
             installation = await find_installation(cluster, service)
     except (NoWayError, CommandError) as error:
-        raise CommandError(f"nothing says who {url} is, so no token is sent there: {error}; or {_GIVE_CA}") from error
+        told = f"nothing says who {url} is, so no token is sent there: {error}; or {_GIVE_CA}"
+        raise CommandError(told, ExitCode.UNKNOWN) from error
     if not installation.authority:
         raise CommandError(
             f"nothing says who {url} is, so no token is sent there: "
-            f"{installation.name} has no caBundle yet; wait for it, or {_GIVE_CA}"
+            f"{installation.name} has no caBundle yet; wait for it, or {_GIVE_CA}",
+            ExitCode.UNKNOWN,
         )
     return Recognition(installation.authority, installation.service.host)
 
@@ -103,7 +108,7 @@ def _read_url(url: str) -> tuple[str, str]:
     except ValueError:
         read = URL()
     if read.scheme not in {"http", "https"} or not read.host:
-        raise CommandError(f"--server: {url!r} is no http or https URL: correct it")
+        raise CommandError(f"--server: {url!r} is no http or https URL: correct it", ExitCode.USAGE)
     return read.scheme, read.host
 
 

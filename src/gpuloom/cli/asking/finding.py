@@ -14,7 +14,7 @@ from gpuloom.cli.asking.installation import WebService, find_installation, read_
 from gpuloom.cli.asking.progress import show_work
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.served import NoWayError, ServedReader
-from gpuloom.cli.outcomes import CommandError
+from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.kube import ApiError, KubeClient
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ async def open_reader(flags: SourceFlags) -> AsyncIterator[Reader]:
     Raises CommandError in one line.
     """
     if flags.snapshot and flags.server:
-        raise CommandError("--from and --server exclude each other")
+        raise CommandError("--from and --server exclude each other", ExitCode.USAGE)
     if flags.snapshot:
         from gpuloom.cli.asking.recorded import RecordedReader, read_file  # noqa: PLC0415 - it loads the scheduler
 
@@ -62,7 +62,7 @@ async def _find_behind(client: KubeClient, namespace: str, named: WebService | N
     except ApiError as error:
         if error.status != FORBIDDEN:
             raise
-        raise CommandError(f"{error}; {_ADVICE}") from error
+        raise CommandError(f"{error}; {_ADVICE}", ExitCode.UNKNOWN) from error
     sys.stderr.write(f"gpuloom: answered from the API server's objects, not by the scheduler: {reason}\n")
     return reader
 

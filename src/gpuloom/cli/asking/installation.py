@@ -83,7 +83,7 @@ async def find_installation(client: KubeClient, wanted: WebService | None = None
         raise NoWayError(f"{_tell_nothing(shown, wanted)}; {NAME_IT}")
     if len(found) > 1:
         told = ", ".join(f"{one.name} ({one.service})" for one in found)
-        raise CommandError(f"there are several installations, so none is asked: {told}; {NAME_IT}")
+        raise CommandError(f"there are several installations, so none is asked: {told}; {NAME_IT}", ExitCode.UNKNOWN)
     return found[0]
 
 

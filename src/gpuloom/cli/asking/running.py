@@ -1,4 +1,4 @@
-"""How a command that asks runs: to its end or the first signal, every failure one line and exit code 1 or 2."""
+"""How a command that asks runs: to its end or the first signal, every failure one line and an exit code."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -29,14 +29,10 @@ def ask(flags: SourceFlags, question: Question) -> None:
 def run_for_people(work: Coroutine[Any, Any, None]) -> None:
     """Run a short command that says itself what is wrong.
 
-    Raises CommandError with exit code 1 or 2, as kubectl.
+    Raises CommandError.
     """
     configure_quiet()
-    try:
-        run_until_signal(work)
-    except CommandError as error:
-        code = ExitCode.USAGE if error.code is ExitCode.USAGE else ExitCode.NO
-        raise CommandError(str(error), code) from error
+    run_until_signal(work)
 
 
 def choose_namespace(flags: NamespaceFlags, reader: Reader) -> str:

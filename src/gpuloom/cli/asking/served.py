@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 
 from gpuloom.cli.asking.flags import DepthFlags
-from gpuloom.cli.outcomes import CommandError
+from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import ApiError, KubeClient
 from gpuloom.web.place import API_ROOT, TOKEN_HEADER
@@ -27,6 +27,8 @@ from gpuloom.web.views.values import (
 from gpuloom.wire.depth import BAD_JSON, decode
 
 NOT_FOUND = 404
+_ANSWERS = {400, 413, 422}
+"""The scheduler has looked at what it was asked, and refuses it."""
 SEE_PODS = "see gpuloom pending -A and gpuloom pods -A"
 
 _T = TypeVar("_T")
@@ -142,12 +144,14 @@ class ServedReader:
             if isinstance(error.__cause__, aiohttp.ClientConnectorCertificateError):
                 raise CommandError(
                     f"{error}; no token was sent: give its certificate authority with --server-ca, "
-                    "and with --service NAMESPACE/NAME whose certificate it is"
+                    "and with --service NAMESPACE/NAME whose certificate it is",
+                    ExitCode.UNKNOWN,
                 ) from error
             if error.status == NOT_FOUND:
                 raise _NotThereError(error.message) from error
             # The scheduler's own messages say all; of others, the address is worth telling.
-            raise CommandError(error.message if 400 <= error.status < 500 else str(error)) from error
+            told = error.message if 400 <= error.status < 500 else str(error)
+            raise CommandError(told, ExitCode.NO if error.status in _ANSWERS else ExitCode.UNKNOWN) from error
 
 
 def _write_depth(depth: DepthFlags) -> dict[str, str | Sequence[str]]:
@@ -161,5 +165,6 @@ def _decode(body: bytes, type_: type[_T]) -> _T:
     except BAD_JSON as error:
         raise CommandError(
             f"the scheduler's answer cannot be read, it may be of another version: {error}; "
-            "use a gpuloom of the scheduler's version"
+            "use a gpuloom of the scheduler's version",
+            ExitCode.UNKNOWN,
         ) from error
