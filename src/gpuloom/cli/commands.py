@@ -1,22 +1,25 @@
 """The table of commands. It names their modules as text, so that a command's imports happen only when it runs."""
 
+import difflib
 import gc
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-from cyclopts import App, CycloptsError, Group
+from typing import TYPE_CHECKING
 
 from gpuloom import __version__
 from gpuloom.cli.outcomes import CommandError, ExitCode
 
+if TYPE_CHECKING:
+    from cyclopts import App
+
 PLUGIN = "kubectl-gpuloom"
 """Name under which kubectl finds this program as its plugin."""
 
-PEOPLE, PROCESSES, TOOLS = map(Group.create_ordered, ("Questions", "Processes", "Tools"))
+PEOPLE, PROCESSES, TOOLS = GROUPS = ("Questions", "Processes", "Tools")
 
-COMMANDS: tuple[tuple[str, str, Group, str], ...] = (
+COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("top", "asking.top:show_top", PEOPLE, "Show how much of the cards is given away, and really used."),
     ("nodes", "asking.lists:list_nodes", PEOPLE, "List nodes; of one node, its cards and who is on them."),
     ("cards", "asking.lists:list_cards", PEOPLE, "List cards; of one card, who is on it."),
@@ -83,6 +86,11 @@ def main() -> None:
 
 def run(tokens: Sequence[str]) -> ExitCode:
     """Run one command line and say how it ended; errors stand on stderr, one line each."""
+    if tokens and (told := _explain_unknown(tokens[0])):
+        sys.stderr.write(f"gpuloom: {told}\n")
+        return ExitCode.USAGE
+    from cyclopts import CycloptsError  # noqa: PLC0415 - a mistyped command needs none of it
+
     try:
         result = build_app()(list(tokens), exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
@@ -99,8 +107,23 @@ def run(tokens: Sequence[str]) -> ExitCode:
     return result if isinstance(result, ExitCode) else ExitCode.YES
 
 
-def build_app() -> App:
+def _explain_unknown(word: str) -> str:
+    """Say what is wrong with a word in a command's place, nothing if that is a command or a flag.
+
+    Asked for advice, cyclopts would import every command there is.
+    """
+    names = [name for name, *_ in COMMANDS]
+    if word in names or word.startswith(("-", "_")):
+        return ""
+    near = difflib.get_close_matches(word, names, n=1)
+    return f"there is no command {word!r}{f', did you mean {near[0]}' if near else ''}? See --help."
+
+
+def build_app() -> "App":
     """Make the command line."""
+    from cyclopts import App, Group  # noqa: PLC0415 - see above
+
+    groups = {title: Group.create_ordered(title) for title in GROUPS}
     app = App(
         name="kubectl gpuloom" if Path(sys.argv[0]).name == PLUGIN else "gpuloom",
         help="Share and schedule GPUs on Kubernetes, wire-compatible with HAMi.",
@@ -108,5 +131,5 @@ def build_app() -> App:
         help_epilogue="Exit codes: 0 yes, 1 no, 2 wrong usage, 3 cannot be told, because nobody could be asked.",
     )
     for name, target, group, text in COMMANDS:
-        app.command(f"gpuloom.cli.{target}", name=name, group=group, help=text)
+        app.command(f"gpuloom.cli.{target}", name=name, group=groups[group], help=text)
     return app

@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 
-from gpuloom.wire.depth import DEEPEST
+from gpuloom.wire.deepcut import DEEPEST
 from gpuloom.wire.device_config import YAML_FAILURES
 
 

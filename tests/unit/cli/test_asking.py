@@ -2,7 +2,8 @@ import pytest
 
 from gpuloom.cli.asking.running import choose_pod
 from gpuloom.cli.asking.tables import draw_bar, format_age, format_share
-from gpuloom.cli.asking.usage import COMPONENT, CardUtilization, choose_monitors, read_metrics, sum_uses
+from gpuloom.cli.asking.usage import COMPONENT, choose_monitors, read_metrics
+from gpuloom.cli.asking.utilization import CardUtilization, sum_uses
 from gpuloom.cli.outcomes import CommandError
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec

@@ -50,6 +50,24 @@ def test_light_commands_load_no_servers_and_no_arrays(tokens: list[str]) -> None
     assert json.loads(result.stdout.splitlines()[-1]) == [0, []]
 
 
+@pytest.mark.parametrize(
+    ("tokens", "unloaded"),
+    [
+        (["expalin"], ["cyclopts", "gpuloom.kube"]),
+        (["top", "--kubeconfig=/none"], ["numpy", "prometheus_client", "gpuloom.scheduler", "gpuloom.engine.state"]),
+    ],
+)
+def test_a_command_loads_no_more_than_it_needs(tokens: list[str], unloaded: list[str]) -> None:
+    script = (
+        "import sys\n"
+        "from gpuloom.cli.commands import run\n"
+        f"run({tokens!r})\n"
+        f"print([name for name in {unloaded!r} if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout == "[]\n"
+
+
 def test_a_scheduler_without_pages_loads_none() -> None:
     script = (
         "import sys, gpuloom.cli.scheduler; print([name for name in ('gpuloom.web', 'jinja2') if name in sys.modules])"
@@ -69,8 +87,10 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert [name for name in ("scheduler", "device-plugin", "demo", "version") if name not in text] == []
 
 
-def test_an_unknown_command_is_wrong_usage() -> None:
-    assert run(["schedule-me"]) is ExitCode.USAGE
+def test_an_unknown_command_is_wrong_usage_and_the_nearest_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schedulr"]) is ExitCode.USAGE
+    assert capsys.readouterr().err == ("gpuloom: there is no command 'schedulr', did you mean scheduler? See --help.\n")
+    assert run(["schedule-me-now", "a"]) is ExitCode.USAGE
 
 
 def test_an_unknown_flag_is_wrong_usage() -> None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuloom.wire.admission import decode_pod, decode_review
-from gpuloom.wire.depth import BAD_JSON, DEEPEST, cut_deep, decode, decode_by
+from gpuloom.wire.deepcut import DEEPEST, cut_deep
+from gpuloom.wire.depth import BAD_JSON, decode, decode_by
 from gpuloom.wire.extender import decode_filter_args
 from gpuloom.wire.register import decode_register
 

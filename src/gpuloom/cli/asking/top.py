@@ -10,7 +10,7 @@ from gpuloom.cli.asking.printing import Column, Table, print_list, print_value, 
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask
 from gpuloom.cli.asking.tables import MODELS, draw_bar, format_share
-from gpuloom.cli.asking.usage import CardUtilization, Uses, read_uses, sum_uses
+from gpuloom.cli.asking.utilization import CardUtilization, Uses, sum_uses
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.web.views.values import CardView, Overview
 
@@ -68,6 +68,8 @@ def show_top(what: What = "models", /, *, source: SourceFlags = SOURCE, form: Ou
 async def _find_uses(source: SourceFlags) -> Uses:
     if source.snapshot:
         return Uses({}, "a recording does not tell")
+    from gpuloom.cli.asking.usage import read_uses  # noqa: PLC0415 - of models nobody asks it
+
     async with open_cluster(source) as (client, _):
         return await read_uses(client)
 

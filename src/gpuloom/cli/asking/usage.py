@@ -1,12 +1,11 @@
 """What cards are really used, as the nodes' monitors tell Prometheus; read through the API server's proxy."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpuloom.cli.asking.utilization import CardUtilization, Uses
 from gpuloom.kube import PODS, ApiError, KubeClient
 from gpuloom.wire.objects import Pod
 
@@ -18,21 +17,6 @@ _MEMORY = "hami_host_gpu_memory_used_bytes"
 _BUSY = "hami_host_gpu_utilization_ratio"
 _AT_ONCE = 16
 _MIB = 2**20
-
-
-class CardUtilization(msgspec.Struct, frozen=True, rename="camel"):
-    """What the driver says of a card: memory in use (MiB) and how busy it is (per cent)."""
-
-    memory_mib: int
-    busy: int
-
-
-@dataclass(frozen=True, slots=True)
-class Uses:
-    """Use by the card's UUID, and what kept us from knowing all of it."""
-
-    by_uuid: Mapping[str, CardUtilization]
-    problem: str = ""
 
 
 async def read_uses(client: KubeClient) -> Uses:
@@ -88,11 +72,3 @@ def read_metrics(text: str) -> dict[str, CardUtilization]:
     except ValueError:
         return {}
     return {uuid: CardUtilization(int(used // _MIB), int(busy.get(uuid, 0))) for uuid, used in memory.items() if uuid}
-
-
-def sum_uses(uses: Iterable[CardUtilization]) -> CardUtilization | None:
-    """Return memory in sum and how busy the cards are on average, None of no card."""
-    known = list(uses)
-    if not known:
-        return None
-    return CardUtilization(sum(use.memory_mib for use in known), sum(use.busy for use in known) // len(known))

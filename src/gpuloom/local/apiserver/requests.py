@@ -12,7 +12,7 @@ import msgspec
 from gpuloom.local.apiserver.kinds import KIND_AT, NAMESPACES, Kind
 from gpuloom.local.apiserver.objects import Json
 from gpuloom.local.apiserver.statuses import bad_request, unknown_resource, unreadable, unsupported_media_type
-from gpuloom.wire.depth import DEEPEST, cut_deep
+from gpuloom.wire.deepcut import DEEPEST, cut_deep
 
 BODY_LIMIT_BYTES = 3 * 1024 * 1024
 PROTOBUF = "application/vnd.kubernetes.protobuf"
