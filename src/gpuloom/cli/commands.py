@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuloom import __version__
+from gpuloom.cli.examples import EXIT_CODES, write_epilogue
 from gpuloom.cli.outcomes import CommandError, ExitCode
 
 if TYPE_CHECKING:
@@ -121,15 +122,25 @@ def _explain_unknown(word: str) -> str:
 
 def build_app() -> "App":
     """Make the command line."""
-    from cyclopts import App, Group  # noqa: PLC0415 - see above
+    from cyclopts import App, Group, Parameter  # noqa: PLC0415 - see above
 
     groups = {title: Group.create_ordered(title) for title in GROUPS}
     app = App(
         name="kubectl gpuloom" if Path(sys.argv[0]).name == PLUGIN else "gpuloom",
         help="Share and schedule GPUs on Kubernetes, wire-compatible with HAMi.",
         version=__version__,
-        help_epilogue="Exit codes: 0 yes, 1 no, 2 wrong usage, 3 cannot be told, because nobody could be asked.",
+        help_epilogue=EXIT_CODES,
+        default_parameter=Parameter(show_default=_tell_default),
     )
     for name, target, group, text in COMMANDS:
-        app.command(f"gpuloom.cli.{target}", name=name, group=groups[group], help=text)
+        # Several commands under one name are an App of their own, which has its epilogue.
+        own = {} if target.endswith("_app") else {"help_epilogue": write_epilogue(name)}
+        app.command(f"gpuloom.cli.{target}", name=name, group=groups[group], help=text, **own)
     return app
+
+
+def _tell_default(value: object) -> str | None:
+    """Write a flag's default as one would type it; what is empty is none."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return None if value in ("", None, ()) else str(value)

@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table
 
+from gpuloom.cli.examples import write_epilogue
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.cli.ownvendors import ALL_FLAGS, check_beside_shipped, naming_files, read_own, read_own_file
 from gpuloom.cli.scheduler_flags import load_profiles
@@ -16,7 +17,11 @@ from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.overview import FamilyView, list_hooks, view_family, write_table
 from gpuloom.vendors.profile import ProfileError
 
-vendors_app = App(name="vendors", help="List the accelerator families that are served, or check a profile of one.")
+vendors_app = App(
+    name="vendors",
+    help="List the accelerator families that are served, or check a profile of one.",
+    help_epilogue=write_epilogue("vendors"),
+)
 
 
 @vendors_app.default

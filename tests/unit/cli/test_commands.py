@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import pytest
 import structlog
 
 import gpuloom
-from gpuloom.cli.commands import build_app, run
+from gpuloom.cli.commands import COMMANDS, build_app, run
+from gpuloom.cli.examples import EXAMPLES
 from gpuloom.cli.outcomes import ExitCode
 from gpuloom.cli.scheduler_flags import make_settings
 from gpuloom.scheduler.flags import SchedulerFlags
@@ -79,6 +81,24 @@ def test_a_scheduler_without_pages_loads_none() -> None:
 def test_version_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     run(["version"])
     assert capsys.readouterr().out == f"gpuloom {gpuloom.__version__}\n"
+
+
+def test_version_in_json_is_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["version", "-o", "json"]) is ExitCode.YES
+    told = json.loads(capsys.readouterr().out)
+    assert (told.keys(), told["version"]) == ({"version", "python", "platform"}, gpuloom.__version__)
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in COMMANDS])
+def test_every_help_has_an_example_that_the_command_takes(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = shlex.split(EXAMPLES[name].partition(" > ")[0])
+    assert words[:2] == ["gpuloom", name]
+    build_app().parse_args(words[1:], exit_on_error=False)
+    run([name, "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"Example: {EXAMPLES[name]} Exit codes: 0 yes" in told
+    assert '[default: ""]' not in told
+    assert "[default: ()]" not in told
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

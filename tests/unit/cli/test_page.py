@@ -10,7 +10,7 @@ from gpuloom.cli.completion import complete_for_kubectl
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-WITHOUT_FLAGS = {"version", "completion"}
+WITHOUT_FLAGS = {"completion"}
 
 
 def test_every_command_is_told() -> None:
