@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from gpuloom.cli.asking.clusters import open_cluster
 from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
+from gpuloom.cli.asking.prefixes import choose_uuid
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_work
 from gpuloom.cli.asking.running import run_for_people
@@ -150,14 +151,14 @@ async def _find_card(client: KubeClient, card: str) -> CardPlace:
     """
     nodes, _ = await client.list_all(NODES)
     places = [place for node in nodes for place in _cards_of(node) if place.uuid.startswith(card)]
-    exact = [place for place in places if place.uuid == card]
-    found = exact or places
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    uuid = choose_uuid(card, [place.uuid for place in places])
+    if uuid is None:
         raise CommandError(f"no node has registered a card {card}: see gpuloom cards")
-    names = ", ".join(place.uuid for place in found[:3])
-    raise CommandError(f"{card} is the beginning of {len(found)} cards ({names} ...): give more of it", ExitCode.USAGE)
+    found, *others = (place for place in places if place.uuid == uuid)
+    if others:
+        nodes_told = ", ".join(place.node for place in (found, *others[:2]))
+        raise CommandError(f"several nodes have registered a card {uuid} ({nodes_told}): find out which one has it")
+    return found
 
 
 def _cards_of(node: Node) -> Iterator[CardPlace]:

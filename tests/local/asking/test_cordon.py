@@ -3,6 +3,8 @@ from local.asking.conftest import Stage, settle
 
 from gpuloom.kube.resources import NODES
 from gpuloom.local.manifests import pod_manifest
+from gpuloom.wire.keys import NODE_REGISTER
+from gpuloom.wire.register import decode_register
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 CORDON = "hami.io/device-cordon"
@@ -51,6 +53,18 @@ async def test_a_beginning_of_many_cards_is_not_enough(stage: Stage) -> None:
     said = await stage.gpuloom("cordon", "GPU-")
     assert said.code == 2
     assert "is the beginning of 6 cards" in said.err
+
+
+async def test_a_card_that_two_nodes_claim_is_not_touched(stage: Stage) -> None:
+    client = stage.cluster.client
+    register = (await client.get(NODES, "node-a")).annotations[NODE_REGISTER]
+    card = decode_register(register)[0].id
+    await client.create(NODES, {"metadata": {"name": "claims", "annotations": {NODE_REGISTER: register}}})
+    said = await stage.gpuloom("cordon", card)
+    await client.delete(NODES, "claims")
+    assert said.code == 1
+    assert f"several nodes have registered a card {card} (claims, node-a)" in said.err
+    assert await closed(stage, "node-a") is None
 
 
 async def test_draining_asks_first(stage: Stage) -> None:

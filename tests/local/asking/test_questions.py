@@ -56,6 +56,13 @@ async def test_cards_that_are_not_like_that_are_not_said_to_be_missing(stage: St
 async def test_a_card_shows_who_is_on_it(stage: Stage) -> None:
     (card,) = (await stage.gpuloom("cards", "--state", "used", "-o", "json")).json()["items"]
     assert "default/runs" in (await stage.gpuloom("cards", card["uuid"])).out
+    assert "default/runs" in (await stage.gpuloom("cards", card["uuid"][:-4])).out
+
+
+async def test_a_beginning_that_many_cards_have_is_wrong_usage(stage: Stage) -> None:
+    said = await stage.gpuloom("cards", "GPU-")
+    assert (said.code, said.out) == (2, "")
+    assert "GPU- is the beginning of 6 cards" in said.err
 
 
 async def test_pods_with_cards_are_listed(stage: Stage) -> None:

@@ -5,10 +5,12 @@ from dataclasses import replace
 from typing import Literal
 
 from gpuloom.cli.asking.flags import NAMESPACE, OUTPUT, SOURCE, NamespaceFlags, OutputFlags, SourceFlags
+from gpuloom.cli.asking.prefixes import choose_uuid
 from gpuloom.cli.asking.printing import print_list, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask, choose_namespace
 from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS, QUOTAS, format_age, format_share
+from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.web.views.values import CardView, Holder
 
 _STATES = Literal["all", "unhealthy", "cordoned", "idle", "used"]
@@ -54,7 +56,7 @@ def list_cards(
     Parameters
     ----------
     uuid:
-        Tell who is on this card.
+        Tell who is on this card; the beginning of its UUID will do.
     node:
         Only cards of this node.
     model:
@@ -66,7 +68,7 @@ def list_cards(
 
     async def question(reader: Reader) -> None:
         if uuid:
-            card = await reader.card(uuid)
+            card = await _find_card(reader, uuid)
             if form.output in {"json", "yaml"}:
                 print_value(card, form)
             else:
@@ -114,6 +116,17 @@ def list_quotas(
         print_list(await reader.quotas(choose_namespace(namespaces, reader)), QUOTAS, form)
 
     ask(source, question)
+
+
+async def _find_card(reader: Reader, text: str) -> CardView:
+    """Ask for a card by its UUID, or by the beginning of it."""
+    try:
+        return await reader.card(text)
+    except CommandError as error:
+        uuid = choose_uuid(text, [card.uuid for card in await reader.cards()]) if error.code is ExitCode.NO else None
+        if uuid is None:
+            raise
+    return await reader.card(uuid)
 
 
 def _is_like(card: CardView, state: _STATES) -> bool:

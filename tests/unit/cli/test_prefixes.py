@@ -1,0 +1,23 @@
+"""Cards are named by as much of their UUID as no other card has."""
+
+import pytest
+
+from gpuloom.cli.asking.prefixes import choose_uuid
+from gpuloom.cli.outcomes import CommandError, ExitCode
+
+UUIDS = ["GPU-1", "GPU-12", "GPU-2", "GPU-3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("GPU-1", "GPU-1"), ("GPU-12", "GPU-12"), ("GPU-3", "GPU-3"), ("GPU-4", None), ("PU-3", None)],
+)
+def test_a_whole_uuid_or_a_beginning_of_one_alone_is_enough(text: str, expected: str | None) -> None:
+    assert choose_uuid(text, UUIDS) == expected
+
+
+@pytest.mark.parametrize("text", ["", "GPU-"])
+def test_a_beginning_of_several_is_refused_and_names_some(text: str) -> None:
+    with pytest.raises(CommandError, match=r"is the beginning of 4 cards \(GPU-1, GPU-12, GPU-2 \.\.\.\)") as refused:
+        choose_uuid(text, UUIDS)
+    assert refused.value.code is ExitCode.USAGE
