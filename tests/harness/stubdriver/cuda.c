@@ -1,6 +1,7 @@
 /*
  * A stub of CUDA's driver library, with those functions of its public reference that gpuloom's programs call. Memory of
- * a card is memory of the process; the one kernel, gpuloom_fill, is known by its name.
+ * a card is memory of the process. Two kernels are known by their names: gpuloom_fill, and gpuloom_spin, which takes
+ * 100 ns for each turn whatever else is on the card.
  *
  * The variable CUDA_VISIBLE_DEVICES names cards by UUID, with commas; without it all are seen. What a process holds
  * stands in a file for NVML, see processes_folder.
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef int CUresult;
@@ -24,6 +26,7 @@ enum { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY 
 static char visible[MOST_CARDS][96];
 static int visible_count;
 static unsigned long long held;
+static const char *kernels[] = {"gpuloom_fill", "gpuloom_spin"};
 
 static CUresult begin(struct call *call, const char *function) {
     const char *card = visible_count ? visible[0] : NULL;
@@ -39,10 +42,9 @@ static int is_wanted(const char *uuid) {
 CUresult cuInit(unsigned flags) {
     (void)flags;
     CALL(begin_call, NULL, CUDA_ERROR_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
-    const struct json *cards = json_find(call.state, "cards");
     visible_count = 0;
-    for (const struct json *card = cards ? cards->first : NULL; card && visible_count < MOST_CARDS; card = card->next)
-        if (is_wanted(json_text(card, "uuid", "")))
+    for (JSON_EACH(card, json_find(call.state, "cards")))
+        if (visible_count < MOST_CARDS && is_wanted(json_text(card, "uuid", "")))
             snprintf(visible[visible_count++], sizeof visible[0], "%s", json_text(card, "uuid", ""));
     return end_call(&call, visible_count ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE);
 }
@@ -121,19 +123,30 @@ CUresult cuModuleLoadData(void **module, const void *image) {
     return end_call(&call, strstr(image, ".entry gpuloom_fill(") ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-CUresult cuModuleGetFunction(void **function, void *module, const char *name) {
+CUresult cuModuleGetFunction(const void **function, void *module, const char *name) {
     CALL(begin);
-    *function = module;
-    return end_call(&call, strcmp(name, "gpuloom_fill") == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    (void)module;
+    for (unsigned place = 0; place < sizeof kernels / sizeof *kernels; ++place)
+        if (strcmp(name, kernels[place]) == 0) {
+            *function = &kernels[place];
+            return end_call(&call, CUDA_SUCCESS);
+        }
+    return end_call(&call, CUDA_ERROR_INVALID_VALUE);
 }
 
-CUresult cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+CUresult cuLaunchKernel(const void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **arguments,
                         void **extra) {
     CALL(begin);
-    (void)function, (void)grid_y, (void)grid_z, (void)block_y, (void)block_z, (void)shared, (void)stream, (void)extra;
+    (void)grid_y, (void)grid_z, (void)block_y, (void)block_z, (void)shared, (void)stream, (void)extra;
     uint32_t *numbers = (uint32_t *)(uintptr_t)*(unsigned long long *)arguments[0];
     uint32_t count = *(uint32_t *)arguments[1], factor = (uint32_t)tell_number(&call, 3);
+    if (function == &kernels[1]) {
+        struct timespec turns = {count / 10000000, (long)(count % 10000000) * 100};
+        end_call(&call, CUDA_SUCCESS);
+        nanosleep(&turns, NULL);
+        return CUDA_SUCCESS;
+    }
     for (uint32_t number = 0; number < count && number < grid_x * block_x; ++number)
         numbers[number] = factor * number + 1;
     return end_call(&call, CUDA_SUCCESS);
