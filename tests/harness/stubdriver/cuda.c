@@ -1,12 +1,14 @@
 /*
  * A stub of CUDA's driver library, with those functions of its public reference that gpuloom's programs call. Memory of
  * a card is memory of the process. Two kernels are known by their names: gpuloom_fill, and gpuloom_spin, which takes
- * 100 ns for each turn whatever else is on the card.
+ * 100 ns for each turn whatever else is on the card. One that comes late, because the machine is busy, counts as begun
+ * when the last one ended: the card has no pauses of the machine's making.
  *
  * The variable CUDA_VISIBLE_DEVICES names cards by UUID, with commas; without it all are seen. What a process holds
  * stands in a file for NVML, see processes_folder.
  */
 #define _POSIX_C_SOURCE 200809L
+#include "clock.h"
 #include "stub.h"
 
 #include <stddef.h>
@@ -15,13 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef int CUresult;
 enum { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 100 };
 
 #define MOST_CARDS 64
+#define LATE_S 0.25
 
 static char visible[MOST_CARDS][96];
 static int visible_count;
@@ -134,6 +136,19 @@ CUresult cuModuleGetFunction(const void **function, void *module, const char *na
     return end_call(&call, CUDA_ERROR_INVALID_VALUE);
 }
 
+static double spun_s;
+
+/* How long the last gpuloom_spin had the card; for the stub of HAMi-core, which cannot look at a card's use. */
+double stub_spun_s(void) { return spun_s; }
+
+static void spin(uint32_t turns) {
+    static double end_s;
+    double now_s = read_clock_s();
+    spun_s = turns / 1e7;
+    end_s = (now_s - end_s < LATE_S ? end_s : now_s) + spun_s;
+    sleep_until_s(end_s);
+}
+
 CUresult cuLaunchKernel(const void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **arguments,
                         void **extra) {
@@ -142,9 +157,8 @@ CUresult cuLaunchKernel(const void *function, unsigned grid_x, unsigned grid_y, 
     uint32_t *numbers = (uint32_t *)(uintptr_t)*(unsigned long long *)arguments[0];
     uint32_t count = *(uint32_t *)arguments[1], factor = (uint32_t)tell_number(&call, 3);
     if (function == &kernels[1]) {
-        struct timespec turns = {count / 10000000, (long)(count % 10000000) * 100};
         end_call(&call, CUDA_SUCCESS);
-        nanosleep(&turns, NULL);
+        spin(count);
         return CUDA_SUCCESS;
     }
     for (uint32_t number = 0; number < count && number < grid_x * block_x; ++number)

@@ -1,20 +1,23 @@
 /*
- * A stub of HAMi-core: preloaded, it stands before three functions of whoever looks them up with dlsym, and holds a process
- * to CUDA_DEVICE_MEMORY_LIMIT_0 (such as 1024m) and CUDA_DEVICE_SM_LIMIT (per cent; after each kernel it rests as long as
- * that takes). What it knows stands in a region of layout 1.2 in the file CUDA_DEVICE_MEMORY_SHARED_CACHE; a recent
- * kernel below 0 there lets kernels wait.
+ * A stub of HAMi-core: preloaded, it stands before three functions of whoever looks them up with dlsym, and holds a
+ * process to CUDA_DEVICE_MEMORY_LIMIT_0 (such as 1024m) and CUDA_DEVICE_SM_LIMIT (per cent; it rests after each kernel).
+ * What it knows stands in a region of layout 1.2 in the file CUDA_DEVICE_MEMORY_SHARED_CACHE; a recent kernel below 0
+ * there lets kernels wait.
  *
  * STUB_LIMITER names promises, with commas, that it breaks: cores, region, priority.
  */
 #define _GNU_SOURCE
+#include "clock.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
+
+#define LATE_S 0.25
 
 enum { MAGIC = 19920718, REGION_SIZE = 2008952 };
 
@@ -107,23 +110,22 @@ static int limited_info(size_t *free_bytes, size_t *total) {
     return 0;
 }
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
-static void rest(double seconds) {
-    struct timespec pause = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&pause, NULL);
-}
-
 /* Waits for those of higher priority, and notes that there is a kernel. */
 static void wait_for_turn(void) {
     while (region && get32(AT_RECENT) < 0 && !breaks("priority"))
-        rest(0.002);
+        sleep_until_s(read_clock_s() + 0.002);
     if (region && get32(AT_RECENT) >= 0)
         put32(AT_RECENT, 2);
+}
+
+/* Waits until the card's time of all kernels so far is `limit` per cent of all time since the first one. */
+static void rest(int limit) {
+    static double turn_s;
+    double (*spun_s)(void);
+    *(void **)&spun_s = find_real("stub_spun_s");
+    double now_s = read_clock_s();
+    turn_s = (now_s - turn_s < LATE_S ? turn_s : now_s) + spun_s() * 100 / limit;
+    sleep_until_s(turn_s);
 }
 
 static int limited_launch(const void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
@@ -132,11 +134,10 @@ static int limited_launch(const void *function, unsigned gx, unsigned gy, unsign
                 void **);
     *(void **)&real = find_real("cuLaunchKernel");
     wait_for_turn();
-    double begin = now();
-    int limit = read_number("CUDA_DEVICE_SM_LIMIT", 100);
     int result = real(function, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra);
+    int limit = read_number("CUDA_DEVICE_SM_LIMIT", 100);
     if (region && get32(AT_SWITCH) && limit > 0 && limit < 100 && !breaks("cores"))
-        rest((now() - begin) * (100 - limit) / limit);
+        rest(limit);
     return result;
 }
 

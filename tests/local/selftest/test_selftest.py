@@ -49,7 +49,7 @@ class Machine:
     @property
     def limiter(self):
         """What lets programs load the stub of HAMi-core, whose cores are measured for as short as is enough."""
-        return "--library", str(self.libraries / "libvgpu.so"), "--seconds", "2"
+        return "--library", str(self.libraries / "libvgpu.so"), "--seconds", "3"
 
     def report(self, *arguments):
         """Return the exit code and what the report says of each step: its outcome and its text."""
@@ -76,6 +76,7 @@ def machine(stub_libraries, tmp_path):
     return Machine(driver, stub_libraries, programs)
 
 
+@pytest.mark.alone
 def test_a_healthy_machine_passes_every_step(machine):
     machine.driver.cards[1] = a100(UUIDS[1], mig_mode=0, pci_bus_id=machine.driver.cards[1].pci_bus_id, minor=1)
     machine.driver.cards[0].links.clear()
@@ -97,6 +98,7 @@ def test_a_limiter_that_limits_nothing_is_found_out(machine):
     assert [steps[name][0] for name in LIMITS] == ["failed"] * len(LIMITS)
 
 
+@pytest.mark.alone
 def test_each_promise_that_a_limiter_breaks_is_found_out(machine):
     machine.environment["STUB_LIMITER"] = "cores,region,priority"
     code, steps = machine.report(*machine.limiter)

@@ -83,7 +83,7 @@ class Program:
         self.seen = seen
 
     async def calibrate(self) -> int:
-        """Return with how many turns a kernel takes a few milliseconds.
+        """Return with how many turns a kernel takes some 10 ms.
 
         Raises StepFailedError, as the others.
         """

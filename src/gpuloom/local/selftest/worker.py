@@ -4,7 +4,7 @@
 ctypes). Its first line is what it saw. Then it answers each line of its standard input with one, and ends when there
 are no more:
 
-calibrate    how many turns of the kernel ``gpuloom_spin`` take a few milliseconds, ``{"turns": 50000}``
+calibrate    how many turns of the kernel ``gpuloom_spin`` take 10 ms or more, ``{"turns": 128000}``
 spin TURNS   begins to run that kernel for ever, one launch after the other
 count        how many launches have ended, and when that is, ``{"launches": 7, "at_s": 12.5}``
 
@@ -22,7 +22,7 @@ from uuid import UUID
 
 _OUT_OF_MEMORY = 2
 _BLOCK, _NUMBERS = 256, 65536
-_LAUNCH_S = 0.005
+_LAUNCH_S = 0.01
 _FIRST_TURNS, _MOST_TURNS = 1000, 2**30
 _KERNELS = b"""
 .version 6.0
