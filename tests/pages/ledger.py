@@ -137,6 +137,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "tests/local/selftest/test_selftest.py": (
         "gpuloom selftest",
         "gpuloom selftest --library /usr/local/vgpu/libvgpu.so",
+        "gpuloom selftest --allow-mig",
         "gpuloom selftest -o json > report.json",
         "make gpu",
     ),

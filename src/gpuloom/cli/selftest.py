@@ -3,11 +3,12 @@
 import logging
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
 import pynvml
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -17,7 +18,7 @@ from gpuloom.cli.asking.printing import has_colours, print_value
 from gpuloom.cli.logs import configure_logs
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.cli.process import run_until_signal
-from gpuloom.local.selftest import Outcome, SelfTest, SelfTestReport
+from gpuloom.local.selftest import CORES_MEASURED_S, Outcome, SelfTest, SelfTestReport
 from gpuloom.node.errors import DriverMissingError, NodeError
 from gpuloom.node.nvidia import DriverNvml
 
@@ -28,9 +29,11 @@ _PLAIN_WIDTH = 120
 def run_selftest(
     *,
     library: Path | None = None,
+    seconds: Annotated[float, Parameter(validator=validators.Number(gte=1, lte=3600))] = CORES_MEASURED_S,
+    allow_mig: Annotated[bool, Parameter(negative=())] = False,
     output: Annotated[Literal["table", "json", "yaml"], Parameter(name=["--output", "-o"])] = "table",
 ) -> ExitCode:
-    """Hold gpuloom against the NVIDIA driver and the cards of this machine; nothing on the cards is changed.
+    """Hold gpuloom against the NVIDIA driver and the cards of this machine, which stay as they are.
 
     A small cluster in this process gives two pods shares of the cards. Programs take memory and compute with what the
     pods were given, and what they see and take is held against it. Exit code 0 if nothing is wrong, 1 if something is,
@@ -39,7 +42,11 @@ def run_selftest(
     Parameters
     ----------
     library:
-        HAMi-core's libvgpu.so: programs load it, and must not get more memory than their share.
+        HAMi-core's libvgpu.so: programs load it, and must get their share of memory and cores and no more.
+    seconds:
+        How long the cores of four programs on one card are measured, with a library.
+    allow_mig:
+        Divide an idle card that can be divided (MIG) for a moment, which resets it, and put it back.
     output:
         Form of the report; JSON can be attached to a bug report.
 
@@ -47,8 +54,13 @@ def run_selftest(
     if library is not None and not library.is_file():
         raise CommandError(f"--library {library}: there is no such file", ExitCode.USAGE)
     configure_logs("console", level=logging.CRITICAL)
+    limiter = library.absolute() if library else None
+
+    def make_test(nvml: DriverNvml, directory: Path) -> SelfTest:
+        return SelfTest(nvml, pynvml, directory, limiter=limiter, seconds=seconds, may_divide=allow_mig)
+
     reports: list[SelfTestReport] = []
-    run_until_signal(_test(library.absolute() if library else None, reports), failures=(NodeError,))
+    run_until_signal(_test(make_test, reports), failures=(NodeError,))
     if not reports:
         return ExitCode.NO
     (report,) = reports
@@ -59,12 +71,12 @@ def run_selftest(
     return ExitCode.NO if report.has_failed else ExitCode.YES
 
 
-async def _test(library: Path | None, reports: list[SelfTestReport]) -> None:
+async def _test(make_test: Callable[[DriverNvml, Path], SelfTest], reports: list[SelfTestReport]) -> None:
     # Sockets have short paths.
     with tempfile.TemporaryDirectory(prefix="gpuloom-", dir="/tmp") as directory:
         async with DriverNvml(pynvml) as nvml:
             try:
-                reports.append(await SelfTest(nvml, pynvml, Path(directory), limiter=library).run())
+                reports.append(await make_test(nvml, Path(directory)).run())
             except DriverMissingError as error:
                 raise CommandError(str(error).partition(";")[0], ExitCode.UNKNOWN) from error
 

@@ -1,11 +1,14 @@
 /*
  * A stub of CUDA's driver library, with those functions of its public reference that gpuloom's programs call. Memory of
- * a card is memory of the process; the one kernel, gpuloom_fill, is known by its name.
+ * a card is memory of the process. Two kernels are known by their names: gpuloom_fill, and gpuloom_spin, which takes
+ * 100 ns for each turn whatever else is on the card. One that comes late, because the machine is busy, counts as begun
+ * when the last one ended: the card has no pauses of the machine's making.
  *
  * The variable CUDA_VISIBLE_DEVICES names cards by UUID, with commas; without it all are seen. What a process holds
  * stands in a file for NVML, see processes_folder.
  */
 #define _POSIX_C_SOURCE 200809L
+#include "clock.h"
 #include "stub.h"
 
 #include <stddef.h>
@@ -20,10 +23,12 @@ typedef int CUresult;
 enum { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 100 };
 
 #define MOST_CARDS 64
+#define LATE_S 0.25
 
 static char visible[MOST_CARDS][96];
 static int visible_count;
 static unsigned long long held;
+static const char *kernels[] = {"gpuloom_fill", "gpuloom_spin"};
 
 static CUresult begin(struct call *call, const char *function) {
     const char *card = visible_count ? visible[0] : NULL;
@@ -39,10 +44,9 @@ static int is_wanted(const char *uuid) {
 CUresult cuInit(unsigned flags) {
     (void)flags;
     CALL(begin_call, NULL, CUDA_ERROR_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
-    const struct json *cards = json_find(call.state, "cards");
     visible_count = 0;
-    for (const struct json *card = cards ? cards->first : NULL; card && visible_count < MOST_CARDS; card = card->next)
-        if (is_wanted(json_text(card, "uuid", "")))
+    for (JSON_EACH(card, json_find(call.state, "cards")))
+        if (visible_count < MOST_CARDS && is_wanted(json_text(card, "uuid", "")))
             snprintf(visible[visible_count++], sizeof visible[0], "%s", json_text(card, "uuid", ""));
     return end_call(&call, visible_count ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE);
 }
@@ -121,19 +125,42 @@ CUresult cuModuleLoadData(void **module, const void *image) {
     return end_call(&call, strstr(image, ".entry gpuloom_fill(") ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-CUresult cuModuleGetFunction(void **function, void *module, const char *name) {
+CUresult cuModuleGetFunction(const void **function, void *module, const char *name) {
     CALL(begin);
-    *function = module;
-    return end_call(&call, strcmp(name, "gpuloom_fill") == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    (void)module;
+    for (unsigned place = 0; place < sizeof kernels / sizeof *kernels; ++place)
+        if (strcmp(name, kernels[place]) == 0) {
+            *function = &kernels[place];
+            return end_call(&call, CUDA_SUCCESS);
+        }
+    return end_call(&call, CUDA_ERROR_INVALID_VALUE);
 }
 
-CUresult cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+static double spun_s;
+
+/* How long the last gpuloom_spin had the card; for the stub of HAMi-core, which cannot look at a card's use. */
+double stub_spun_s(void) { return spun_s; }
+
+static void spin(uint32_t turns) {
+    static double end_s;
+    double now_s = read_clock_s();
+    spun_s = turns / 1e7;
+    end_s = (now_s - end_s < LATE_S ? end_s : now_s) + spun_s;
+    sleep_until_s(end_s);
+}
+
+CUresult cuLaunchKernel(const void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **arguments,
                         void **extra) {
     CALL(begin);
-    (void)function, (void)grid_y, (void)grid_z, (void)block_y, (void)block_z, (void)shared, (void)stream, (void)extra;
+    (void)grid_y, (void)grid_z, (void)block_y, (void)block_z, (void)shared, (void)stream, (void)extra;
     uint32_t *numbers = (uint32_t *)(uintptr_t)*(unsigned long long *)arguments[0];
     uint32_t count = *(uint32_t *)arguments[1], factor = (uint32_t)tell_number(&call, 3);
+    if (function == &kernels[1]) {
+        end_call(&call, CUDA_SUCCESS);
+        spin(count);
+        return CUDA_SUCCESS;
+    }
     for (uint32_t number = 0; number < count && number < grid_x * block_x; ++number)
         numbers[number] = factor * number + 1;
     return end_call(&call, CUDA_SUCCESS);

@@ -145,11 +145,13 @@ void json_free(struct json *value) {
 const struct json *json_find(const struct json *object, const char *key) {
     if (!object || object->kind != JSON_OBJECT)
         return NULL;
-    for (const struct json *each = object->first; each; each = each->next)
+    for (JSON_EACH(each, object))
         if (strcmp(each->key, key) == 0)
             return each;
     return NULL;
 }
+
+const struct json *json_first(const struct json *list) { return list ? list->first : NULL; }
 
 const struct json *json_item(const struct json *list, unsigned place) {
     const struct json *each = list ? list->first : NULL;
@@ -160,7 +162,7 @@ const struct json *json_item(const struct json *list, unsigned place) {
 
 unsigned json_length(const struct json *list) {
     unsigned length = 0;
-    for (const struct json *each = list ? list->first : NULL; each; each = each->next)
+    for (JSON_EACH(each, list))
         ++length;
     return length;
 }

@@ -23,6 +23,10 @@ const struct json *json_find(const struct json *object, const char *key);
 const struct json *json_item(const struct json *list, unsigned place);
 unsigned json_length(const struct json *list);
 double json_number(const struct json *object, const char *key, double otherwise);
+const struct json *json_first(const struct json *list);
 const char *json_text(const struct json *object, const char *key, const char *otherwise);
+
+/* for (JSON_EACH(each, list)) goes through the elements of a list; one that is not there has none. */
+#define JSON_EACH(each, list) const struct json *each = json_first(list); each; each = each->next
 
 #endif

@@ -250,8 +250,7 @@ static void add_holder(void *to, unsigned pid, unsigned long long bytes) {
 
 /* A card tells of all processes, an instance of its own. */
 static void list_processes(const struct call *call, nvmlDevice_t device, struct process_list *list) {
-    const struct json *told = json_find(call->card, "processes");
-    for (const struct json *each = told ? told->first : NULL; each; each = each->next) {
+    for (JSON_EACH(each, json_find(call->card, "processes"))) {
         double bytes = json_number(each, "used_bytes", -1);
         unsigned instance = (unsigned)json_number(each, "gpu_instance", NVML_NO_INSTANCE);
         if (!device->gpu_instance || device->gpu_instance == instance)

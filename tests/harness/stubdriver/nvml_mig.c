@@ -23,8 +23,7 @@ static struct {
 static int is_used(const struct nvmlGpuInstance_st *instance) { return instance->id != 0; }
 
 const struct json *find_profile(const struct json *card, unsigned id) {
-    const struct json *profiles = json_find(card, "mig_profiles");
-    for (const struct json *each = profiles ? profiles->first : NULL; each; each = each->next)
+    for (JSON_EACH(each, json_find(card, "mig_profiles")))
         if ((unsigned)json_number(each, "id", -1) == id)
             return each;
     return NULL;
@@ -56,10 +55,8 @@ static struct nvmlGpuInstance_st *make_instance(const char *card, unsigned id, u
 void make_described_instances(const struct call *call) {
     memset(instances, 0, sizeof instances);
     memset(switched, 0, sizeof switched);
-    const struct json *cards = json_find(call->state, "cards");
-    for (const struct json *card = cards ? cards->first : NULL; card; card = card->next) {
-        const struct json *described = json_find(card, "instances");
-        for (const struct json *each = described ? described->first : NULL; each; each = each->next) {
+    for (JSON_EACH(card, json_find(call->state, "cards"))) {
+        for (JSON_EACH(each, json_find(card, "instances"))) {
             unsigned profile = (unsigned)json_number(each, "profile", 0);
             struct nvmlGpuInstance_st *made = make_instance(
                 json_text(card, "uuid", ""), (unsigned)json_number(each, "id", 0), profile,
@@ -88,6 +85,7 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *current, unsign
 nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode, nvmlReturn_t *status) {
     CALL(begin_on, device);
     *status = NVML_SUCCESS;
+    journal("switched %s %u", device->card, mode);
     for (unsigned place = 0; place < MOST_SWITCHED && !json_number(call.card, "needs_reset", 0); ++place) {
         if (switched[place].card[0] && strcmp(switched[place].card, device->card) != 0)
             continue;
@@ -131,8 +129,7 @@ nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned *id) {
 nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, unsigned number,
                                                   nvmlGpuInstanceProfileInfo_v2_t *info) {
     CALL(begin_on, device);
-    const struct json *profiles = json_find(call.card, "mig_profiles");
-    for (const struct json *each = profiles ? profiles->first : NULL; each; each = each->next) {
+    for (JSON_EACH(each, json_find(call.card, "mig_profiles"))) {
         if ((unsigned)json_number(each, "number", -1) != number)
             continue;
         info->id = (unsigned)json_number(each, "id", 0);

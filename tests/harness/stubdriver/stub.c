@@ -57,7 +57,7 @@ static int load_state(void) {
 }
 
 static int contains(const struct json *list, const char *text) {
-    for (const struct json *each = list ? list->first : NULL; each; each = each->next)
+    for (JSON_EACH(each, list))
         if (each->kind == JSON_TEXT && strcmp(each->text, text) == 0)
             return 1;
     return 0;
@@ -123,8 +123,7 @@ void tell_text(const struct call *call, const char *truth, char *to, unsigned si
 }
 
 const struct json *find_card(const struct call *call, const char *uuid) {
-    const struct json *cards = json_find(call->state, "cards");
-    for (const struct json *card = cards ? cards->first : NULL; card; card = card->next)
+    for (JSON_EACH(card, json_find(call->state, "cards")))
         if (strcmp(json_text(card, "uuid", ""), uuid) == 0)
             return card;
     return NULL;

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -9,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.stubdriver import StubCard, StubDriver, StubLink
+from harness.processes import ChildProcess
+from harness.stubdriver import StubCard, StubDriver, StubLink, a100
 
 UUIDS = ("GPU-7aebc545-cbd3-18a0-afce-76cae449702a", "GPU-1afede84-4e70-2174-49af-f07ebb94d1ae")
-STEPS = ["cards", "device plugin", "shares", "programs", "limit of memory", "health"]
+CREATE, SWITCH = "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlDeviceSetMigMode"
+LIMITS = ["limit of memory", "regions", "limit of cores", "priorities"]
+STEPS = ["cards", "device plugin", "shares", "programs", *LIMITS, "dividing", "health"]
+COMMAND = [sys.executable, "-m", "gpuloom.cli", "selftest"]
 ROOT = Path(__file__).parents[3]
 SMI = Path(sys.modules["harness.stubdriver"].__path__[0]) / "nvidia_smi.py"
 
@@ -26,16 +31,25 @@ class Machine:
     programs: Path
     environment: dict[str, str] = field(default_factory=dict)
 
-    def run(self, *arguments):
-        environment = {
+    @property
+    def variables(self):
+        """The environment of programs on this machine."""
+        return {
             **{name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"},
             **self.driver.environment,
             "LD_LIBRARY_PATH": str(self.libraries),
             "PATH": f"{self.programs}:{os.environ['PATH']}",
             **self.environment,
         }
-        command = [sys.executable, "-m", "gpuloom.cli", "selftest", *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
+
+    def run(self, *arguments):
+        command = [*COMMAND, *arguments]
+        return subprocess.run(command, env=self.variables, capture_output=True, text=True, check=False, timeout=240)
+
+    @property
+    def limiter(self):
+        """What lets programs load the stub of HAMi-core, whose cores are measured for as short as is enough."""
+        return "--library", str(self.libraries / "libvgpu.so"), "--seconds", "3"
 
     def report(self, *arguments):
         """Return the exit code and what the report says of each step: its outcome and its text."""
@@ -62,19 +76,62 @@ def machine(stub_libraries, tmp_path):
     return Machine(driver, stub_libraries, programs)
 
 
+@pytest.mark.alone
 def test_a_healthy_machine_passes_every_step(machine):
-    code, steps = machine.report("--library", str(machine.libraries / "libvgpu.so"))
+    machine.driver.cards[1] = a100(UUIDS[1], mig_mode=0, pci_bus_id=machine.driver.cards[1].pci_bus_id, minor=1)
+    machine.driver.cards[0].links.clear()
+    machine.driver.write()
+    code, steps = machine.report(*machine.limiter, "--allow-mig")
     assert (code, {name: outcome for name, (outcome, _) in steps.items()}) == (0, dict.fromkeys(STEPS, "passed")), steps
 
 
-def test_without_a_limiter_the_limit_is_skipped_and_said_to_be(machine):
+def test_without_a_limiter_limits_are_skipped_and_said_to_be(machine):
     code, steps = machine.report()
-    assert (code, steps["limit of memory"]) == (0, ("skipped", "without --library nothing limits"))
+    skipped = ("skipped", "without --library nothing limits")
+    assert (code, {name: steps[name] for name in LIMITS}) == (0, dict.fromkeys(LIMITS, skipped))
 
 
 def test_a_limiter_that_limits_nothing_is_found_out(machine):
-    code, steps = machine.report("--library", str(machine.libraries / "libnvidia-ml.so.1"))
+    code, steps = machine.report("--library", str(machine.libraries / "libnvidia-ml.so.1"), "--seconds", "1")
     assert (code, steps["limit of memory"]) == (1, ("failed", "a program took 2048 MiB of 1024 MiB"))
+    assert steps["regions"] == ("failed", "the monitor reads no region of the card in pod one, two")
+    assert [steps[name][0] for name in LIMITS] == ["failed"] * len(LIMITS)
+
+
+@pytest.mark.alone
+def test_each_promise_that_a_limiter_breaks_is_found_out(machine):
+    machine.environment["STUB_LIMITER"] = "cores,region,priority"
+    code, steps = machine.report(*machine.limiter)
+    assert (code, [steps[name][0] for name in LIMITS]) == (1, ["passed", "failed", "failed", "failed"]), steps
+    assert "tells 1073741824 bytes, NVML 536870912" in steps["regions"][1]
+    assert "% of the pace without a limit, its limit is 25 %" in steps["limit of cores"][1]
+    assert "beside a program of high priority one of low priority has" in steps["priorities"][1]
+
+
+def test_no_card_is_divided_unless_that_is_allowed(machine):
+    machine.driver.cards = [a100(UUIDS[0], mig_mode=0)]
+    machine.driver.write()
+    code, steps = machine.report()
+    assert (code, steps["dividing"]) == (0, ("skipped", "without --allow-mig no card is divided"))
+    assert (machine.driver.count(SWITCH), machine.driver.count(CREATE)) == (0, 0)
+
+
+def test_ctrl_c_while_a_card_is_divided_puts_it_back(machine, tmp_path):
+    driver = machine.driver
+    driver.cards = [a100(UUIDS[0], mig_mode=0)]
+    driver.hang(CREATE)
+    with ChildProcess("selftest", [*COMMAND, "--allow-mig"], log=tmp_path / "log", env=machine.variables) as process:
+        process.wait_until(lambda: driver.count(CREATE) == 1, what="dividing the card", timeout_s=100)
+        os.kill(process.pid, signal.SIGINT)
+        driver.mend()
+        process.wait(timeout_s=60)
+    assert [call[2] for call in driver.calls if call[0] == "switched"] == ["1", "0"]
+    assert driver.count("nvmlGpuInstanceDestroy") == 1
+
+
+def test_cores_are_measured_for_a_second_at_least(machine):
+    done = machine.run("--seconds", "0.5")
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_a_card_that_nvidia_smi_tells_otherwise_is_found_out(machine):

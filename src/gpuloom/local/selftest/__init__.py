@@ -5,6 +5,6 @@ container would be given take memory and run kernels, and what they see and take
 """
 
 from gpuloom.local.selftest.report import Outcome, SelfTestReport, StepResult
-from gpuloom.local.selftest.run import SelfTest
+from gpuloom.local.selftest.run import CORES_MEASURED_S, SelfTest
 
-__all__ = ["Outcome", "SelfTest", "SelfTestReport", "StepResult"]
+__all__ = ["CORES_MEASURED_S", "Outcome", "SelfTest", "SelfTestReport", "StepResult"]

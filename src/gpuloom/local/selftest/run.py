@@ -1,31 +1,32 @@
 """The steps of a self-test, one after the other; each needs those before it."""
 
-from contextlib import AsyncExitStack
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, nullcontext
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from gpuloom import __version__
-from gpuloom.kube.errors import ApiError
-from gpuloom.kube.resources import PODS
 from gpuloom.local.cluster import LocalCluster, LocalClusterError
 from gpuloom.local.description import ClusterDescription, NodeDescription
 from gpuloom.local.selftest import smi
-from gpuloom.local.selftest.comparing import check_cards, check_given, check_use, check_worker
-from gpuloom.local.selftest.processes import ContainerGrant, run_worker
+from gpuloom.local.selftest.comparing import check_cards, check_use, check_worker
+from gpuloom.local.selftest.dividing import try_dividing
+from gpuloom.local.selftest.limiting import BYTES_PER_MIB, LimiterTrial
+from gpuloom.local.selftest.processes import ContainerGrant, keep_lock_folder, run_worker
 from gpuloom.local.selftest.report import SelfTestReport, SkipStepError, StepFailedError, TestedCard
-from gpuloom.local.waiting import wait_until
+from gpuloom.local.selftest.trialpods import CORES_PERCENT, TrialPod, TrialPods
 from gpuloom.node.errors import CardReadError
 from gpuloom.node.monitor.cards import CardUse
 from gpuloom.node.monitor.nvidia import NvidiaCardUse
 from gpuloom.node.nvidia import DriverNvml
 from gpuloom.node.nvml import Gpu
 
-BYTES_PER_MIB = 2**20
-CORES_PERCENT = 25
-_NODE, _NAMESPACE, _CONTAINER = "selftest", "default", "main"
+CORES_MEASURED_S = 30.0
+_NODE = "selftest"
 _PODS = ("one", "two")
+_LIMITS = ("limit of memory", "regions", "limit of cores", "priorities")
 _MOST_SHARE_MIB = 1024
 _SHARES_OF_A_CARD = 10
 _WAIT_S = 60.0
@@ -34,14 +35,26 @@ _WAIT_S = 60.0
 class SelfTest:
     """One self-test of this machine over `nvml`; ``library`` is the module ``pynvml``.
 
-    `directory` gets all files, and its path must be short. `limiter` is HAMi-core's library, None without one.
+    `directory` gets all files, and its path must be short. `limiter` is HAMi-core's library, None without one; with it
+    cores are measured for `seconds`. A card is divided (MIG) for a moment only if it `may_divide`.
     """
 
-    def __init__(self, nvml: DriverNvml, library: Any, directory: Path, *, limiter: Path | None = None) -> None:
+    def __init__(
+        self,
+        nvml: DriverNvml,
+        library: Any,
+        directory: Path,
+        *,
+        limiter: Path | None = None,
+        seconds: float = CORES_MEASURED_S,
+        may_divide: bool = False,
+    ) -> None:
         self._nvml = nvml
         self._library = library
         self._directory = directory
         self._limiter = limiter
+        self._seconds = seconds
+        self._may_divide = may_divide
         self._gpus: tuple[Gpu, ...] = ()
         self._share_mib = 0
         self._report = SelfTestReport(
@@ -67,6 +80,10 @@ class SelfTest:
                 found.append(await self._start(stack, cluster))
             if not self._report.has_failed:
                 await self._share(cluster)
+        with self._report.step("dividing") as found:
+            if not self._may_divide:
+                raise SkipStepError("without --allow-mig no card is divided")
+            found.append(await try_dividing(self._nvml, self._gpus))
         with self._report.step("health") as found:
             found.append(await self._look_again())
         return self._report
@@ -98,38 +115,38 @@ class SelfTest:
         return f"{len(shared)} cards are registered, {offered} shares are offered to the kubelet"
 
     async def _share(self, cluster: LocalCluster) -> None:
+        pods = TrialPods(cluster, _NODE, self._directory / _NODE, self._limiter)
         given: list[ContainerGrant] = []
         with self._report.step("shares") as found:
-            given = await self._ask(cluster)
+            wanted = [TrialPod(name, self._share_mib) for name in _PODS]
+            given = await pods.submit(wanted, {gpu.uuid for gpu in self._gpus})
             found.append(f"{len(given)} pods have {self._share_mib} MiB and {CORES_PERCENT} % of the cores each")
         if not given:
             return
         with self._report.step("programs") as found:
             found.append(await self._use(given))
-        with self._report.step("limit of memory") as found:
-            found.append(await self._exceed(given[0]))
+        with keep_lock_folder() if self._limiter else nullcontext():
+            await self._limit(LimiterTrial(pods, self._read_use, self._share_mib, self._seconds), given)
 
-    async def _ask(self, cluster: LocalCluster) -> list[ContainerGrant]:
-        """Submit the pods, and return what their containers were given."""
-        uuids = {gpu.uuid for gpu in self._gpus}
-        try:
-            for name in _PODS:
-                await cluster.submit(_make_pod(name, self._share_mib))
-            await wait_until(
-                cluster.client,
-                PODS,
-                lambda pods: sum(pod.status.phase == "Running" for pod in pods.values()) == len(_PODS),
-                timeout_s=_WAIT_S,
-            )
-        except ApiError as error:
-            raise StepFailedError(f"the pods cannot be created: {error}") from error
-        except TimeoutError as error:
-            raise StepFailedError(f"the pods did not start within {_WAIT_S:g} s") from error
-        kubelet = cluster.kubelets[_NODE]
-        containers = [(_NAMESPACE, name, _CONTAINER) for name in _PODS]
-        for key in containers:
-            check_given(key[1], kubelet.environments[key], kubelet.mounts[key], uuids, self._share_mib)
-        return [ContainerGrant(kubelet.environments[key], self._limiter) for key in containers]
+    async def _limit(self, trial: LimiterTrial, given: Sequence[ContainerGrant]) -> None:
+        """Do the steps that need a limiter."""
+        if self._limiter is None:
+            for name in _LIMITS:
+                with self._report.step(name):
+                    raise SkipStepError("without --library nothing limits")
+            return
+        quarters: list[ContainerGrant] = []
+        with self._report.step("limit of memory") as found:
+            found.append(await trial.exceed(given[0]))
+        with self._report.step("regions") as found:
+            found.append(await trial.compare_regions(given))
+        with self._report.step("limit of cores") as found:
+            quarters = await trial.submit_quarters(given[0].card)
+            found.append(await trial.hold_cores(quarters))
+        with self._report.step("priorities") as found:
+            if not quarters:
+                raise SkipStepError("there are no pods to try it with")
+            found.append(await trial.feel_priorities(quarters))
 
     async def _use(self, given: list[ContainerGrant]) -> str:
         """Let a program in each container take half of its share, and hold what is told of them against it."""
@@ -137,11 +154,10 @@ class SelfTest:
         before = await self._read_use()
         held: dict[int, str] = {}
         async with AsyncExitStack() as stack:
-            for number, one in enumerate(given):
-                scratch = self._directory / f"program-{number}"
-                pid, worker = await stack.enter_async_context(run_worker(one, size, scratch))
-                check_worker(worker, one.card)
-                held[pid] = one.card
+            for one in given:
+                program = await stack.enter_async_context(run_worker(one, size))
+                check_worker(program.seen, one.card)
+                held[program.pid] = one.card
             during = await self._read_use()
             try:
                 told = await smi.read_processes()
@@ -150,19 +166,6 @@ class SelfTest:
             known = check_use(before, during, held, size, told)
         seen = "by card and by process" if known else "by card, not by process: this is another namespace of processes"
         return f"each sees its card alone, takes {size // BYTES_PER_MIB} MiB and computes; the monitor tells it {seen}"
-
-    async def _exceed(self, given: ContainerGrant) -> str:
-        if self._limiter is None:
-            raise SkipStepError("without --library nothing limits")
-        share = self._share_mib * BYTES_PER_MIB
-        async with run_worker(given, share * 2, self._directory / "program-limited") as (_, worker):
-            if worker.error:
-                raise StepFailedError(worker.error)
-            if worker.is_taken:
-                raise StepFailedError(f"a program took {2 * self._share_mib} MiB of {self._share_mib} MiB")
-            if worker.total_bytes != share:
-                raise StepFailedError(f"a program is told {worker.total_bytes} bytes of memory, its limit is {share}")
-        return f"a program sees {self._share_mib} MiB and cannot take {2 * self._share_mib} MiB"
 
     async def _read_use(self) -> dict[str, CardUse]:
         async with NvidiaCardUse(self._library) as source:
@@ -182,11 +185,3 @@ class SelfTest:
         if now != self._gpus:
             raise StepFailedError("the driver tells other cards than at the start")
         return "every card answers as at the start"
-
-
-def _make_pod(name: str, share_mib: int) -> dict[str, Any]:
-    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(share_mib), "nvidia.com/gpucores": str(CORES_PERCENT)}
-    return {
-        "metadata": {"name": name, "namespace": _NAMESPACE},
-        "spec": {"containers": [{"name": _CONTAINER, "image": "none", "resources": {"limits": limits}}]},
-    }

@@ -43,6 +43,13 @@ class NvidiaMig:
         """See :class:`~gpuloom.node.nvml.MigNvml`."""
         await self._ask(f"switch MIG on for card {uuid}", lambda: self._calls.enable(uuid))
 
+    async def disable(self, uuid: str) -> None:
+        """Let a card be whole again; one that waits for a reset to be divided waits no more.
+
+        Raises CardReadError.
+        """
+        await self._ask(f"switch MIG off for card {uuid}", lambda: self._calls.disable(uuid))
+
     async def list_parts(self, uuid: str) -> tuple[Part, ...]:
         """See :class:`~gpuloom.node.nvml.MigNvml`."""
         return await self._ask(f"list the MIG instances of card {uuid}", lambda: self._calls.list_parts(uuid))
@@ -92,6 +99,16 @@ class _Calls:
         if not read_mig_mode(library, card):
             raise CardReadError(
                 f"card {uuid} will be divisible (MIG) only after a reset: stop what uses it, then run "
+                f"nvidia-smi --gpu-reset -i {uuid} or restart the node"
+            )
+
+    def disable(self, uuid: str) -> None:
+        library = self._library
+        card = find_handle(library, uuid)
+        library.nvmlDeviceSetMigMode(card, library.NVML_DEVICE_MIG_DISABLE)
+        if any(library.nvmlDeviceGetMigMode(card)):
+            raise CardReadError(
+                f"card {uuid} will be whole only after a reset: stop what uses it, then run "
                 f"nvidia-smi --gpu-reset -i {uuid} or restart the node"
             )
 
