@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from gpuloom.engine.request.demand import read_phases
+from gpuloom.engine.request.demand import init_is_over, read_phases
 from gpuloom.engine.state.allocations import read_decided_at, read_instances, read_shares, read_tenancies
 from gpuloom.engine.state.holdings import Holdings, Unread, read_holdings
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
@@ -146,7 +146,7 @@ class PodHandler:
     def _end_init(self, pod: Pod) -> None:
         """Give back what a pod's init containers held, once they are over."""
         # A pod that is being deleted keeps all it has until it is gone (scheduler 4.6).
-        if not pod.is_terminating and _init_is_over(pod) and self._state.cluster.end_init(pod.metadata.uid):
+        if not pod.is_terminating and init_is_over(pod) and self._state.cluster.end_init(pod.metadata.uid):
             self._state.capacity_freed.set()
 
     def _node_of(self, pod: Pod) -> str:
@@ -218,15 +218,3 @@ class PodHandler:
                     cause=str(error),
                 )
             return Holdings({}, counts=False)
-
-
-def _init_is_over(pod: Pod) -> bool:
-    """Whether all init containers but sidecars have ended well."""
-    if not pod.init_containers:
-        return False
-    sidecars = {container.name for container in pod.init_containers if container.is_sidecar}
-    statuses = [s for s in pod.status.init_container_statuses or [] if s.name not in sidecars]
-    waited_for = len(pod.init_containers) - len(sidecars)
-    return 0 < waited_for <= len(statuses) and all(
-        status.state and status.state.terminated and status.state.terminated.exit_code == 0 for status in statuses
-    )
