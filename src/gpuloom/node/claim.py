@@ -23,7 +23,7 @@ from gpuloom.wire.devices import count_devices
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.objects import Pod
-from gpuloom.wire.shares import has_shares, take_next
+from gpuloom.wire.shares import may_have_shares, take_next
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ def _is_waiting(pod: Pod) -> bool:
     phase = pod.annotations.get(keys.BIND_PHASE, "")
     if phase != keys.PHASE_SUCCESS or pod.status.start_time is not None:
         return phase == keys.PHASE_ALLOCATING
-    return has_lists_beside(pod) and _has_entries(pod.annotations.get(keys.DEVICES_TO_ALLOCATE, ""))
+    return has_lists_beside(pod) and may_have_shares(pod.annotations.get(keys.DEVICES_TO_ALLOCATE, ""))
 
 
 def has_lists_beside(pod: Pod) -> bool:
@@ -224,7 +224,7 @@ def has_lists_beside(pod: Pod) -> bool:
 
 def is_served_beside(pod: Pod) -> bool:
     """Whether no other vendor's plugin has anything left to allocate for a pod; a list that cannot be read is left."""
-    return not any(_has_entries(pod.annotations.get(key, "")) for key in lists_beside())
+    return not any(may_have_shares(pod.annotations.get(key, "")) for key in lists_beside())
 
 
 @cache
@@ -232,13 +232,6 @@ def lists_beside() -> frozenset[str]:
     """Return the lists of the other vendors whose plugins share the common node lock."""
     profiles = (profile for family in load_shipped() for profile in family.profiles)
     return Catalog(tuple(profiles)).lists_under(keys.NODE_LOCK) - {keys.DEVICES_TO_ALLOCATE}
-
-
-def _has_entries(text: str) -> bool:
-    try:
-        return has_shares(text)
-    except WireError:
-        return True
 
 
 def _waits_for(pod: FullPod, counts: Sequence[int]) -> bool:
