@@ -27,10 +27,18 @@ class PlayedPlugins:
     `taken_s` says when pods were seen bound, `served_s` when they were served, in seconds of the loop's clock.
 
     With `dummy`, the same writes are made for every bound pod, whatever its phase: what a plugin costs alone. With
-    `locks` there are two of them.
+    `locks` there are two of them, with `reads_locks` the second where the node has a lock that names the pod.
     """
 
-    def __init__(self, client: KubeClient, *, allocate_s: float = 0.0, dummy: bool = False, locks: bool = False):
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        allocate_s: float = 0.0,
+        dummy: bool = False,
+        locks: bool = False,
+        reads_locks: bool = False,
+    ):
         """Prepare the plugins; `client` goes straight to the API server."""
         self.taken_s: list[float] = []
         self.served_s: list[float] = []
@@ -38,6 +46,7 @@ class PlayedPlugins:
         self._allocate_s = allocate_s
         self._dummy = dummy
         self._locks = locks
+        self._reads_locks = reads_locks
         self._progress = asyncio.Event()
         self._waiting: dict[str, asyncio.Queue[Pod]] = defaultdict(asyncio.Queue)
         self._workers: dict[str, asyncio.Task[None]] = {}
@@ -92,6 +101,8 @@ class PlayedPlugins:
         await self._insist(PODS, pod.name, body, namespace=pod.namespace)
         if self._locks:
             await self._release(pod, node)
+        elif self._reads_locks:
+            await self._release_own(pod, node)
 
     async def _release(self, pod: Pod, node: str) -> None:
         """Remove the lock; after a failure only if it still names the pod, as a new owner may have it by then."""
