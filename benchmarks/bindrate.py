@@ -1,11 +1,13 @@
 """How many pods a second are bound through the real kube-scheduler, against an extender that only posts the binding.
 
-``PYTHONPATH=tests .venv/bin/python benchmarks/bindrate.py`` runs the two in turn on one control plane: 1,000 nodes that
-are objects only, 2,000 pods that exist before kube-scheduler starts, kube-scheduler's limits on calls raised to 5,000 a
-second. A process of its own plays the device plugins with two writes a pod (phase, lock; beside the other extender two
-writes of the same kind); nothing else watches meanwhile. A process that also added up what every card holds had too
-little of two cores for that: beside the faster extender its plugins fell up to 1,200 pods behind, so that the last
-bindings cost no plugin's writes, and watching and adding up cost 0.1 to 0.6 ms a pod more beside gpuloom.
+``PYTHONPATH=tests .venv/bin/python benchmarks/bindrate.py`` runs in turn on one control plane: the other extender,
+gpuloom without node locks, gpuloom with them (``--node-lock=always``), and with ``--empty-with-locks`` the other
+extender with as many writes a pod as that. 1,000 nodes that are objects only, 2,000 pods that exist before
+kube-scheduler starts, kube-scheduler's limits on calls raised to 5,000 a second. A process of its own plays the device
+plugins: one write a pod (phase), with locks two (phase, lock); beside the other extender writes of the same kind.
+Nothing else watches meanwhile. A process that also added up what every card holds had too little of two cores for that:
+beside the faster extender its plugins fell up to 1,200 pods behind, so that the last bindings cost no plugin's writes,
+and watching and adding up cost 0.1 to 0.6 ms a pod more beside gpuloom.
 
 A run's rate is that of all its pods, from the first binding to the last. ``middle`` leaves out the first and the last
 tenth; it tells who was ahead for a while. ``served`` is the rate of pods that their plugin is done with. Processor time
@@ -103,16 +105,16 @@ async def measure(fleet: Fleet, plugins: PluginProcess, pods: int, extender_url:
     return run
 
 
-async def run_gpuloom(fleet: Fleet, pods: int, flags: list[str]) -> Run:
+async def run_gpuloom(fleet: Fleet, pods: int, flags: list[str], *, locks: bool) -> Run:
     """Measure gpuloom."""
-    await fleet.start_gpuloom(*flags, through_proxy=False)
-    async with PluginProcess(fleet.control_plane.kubeconfig) as plugins:
+    await fleet.start_gpuloom(*flags, f"--node-lock={'always' if locks else 'auto'}", through_proxy=False)
+    async with PluginProcess(fleet.control_plane.kubeconfig, locks=locks) as plugins:
         run = await measure(fleet, plugins, pods, fleet.extender_url, fleet.gpuloom_pid)
     await fleet.stop_gpuloom()
     return run
 
 
-async def run_empty(fleet: Fleet, pods: int) -> Run:
+async def run_empty(fleet: Fleet, pods: int, *, locks: bool) -> Run:
     """Measure the extender that only binds."""
     script = Path(__file__).with_name("emptyextender.py")
     command = (sys.executable, script, fleet.control_plane.kubeconfig)
@@ -120,7 +122,7 @@ async def run_empty(fleet: Fleet, pods: int) -> Run:
     try:
         assert extender.stdout is not None
         url = (await extender.stdout.readline()).decode().strip()
-        async with PluginProcess(fleet.control_plane.kubeconfig, dummy=True) as plugins:
+        async with PluginProcess(fleet.control_plane.kubeconfig, dummy=True, locks=locks) as plugins:
             return await measure(fleet, plugins, pods, url, extender.pid)
     finally:
         extender.terminate()
@@ -128,17 +130,34 @@ async def run_empty(fleet: Fleet, pods: int) -> Run:
 
 
 async def compare(given: argparse.Namespace, folder: Path) -> None:
-    """Run the pairs and print them."""
+    """Run the rounds and print them."""
     async with Fleet(folder) as fleet:
         await fleet.add_nodes(given.nodes)
-        pairs = []
+        rounds = []
         for number in range(given.pairs):
-            empty = await run_empty(fleet, given.pods)
-            own = await run_gpuloom(fleet, given.pods, given.flags)
-            pairs.append(describe(own, empty))
-            print_case("bind rate, pair", pair=number, **pairs[-1])
-    medians = {name: statistics.median(pair[name] for pair in pairs) for name in pairs[0]}
+            empty = await run_empty(fleet, given.pods, locks=False)
+            own = await run_gpuloom(fleet, given.pods, given.flags, locks=False)
+            locked = await run_gpuloom(fleet, given.pods, given.flags, locks=True)
+            rounds.append(describe(own, empty) | describe_locked(own, locked))
+            if given.empty_with_locks:
+                slow = await run_empty(fleet, given.pods, locks=True)
+                rounds[-1] |= {"empty_locked_pods_per_s": slow.rate, "locked_ratio": locked.rate / slow.rate}
+            print_case("bind rate, pair", pair=number, **rounds[-1])
+    medians = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
     print_case("bind rate", **vars(given), **medians)
+
+
+def describe_locked(own: Run, locked: Run) -> dict[str, float]:
+    """Set gpuloom without and with node locks side by side."""
+    return {
+        "locked_pods_per_s": locked.rate,
+        "locked_served_per_s": locked.served_rate,
+        "gain": own.rate / locked.rate,
+        "served_gain": own.served_rate / locked.served_rate,
+        "locked_all_cpu_ms": locked.all_ms,
+        "cpu_gain": locked.all_ms / own.all_ms,
+        **{f"locked_{name}_ms": spent_ms for name, spent_ms in locked.spent_ms.items()},
+    }
 
 
 def describe(own: Run, empty: Run) -> dict[str, float]:
@@ -165,6 +184,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--pods", type=int, default=2000)
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--empty-with-locks", action="store_true", help="run the other extender with two writes too")
     parser.add_argument("flags", nargs="*", default=["--node-scheduler-policy=spread"], help="of gpuloom's, after --")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """The played device plugins of all nodes in a process of their own, so that nothing else of a benchmark delays them.
 
-``python benchmarks/pluginprocess.py KUBECONFIG [--dummy]`` plays them and prints two lines for each pod: ``bound`` and
-when it was seen bound, ``served`` and when it was served, in seconds of the machine's monotonic clock.
+``python benchmarks/pluginprocess.py KUBECONFIG [--dummy] [--locks]`` plays them and prints two lines for each pod:
+``bound`` and when it was seen bound, ``served`` and when it was served, in seconds of the machine's monotonic clock.
 """
 
 import asyncio
@@ -19,15 +19,16 @@ class PluginProcess:
 
     Attributes: `pid`, `bound_s` and `served_s` (when pods were seen bound, and when they were served).
 
-    With `dummy`, bound pods are served whatever their phase, as `PlayedPlugins` has it.
+    With `dummy`, bound pods are served whatever their phase, with `locks` by two writes, as `PlayedPlugins` has it.
     """
 
-    def __init__(self, kubeconfig: str, *, dummy: bool = False) -> None:
+    def __init__(self, kubeconfig: str, *, dummy: bool = False, locks: bool = False) -> None:
         """Prepare a process that reaches the API server by this kubeconfig."""
         self.bound_s: list[float] = []
         self.served_s: list[float] = []
         self.pid = 0
-        self._command = (sys.executable, __file__, kubeconfig, *(["--dummy"] if dummy else []))
+        chosen = [flag for flag, is_on in (("--dummy", dummy), ("--locks", locks)) if is_on]
+        self._command = (sys.executable, __file__, kubeconfig, *chosen)
         self._progress = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -62,9 +63,12 @@ class PluginProcess:
             self._progress.set()
 
 
-async def play(kubeconfig: str, *, dummy: bool) -> None:
+async def play(kubeconfig: str, *, dummy: bool, locks: bool) -> None:
     """Play the plugins until the process is ended."""
-    async with KubeClient(load_kubeconfig(kubeconfig)) as client, PlayedPlugins(client, dummy=dummy) as plugins:
+    async with (
+        KubeClient(load_kubeconfig(kubeconfig)) as client,
+        PlayedPlugins(client, dummy=dummy, locks=locks) as plugins,
+    ):
         bound = served = 0
         while True:
             await plugins.wait_served(served + 1)
@@ -76,4 +80,4 @@ async def play(kubeconfig: str, *, dummy: bool) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(play(sys.argv[1], dummy="--dummy" in sys.argv[2:]))
+    uvloop.run(play(sys.argv[1], dummy="--dummy" in sys.argv[2:], locks="--locks" in sys.argv[2:]))

@@ -27,6 +27,8 @@ from gpuloom.wire.objects import KubeStruct, Node, Pod, PodStatus
 ALLOCATED = "hami.io/vgpu-devices-allocated"
 REGISTER = "hami.io/node-nvidia-register"
 LOCK = "hami.io/mutex.lock"
+PHASE = "hami.io/bind-phase"
+COMPONENT, PLUGIN = "app.kubernetes.io/component", "hami-device-plugin"
 LONGEST_PAUSE_S = 0.5
 WHOLE_CARD = 100
 """A container that got so many per cent of the cores is alone on its card."""
@@ -168,6 +170,12 @@ class Accounts:
         """The locks that are set, by node."""
         return {node.name: node.annotations[LOCK] for node in self.nodes.values() if node.annotations.get(LOCK)}
 
+    @property
+    def busy(self) -> dict[str, str]:
+        """What keeps nodes from taking the next pod, by node: locks, and UIDs of bound pods that are not served."""
+        waiting = (pod for pod in self.holders if pod.annotations.get(PHASE) == "allocating")
+        return {**{pod.spec.node_name: pod.metadata.uid for pod in waiting}, **self.locks}
+
     def held(self, pods: Iterable[ToldPod] | None = None) -> dict[tuple[str, str], Held]:
         """Add up what pods hold, by node and card; all that hold something if none are given."""
         held: dict[tuple[str, str], Held] = defaultdict(Held)
@@ -229,6 +237,10 @@ class Accounts:
         for follower in self.followers:
             follower.see_node(name)
 
+    def _concerns(self, found: Any) -> bool:
+        """The pods of device plugins are no tenants'."""
+        return bool(found.labels.get(COMPONENT) != PLUGIN)
+
     async def _follow(self, resource: Resource[Any], apply: Callable[[Any], None], drop: Callable[[Any], None]) -> None:
         listed: list[Any] = []
         reflector = Reflector(self._client, resource, timing=ReflectorTiming(sleep=sleep_briefly))
@@ -237,6 +249,8 @@ class Accounts:
                 match event:
                     case InitialListBegins():
                         listed = []
+                    case InitialObject(object=found) | Applied(object=found) if not self._concerns(found):
+                        continue
                     case InitialObject(object=found):
                         listed.append(found)
                     case InitialListComplete():

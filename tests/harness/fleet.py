@@ -21,6 +21,8 @@ from harness.processes import ChildProcess
 RAISED_LIMITS = {"clientConnection": {"qps": 5000, "burst": 10000}}
 """kube-scheduler's own limits on calls, raised so that they are not what is measured."""
 AT_ONCE = 16
+SERVES = "gpuloom.io/serves"
+PLUGIN_LABELS = {"app.kubernetes.io/component": "hami-device-plugin"}
 NEVER_DUE = "Requesting_2099-01-01 00:00:00"
 """A handshake that no scheduler repeats: no plugin is there to answer it."""
 
@@ -31,8 +33,15 @@ class Fleet:
     Attributes: `control_plane`, `client` (straight to the API server), `proxy`, `extender_url`, `metrics_url`.
     """
 
-    def __init__(self, directory: Path, *, cards: int = 4, memory_mib: int = 10_000, slots: int = 10):
-        """Prepare a fleet in `directory` whose nodes have so many cards of this size, each for so many containers."""
+    def __init__(
+        self, directory: Path, *, cards: int = 4, memory_mib: int = 10_000, slots: int = 10, own_plugins: bool = True
+    ):
+        """Prepare a fleet in `directory` whose nodes have so many cards of this size, each for so many containers.
+
+        With `own_plugins` every node has a pod that says that gpuloom's device plugin runs there: whoever plays that
+        one must be there, or no node is ever free again.
+        """
+        self._own_plugins = own_plugins
         self.control_plane = ControlPlane(directory / "control-plane")
         self._directory = directory
         self._size = {"cards": cards, "memory_mib": memory_mib, "slots": slots}
@@ -78,9 +87,24 @@ class Fleet:
         async def add(name: str) -> None:
             async with gate:
                 await self.client.create(NODES, make_node(name, **self._size))
-                await self.client.patch(NODES, name, {"spec": {"taints": None}})
+                uid = await self._add_plugin(name) if self._own_plugins else ""
+                annotations = {SERVES: f"NVIDIA;{uid}"} if uid else {}
+                await self.client.patch(
+                    NODES, name, {"spec": {"taints": None}, "metadata": {"annotations": annotations}}
+                )
 
         await asyncio.gather(*(add(f"node-{number}") for number in range(count)))
+
+    async def _add_plugin(self, node: str) -> str:
+        """Create the pod of a node's device plugin; return its UID."""
+        spec = {
+            "nodeName": node,
+            "containers": [{"name": "plugin", "image": "none"}],
+            "automountServiceAccountToken": False,
+            "tolerations": [{"operator": "Exists"}],
+        }
+        body = {"metadata": {"name": f"plugin-{node}", "labels": PLUGIN_LABELS}, "spec": spec}
+        return (await self.client.create(PODS, body, namespace="default")).metadata.uid
 
     async def add_pods(self, names: Mapping[str, int], **spec: Any) -> list[Pod]:
         """Create pods that ask for so many MiB of a card, by name."""

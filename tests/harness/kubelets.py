@@ -32,6 +32,7 @@ from gpuloom.kube import (
     ReflectorTiming,
     load_kubeconfig,
 )
+from gpuloom.model.card import Card
 from gpuloom.node.allocate import Allocator, Served
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.nvml import Gpu
@@ -84,7 +85,8 @@ class Kubelets:
     async def _work(self, node: str) -> None:
         settings = NodeSettings(node_name=node, host_root=self._host_root, plugins_dir=self._host_root / "plugins")
         gpus = [_make_gpu(node, number) for number in range(self._cards)]
-        allocator = Allocator(settings, self._client, read_gpus=lambda: gpus)
+        registered = [_make_card(gpu) for gpu in gpus]
+        allocator = Allocator(settings, self._client, read_gpus=lambda: gpus, read_cards=lambda: registered)
         while True:
             pod = await self._waiting[node].get()
             if pod.annotations.get(PHASE) == "allocating":
@@ -144,6 +146,10 @@ def _run() -> Mapping[str, Any]:
 
 def _make_gpu(node: str, number: int) -> Gpu:
     return Gpu(uuid=f"GPU-{node}-{number}", index=number, name="NVIDIA A40", memory_mib=10_000, pci_bus_id="")
+
+
+def _make_card(gpu: Gpu) -> Card:
+    return Card(id=gpu.uuid, memory_mib=gpu.memory_mib or 0, cores=100, count=10, mode="hami-core", healthy=True)
 
 
 def write_line(**answer: Any) -> None:

@@ -1,6 +1,7 @@
-"""Device plugins of many nodes without kubelets, played: a pod that is handed over is served, and the lock removed.
+"""Device plugins of many nodes without kubelets, played: a pod that is handed over is served.
 
-Two writes a pod, as a device plugin makes them: phase `success` on the pod, then the lock off the node.
+One write a pod, as gpuloom's device plugin makes it: phase `success` on the pod. As HAMi's, two: then the lock is taken
+off the node.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ from typing import Any, Self
 
 from gpuloom.kube import NODES, PODS, ApiError, Applied, InitialObject, KubeClient, NotFoundError, Reflector
 from gpuloom.wire.objects import Pod
+from harness.accounts import COMPONENT, PLUGIN
 
 LOCK = "hami.io/mutex.lock"
 PHASE = "hami.io/bind-phase"
@@ -24,16 +26,27 @@ class PlayedPlugins:
 
     `taken_s` says when pods were seen bound, `served_s` when they were served, in seconds of the loop's clock.
 
-    With `dummy`, the same two writes are made for every bound pod, whatever its phase: what a plugin costs alone.
+    With `dummy`, the same writes are made for every bound pod, whatever its phase: what a plugin costs alone. With
+    `locks` there are two of them, with `reads_locks` the second where the node has a lock that names the pod.
     """
 
-    def __init__(self, client: KubeClient, *, allocate_s: float = 0.0, dummy: bool = False):
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        allocate_s: float = 0.0,
+        dummy: bool = False,
+        locks: bool = False,
+        reads_locks: bool = False,
+    ):
         """Prepare the plugins; `client` goes straight to the API server."""
         self.taken_s: list[float] = []
         self.served_s: list[float] = []
         self._client = client
         self._allocate_s = allocate_s
         self._dummy = dummy
+        self._locks = locks
+        self._reads_locks = reads_locks
         self._progress = asyncio.Event()
         self._waiting: dict[str, asyncio.Queue[Pod]] = defaultdict(asyncio.Queue)
         self._workers: dict[str, asyncio.Task[None]] = {}
@@ -65,6 +78,8 @@ class PlayedPlugins:
     def _take(self, pod: Pod) -> None:
         node, uid = pod.spec.node_name, pod.metadata.uid
         is_handed_over = self._dummy or pod.annotations.get(PHASE) == "allocating"
+        if pod.labels.get(COMPONENT) == PLUGIN:
+            return
         if not node or uid in self._seen or not is_handed_over or pod.is_over or pod.is_terminating:
             return
         self._seen.add(uid)
@@ -84,7 +99,10 @@ class PlayedPlugins:
     async def _serve(self, pod: Pod, node: str) -> None:
         body = {"metadata": {**SERVED["metadata"], "uid": pod.metadata.uid}}
         await self._insist(PODS, pod.name, body, namespace=pod.namespace)
-        await self._release(pod, node)
+        if self._locks:
+            await self._release(pod, node)
+        elif self._reads_locks:
+            await self._release_own(pod, node)
 
     async def _release(self, pod: Pod, node: str) -> None:
         """Remove the lock; after a failure only if it still names the pod, as a new owner may have it by then."""

@@ -203,7 +203,7 @@ async def lose_leader(directory: Path, *, pods: int = 120, allocate_s: float = 0
                 killed_s = asyncio.get_running_loop().time()
                 await first.kill()
                 await accounts.wait_for(lambda: len(accounts.bound_s) == pods, timeout_s=150)
-                await accounts.wait_for(lambda: not accounts.locks, timeout_s=90)
+                await accounts.wait_for(lambda: not accounts.busy, timeout_s=90)
                 return await _judge(fleet, accounts, second, killed_s)
 
 
@@ -216,7 +216,7 @@ async def _judge(fleet: Fleet, accounts: Accounts, leader: Replica, killed_s: fl
         gap_s=gap_s,
         bound=len(bound_s),
         over_allocated=accounts.violations,
-        locks_left=accounts.locks,
+        locks_left=accounts.busy,
         waiting=[pod.name for pod in accounts.waiting],
         usage_differs={card: mib for card, mib in told.items() if mib} != held,
         new_leader=await asyncio.to_thread(find_holder, fleet),

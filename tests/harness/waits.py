@@ -50,7 +50,7 @@ async def free_a_card(fleet: Fleet, accounts: Accounts, *, lag_s: float, number:
     """
     fleet.proxy.faults = Faults(watch_lag_s=lag_s)
     (blocking,) = await fleet.add_pods({f"blocking-{number}": 9000})
-    await accounts.wait_for(lambda: blocking.metadata.uid in accounts.bound_s and not accounts.locks)
+    await accounts.wait_for(lambda: blocking.metadata.uid in accounts.bound_s and not accounts.busy)
     (waiting,) = await fleet.add_pods({f"waiting-{number}": 9000})
     uid = waiting.metadata.uid
     await accounts.wait_for(lambda: uid in accounts.pods and bool(accounts.pods[uid].reason))

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from gpuloom.node.errors import ConfigurationError
 from gpuloom.node.health import DEFAULT_RECOVERY_S, parse_health
+from gpuloom.node.registration import VENDOR
 from gpuloom.node.settings import (
     DriverPart,
     IdStrategy,
@@ -21,7 +22,9 @@ from gpuloom.node.settings import (
     MigStrategy,
     NodeSettings,
 )
+from gpuloom.wire.errors import WireError
 from gpuloom.wire.register import RegisterForm
+from gpuloom.wire.serves import encode_serves
 
 _DEFAULT = NodeSettings(node_name="")
 _INJECTION = _DEFAULT.injection
@@ -92,6 +95,8 @@ class PodFlags:
     """Only pods of this scheduler are served."""
     any_scheduler: bool = False
     """Serve pods of any scheduler."""
+    pod_uid: Annotated[str, Parameter(env_var="POD_UID")] = ""
+    """UID of the pod of this process: with it the scheduler need not lock the node for every pod."""
 
 
 @Parameter(name="*")
@@ -173,6 +178,7 @@ def make_settings(node_name: str, flags: DevicePluginFlags, environment: Mapping
         limit_order=pod.limit_order,
         scheduler_name=pod.scheduler_name,
         any_scheduler=pod.any_scheduler,
+        pod_uid=_check_uid(pod.pod_uid),
         node_wide_locks=flags.container.node_wide_locks,
         limit_whole_cards=flags.container.limit_whole_cards,
         injection=_make_injection(flags.container),
@@ -182,6 +188,15 @@ def make_settings(node_name: str, flags: DevicePluginFlags, environment: Mapping
             recovery_s=card.health_recovery_s,
         ),
     )
+
+
+def _check_uid(uid: str) -> str:
+    try:
+        if uid:
+            encode_serves({VENDOR}, uid)
+    except WireError as error:
+        raise ConfigurationError(f"--pod-uid: {uid[:80]!r} is no UID of a pod, give metadata.uid") from error
+    return uid
 
 
 def _make_injection(flags: ContainerFlags) -> InjectionSettings:

@@ -39,6 +39,7 @@ from gpuloom.node.registration import COMPONENT, NodeRegistration
 from gpuloom.node.server import register, serve
 from gpuloom.node.settings import NodeSettings
 from gpuloom.node.sockets import check_socket_path
+from gpuloom.wire.objects import Pod
 
 RETRY_S = 30.0
 POLL_S = 1.0
@@ -71,15 +72,17 @@ class NodeAgent:
         self._inventory = CardInventory(nvml, settings, book)
         self._watch = HealthWatch(nvml, self._inventory, book, settings.health, sleep=sleep, now=now)
         self._mig = MigKeeper(settings, client, nvml, sleep=sleep) if settings.mode == "mig" else None
+        self._events = EventRecorder(client, COMPONENT)
         self._allocator = Allocator(
             settings,
             client,
             read_gpus=lambda: self._inventory.gpus,
+            read_cards=lambda: self._inventory.cards,
             read_ids=self._inventory.find_ids,
             mig=self._mig,
+            report=self._report_no_room,
             sleep=sleep,
         )
-        self._events = EventRecorder(client, COMPONENT)
         self._check = AllocationCheck(settings, self._events, sleep=sleep)
         self._registration = NodeRegistration(settings, client, self._inventory, nvml, self._events)
         self._run: asyncio.Task[None] | None = None
@@ -129,6 +132,18 @@ class NodeAgent:
                 if crash:
                     crashes.add(self._now(), crash)
                 _log.info("starting again", node=self._settings.node_name)
+
+    def _report_no_room(self, pod: Pod, message: str) -> None:
+        meta = pod.metadata
+        self._events.record(
+            kind="Pod",
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            type="Warning",
+            reason="CardGivenTwice",
+            message=message,
+        )
 
     def _give_up_without_driver(self, error: Exception) -> None:
         """Fail when there never was a driver; wait for a driver that went away."""

@@ -13,11 +13,13 @@ import structlog
 
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError
+from gpuloom.model.card import Card
 from gpuloom.model.mig import MigRuntime
 from gpuloom.node.cdi import write_specs
+from gpuloom.node.claim import has_nothing_yet, is_served_beside
 from gpuloom.node.clock import Sleep
-from gpuloom.node.errors import AllocationError, NodeError
-from gpuloom.node.finding import PodFinder
+from gpuloom.node.errors import AllocationError, NodeError, NoRoomError
+from gpuloom.node.finding import FoundPod, PodFinder
 from gpuloom.node.hostfiles import look_up, prepare_directories
 from gpuloom.node.knownpods import Book
 from gpuloom.node.mig.claims import InstanceKey, enter_runtimes
@@ -26,11 +28,13 @@ from gpuloom.node.nvml import Gpu
 from gpuloom.node.plan import AllocatePlan, Grant, Surroundings, plan_allocation, show_instances
 from gpuloom.node.preference import PreferenceRequest, prefer
 from gpuloom.node.response import Injection
+from gpuloom.node.room import check_room
 from gpuloom.node.settings import NodeSettings
-from gpuloom.node.writes import patch_pod_annotations, release_lock, rewrite_pod_annotation
+from gpuloom.node.writes import patch_pod_annotations, release_lock, write_grant
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
+from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import decode_shares
 
 _NOTHING_ASKED = "the kubelet asked for no device at all: an empty request cannot be served"
@@ -43,6 +47,14 @@ def _make_id() -> str:
 
 def _no_gpus() -> Sequence[Gpu]:
     return ()
+
+
+def _no_cards() -> Sequence[Card]:
+    return ()
+
+
+def _report_nothing(pod: Pod, message: str) -> None:
+    del pod, message
 
 
 def _no_ids(resource: str) -> Sequence[str]:
@@ -61,8 +73,9 @@ class Served:
 class Allocator:
     """Serves the containers of one node, one Allocate call after the other.
 
-    ``mig`` makes instances of divided cards. ``read_book`` returns what the kubelet knows, None where it is not shown;
-    without it, the kubelet's socket is asked.
+    ``read_cards`` returns the cards as registered, of which no more is given away than there is; ``report`` is told of
+    a pod that was refused for that. ``mig`` makes instances of divided cards. ``read_book`` returns what the kubelet
+    knows, None where it is not shown; without it, the kubelet's socket is asked.
     """
 
     def __init__(
@@ -71,16 +84,20 @@ class Allocator:
         client: KubeClient,
         *,
         read_gpus: Callable[[], Sequence[Gpu]] = _no_gpus,
+        read_cards: Callable[[], Sequence[Card]] = _no_cards,
         read_ids: Callable[[str], Sequence[str]] = _no_ids,
         read_book: Callable[[], Awaitable[Book | None]] | None = None,
         mig: MigKeeper | None = None,
+        report: Callable[[Pod, str], None] = _report_nothing,
         make_id: Callable[[], str] = _make_id,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._settings = settings
         self._client = client
         self._read_gpus = read_gpus
+        self._read_cards = read_cards
         self._read_ids = read_ids
+        self._report = report
         self._finder = PodFinder(settings, client, read_book, sleep=sleep)
         self._mig = mig
         self._make_id = make_id
@@ -96,15 +113,18 @@ class Allocator:
         if not requests or not all(requests):
             raise AllocationError(_NOTHING_ASKED)
         async with self._turn:
-            pod = await self._finder.wait(requests)
+            found = await self._finder.wait(requests)
+            pod = found.pod
             try:
+                self._check_room(found)
                 plan = await self._serve(pod, requests)
             except (NodeError, ApiError, WireError, OSError) as error:
-                await self._give_up(pod)
+                await self._give_up(found)
                 raise AllocationError(str(error)) from error
             if plan.is_complete:
                 self._finder.note_served(pod)
-                await self._release(pod)
+            if plan.is_complete and is_served_beside(pod):
+                await self._release(found)
             _log.info(
                 "allocated",
                 pod=pod.full_name,
@@ -129,8 +149,8 @@ class Allocator:
         Never fails: without a preference the kubelet chooses for itself.
         """
         try:
-            pod = await self._finder.find([request.size for request in requests])
-            entries = decode_shares(pod.annotations.get(keys.DEVICES_TO_ALLOCATE, ""))
+            found = await self._finder.find([request.size for request in requests])
+            entries = decode_shares(found.pod.annotations.get(keys.DEVICES_TO_ALLOCATE, ""))
         except (AllocationError, WireError) as error:
             _log.info("no preference", node=self._settings.node_name, reason=str(error))
             entries = ()
@@ -139,21 +159,13 @@ class Allocator:
     async def _serve(self, pod: FullPod, requests: Sequence[Sequence[str]]) -> AllocatePlan:
         if self._mig is None:
             plan = self._prepare(pod, requests, None)
-            await self._write_back(pod, plan)
+            await self._write_back(pod, plan, {})
             return plan
         instances = await self._mig.create(pod, requests)
         try:
             await write_specs(self._settings)
             plan = self._prepare(pod, requests, instances)
-            if keys.MIG_ALLOCATIONS in pod.annotations:
-                await rewrite_pod_annotation(
-                    self._client,
-                    pod,
-                    keys.MIG_ALLOCATIONS,
-                    lambda present: enter_runtimes(present, instances),
-                    sleep=self._sleep,
-                )
-            await self._write_back(pod, plan)
+            await self._write_back(pod, plan, instances)
         except BaseException:
             await self._mig.roll_back(pod, requests, instances)
             raise
@@ -172,24 +184,42 @@ class Allocator:
         host = look_up(self._settings)
         return Surroundings(self._settings, gpus, host, self._make_id, instances, self._read_ids(resource))
 
-    async def _write_back(self, pod: FullPod, plan: AllocatePlan) -> None:
-        annotations = {keys.DEVICES_TO_ALLOCATE: plan.to_allocate}
-        if plan.is_complete:
-            annotations[keys.BIND_PHASE] = keys.PHASE_SUCCESS
-        await patch_pod_annotations(self._client, pod, annotations, sleep=self._sleep)
+    def _check_room(self, found: FoundPod) -> None:
+        try:
+            check_room(found.pod, found.call.pods, self._read_cards(), lambda other: has_nothing_yet(other, found.call))
+        except NoRoomError as error:
+            _log.error("a card would be given away twice", pod=found.pod.full_name, error=str(error))
+            self._report(found.pod, str(error))
+            raise
 
-    async def _give_up(self, pod: FullPod) -> None:
+    async def _write_back(self, pod: FullPod, plan: AllocatePlan, instances: Mapping[InstanceKey, MigRuntime]) -> None:
+        def change(present: Pod) -> dict[str, str]:
+            annotations = {keys.DEVICES_TO_ALLOCATE: plan.to_allocate}
+            if instances and keys.MIG_ALLOCATIONS in present.annotations:
+                annotations[keys.MIG_ALLOCATIONS] = enter_runtimes(present, instances)
+            # Whoever is last of several vendors' plugins says that the pod is served.
+            if plan.is_complete and is_served_beside(present):
+                annotations[keys.BIND_PHASE] = keys.PHASE_SUCCESS
+            return annotations
+
+        await write_grant(self._client, pod, change, sleep=self._sleep)
+
+    async def _give_up(self, found: FoundPod) -> None:
+        pod = found.pod
         try:
             await patch_pod_annotations(self._client, pod, {keys.BIND_PHASE: keys.PHASE_FAILED}, sleep=self._sleep)
         except ApiError as error:
             _log.warning("pod cannot be marked as failed", pod=pod.full_name, error=str(error))
-        await self._release(pod)
+        await self._release(found)
 
-    async def _release(self, pod: FullPod) -> None:
+    async def _release(self, found: FoundPod) -> None:
+        if not found.has_lock:
+            # A lock is set before its pod is bound: one that was not there then does not come for this pod.
+            return
         try:
-            await release_lock(self._client, self._settings.node_name, pod, sleep=self._sleep)
+            await release_lock(self._client, self._settings.node_name, found.pod, sleep=self._sleep)
         except ApiError as error:
             # The scheduler takes the lock over from a pod that is done, so the container can start.
             _log.error(
-                "node lock cannot be released", node=self._settings.node_name, pod=pod.full_name, error=str(error)
+                "node lock cannot be released", node=self._settings.node_name, pod=found.pod.full_name, error=str(error)
             )

@@ -1,8 +1,8 @@
 """Which pod an Allocate call is for: the kubelet does not say (binding 3, device plugin side). Pure.
 
-If a node lock names a pod, the call is for that pod or is refused; without a lock, it is for the only pod of gpuloom
-that could have asked. In both cases no other pod may have asked: a pod that came past the scheduler asks the kubelet as
-well (decision 021).
+It is for the only pod of gpuloom that the kubelet's book shows waiting. Where the book does not tell, it is for the pod
+that the node lock names or is refused; without a lock, for the only pod of gpuloom that could have asked. In all cases
+no other pod may have asked: a pod that came past the scheduler asks the kubelet as well (decision 021).
 
 A kubelet admits its pods one after another. It enters a pod in its book, asks for its devices, and then reports the pod
 in its status, all before it looks at the next one. So the pod of this call is in the book without its devices. Any
@@ -11,15 +11,19 @@ other pod that is there without its devices has just been refused, and its statu
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from gpuloom.node.errors import AllocationError, UnclearError
 from gpuloom.node.knownpods import Book, KnownPod
+from gpuloom.node.room import is_untouched
 from gpuloom.node.settings import NodeSettings
+from gpuloom.vendors.catalog import Catalog, load_shipped
 from gpuloom.wire import keys
 from gpuloom.wire.devices import count_devices
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
-from gpuloom.wire.shares import take_next
+from gpuloom.wire.objects import Pod
+from gpuloom.wire.shares import may_have_shares, take_next
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,7 @@ def choose_candidate(call: AllocateCall, settings: NodeSettings) -> FullPod:
 
     Raises AllocationError when there is none, UnclearError when there is more than one.
     """
-    waiting = [pod for pod in call.pods if not _find_refusal(pod, settings) and _waits_for(pod, call.counts)]
-    if call.book is not None:
-        waiting = [pod for pod in waiting if _lacks_devices(pod, call.book, settings.resource_name)]
+    waiting = _find_waiting(call, settings)
     if not waiting:
         blame = _blame(_find_askers(call, settings), settings)
         raise AllocationError(f"no binding pod found on node {settings.node_name}{blame}")
@@ -94,6 +96,35 @@ def choose_candidate(call: AllocateCall, settings: NodeSettings) -> FullPod:
             f"node {settings.node_name} has no lock and several pods wait for devices ({names}): delete all but one"
         )
     return waiting[0]
+
+
+def find_told(call: AllocateCall, settings: NodeSettings) -> FullPod | None:
+    """Return the only pod of ours that the kubelet's book shows waiting, None without one or without the book.
+
+    Where the book tells, the node lock need not: a lock may name a pod whose turn has not come (binding 9).
+    """
+    if call.book is None:
+        return None
+    waiting = _find_waiting(call, settings)
+    return waiting[0] if len(waiting) == 1 else None
+
+
+def has_nothing_yet(pod: Pod, call: AllocateCall) -> bool:
+    """Whether a bound pod has not been given any device yet: if in doubt, it has."""
+    if not is_untouched(pod) or pod.metadata.uid in call.served:
+        return False
+    return not any(
+        any(known.devices.values())
+        for known in call.book or ()
+        if (known.namespace, known.name) == (pod.namespace, pod.name)
+    )
+
+
+def _find_waiting(call: AllocateCall, settings: NodeSettings) -> list[FullPod]:
+    waiting = [pod for pod in call.pods if not _find_refusal(pod, settings) and _waits_for(pod, call.counts)]
+    if call.book is None:
+        return waiting
+    return [pod for pod in waiting if _lacks_devices(pod, call.book, settings.resource_name)]
 
 
 def _find_askers(call: AllocateCall, settings: NodeSettings) -> list[FullPod]:
@@ -167,16 +198,40 @@ def _find_refusal(pod: FullPod, settings: NodeSettings) -> str:
 
 
 def _find_refusal_of_state(pod: FullPod, settings: NodeSettings) -> str:
-    phase = pod.annotations.get(keys.BIND_PHASE, "")
     if pod.annotations.get(keys.VGPU_NODE) != settings.node_name:
         return f"was not scheduled to it ({keys.VGPU_NODE} is {pod.annotations.get(keys.VGPU_NODE, '')!r})"
     if pod.is_terminating:
         return "is being deleted"
     if pod.is_over:
         return f"is over ({pod.status.phase})"
-    if phase != keys.PHASE_ALLOCATING:
-        return f"is in phase {phase!r}, not {keys.PHASE_ALLOCATING!r}"
+    if not _is_waiting(pod):
+        return f"is in phase {pod.annotations.get(keys.BIND_PHASE, '')!r}, not {keys.PHASE_ALLOCATING!r}"
     return ""
+
+
+def _is_waiting(pod: Pod) -> bool:
+    """Whether a pod is in phase ``allocating``, or another vendor's plugin has said ``success`` for its own part."""
+    phase = pod.annotations.get(keys.BIND_PHASE, "")
+    if phase != keys.PHASE_SUCCESS or pod.status.start_time is not None:
+        return phase == keys.PHASE_ALLOCATING
+    return has_lists_beside(pod) and may_have_shares(pod.annotations.get(keys.DEVICES_TO_ALLOCATE, ""))
+
+
+def has_lists_beside(pod: Pod) -> bool:
+    """Whether other vendors' plugins have or had something to allocate for a pod."""
+    return any(key in pod.annotations for key in lists_beside())
+
+
+def is_served_beside(pod: Pod) -> bool:
+    """Whether no other vendor's plugin has anything left to allocate for a pod; a list that cannot be read is left."""
+    return not any(may_have_shares(pod.annotations.get(key, "")) for key in lists_beside())
+
+
+@cache
+def lists_beside() -> frozenset[str]:
+    """Return the lists of the other vendors whose plugins share the common node lock."""
+    profiles = (profile for family in load_shipped() for profile in family.profiles)
+    return Catalog(tuple(profiles)).lists_under(keys.NODE_LOCK) - {keys.DEVICES_TO_ALLOCATE}
 
 
 def _waits_for(pod: FullPod, counts: Sequence[int]) -> bool:

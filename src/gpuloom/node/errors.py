@@ -37,5 +37,9 @@ class AllocationError(NodeError):
     """An Allocate call is refused; the message is what the kubelet shows on the pod."""
 
 
+class NoRoomError(AllocationError):
+    """A grant would give away more of a card than there is; the message names card and pods."""
+
+
 class UnclearError(AllocationError):
     """It is not clear for which pod an Allocate call is; a moment later it may be."""

@@ -5,6 +5,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -12,7 +13,7 @@ import structlog
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.resources import FULL_PODS, NODES
-from gpuloom.node.claim import AllocateCall, check_call, check_owner, choose_candidate
+from gpuloom.node.claim import AllocateCall, check_call, check_owner, choose_candidate, find_told
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError, KubeletError, UnclearError
 from gpuloom.node.knownpods import Book
@@ -32,6 +33,15 @@ _DEADLINE_S = 10.0
 """Longest time of a call in all, also when an API server does not answer."""
 
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPod:
+    """The pod of a call, the call with what was known then, and whether the node lock names the pod."""
+
+    pod: FullPod
+    call: AllocateCall
+    has_lock: bool
 
 
 class PodFinder:
@@ -57,7 +67,7 @@ class PodFinder:
         """Note that a pod got all it asked for, so that no later call is for it."""
         self._served.add(pod.metadata.uid)
 
-    async def wait(self, requests: Sequence[Sequence[str]]) -> FullPod:
+    async def wait(self, requests: Sequence[Sequence[str]]) -> FoundPod:
         """Return the pod of a call for these ids; while it may be another's, wait a moment for its kubelet.
 
         Raises AllocationError; then nothing was changed.
@@ -70,7 +80,7 @@ class PodFinder:
                 f"cannot find the pod to allocate for on node {self._settings.node_name} in {_DEADLINE_S:g} s"
             ) from error
 
-    async def _wait(self, requests: Sequence[Sequence[str]]) -> FullPod:
+    async def _wait(self, requests: Sequence[Sequence[str]]) -> FoundPod:
         counts = [len(ids) for ids in requests]
         instances = [each for ids in requests for each in ids if is_instance(each) and SLICE_MARK not in each]
         for delay_s in _PATIENCE_S:
@@ -81,7 +91,7 @@ class PodFinder:
                 await self._sleep(delay_s)
         return await self.find(counts, instances)
 
-    async def find(self, counts: Sequence[int], instances: Sequence[str] = ()) -> FullPod:
+    async def find(self, counts: Sequence[int], instances: Sequence[str] = ()) -> FoundPod:
         """Return the pod of a call for these numbers of devices, one for each container.
 
         Raises AllocationError, UnclearError when it may become clear in a moment.
@@ -97,7 +107,9 @@ class PodFinder:
             )
             self._served.intersection_update(pod.metadata.uid for pod in pods)
             call = AllocateCall(counts, pods, book, self._served, instances)
-            pod = await self._find_owner(lock, pods) if lock else choose_candidate(call, self._settings)
+            pod = find_told(call, self._settings)
+            if pod is None:
+                pod = await self._find_owner(lock, pods) if lock else choose_candidate(call, self._settings)
         except ApiError as error:
             # A refusal is final: the kubelet fails the pod. So an API server that is away gets a moment.
             refusal = UnclearError if error.outcome_unknown else AllocationError
@@ -105,7 +117,7 @@ class PodFinder:
         except WireError as error:
             raise AllocationError(f"node {node_name}, annotation {keys.NODE_LOCK}: {error}") from error
         check_call(pod, call, self._settings)
-        return pod
+        return FoundPod(pod, call, has_lock=lock is not None and lock.is_held_by(pod.namespace, pod.name))
 
     async def _see_book(self) -> Book | None:
         try:

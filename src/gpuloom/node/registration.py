@@ -20,10 +20,13 @@ from gpuloom.wire import keys
 from gpuloom.wire.objects import Node
 from gpuloom.wire.pairscores import encode_pair_scores
 from gpuloom.wire.register import encode_register
+from gpuloom.wire.serves import encode_serves
 
 PERIOD_S = 30.0
 RETRY_S = 5.0
 COMPONENT = "hami-device-plugin"
+VENDOR = "NVIDIA"
+"""The word of the vendor whose cards this plugin serves."""
 _log = structlog.get_logger(__name__)
 
 
@@ -102,7 +105,10 @@ class NodeRegistration:
         return wanted
 
     def _describe_cards(self) -> dict[str, str]:
-        return {keys.NODE_REGISTER: encode_register(self._inventory.cards, self._settings.register_format)}
+        wanted = {keys.NODE_REGISTER: encode_register(self._inventory.cards, self._settings.register_format)}
+        if self._settings.pod_uid:
+            wanted[keys.NODE_SERVES] = encode_serves({VENDOR}, self._settings.pod_uid)
+        return wanted
 
     async def _score_pairs(self) -> PairScores:
         gpus = self._inventory.gpus

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Mapping
 
-from gpuloom.kube.annotations import Annotations, change_annotations, insist, patch_same
+from gpuloom.kube.annotations import Annotations, change_annotations, insist, patch_same, swap_annotations
 from gpuloom.kube.client import KubeClient
-from gpuloom.kube.resources import NODES, PODS
+from gpuloom.kube.errors import ApiError, ConflictError
+from gpuloom.kube.resources import FULL_PODS, NODES, PODS
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
+from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.lock import NodeLock, decode_lock
 from gpuloom.wire.objects import Node, Pod
 
@@ -38,20 +40,34 @@ async def patch_pod_annotations(client: KubeClient, pod: Pod, annotations: Mappi
     await insist(patch, sleep)
 
 
-async def rewrite_pod_annotation(
-    client: KubeClient, pod: Pod, key: str, rewrite: Callable[[Pod], str], *, sleep: Sleep
+async def write_grant(
+    client: KubeClient, pod: FullPod, change: Callable[[Pod], Mapping[str, str]], *, sleep: Sleep
 ) -> None:
-    """Replace an annotation of a pod by what `rewrite` makes of the current pod, whoever else writes meanwhile.
+    """Write what a grant makes of a pod's annotations, in one patch of the very version that was decided on.
 
-    Raises ApiError, AllocationError for another pod of the same name, and what `rewrite` raises.
+    ``change`` returns the annotations for the pod as it is. If others have changed the pod meanwhile, or the outcome is
+    open, it is read again. Raises ApiError, what ``change`` raises, and AllocationError when the pod is another one or
+    what was to be allocated is not there any more: then nothing was written.
     """
 
-    def change(present: Pod) -> Annotations:
+    def change_again(present: FullPod) -> Annotations:
+        wanted = change(present)
         if present.metadata.uid != pod.metadata.uid:
             raise AllocationError(f"pod {pod.full_name} is another one by now, its UID is {present.metadata.uid}")
-        return {key: rewrite(present)}
+        if all(present.annotations.get(key) == value for key, value in wanted.items()):
+            # The reply of our own write was lost.
+            return {}
+        key = keys.DEVICES_TO_ALLOCATE
+        if present.annotations.get(key) != pod.annotations.get(key):
+            raise AllocationError(f"what pod {pod.full_name} was to be given has been changed meanwhile ({key})")
+        return wanted
 
-    await change_annotations(client, PODS, pod.name, change, namespace=pod.namespace, sleep=sleep)
+    try:
+        await swap_annotations(client, FULL_PODS, pod, change(pod))
+    except ApiError as error:
+        if not (error.outcome_unknown or isinstance(error, ConflictError)):
+            raise
+        await change_annotations(client, FULL_PODS, pod.name, change_again, namespace=pod.namespace, sleep=sleep)
 
 
 async def release_lock(client: KubeClient, node_name: str, pod: Pod, *, sleep: Sleep) -> None:

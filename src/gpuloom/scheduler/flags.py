@@ -20,6 +20,7 @@ HandshakeCleanup = Literal["remove", "deleted"]
 FilterWrite = Literal["bind", "inline"]
 OnUnreadable = Literal["close", "ignore"]
 LockWait = Literal["all", "group-only"]
+NodeLockUse = Literal["auto", "always"]
 PrivilegedGpu = Literal["skip", "deny"]
 FailedNodeReason = Literal["detail", "short"]
 SimulationReply = Literal["best", "all"]
@@ -137,6 +138,8 @@ class SchedulerFlags:
     """Whether cards are closed that a pod may hold in a way that cannot be read, or given away as in HAMi."""
     lock_wait: LockWait = "all"
     """Whether every pod waits for the lock of its node, or only members of pod groups as in HAMi."""
+    node_lock: NodeLockUse = "auto"
+    """Whether nodes whose device plugin is gpuloom's do without the lock, or every node is locked as in HAMi."""
     strip_owned_keys: bool = True
     """Whether the webhook removes annotations from new pods that only gpuloom may write."""
     strict_quantities: bool = True

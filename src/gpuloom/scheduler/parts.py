@@ -14,6 +14,7 @@ from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.bind.verb import BindVerb
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.events.closedcards import ClosedCardEvents
+from gpuloom.scheduler.events.unserved import UnservedEvents
 from gpuloom.scheduler.filter.decide import PodPlacer
 from gpuloom.scheduler.filter.deferred import DeferredWork, ImmediateWork
 from gpuloom.scheduler.filter.verb import FilterVerb
@@ -98,6 +99,7 @@ class Parts:
         yield build_info()
         own = ProcessMetrics(
             self.state,
+            self.clocks,
             self.informers,
             self.locks,
             self.nodes,
@@ -130,6 +132,7 @@ class Parts:
             self.node_resync.run(),
             self.cleanup.run(),
             ClosedCardEvents(self.state, self.recorder, self.clocks).run(),
+            UnservedEvents(self.state, self.recorder, self.clocks).run(),
             self.labeller.run(),
             requeuer.run(),
             self.deferred.run(),
@@ -152,7 +155,9 @@ def assemble(
     state = SchedulerState(settings)
     observer = make_observer(state) if make_observer else None
     latencies = Latencies()
-    locks = NodeLocks(client.with_own_budget(), settings, clocks, LockOwnerCheck(client, state, clocks))
+    owner_check = LockOwnerCheck(client, state, clocks)
+    locks = NodeLocks(client.with_own_budget(), settings, clocks, owner_check, state.unserved, state.plugins)
+    state.unserved.on_free = locks.wake_node
     deferred = DeferredWork() if recorder is None else ImmediateWork()
     recorder = recorder or EventRecorder(
         client.with_own_budget(),

@@ -11,9 +11,11 @@ from gpuloom.engine.placement.placement_cache import DemandClass, demand_class_o
 from gpuloom.engine.request.demand import Demands, asks_for_cards, read_demands
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.interner import Interner
+from gpuloom.engine.state.unserved import UnservedPods
 from gpuloom.model.nodecards import Facts
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.filter.history import DecisionHistory
+from gpuloom.scheduler.pods.plugins import PluginPods
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.objects import Node, Pod
@@ -46,6 +48,8 @@ class SchedulerState:
     pods      by UID: those that ask for cards or hold some
     nodes     by name
     allocating  UIDs of bound pods whose device plugin is, as far as is known, not done with them
+    unserved  pods that keep their node busy
+    plugins   the pods of device plugins
     gone      UID of a pod that is deleted to the time when that was seen (binding 2.2)
     unschedulable  by UID, oldest first: pods that fit nowhere and wait for capacity
     binding   UIDs whose binding is sent and not settled
@@ -59,6 +63,8 @@ class SchedulerState:
     cluster: ClusterState = field(init=False)
     hosts: HostUsage = field(init=False)
     pod_scheduler: PodScheduler = field(init=False)
+    unserved: UnservedPods = field(init=False)
+    plugins: PluginPods = field(default_factory=PluginPods)
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     allocating: set[str] = field(default_factory=set)
@@ -75,6 +81,7 @@ class SchedulerState:
         self.cluster = ClusterState(self.settings.catalog)
         self.hosts = HostUsage(name for profile in self.settings.catalog for name in profile.resources.all)
         self.pod_scheduler = PodScheduler(self.cluster, self.settings.options)
+        self.unserved = UnservedPods(self.settings.catalog)
 
     @property
     def is_in_charge(self) -> bool:
@@ -136,6 +143,7 @@ class SchedulerState:
             del self.gone[next(iter(self.gone))]
         self.pods.pop(uid, None)
         self.allocating.discard(uid)
+        self.unserved.note_gone(uid, now)
         self.unschedulable.pop(uid, None)
         self.reopen(uid)
         self.release(uid)

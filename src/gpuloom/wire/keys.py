@@ -8,6 +8,7 @@ NODE_HANDSHAKE: Final = "hami.io/node-handshake"
 NODE_LOCK: Final = "hami.io/mutex.lock"
 NODE_PAIR_SCORES: Final = "hami.io/node-nvidia-score"
 NODE_CORDON: Final = "hami.io/device-cordon"
+NODE_SERVES: Final = "gpuloom.io/serves"
 
 # On pods, written by gpuloom; VGPU_NODE is a label as well.
 VGPU_NODE: Final = "hami.io/vgpu-node"
@@ -43,6 +44,10 @@ OWNED_SUFFIXES: Final = ("-devices-to-allocate", "-devices-allocated")
 PHASE_ALLOCATING: Final = "allocating"
 PHASE_SUCCESS: Final = "success"
 PHASE_FAILED: Final = "failed"
+
+COMPONENT_LABEL: Final = "app.kubernetes.io/component"
+PLUGIN_COMPONENT: Final = "hami-device-plugin"
+"""Label of the pods of device plugins, as HAMi's chart and gpuloom's set it."""
 
 POD_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 """Label of pods that start together."""

@@ -71,6 +71,14 @@ def has_shares(text: str) -> bool:
     return any(decode_shares(text))
 
 
+def may_have_shares(text: str) -> bool:
+    """Tell whether a device list holds a share, or cannot be read and may hold one."""
+    try:
+        return has_shares(text)
+    except WireError:
+        return True
+
+
 def _encode_share(share: Share) -> str:
     if not share.uuid:
         raise WireError("a share without a UUID cannot be written: it would be read as an empty slot")

@@ -10,14 +10,14 @@ BACKOFF_S = 10.0
 class Calm:
     """Knows which disturbances are going on.
 
-    One lasts until what was disturbed works again and the node locks that were set at that moment are gone; after the
-    last one it is calm when kube-scheduler's longest backoff is over too.
+    One lasts until what was disturbed works again, and what kept nodes busy at that moment (locks, pods that are bound
+    and not served) is over; after the last one it is calm when kube-scheduler's longest backoff is over too.
 
     Attributes: `calm_s` (how long it was calm, of all), `longest_s` (of the disturbances, by what they were).
     """
 
     def __init__(self, locks: Callable[[], Mapping[str, str]], clock: Callable[[], float]):
-        """Prepare; `locks` tells the locks that are set, by node, `clock` monotonic seconds."""
+        """Prepare; `locks` tells what keeps nodes busy, by node, `clock` monotonic seconds."""
         self.calm_s = 0.0
         self.longest_s: dict[str, float] = {}
         self._locks = locks

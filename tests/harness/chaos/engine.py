@@ -51,7 +51,7 @@ class _Run:
         self._fleet, self._accounts, self._replicas, self._plan = fleet, accounts, replicas, plan
         draw = random.Random(plan.seed)
         clock = asyncio.get_running_loop().time
-        self.calm = Calm(lambda: accounts.locks, clock)
+        self.calm = Calm(lambda: accounts.busy, clock)
         self._rooms = Rooms(BY_NAME[plan.shapes])
         self.promises = Promises(accounts, self.calm, self._rooms, clock)
         self._load = Load(fleet.client, plan, card_mib=CARD_MIB, draw=random.Random(draw.random()))

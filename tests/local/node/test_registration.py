@@ -249,3 +249,13 @@ async def test_a_lopsided_pair_is_one_event_of_the_node(settings, local_client):
     assert [(event.reason, event.type, event.involved_object.name, event.count) for event in events] == [
         ("AsymmetricGPUP2PLink", "Warning", "n1", 1)
     ]
+
+
+async def test_a_plugin_that_runs_in_a_pod_says_that_its_node_needs_no_lock(make_registration, local_client):
+    await make_registration(pod_uid="0c9b").tick()
+    assert (await annotations(local_client))["gpuloom.io/serves"] == "NVIDIA;0c9b"
+
+
+async def test_a_plugin_without_a_pod_says_nothing_about_locks(registration, local_client):
+    await registration.tick()
+    assert "gpuloom.io/serves" not in await annotations(local_client)

@@ -199,3 +199,26 @@ async def test_pod_that_has_the_name_of_a_deleted_one_is_another(site: Site, fil
     await site.stack.aclose()
     assert await check(file) == (4, [])
     assert [line["type"] for line in read(file) if line.get("object", {}).get("kind") == "Pod"].count("DELETED") == 2
+
+
+async def test_binds_of_a_node_without_lock_are_replayed_without_one(site: Site, file: Path) -> None:
+    """binding 9: the pod of the device plugin and the kubelet's answer are in the recording."""
+    await start(site, file)
+    spec = {"nodeName": "n1", "containers": [{"name": "plugin", "image": "i"}]}
+    labels = {"app.kubernetes.io/component": "hami-device-plugin"}
+    body = {"metadata": {"name": "plugin", "labels": labels}, "spec": spec}
+    plugin = await site.client.create(PODS, body, namespace="default")
+    await poll(lambda: plugin.metadata.uid in site.process.state.plugins.uids())
+    await site.annotate("n1", {"gpuloom.io/serves": f"NVIDIA;{plugin.metadata.uid}"})
+    first, second = await site.submit("first", memory_mib=100), await site.submit("second", memory_mib=100)
+    await site.choose(first)
+    await site.choose(second)
+    assert await site.bind(first) == ""
+    waiting = site.start_bind(second)
+    await poll(lambda: site.process.locks.waiting == 1)
+    started = {"status": {"startTime": "2026-11-21T12:00:00Z"}}
+    await site.change_pod("first", started, subresource="status")
+    assert await waiting == ""
+    await site.stack.aclose()
+    assert [one["patches"] for one in read(file) if one["type"] == "BOUND"] == [[], []]
+    assert await check(file) == (4, [])

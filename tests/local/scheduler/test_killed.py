@@ -31,8 +31,8 @@ class Killable:
         self.server, self.client = server, client
         self._session = session
         self._directory = directory
-        (port,) = find_free_ports(1)
-        self._address = f"127.0.0.1:{port}"
+        port, metrics_port = find_free_ports(2)
+        self._address, self._metrics_address = f"127.0.0.1:{port}", f"127.0.0.1:{metrics_port}"
         self._process: ChildProcess | None = None
 
     async def start(self) -> None:
@@ -40,7 +40,7 @@ class Killable:
             GPULOOM,
             "scheduler",
             f"--http_bind={self._address}",
-            "--metrics-bind-address=",
+            f"--metrics-bind-address={self._metrics_address}",
             f"--kubeconfig={self._directory / 'kubeconfig'}",
         ]
         self._process = ChildProcess("gpuloom scheduler", command, log=self._directory / "log")
@@ -76,6 +76,16 @@ class Killable:
 
     async def node_of(self, pod: Pod) -> str:
         return (await self.client.get(PODS, pod.name, namespace=pod.namespace)).spec.node_name
+
+    async def wait_for_waiter(self) -> None:
+        """Wait until a Bind waits for its node, as the metrics tell."""
+        async with asyncio.timeout(30):
+            while "gpuloom_lock_waiters 1.0" not in await self._read_metrics():  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.02)
+
+    async def _read_metrics(self) -> str:
+        async with self._session.get(f"http://{self._metrics_address}/metrics") as reply:
+            return await reply.text()
 
     async def _call(self, verb: str, body: Mapping[str, Any]) -> Any:
         url, headers = f"http://{self._address}/{verb}", {"Content-Type": "application/json"}
@@ -153,3 +163,60 @@ async def test_killed_while_it_reads_its_first_lists_it_has_written_nothing(site
     assert (await site.client.get(NODES, "n1")).metadata.resource_version == before
     await site.restart()
     assert await site.choose(await site.submit("later", 9000)) == "n1"
+
+
+SERVED = {"metadata": {"annotations": {"hami.io/bind-phase": "success", "hami.io/vgpu-devices-to-allocate": ";"}}}
+
+
+async def run_plugin(site: Killable) -> None:
+    """Let gpuloom's device plugin run on the node: then nobody locks it (binding 9)."""
+    labels = {"app.kubernetes.io/component": "hami-device-plugin"}
+    spec = {"nodeName": "n1", "containers": [{"name": "plugin", "image": "i"}]}
+    body = {"metadata": {"name": "plugin", "labels": labels}, "spec": spec}
+    plugin = await site.client.create(PODS, body, namespace="default")
+    annotations = {"gpuloom.io/serves": f"NVIDIA;{plugin.metadata.uid}"}
+    await site.client.patch(NODES, "n1", {"metadata": {"annotations": annotations}})
+
+
+async def binds_nobody_before_it_is_served(site: Killable, pod: Pod) -> None:
+    """Bind another pod: it is bound when this one is served, and not before."""
+    other = await site.submit("other", 500)
+    assert await site.choose(other) == "n1"
+    bind = asyncio.create_task(site.bind(other))
+    await site.wait_for_waiter()
+    assert await site.node_of(other) == ""
+    await site.client.patch(PODS, pod.name, SERVED, namespace="default")
+    assert await bind == ""
+    assert await site.lock() is None
+
+
+async def test_killed_before_a_binding_without_lock_the_node_is_free(site: Killable) -> None:
+    await run_plugin(site)
+    pod = await site.submit("sent", 9000)
+    await site.choose(pod)
+    await kill_in_bind(site, pod, InjectedFault(method="POST", path="/binding", delay_s=FOREVER_S))
+    assert await site.node_of(pod) == ""
+    other = await site.submit("other", 9000)
+    assert await site.choose(other) == "n1"
+    assert await site.bind(other) == ""
+
+
+async def test_killed_between_a_binding_without_lock_and_its_reply_it_binds_nobody_before_that_pod_is_served(
+    site: Killable,
+) -> None:
+    await run_plugin(site)
+    pod = await site.submit("bound", 9000)
+    await site.choose(pod)
+    site.server.faults.add(InjectedFault(method="POST", path="/binding", lose_answer=True))
+    await kill_in_bind(site, pod, InjectedFault(method="GET", path="/pods/bound$", delay_s=FOREVER_S))
+    assert await site.node_of(pod) == "n1"
+    await binds_nobody_before_it_is_served(site, pod)
+
+
+async def test_killed_after_a_bind_without_lock_it_binds_nobody_before_that_pod_is_served(site: Killable) -> None:
+    await run_plugin(site)
+    pod = await site.submit("bound", 9000)
+    await site.choose(pod)
+    assert await site.bind(pod) == ""
+    await site.restart()
+    await binds_nobody_before_it_is_served(site, pod)

@@ -112,6 +112,7 @@ def test_the_policy_about_accounts_knows_owned_annotations_as_the_one_about_owne
         keys.NODE_PAIR_SCORES,
         keys.NODE_HANDSHAKE,
         keys.NODE_LOCK,
+        keys.NODE_SERVES,
         ROLE_LABEL,
     ],
 )

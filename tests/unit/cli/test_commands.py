@@ -258,6 +258,7 @@ SWITCHES = {
     "D-48 pod-label": (True, False),
     "D-50 ascend-round-unseen": (True, False),
     "D-51 neuron-core-ids": (True, False),
+    "D-52 node-lock": ("auto", "always"),
 }
 
 

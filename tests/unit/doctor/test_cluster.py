@@ -65,6 +65,8 @@ def test_a_healthy_cluster_gives_one_good_finding_for_each_check() -> None:
         ("offers", "nodes"),
         ("handshakes", "nodes"),
         ("node-locks", "nodes"),
+        ("unserved-pods", "nodes"),
+        ("unserved-pods", "pods"),
         ("pods", "pods"),
         ("foreign-pods", "pods"),
         ("foreign-pods", "nodes"),

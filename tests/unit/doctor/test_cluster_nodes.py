@@ -25,9 +25,10 @@ from unit.doctor.judging import judge_changed, told
 
 from gpuloom.doctor.checks import UnseenError
 from gpuloom.doctor.cluster.kubescheduler import judge_device_configuration, judge_kube_scheduler
-from gpuloom.doctor.cluster.nodes import judge_handshakes, judge_locks, judge_offers, judge_registers
+from gpuloom.doctor.cluster.nodes import judge_handshakes, judge_locks, judge_offers, judge_registers, judge_unserved
 from gpuloom.doctor.findings import Fault, Severity
 from gpuloom.wire.lock import NodeLock, encode_lock
+from gpuloom.wire.objects import Pod
 
 judge = partial(judge_changed, HEALTHY)
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
@@ -218,3 +219,30 @@ def test_a_device_configuration_that_cannot_be_read_is_told() -> None:
     assert told(judge(judge_device_configuration, catalog_error="ConfigMap x: bad")) == [
         (ERROR, "device configuration")
     ]
+
+
+def bound(*, age_s: int = 301, phase: str = "allocating", **facts: Any) -> Pod:
+    """A pod that was bound so long ago to a node."""
+    found = pod(node_name="n1", **facts)
+    told = {"hami.io/vgpu-node": "n1", "hami.io/bind-phase": phase}
+    told["hami.io/bind-time"] = str(int(NOW.timestamp()) - age_s)
+    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, annotations=told))
+
+
+WITHOUT_LOCK = node(CARD, annotations={"gpuloom.io/serves": "NVIDIA;u"})
+
+
+def test_a_pod_that_a_node_without_lock_does_not_start_is_the_nodes_fault() -> None:
+    (problem,) = judge(judge_unserved, nodes=(WITHOUT_LOCK,), pods=(bound(),))
+    assert (problem.severity, problem.fault) == (ERROR, Fault.MACHINE)
+    assert "has not started pod team/p for 301 s" in problem.text
+    assert problem.remedy.endswith("kubectl -n team delete pod p")
+
+
+@pytest.mark.parametrize("facts", [{"age_s": 299}, {"phase": "success"}, {"started": "2026-11-21T11:00:00Z"}])
+def test_a_pod_that_was_served_or_just_bound_is_fine(facts: Any) -> None:
+    assert judge(judge_unserved, nodes=(WITHOUT_LOCK,), pods=(bound(**facts),)) == []
+
+
+def test_on_a_node_with_locks_the_lock_tells() -> None:
+    assert judge(judge_unserved, nodes=(node(CARD),), pods=(bound(),)) == []

@@ -2,7 +2,14 @@ from dataclasses import replace
 
 import pytest
 
-from gpuloom.node.claim import AllocateCall, check_call, check_owner, choose_candidate
+from gpuloom.node.claim import (
+    AllocateCall,
+    check_call,
+    check_owner,
+    choose_candidate,
+    find_told,
+    has_nothing_yet,
+)
 from gpuloom.node.errors import AllocationError, UnclearError
 from gpuloom.node.knownpods import KnownPod
 
@@ -211,3 +218,37 @@ def test_an_instance_that_another_pod_has_is_given_to_nobody_else(settings, ours
     book = [known("ours", {"c": []}), known("other", {"c": ["MIG-1"]})]
     with pytest.raises(AllocationError, match=r"gives pod ns/ours what another pod has already \(MIG-1\)"):
         check_call(ours, AllocateCall([1], [ours], book, instances=["MIG-1"]), settings)
+
+
+def test_the_kubelets_book_tells_whose_call_it_is_whatever_the_lock_names(settings, make_pod):
+    """binding 9: a lock may name a pod whose turn has not come."""
+    waits, comes = (make_pod(ONE, name=name, uid=name, containers=[container()]) for name in ("waits", "comes"))
+    call = AllocateCall([1], [waits, comes], [known("waits", {"c": []})])
+    assert find_told(call, settings) == waits
+    assert find_told(AllocateCall([1], [waits, comes]), settings) is None
+
+
+def test_the_book_tells_nothing_where_it_shows_two_pods_waiting(settings, make_pod):
+    pods = [make_pod(ONE, name=name, uid=name, containers=[container()]) for name in ("a", "b")]
+    assert find_told(AllocateCall([1], pods, [known(pod.name, {"c": []}) for pod in pods]), settings) is None
+
+
+def test_a_pod_that_another_vendors_plugin_called_served_still_waits_for_its_own_cards(settings, make_pod):
+    said = {"hami.io/bind-phase": "success", "hami.io/dcu-devices-to-allocate": ";"}
+    check_owner(make_pod(ONE, annotations=said), settings)
+
+
+@pytest.mark.parametrize(("to_allocate", "started"), [(";", None), (ONE, "2026-01-01T00:00:00Z")])
+def test_a_pod_of_two_vendors_that_is_served_or_started_does_not_wait(settings, make_pod, to_allocate, started):
+    said = {"hami.io/bind-phase": "success", "hami.io/dcu-devices-to-allocate": ";"}
+    with pytest.raises(AllocationError, match="phase 'success'"):
+        check_owner(make_pod(to_allocate, annotations=said, started=started), settings)
+
+
+@pytest.mark.parametrize(
+    ("facts", "has"),
+    [({}, True), ({"book": [known("p", {"c": ["GPU-a-0"]})]}, False), ({"served": {"u1"}}, False)],
+)
+def test_who_has_nothing_yet_is_said_by_annotations_book_and_memory(make_pod, facts, has):
+    pod = make_pod(ONE, annotations={"hami.io/vgpu-devices-allocated": ONE})
+    assert has_nothing_yet(pod, AllocateCall([1], [pod], **facts)) is has

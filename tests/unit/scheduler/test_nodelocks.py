@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from gpuloom.engine.state.unserved import UnservedPods
 from gpuloom.scheduler import timeslice
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.bind.nodelock.queue import LockQueue
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.pods.plugins import PluginPods
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.keys import NODE_LOCK
 from gpuloom.wire.objects import Node, ObjectMeta
@@ -35,7 +37,8 @@ def node(name: str, *, lock: str = "", version: str = "1") -> Node:
 def locks_with(owner_check: Patient, clocks: Clocks | None = None) -> NodeLocks:
     nobody: Any = None
     stand_in: Any = owner_check
-    return NodeLocks(nobody, SchedulerSettings(), clocks or Clocks(), stand_in)
+    settings = SchedulerSettings()
+    return NodeLocks(nobody, settings, clocks or Clocks(), stand_in, UnservedPods(settings.catalog), PluginPods())
 
 
 async def count_turns(locks: NodeLocks) -> int:

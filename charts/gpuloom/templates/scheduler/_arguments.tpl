@@ -53,6 +53,7 @@ capabilities:
 - --node-scheduler-policy={{ $scheduler.defaultSchedulerPolicy.nodeSchedulerPolicy }}
 - --gpu-scheduler-policy={{ $scheduler.defaultSchedulerPolicy.gpuSchedulerPolicy }}
 - --force-overwrite-default-scheduler={{ $scheduler.forceOverwriteDefaultScheduler }}
+- --node-lock={{ $scheduler.nodeLock }}
 - --node-lock-timeout={{ $scheduler.nodeLockExpire }}
 - --node-lock-retry-timeout={{ $scheduler.nodeLockRetryTimeout }}
 {{- with $scheduler.nodeLabelSelector }}

@@ -3,7 +3,7 @@
 from gpuloom.doctor.checks import Check
 from gpuloom.doctor.cluster.facts import ClusterFacts
 from gpuloom.doctor.cluster.kubescheduler import judge_device_configuration, judge_kube_scheduler
-from gpuloom.doctor.cluster.nodes import judge_handshakes, judge_locks, judge_offers, judge_registers
+from gpuloom.doctor.cluster.nodes import judge_handshakes, judge_locks, judge_offers, judge_registers, judge_unserved
 from gpuloom.doctor.cluster.pods import (
     judge_device_plugin,
     judge_foreign_pods,
@@ -80,6 +80,12 @@ CLUSTER_CHECKS: tuple[Check[ClusterFacts], ...] = (
         "locks of nodes that are held too long, or for pods that are gone",
         "no lock is left over",
         judge_locks,
+    ),
+    Check(
+        "unserved-pods",
+        "pods that were bound and that no device plugin serves, on nodes that need no lock",
+        "no node is kept busy by a pod that it does not start",
+        judge_unserved,
     ),
     Check("pods", "pods that ask for cards and name another scheduler", "all come to gpuloom", judge_pods),
     Check(

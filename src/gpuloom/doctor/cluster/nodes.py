@@ -7,16 +7,19 @@ from gpuloom.doctor.checks import look
 from gpuloom.doctor.cluster.facts import ClusterFacts
 from gpuloom.doctor.cluster.installation import ExtenderFlags
 from gpuloom.doctor.findings import Fault, Problem, Severity
+from gpuloom.engine.state.unserved import is_unserved
 from gpuloom.model.card import Card
 from gpuloom.scheduler.bind.nodelock.owner import LocalKnowledge, is_allocating, is_over
 from gpuloom.scheduler.nodes.health import ANSWER_LIMIT
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.handshake import decode_handshake
+from gpuloom.wire.keys import BIND_TIME, NODE_SERVES
 from gpuloom.wire.lock import NodeLock, decode_lock
 from gpuloom.wire.objects import Node
 from gpuloom.wire.quantity import decode_strict_integer
 from gpuloom.wire.register import NoCardsError, read_register
+from gpuloom.wire.words import decode_unix_time
 
 _LABEL = ("gpu", "on")
 _DELETED = "Deleted_"
@@ -96,6 +99,24 @@ def judge_locks(facts: ClusterFacts) -> Iterator[Problem]:
         for key, limit_s in limits_s.items():
             if key in node.annotations:
                 yield from _judge_lock(node, key, limit_s, facts)
+
+
+def judge_unserved(facts: ClusterFacts) -> Iterator[Problem]:
+    """Say which nodes start no other pod because their device plugin has not served one that is bound there."""
+    limit_s = (facts.flags or ExtenderFlags()).lock_timeout_s
+    lists = {key for one in facts.catalog if one.lock.key for key in facts.catalog.lists_under(one.lock.key)}
+    nodes = {node.name: node for node in look(facts.nodes) if NODE_SERVES in node.annotations}
+    for pod in look(facts.pods):
+        node = nodes.get(pod.spec.node_name)
+        bound_at = decode_unix_time(pod.annotations.get(BIND_TIME, ""))
+        if node is None or bound_at is None or not is_unserved(pod, lists):
+            continue
+        age_s = facts.now.timestamp() - bound_at
+        if age_s > limit_s:
+            told = f"has not started pod {pod.full_name} for {int(age_s)} s, and starts no other with cards meanwhile"
+            free = f"kubectl -n {pod.namespace} delete pod {pod.name}"
+            remedy = f"see whether kubelet and device plugin run there; to give the pod up: {free}"
+            yield _about(node, told, Fault.MACHINE, remedy)
 
 
 def _judge_lock(node: Node, key: str, limit_s: float, facts: ClusterFacts) -> Iterator[Problem]:

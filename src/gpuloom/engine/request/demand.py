@@ -229,6 +229,18 @@ def _regular(count: int) -> tuple[Phase, ...]:
     return (Phase.REGULAR,) * count
 
 
+def init_is_over(pod: Pod) -> bool:
+    """Whether all init containers but sidecars have ended well."""
+    if not pod.init_containers:
+        return False
+    sidecars = {container.name for container in pod.init_containers if container.is_sidecar}
+    statuses = [s for s in pod.status.init_container_statuses or [] if s.name not in sidecars]
+    waited_for = len(pod.init_containers) - len(sidecars)
+    return 0 < waited_for <= len(statuses) and all(
+        status.state and status.state.terminated and status.state.terminated.exit_code == 0 for status in statuses
+    )
+
+
 def _read_selector(annotations: Mapping[str, str], keys: SelectKeys) -> CardSelector:
     # Most pods do not care: of them nothing but this is asked.
     if _keys_of(keys).isdisjoint(annotations):

@@ -1,7 +1,7 @@
 """What a bound pod was given, and what cannot be read of it (trust T-11)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpuloom.engine.request.demand import asks_vendor
@@ -17,6 +17,9 @@ _MOST_CHARS = 200
 _SEPARATORS = re.compile("[:;]")
 _LEFTOVER = re.compile(r"(?:^|[:;])[^:;,]*[^:;,\s][^:;,]*(?:$|[:;])")
 """A piece without a comma is nothing that a device list can hold, and decoders skip it as HAMi does."""
+
+_NEGATIVE = "an amount is negative"
+_NO_AMOUNTS = "a device has no amounts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +61,10 @@ def read_holdings(pod: Pod, catalog: Catalog) -> Holdings:
         except WireError as error:
             unread[profile.word] = _describe(key, str(error), text)
             continue
-        if any(share.memory_mib < 0 or share.cores < 0 for given in found for share in given):
-            unread[profile.word] = _describe(key, "an amount is negative", text)
+        if flaw := find_flaw(found, text):
+            unread[profile.word] = _describe(key, flaw, text)
+        if flaw == _NEGATIVE:
             continue
-        if _LEFTOVER.search(text):
-            unread[profile.word] = _describe(key, "a device has no amounts", text)
         shares[profile.word] = found
     counts = bool(shares) or not unread
     asked = [one for one in catalog.concerned(pod.all_containers) if one.write.allocated and may_hold(pod, one)]
@@ -80,7 +82,19 @@ def may_hold(pod: Pod, profile: Profile) -> bool:
     return any(decode_strict_integer(count) != 0 for count in counts) or asks_vendor(pod, profile)
 
 
-def _describe(key: str, problem: str, text: str) -> Unread:
+def cards_named(text: str) -> frozenset[str]:
+    """Return the ids that a device list names that cannot be read, none where that cannot be told."""
     names = {piece.partition(",")[0].strip() for piece in _SEPARATORS.split(text) if piece.strip()}
+    return frozenset() if "" in names else frozenset(names)
+
+
+def find_flaw(found: Iterable[ContainerShares], text: str) -> str:
+    """Say why a device list that could be decoded does not tell all that its pod may hold, empty where it does."""
+    if any(share.memory_mib < 0 or share.cores < 0 for given in found for share in given):
+        return _NEGATIVE
+    return _NO_AMOUNTS if _LEFTOVER.search(text) else ""
+
+
+def _describe(key: str, problem: str, text: str) -> Unread:
     cause = f"its annotation {key} cannot be read: {problem}"
-    return Unread(cause[:_MOST_CHARS], frozenset() if "" in names else frozenset(names))
+    return Unread(cause[:_MOST_CHARS], cards_named(text))

@@ -5,7 +5,7 @@ own: a caller who hangs up ends the waiting, never a write that is under way.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ from gpuloom.engine.filtering.exact_fit import fits_exactly
 from gpuloom.engine.request.demand import read_phases
 from gpuloom.engine.state.allocations import read_decided_at, read_shares, read_tenancies
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.state.unserved import Unserved
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient, NotFoundError
 from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE, LockError, NodeLocks
@@ -154,7 +155,8 @@ class BindVerb:
             return self._find_objection(reservation, call)
 
         async with AsyncExitStack() as stack:
-            for rules in self._locks_for(reservation):
+            locks = self._locks_for(reservation)
+            for rules, vendors in locks:
                 ticket = LockTicket(
                     reservation.node,
                     pod.namespace,
@@ -163,19 +165,32 @@ class BindVerb:
                     objection,
                     in_group=bool(pod.pod_group),
                     rules=rules,
+                    vendors=vendors,
                 )
                 await stack.enter_async_context(self._locks.hold(ticket))
             async with self._writes:
                 # Setting the lock took time, so what was checked before may have changed.
                 _raise_objection(objection())
+                self._state.unserved.begin(self._unserved(reservation, (rules.key for rules, _ in locks)))
                 await self._write(pod, reservation, lambda: _raise_objection(objection()))
         self._labeller.note(pod, reservation.node)
 
-    def _locks_for(self, reservation: Reservation) -> list[LockRules]:
-        """Return the locks of the pod's vendors, in one order for all pods: no two Binds block each other."""
-        profiles = (self._state.settings.catalog.find(word) for word in reservation.shares)
-        found = {profile.lock.key: profile.lock for profile in profiles if profile is not None and profile.lock.key}
+    def _locks_for(self, reservation: Reservation) -> list[tuple[LockRules, frozenset[str]]]:
+        """Return the locks of the pod's vendors with the words of these, in one order for all pods.
+
+        So no two Binds block each other.
+        """
+        found: dict[str, tuple[LockRules, frozenset[str]]] = {}
+        for word in reservation.shares:
+            profile = self._state.settings.catalog.find(word)
+            if profile is not None and (key := profile.lock.key):
+                _, words = found.get(key, (profile.lock, frozenset[str]()))
+                found[key] = profile.lock, words | {word}
         return [found[key] for key in sorted(found)]
+
+    def _unserved(self, reservation: Reservation, locks: Iterable[str]) -> Unserved:
+        uid, namespace, name, node = reservation.uid, reservation.namespace, reservation.name, reservation.node
+        return Unserved(uid, namespace, name, node, frozenset(locks), self._clocks.monotonic())
 
     async def _write(self, pod: Pod, reservation: Reservation, recheck: Callable[[], None]) -> None:
         ledger = self._state.cluster.ledger
@@ -186,7 +201,10 @@ class BindVerb:
                 await self._write_phase(pod, recheck)
             annotations = {} if is_inline else self._annotate(pod, reservation)
             await self._writer.write(pod, reservation.node, annotations, recheck)
-        except BindRefusedError:
+        except (BindError, BindRefusedError) as error:
+            self._state.unserved.give_up(reservation.uid)
+            if isinstance(error, BindError):
+                raise
             # Where the watch has shown another binding meanwhile, the entry follows that one. What Filter has written
             # stays, and so does what it reserved.
             if ledger.is_current(reservation) and not is_inline:

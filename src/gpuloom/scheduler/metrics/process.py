@@ -10,6 +10,7 @@ from gpuloom.kube import EventRecorder
 from gpuloom.model.cards import BY_UNREADABLE
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.bind.podlabel import PodLabeller
+from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.metrics.series import Samples, Series
@@ -28,6 +29,7 @@ class ProcessMetrics:
     """Read from the parts of the process."""
 
     state: SchedulerState
+    clocks: Clocks
     informers: Informers
     locks: NodeLocks
     nodes: NodeHandler
@@ -82,6 +84,12 @@ class ProcessMetrics:
             "Since this replica has seen the lock that a node has now",
             ("node", "lock"),
             lambda: [((node, key), held_s) for node, key, held_s in self.locks.held()],
+        )
+        yield _one("gpuloom_pods_unserved", "Bound pods that wait for their device plugin", lambda: len(state.unserved))
+        yield _one(
+            "gpuloom_pods_unserved_overdue",
+            "Those that have waited for longer than --node-lock-timeout: their nodes start no other pod with cards",
+            lambda: len(state.unserved.overdue(state.settings.node_lock_timeout_s, self.clocks.monotonic())),
         )
         yield from self._about_watches()
         yield _one(

@@ -26,13 +26,13 @@ class PodHandlerByAnnotation(PodHandler):
     def apply(self, pod: Pod) -> None:
         """Take a pod as it is now."""
         uid = pod.metadata.uid
-        self._count_on_host(pod)
+        self._follow_any(pod)
         if VGPU_NODE not in pod.annotations:
             if self._concerns_us(pod):
                 self._remember(pod)
             return
         if pod.is_over:
-            self._remove(uid)
+            self._end(pod)
             return
         self._remember(pod)
         self._state.unschedulable.pop(uid, None)

@@ -55,6 +55,7 @@ class ReservationCleanup:
         await self.locks.sweep()
 
     def _forget_old(self, now: float) -> None:
+        self.state.unserved.forget_gone(now)
         for uid, since in list(self.state.gone.items()):
             if now - since > GONE_MEMORY_S:
                 del self.state.gone[uid]

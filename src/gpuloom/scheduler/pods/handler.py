@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from gpuloom.engine.request.demand import read_phases
+from gpuloom.engine.request.demand import init_is_over, read_phases
 from gpuloom.engine.state.allocations import read_decided_at, read_instances, read_shares, read_tenancies
 from gpuloom.engine.state.holdings import Holdings, Unread, read_holdings
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
@@ -54,7 +54,7 @@ class PodHandler:
         if not self._state.is_in_charge:
             self._state.cluster.postpone()
         self._unlisted = {one.uid for one in self._state.cluster.ledger if one.status is ReservationStatus.CONFIRMED}
-        self._unlisted.update(self._state.pods)
+        self._unlisted.update(self._state.pods, (one.uid for one in self._state.unserved), self._state.plugins.uids())
         self._state.hosts.begin_list()
 
     def take_listed(self, pod: Pod) -> None:
@@ -67,12 +67,14 @@ class PodHandler:
         """Take a pod that is there, in the list or changed, and cannot be read: it is not gone."""
         self._unlisted.discard(found.metadata.uid)
         self._state.hosts.note_listed(found.metadata.uid)
+        self._state.plugins.forget(found.metadata.uid)
         if self._closes:
             self._unreadable_pods.follow_unreadable(found)
 
     def end_list(self) -> None:
         """Take that the list is complete."""
         for uid in self._unlisted:
+            self._state.plugins.forget(uid)
             self._remove(uid)
         self._unlisted.clear()
         self._state.hosts.end_list()
@@ -80,6 +82,7 @@ class PodHandler:
 
     def delete(self, pod: Pod) -> None:
         """Take that a pod is gone; of an unreadable one only the metadata is known."""
+        self._state.plugins.forget(pod.metadata.uid)
         if pod.spec.node_name or not pod.containers:
             self._state.hosts.delete(pod.metadata.uid, pod.spec.node_name)
         if pod.metadata.uid in self._state.pods or not pod.containers or self._concerns_us(pod):
@@ -92,21 +95,33 @@ class PodHandler:
     def apply(self, pod: Pod) -> None:
         """Take a pod as it is now."""
         uid = pod.metadata.uid
-        self._count_on_host(pod)
+        self._follow_any(pod)
         if not self._concerns_us(pod):
             # Perhaps this was not known before.
             self._state.reopen(uid)
+            self._state.unserved.end(uid)
             return
         if pod.is_over or (pod.is_terminating and not pod.spec.node_name):
-            self._remove(uid)
+            self._end(pod)
             return
         self._remember(pod)
         if pod.spec.node_name:
             self._state.unschedulable.pop(uid, None)
             self._follow_binding(pod)
 
-    def _count_on_host(self, pod: Pod) -> None:
-        """Count what any bound pod requests of its node beside cards; recordings do not tell it."""
+    def _end(self, pod: Pod) -> None:
+        """Take that a pod is over, or will never be bound."""
+        if pod.is_over:
+            self._state.unserved.end(pod.metadata.uid)
+        self._remove(pod.metadata.uid)
+
+    def _follow_any(self, pod: Pod) -> None:
+        """Take of any pod, whether it asks for cards or not, what matters of it.
+
+        That is whether it is a device plugin's, and what it requests of its node beside cards, which recordings do not
+        tell.
+        """
+        self._state.plugins.follow(pod)
         if isinstance(pod, HostPod):
             self._state.hosts.apply(pod)
 
@@ -126,6 +141,7 @@ class PodHandler:
         self._state.remove_pod(uid, self._clock())
 
     def _follow_phase(self, pod: Pod) -> None:
+        self._state.unserved.follow(pod, self._clock())
         if pod.annotations.get(BIND_PHASE) == PHASE_ALLOCATING:
             self._state.allocating.add(pod.metadata.uid)
         else:
@@ -146,7 +162,7 @@ class PodHandler:
     def _end_init(self, pod: Pod) -> None:
         """Give back what a pod's init containers held, once they are over."""
         # A pod that is being deleted keeps all it has until it is gone (scheduler 4.6).
-        if not pod.is_terminating and _init_is_over(pod) and self._state.cluster.end_init(pod.metadata.uid):
+        if not pod.is_terminating and init_is_over(pod) and self._state.cluster.end_init(pod.metadata.uid):
             self._state.capacity_freed.set()
 
     def _node_of(self, pod: Pod) -> str:
@@ -218,15 +234,3 @@ class PodHandler:
                     cause=str(error),
                 )
             return Holdings({}, counts=False)
-
-
-def _init_is_over(pod: Pod) -> bool:
-    """Whether all init containers but sidecars have ended well."""
-    if not pod.init_containers:
-        return False
-    sidecars = {container.name for container in pod.init_containers if container.is_sidecar}
-    statuses = [s for s in pod.status.init_container_statuses or [] if s.name not in sidecars]
-    waited_for = len(pod.init_containers) - len(sidecars)
-    return 0 < waited_for <= len(statuses) and all(
-        status.state and status.state.terminated and status.state.terminated.exit_code == 0 for status in statuses
-    )

@@ -12,10 +12,21 @@ from gpuloom.engine.state.foreign_pods import is_foreign
 from gpuloom.scheduler.nodes.missingcards import READY
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.fullpods import EnvVar, FullContainer
-from gpuloom.wire.keys import POD_GROUP_LABEL, VGPU_NODE
+from gpuloom.wire.keys import (
+    BIND_PHASE,
+    COMPONENT_LABEL,
+    NODE_SERVES,
+    PHASE_ALLOCATING,
+    PHASE_SUCCESS,
+    PLUGIN_COMPONENT,
+    POD_GROUP_LABEL,
+    VGPU_NODE,
+)
 from gpuloom.wire.objects import Container, KubeObject, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
 
 _PREFIXES = ("hami.io/", "nvidia.com/")
+_TO_ALLOCATE = "-devices-to-allocate"
+_PLUGIN = (COMPONENT_LABEL, PLUGIN_COMPONENT)
 
 
 class Projection:
@@ -24,7 +35,7 @@ class Projection:
     def __init__(self, settings: SchedulerSettings) -> None:
         catalog = settings.catalog
         self._labels = {POD_GROUP_LABEL, VGPU_NODE, *settings.node_labels, *catalog.node_labels}
-        self._keys = {*catalog.node_keys, *catalog.pod_keys}
+        self._keys = {*catalog.node_keys, *catalog.pod_keys, NODE_SERVES}
         self._owned = settings.owned_annotations
 
     def project(self, item: KubeObject) -> dict[str, Any]:
@@ -68,7 +79,7 @@ class Projection:
             ),
             status=PodStatus(
                 phase=pod.status.phase,
-                start_time=pod.status.start_time if is_foreign(pod) else None,
+                start_time=pod.status.start_time if is_foreign(pod) or _may_wait_for_plugin(pod) else None,
                 init_container_statuses=pod.status.init_container_statuses,
             ),
         )
@@ -85,7 +96,9 @@ class Projection:
         )
 
     def _cut_labels(self, labels: Mapping[str, str] | None) -> dict[str, str] | None:
-        return None if labels is None else {key: labels[key] for key in labels if key in self._labels}
+        if labels is None:
+            return None
+        return {key: value for key, value in labels.items() if key in self._labels or (key, value) == _PLUGIN}
 
     def _cut_annotations(self, annotations: Mapping[str, str] | None) -> dict[str, str] | None:
         if annotations is None:
@@ -94,6 +107,12 @@ class Projection:
 
     def _is_kept(self, key: str) -> bool:
         return key in self._keys or key.startswith(_PREFIXES) or key in self._owned
+
+
+def _may_wait_for_plugin(pod: Pod) -> bool:
+    """Whether it depends on the kubelet's answer if the pod keeps its node busy (binding 9)."""
+    phase, lists = pod.annotations.get(BIND_PHASE), [key for key in pod.annotations if key.endswith(_TO_ALLOCATE)]
+    return phase == PHASE_ALLOCATING or (phase == PHASE_SUCCESS and len(lists) > 1)
 
 
 def _cut_containers(containers: Iterable[Container] | None) -> list[Container] | None:

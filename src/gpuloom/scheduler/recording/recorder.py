@@ -11,6 +11,7 @@ from gpuloom.scheduler.bind.verb import BindError
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.scheduler.observer import BindCall, FilterCall, ReviewCall
+from gpuloom.scheduler.pods.plugins import is_plugin
 from gpuloom.scheduler.recording import answers
 from gpuloom.scheduler.recording.calls import write_bind_args, write_filter_args, write_review
 from gpuloom.scheduler.recording.header import JsonLine, fact_line, header_lines, write_time
@@ -134,7 +135,7 @@ class ProcessRecorder:
         return review_recorded
 
     def _concerns_us(self, pod: Pod) -> bool:
-        return VGPU_NODE in pod.annotations or self._state.asks_for_cards(pod)
+        return VGPU_NODE in pod.annotations or is_plugin(pod) or self._state.asks_for_cards(pod)
 
     @contextmanager
     def _calling(self) -> Iterator[RecordedCall]:

@@ -3,6 +3,9 @@
 The lock is an annotation on the node. Binds of one node wait here in the order in which they came; when the watch
 shows that the lock is gone, the first one sets it at once. A lock whose owner is over is taken from it. The normal end
 of a lock is its release by the device plugin.
+
+Where the device plugin is gpuloom's, nobody sets a lock: the phase of the pod that was bound last says that it has not
+been served yet, and the first one goes on when it has (binding 9). A lock that is there all the same is honoured.
 """
 
 import asyncio
@@ -11,6 +14,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 
+from gpuloom.engine.state.unserved import UnservedPods
 from gpuloom.kube import NODES, WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient, NotFoundError
 from gpuloom.kube.annotations import Annotations, change_annotations, swap_annotations
 from gpuloom.kube.client import go_on
@@ -18,9 +22,11 @@ from gpuloom.scheduler.bind.nodelock.ownercheck import OWNER_CHECK_S, LockOwnerC
 from gpuloom.scheduler.bind.nodelock.queue import COMMON_LOCK, LockQueue, LockTicket
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.durations import format_seconds
+from gpuloom.scheduler.pods.plugins import PluginPods
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.vendors.profile import LockRules
+from gpuloom.wire.keys import NODE_SERVES
 from gpuloom.wire.lock import NodeLock, encode_lock
 from gpuloom.wire.objects import Node
 
@@ -41,10 +47,18 @@ class NodeLocks:
     """All node locks of the cluster, as one process sees and takes them."""
 
     def __init__(
-        self, client: KubeClient, settings: SchedulerSettings, clocks: Clocks, owner_check: LockOwnerCheck
+        self,
+        client: KubeClient,
+        settings: SchedulerSettings,
+        clocks: Clocks,
+        owner_check: LockOwnerCheck,
+        unserved: UnservedPods,
+        plugins: PluginPods,
     ) -> None:
         self._client = client
         self._settings = settings
+        self._unserved = unserved
+        self._plugins = plugins
         self._clocks = clocks
         self._owner_check = owner_check
         self._queues: dict[tuple[str, str], LockQueue] = {}
@@ -108,9 +122,15 @@ class NodeLocks:
         for queue in self._queues.values():
             queue.wake()
 
+    def wake_node(self, name: str) -> None:
+        """Let those who wait for a node see at once whether it is still busy."""
+        for key in self._rules:
+            if queue := self._queues.get((name, key)):
+                queue.wake()
+
     @asynccontextmanager
     async def hold(self, ticket: LockTicket) -> AsyncIterator[None]:
-        """Wait for our turn, set the lock and hold it during a Bind.
+        """Wait for our turn, set the lock if the node needs one, and hold both during a Bind.
 
         A Bind that ends well leaves the lock to the device plugin; one that raises removes it. A cancelled Bind leaves
         it, because nobody knows whether its write took effect.
@@ -201,7 +221,10 @@ class NodeLocks:
         return settings.node_lock_retry_timeout_s > 0 and (settings.lock_wait == "all" or ticket.in_group)
 
     async def _try_to_lock(self, queue: LockQueue, ticket: LockTicket) -> bool:
-        """Set the lock if it is free, abandoned or ours already; False also when the outcome is not known."""
+        """Take the turn if the node is free: set its lock, if it needs one, unless it is ours already.
+
+        False also when the outcome is not known.
+        """
         # While a Bind has the lock or gives it back, no other may take it, not even one of the same pod: the first Bind
         # would remove the lock of the second.
         if ticket.objection() or queue.holder is not None:
@@ -220,14 +243,33 @@ class NodeLocks:
         if queue.node is None:
             queue.apply(await self._read(ticket.node))
         seen = queue.value
+        queue.has_lock = True
         if seen and queue.is_ours(ticket):
+            return True
+        if self._is_busy(queue, ticket):
+            return False
+        if not seen and self._goes_without_lock(queue, ticket):
+            queue.has_lock = False
             return True
         if seen and not await self._owner_check.is_abandoned(queue, ticket.node):
             return False
         async with self._writes:
-            if queue.value != seen or queue.node is None or ticket.objection():
+            if queue.value != seen or queue.node is None or ticket.objection() or self._is_busy(queue, ticket):
                 return False
             return await self._write_lock(queue, queue.node, ticket)
+
+    def _goes_without_lock(self, queue: LockQueue, ticket: LockTicket) -> bool:
+        """Whether the phase of the pod will be the lock."""
+        if self._settings.node_lock == "always" or queue.node is None:
+            return False
+        return self._plugins.serves(queue.node, ticket.vendors)
+
+    def _is_busy(self, queue: LockQueue, ticket: LockTicket) -> bool:
+        """Whether a pod that was bound to the node has not been served, on nodes that need or needed no lock."""
+        if queue.node is None or NODE_SERVES not in queue.node.annotations:
+            return False
+        blocker = self._unserved.blocker(ticket.node, ticket.rules.key, self._clocks.monotonic())
+        return blocker is not None and blocker.uid != ticket.uid
 
     async def _write_lock(self, queue: LockQueue, node: Node, ticket: LockTicket) -> bool:
         now = self._clocks.now()
@@ -248,7 +290,7 @@ class NodeLocks:
 
     async def _release(self, queue: LockQueue, ticket: LockTicket) -> None:
         """Remove the lock that this ticket set; a lock of somebody else is left alone. Failures are logged."""
-        if queue.holder is not ticket:
+        if queue.holder is not ticket or not queue.has_lock:
             return
 
         def free(node: Node) -> Annotations:

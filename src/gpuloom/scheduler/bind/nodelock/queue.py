@@ -20,6 +20,7 @@ class LockTicket:
     objection   says why the lock is not wanted any more, empty while it is
     in_group    whether the pod starts together with others
     rules       which lock it is
+    vendors     words of the pod's vendors that have this lock
     """
 
     node: str
@@ -29,6 +30,7 @@ class LockTicket:
     objection: Callable[[], str]
     in_group: bool = False
     rules: LockRules = COMMON_LOCK
+    vendors: frozenset[str] = frozenset()
 
     @property
     def full_name(self) -> str:
@@ -55,7 +57,8 @@ class LockQueue:
     """What is known of one lock of one node, and the Binds that wait for it.
 
     waiting     Binds in the order in which they came
-    holder      the Bind that has the lock and has not ended
+    holder      the Bind whose turn it is and that has not ended
+    has_lock    whether it has set the lock; where the phase is the lock, there is none to be set
     node        the node as last seen, None when unknown or gone
     blocking    the lock that is in the way
     rules       which of the node's locks it is
@@ -63,6 +66,7 @@ class LockQueue:
 
     waiting: deque[LockTicket] = field(default_factory=deque)
     holder: LockTicket | None = None
+    has_lock: bool = True
     node: Node | None = None
     blocking: BlockingLock | None = None
     rules: LockRules = COMMON_LOCK
