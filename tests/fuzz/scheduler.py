@@ -5,7 +5,7 @@ its card: each target ends with that.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +14,7 @@ from fuzz.seeds import dump, give_calls, give_objects, give_recordings
 from fuzz.target import Target
 from prometheus_client import CollectorRegistry
 
+from gpuloom.engine.state.budgets import Budgets
 from gpuloom.scheduler.admission.review import review_pod
 from gpuloom.scheduler.metrics.exposition import write_exposition
 from gpuloom.scheduler.parts import Parts
@@ -34,6 +35,8 @@ from gpuloom.scheduler.recording.replayclock import ReplayClock
 from gpuloom.scheduler.recording.replayedprocess import ReplayedProcess
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.admission import Verdict, decode_review, encode_review
+from gpuloom.wire.budgets import DisruptionBudget
+from gpuloom.wire.depth import BAD_JSON, decode
 from gpuloom.wire.errors import WireError
 
 _CARD = '[{"id":"GPU-1","count":10,"devmem":24576,"devcore":100,"type":"NVIDIA A10","mode":"hami-core","health":true}]'
@@ -162,10 +165,32 @@ def _read_recording(data: bytes) -> None:
         return
 
 
+def _read_budget(data: bytes) -> None:
+    """Read a PodDisruptionBudget and ask it about a pod; when it is gone, nothing of it is left."""
+    try:
+        budget = decode(data, DisruptionBudget)
+    except BAD_JSON:
+        return
+    budgets = Budgets()
+    budgets.apply(budget)
+    budgets.protecting(budget.namespace, "p", {"app": "web"})
+    budgets.delete(budget.namespace, budget.name)
+    if budgets != Budgets():
+        raise AssertionError(f"something of {budget.name!r} is left")
+
+
+def _give_budgets() -> Iterator[bytes]:
+    expressions = [{"key": "app", "operator": operator, "values": ["web"]} for operator in ("In", "NotIn", "Exists")]
+    for selector in ({"matchLabels": {"app": "web"}}, {}, None, {"matchExpressions": expressions}):
+        status = {"disruptionsAllowed": 1, "disruptedPods": {"q": "2026-01-02T03:04:05Z"}}
+        yield dump({"metadata": {"name": "b", "namespace": "ns"}, "spec": {"selector": selector}, "status": status})
+
+
 TARGETS = (
     Target("pod", _read_object, "json", lambda: give_objects("Pod"), us_per_byte=100.0),
     Target("node", _read_object, "json", lambda: give_objects("Node"), us_per_byte=100.0),
     Target("quota", _read_object, "json", lambda: give_objects("ResourceQuota"), us_per_byte=100.0),
+    Target("budget", _read_budget, "json", _give_budgets, us_per_byte=10.0),
     Target("review", _read_review, "json", lambda: give_calls("REVIEW", "review"), us_per_byte=100.0),
     Target("filter", _read_filter, "json", lambda: give_calls("FILTER", "args"), us_per_byte=100.0),
     Target("bind", _read_bind, "json", lambda: give_calls("BIND", "args"), us_per_byte=100.0),
