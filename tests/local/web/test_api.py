@@ -8,7 +8,7 @@ from local.web.pages import Pages
 
 from gpuloom.engine.explanation.text import tell_vendor
 from gpuloom.engine.explanation.values import Explanation
-from gpuloom.kube import DISRUPTION_BUDGETS, NODES, PODS, KubeClient, Resource
+from gpuloom.kube import NODES, PODS, KubeClient, Resource
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.scheduler.recording.lines import decode_line
 from gpuloom.serving.addresses import CannotServeError
@@ -230,27 +230,6 @@ async def test_pods_in_the_way_are_not_named_to_those_who_may_not_see_them(pages
         "would fit on n1 without a pod of another namespace",
     ]
     assert "secret" not in msgspec.json.encode(seen).decode()
-
-
-async def test_victims_are_not_named_to_those_who_may_not_see_them_nor_their_budgets(pages: Pages) -> None:
-    await pages.site.choose(await pages.site.submit("secret"))
-    await pages.site.client.create(NAMESPACES, {"metadata": {"name": "other"}})
-    big = pod_manifest("big", memory_mib=9000)
-    big |= {"metadata": {"name": "big"}, "spec": {**big["spec"], "priority": 5}}
-    await pages.site.client.create(PODS, big, namespace="other")
-    budget = {"metadata": {"name": "hidden"}, "spec": {"maxUnavailable": 0, "selector": {}}}
-    await pages.site.client.create(DISRUPTION_BUDGETS, budget, namespace="default")
-    await poll(lambda: any(pod.name == "big" for pod in pages.site.process.state.pods.values()))
-    somebody = pages.site.server.accounts.add("somebody", only_pods_of("other"))
-    seen = await pages.see("/preempt/other/big", who=somebody)
-    assert (seen["node"], seen["broken"], seen["victims"][0]["pod"]) == ("n1", 1, {})
-    notes = (await pages.see("/explain/other/big", who=somebody))["notes"]
-    assert notes[0].startswith("would fit on n1 if these leave: a pod of another namespace (priority 0); not evicted")
-    assert "secret" not in msgspec.json.encode([seen, notes]).decode()
-    assert "hidden" not in msgspec.json.encode(seen).decode()
-    named = await pages.see("/preempt/other/big")
-    assert (named["victims"][0]["pod"]["name"], named["victims"][0]["budgets"]) == ("secret", ["default/hidden"])
-    assert (await pages.get("/preempt/default/secret", who=somebody))[0] == 403
 
 
 async def test_a_node_that_is_closed_to_pods_does_not_fit_and_says_so(pages: Pages) -> None:
