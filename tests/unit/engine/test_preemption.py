@@ -151,6 +151,19 @@ def test_of_very_many_alike_nodes_only_so_many_are_tried_and_all_of_a_batch_at_o
     assert len(counts["questions"]) == 1 + BATCHES * (2 + 4)
 
 
+def test_between_two_steps_there_is_one_fork_or_one_question_at_most(counts: Mapping[str, list[int]]) -> None:
+    cluster = Cluster(200, cards=2)
+    for name in cluster.nodes:
+        cluster.hold(name, 0, 1)
+        cluster.hold(name, 1, 2)
+    steps, before = cluster.steps(pod(gpu=2)), 0
+    for _ in steps:
+        done = len(counts["forks"]) + len(counts["questions"])
+        assert done - before <= 1
+        before = done
+    assert before > BATCHES
+
+
 def test_a_pod_that_ends_already_counts_as_gone_whatever_its_priority() -> None:
     cluster = Cluster(3)
     cluster.hold("n0", 0, 1)
