@@ -66,7 +66,7 @@ async def test_pods_that_a_kubelet_runs_from_files_are_no_victims(pages: Pages) 
     await pages.site.change_pod("static", {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}})
     await come(pages, "big", 9000, priority=5)
     seen = await pages.see("/preempt/default/big")
-    assert seen["headline"].startswith("nobody would be evicted: on no node would it have room even if all pods of")
+    assert seen["headline"].startswith("nobody would be evicted: on no node would it have room even if all were gone")
 
 
 async def test_only_so_many_pods_are_asked_about(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:

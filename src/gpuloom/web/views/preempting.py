@@ -125,7 +125,9 @@ def _tell_why_not(source: Source, demands: Demands, priority: int, nodes: Sequen
         return "no node's cards would do for it even if nobody were on them"
     if min(lowest) >= priority:
         return f"nobody who holds such cards has a lower priority than its own, {priority}"
-    return f"on no node would it have room even if all pods of a priority below its own, {priority}, were gone"
+    return (
+        f"on no node would it have room even if all were gone who may be evicted for it, of a priority below {priority}"
+    )
 
 
 def view_prospect(source: Source, viewer: Viewer, pod: Pod, prospect: Prospect, facts: VictimFacts) -> PreemptionView:
