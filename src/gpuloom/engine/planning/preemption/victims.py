@@ -113,9 +113,13 @@ class VictimSearch:
         fitting = yield from self._fitting(trials)
         plans = [trial.plan for trial in trials if trial.node in fitting]
         trials = [trial for trial in trials if trial.lower and trial.node not in fitting]
+        # A node's cards are written once for all who leave it.
+        self._state.postpone()
         for trial in trials:
             self._remove(trial.lower)
             yield
+        self._state.catch_up()
+        yield
         fitting = yield from self._fitting(trials)
         trials = [trial for trial in trials if trial.node in fitting]
         for trial in trials:
