@@ -48,6 +48,10 @@ class NodeNames:
         """Return the place of a name in the text, -1 when it is not there; only if searchable."""
         return self._text.find(f'"{name}"'.encode())
 
+    def has(self, name: str) -> bool:
+        """Tell whether a name is among them."""
+        return self.find(name) >= 0 if self._names is None else name in self._names
+
     def front(self, count: int) -> list[str]:
         """Return the first names, this many at most; only if searchable."""
         return [name.decode() for name in self._text[2:-2].split(b'","', count)[:count]]
