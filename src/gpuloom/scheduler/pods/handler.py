@@ -107,6 +107,7 @@ class PodHandler:
         self._remember(pod)
         if pod.spec.node_name:
             self._state.unschedulable.pop(uid, None)
+            self._state.end_nomination(uid, "bound")
             self._follow_binding(pod)
 
     def _end(self, pod: Pod) -> None:
