@@ -26,7 +26,7 @@ from gpuloom.scheduler.leadership.rivalwatch import RivalLeaseWatch
 from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.metrics.cards import CardMetrics
 from gpuloom.scheduler.metrics.exposition import write_exposition
-from gpuloom.scheduler.metrics.process import ProcessMetrics, count_rivals
+from gpuloom.scheduler.metrics.process import ProcessMetrics, count_preemptions, count_rivals
 from gpuloom.scheduler.metrics.series import Latencies, Series, build_info
 from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
@@ -115,6 +115,7 @@ class Parts:
             self.doors,
         )
         yield from own.series(presented)
+        yield from count_preemptions(self.preemption.counts, self.state)
         yield from count_rivals(self.rivals, self.clocks.monotonic)
         for one in self.cards.series(legacy=self.state.settings.legacy_metrics):
             yield one.with_zone()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, KubeClient
 from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.state import SchedulerState, UnschedulablePod
@@ -73,8 +73,28 @@ class PodRequeuer:
         return self.state.decider.has_capacity(waiting.demands, waiting.pod.priority)
 
     async def _requeue(self, pod: Pod) -> None:
+        if nomination := self.state.nominations.find(pod.metadata.uid):
+            await self._point_to(nomination.node, pod)
         body = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}
         try:
             await patch_same(self.client, PODS, pod, body)
         except ApiError as error:
             _log.warning("pod not woken, it waits for kube-scheduler's next try", pod=pod.full_name, cause=str(error))
+
+    async def _point_to(self, node: str, pod: Pod) -> None:
+        """Have kube-scheduler offer a node first: in large clusters it offers some nodes only.
+
+        It takes the hint away whenever a pod is refused, so it is given when it counts.
+        """
+        try:
+            await self.client.patch(
+                PODS,
+                pod.name,
+                {"status": {"nominatedNodeName": node}},
+                namespace=pod.namespace,
+                subresource="status",
+                uid=pod.metadata.uid,
+                timeout_s=WRITE_DEADLINE_S,
+            )
+        except ApiError as error:
+            _log.warning("no hint of the node that a pod waits for", pod=pod.full_name, node=node, cause=str(error))
