@@ -4,9 +4,11 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from local.scheduler.churn import NODES, Churn
 from local.scheduler.clock import poll
 from local.scheduler.site import DEFAULTS, LOCK, VGPU_NODE, Site, open_site
 
@@ -254,3 +256,38 @@ async def test_making_room_is_replayed_to_the_same_answers(site: Site, file: Pat
     answers, differences = await check(file)
     assert (answers >= 10, differences) == (True, [])
     assert {"NOMINATED", "NOMINATION_ENDED"} <= {line["type"] for line in read(file)}
+
+
+class RecordedChurn(Churn):
+    """A churn whose process is recorded instead of judged."""
+
+    def __init__(self, site: Site, chance: Random, file: Path) -> None:
+        super().__init__(site, chance)
+        self._file = file
+
+    async def start(self) -> None:
+        site, settings = self._site, replace(DEFAULTS, preemption="on")
+        recorded = run_recorded(settings, site.client, self._file, site.clock.clocks)  # type: ignore[arg-type]
+        site.process = await site.stack.enter_async_context(recorded)
+        await site.process.wait_synced()
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_churn_of_all_priorities_is_replayed_to_the_same_answers(site: Site, file: Path, seed: int) -> None:
+    chance = Random(seed)
+    churn = RecordedChurn(site, chance, file)
+    await churn.start()
+    for name in NODES:
+        await site.register(name)
+    for _ in range(15):
+        for _ in range(chance.randint(0, 3)):
+            await churn.create()
+        await churn.schedule()
+        await churn.pause()
+        await churn.let_leavers_go()
+        if chance.random() < 0.2:
+            await churn.delete_somebody()
+    await site.stack.aclose()
+    answers, differences = await check(file)
+    assert (answers >= 30, differences) == (True, [])
+    assert any(line["type"] == "NOMINATED" for line in read(file))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import DEFAULTS, Site, card
+from msgspec.structs import replace as replace_struct
 
 from gpuloom.kube import HOST_PODS, NODES
 from gpuloom.wire.objects import Pod
@@ -203,7 +204,8 @@ async def test_a_victim_that_hangs_holds_its_cards_and_no_other_leaves_for_it(si
     for _ in range(3):
         assert await site.choose(high, "n1", "n2") is None
         await leaves_nobody(site, second)
-    await site.clock.run_until(lambda: not is_nominated(site, high), step_s=60)
+    await site.clock.advance(601)
+    await poll(lambda: not is_nominated(site, high))
     await leaves_nobody(site, second)
 
 
@@ -246,6 +248,25 @@ async def test_pods_of_spared_namespaces_stay(empty: Site) -> None:
     low = await run(empty, "low", 8000, 1)
     assert await empty.choose(await submit(empty, "high", 8000, 10)) is None
     await leaves_nobody(empty, low)
+
+
+async def test_a_static_pod_stays(site: Site) -> None:
+    await site.submit("low", memory_mib=8000, spec={"priority": 1})
+    low = await site.change_pod("low", {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}})
+    assert await site.choose(low) == "n1"
+    assert await site.bind(low) == ""
+    await site.wait_bound(low)
+    assert await site.choose(await submit(site, "high", 8000, 10)) is None
+    await leaves_nobody(site, low)
+
+
+async def test_a_call_that_claims_another_priority_than_the_pod_has_evicts_nobody(site: Site) -> None:
+    low = await run(site, "low", 8000, 5)
+    claimed = await submit(site, "claims", 8000, 1)
+    claimed = replace_struct(claimed, spec=replace_struct(claimed.spec, priority=1000))
+    assert await site.choose(claimed) is None
+    await leaves_nobody(site, low)
+    assert dropped(site) == {"not_seen": 1}
 
 
 async def test_an_eviction_whose_answer_is_lost_is_asked_again_and_counts_once(site: Site) -> None:

@@ -10,6 +10,7 @@ from gpuloom.engine.planning.preemption.checking import still_holds
 from gpuloom.engine.planning.preemption.plan import PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
+from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt
@@ -57,7 +58,7 @@ class PlanFinder:
     async def find(self, attempt: PreemptionAttempt) -> PreemptionPlan | Dropped:
         """Find who has to leave which node; what is returned holds as long as the caller does not await."""
         pod = self.state.pods.get(attempt.uid)
-        if not isinstance(pod, HostPod) or pod.spec.node_name or not self.state.hosts.is_complete:
+        if not isinstance(pod, HostPod) or not self._is_as_shown(attempt, pod) or not self.state.hosts.is_complete:
             return Dropped.NOT_SEEN
         time_slice, host_demand = TimeSlice(), read_host_demand(pod, self.state.hosts.ignored)
         if await self._has_room(attempt, host_demand, time_slice):
@@ -70,6 +71,15 @@ class PlanFinder:
         if plan is None:
             return Dropped.BUDGET if self.refused else Dropped.NO_VICTIMS
         return self._confirm(attempt, plan, host_demand)
+
+    def _is_as_shown(self, attempt: PreemptionAttempt, pod: HostPod) -> bool:
+        """Whether the API server shows the pod as the call did: nobody leaves because a call alone says so."""
+        if pod.spec.node_name or not pod.may_preempt or pod.priority != attempt.priority:
+            return False
+        try:
+            return self.state.read_demands(pod) == attempt.demands
+        except PolicyError:
+            return False
 
     async def _plan(
         self, attempt: PreemptionAttempt, candidates: Sequence[str], time_slice: TimeSlice
@@ -92,7 +102,8 @@ class PlanFinder:
         """Ask again, in one turn of the loop: planning took a while."""
         state, preemptor = self.state, Preemptor(attempt.demands, attempt.priority)
         known = [self.look_up(one.reservation) for one in (*plan.victims, *plan.leaving)]
-        same = known == [*plan.victims, *plan.leaving] and self._is_open(plan.node, attempt)
+        is_open = plan.node in state.nodes and plan.node not in self._kept_nodes(attempt)
+        same = is_open and known == [*plan.victims, *plan.leaving]
         if not same or refuse_host(state.nodes[plan.node], state.hosts.on(plan.node), host_demand):
             return Dropped.CHANGED
         if not still_holds(state.pod_scheduler, preemptor, plan):
@@ -107,9 +118,14 @@ class PlanFinder:
             held.priority,
             float(held.started_at),
             budgets=(_FORBIDDEN,) if held.uid in self.refused else (),
-            may_leave=held.namespace not in self.spared and held.uid in self.state.pods,
+            may_leave=held.namespace not in self.spared and self._can_be_evicted(held.uid),
             is_leaving=leaving,
         )
+
+    def _can_be_evicted(self, uid: str) -> bool:
+        """Whether the API server knows the pod, and deleting it there ends it: static pods are their kubelet's."""
+        known = self.state.pods.get(uid)
+        return known is not None and not known.is_static
 
     async def _has_room(self, attempt: PreemptionAttempt, host_demand: HostDemand, time_slice: TimeSlice) -> bool:
         """Tell whether a node takes the pod as it is: kube-scheduler has perhaps not offered it yet.
@@ -124,7 +140,7 @@ class PlanFinder:
         decision = state.pod_scheduler.decide(attempt.demands, tuple(state.cluster.nodes))
         for _ in decision.complete():
             await time_slice.yield_if_over()
-        kept = {one.node for one in state.nominations.that_bind(attempt.uid, attempt.priority)}
+        kept = self._kept_nodes(attempt)
         offered = set(attempt.names.all()) if host_demand.unjudged else None
         for name, _ in decision.fitting.worst_first():
             await time_slice.yield_if_over()
@@ -137,15 +153,17 @@ class PlanFinder:
 
     def _candidates(self, attempt: PreemptionAttempt) -> Iterator[list[str]]:
         """Give the offered nodes on which somebody could leave, a few at a time."""
-        names = [name for name in attempt.names.all() if self._is_open(name, attempt)]
+        names, kept = attempt.names.all(), self._kept_nodes(attempt)
         for first in range(0, len(names), _NODES_A_STEP):
-            yield [name for name in names[first : first + _NODES_A_STEP] if self._has_lower(name, attempt.priority)]
+            yield [
+                name
+                for name in names[first : first + _NODES_A_STEP]
+                if name not in kept and name in self.state.nodes and self._has_lower(name, attempt.priority)
+            ]
 
-    def _is_open(self, name: str, attempt: PreemptionAttempt) -> bool:
-        """Whether nobody else's room is being made on a node: one plan a node at a time, the most important first."""
-        if name not in self.state.nodes or not self.state.cluster.has(name):
-            return False
-        return all(one.node != name for one in self.state.nominations.that_bind(attempt.uid, attempt.priority))
+    def _kept_nodes(self, attempt: PreemptionAttempt) -> frozenset[str]:
+        """Return where room is being made for pods at least as important: one plan a node at a time."""
+        return frozenset(one.node for one in self.state.nominations.that_bind(attempt.uid, attempt.priority))
 
     def _has_lower(self, name: str, priority: int) -> bool:
         held = self.state.cluster.ledger.on_node(name)
