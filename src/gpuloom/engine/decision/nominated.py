@@ -15,6 +15,7 @@ from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.nominations import Nomination, Nominations
+from gpuloom.model.refusal import Refusal
 from gpuloom.wire.nodenames import NodeNames
 
 
@@ -62,21 +63,33 @@ class NominationScheduler:
 
     def _decide_among(self, demands: Demands, names: NodeNames, priority: int, most_tries: int | None) -> PodDecision:
         decision = self.pod_scheduler.decide_among(demands, names, most_tries=most_tries)
-        bound = self._bound_nodes(demands, priority)
-        if decision.node is None or decision.node not in bound:
+        if decision.node is None or decision.node not in self._bound_nodes(demands, priority):
             return decision
-        fork = self._fork_with_nominated(bound, demands, priority)
-        asked = fork.decide(demands, bound, explain=True)
-        closed = {name: refusal for name, refusal in asked.refusals.items() if names.has(name)}
-        if decision.node in closed:
-            decision.decision.abandon()
-            open_ = [name for name in names.all() if name not in closed]
-            decision = self.pod_scheduler.decide_among(demands, _name(open_), most_tries=most_tries)
-            # The refusals may be remembered for others, so they are never changed.
-            decision.decision.refusals = {**decision.refusals, **closed}
-        if decision.node is not None and decision.node in bound:
+        return self._keep_off(decision, demands, names, priority, most_tries)
+
+    def _keep_off(
+        self, decision: PodDecision, demands: Demands, names: NodeNames, priority: int, most_tries: int | None
+    ) -> PodDecision:
+        """Decide again about nodes on which others wait, as long as one of them is the best.
+
+        The best is asked alone, because it mostly takes the pod; after that all of them are.
+        """
+        bound, closed = self._bound_nodes(demands, priority), dict[str, Refusal]()
+        asked: Sequence[str] = [node for node in bound if node == decision.node]
+        while decision.node is not None and decision.node in bound:
+            fork = self._fork_with_nominated(asked, demands, priority)
             placed = fork.decide(demands, (decision.node,))
-            decision = PodDecision(decision.decision, placed.shares, placed.instances, placed.extras)
+            if placed.node is not None:
+                decision = PodDecision(decision.decision, placed.shares, placed.instances, placed.extras)
+                break
+            closed |= fork.decide(demands, asked, explain=True).refusals
+            decision.decision.abandon()
+            decision = self.pod_scheduler.decide_among(demands, names.without(closed), most_tries=most_tries)
+            asked = [node for node in bound if node not in closed]
+        if closed:
+            # The refusals may be remembered for others, so they are never changed.
+            own = {node: refusal for node, refusal in closed.items() if names.has(node)}
+            decision.decision.refusals = {**decision.refusals, **own}
         return decision
 
     def _bound_nodes(self, demands: Demands, priority: int) -> Sequence[str]:
