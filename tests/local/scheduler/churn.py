@@ -58,15 +58,14 @@ class Judge:
         if not nomination.victims:
             return
         book.evicting.append(Evicting(uid, nomination.node, nomination.victims, len(book.bound)))
-        asked, holders = book.memory_mib[uid], {node: self._staying(node) for node in NODES}
-        stay = holders[nomination.node] - nomination.victims
+        asked, stay = book.memory_mib[uid], self._staying(nomination.node) - nomination.victims
         if book.used(stay) + asked > CARD_MIB:
             book.wrong.append(f"{nomination}: does not fit when all have left")
         if any(book.used({*stay, victim}) + asked <= CARD_MIB for victim in nomination.victims):
             book.wrong.append(f"{nomination}: somebody could stay")
         if any(book.priority[victim] >= nomination.priority for victim in nomination.victims):
             book.wrong.append(f"{nomination}: a victim is as important")
-        for node in NODES:
+        for node in self._state.cluster.nodes:
             if book.used({*self._all(node), *self._waiting_for(node, nomination)}) + asked <= CARD_MIB:
                 book.wrong.append(f"{nomination}: {node} has room")
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any, Self
 
 import aiohttp
+from local.scheduler.churn import Book, Judge
 from local.scheduler.clock import ManualClock, poll
 from local.scheduler.site import DEFAULTS, HANDSHAKE, REGISTER, Site, card
 
 from gpuloom.kube import NODES, PODS, ApiError, Applied, InitialObject, KubeClient, Reflector, load_kubeconfig
 from gpuloom.local.manifests import pod_manifest
-from gpuloom.scheduler import SchedulerSettings
+from gpuloom.scheduler import SchedulerProcess, SchedulerSettings
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.register import encode_register
@@ -104,11 +105,13 @@ class World(Site):
     def __init__(self, plane: ControlPlane, client: KubeClient, session: aiohttp.ClientSession) -> None:
         super().__init__(None, client, RealTime(), session)
         self.plane = plane
+        self.book = Book()
         self.kubelets: PlayedKubelets
 
     async def lead(self, settings: SchedulerSettings = ON) -> None:
-        """Start a scheduler, and kube-scheduler beside it."""
-        await self.start(settings)
+        """Start a scheduler, which a judge observes, and kube-scheduler beside it."""
+        self.process = SchedulerProcess(settings, self.client, make_observer=lambda state: Judge(state, self.book))
+        await self.stack.enter_async_context(self.process)
         await self.process.wait_synced()
         await asyncio.to_thread(self.plane.start_scheduler, scheduler_configuration(self.process.url))
 
@@ -138,7 +141,9 @@ class World(Site):
             "automountServiceAccountToken": False,
             **more,
         }
-        return await self.client.create(PODS, manifest, namespace="default")
+        pod = await self.client.create(PODS, manifest, namespace="default")
+        self.book.memory_mib[pod.metadata.uid], self.book.priority[pod.metadata.uid] = memory_mib, pod.priority
+        return pod
 
     async def run(self, name: str, memory_mib: int, importance: str, **more: Any) -> Pod:
         """Create a pod and wait until it is bound."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from real.scheduler.preempting import CLASSES, ON, PRIORITY_CLASSES, World, open_world, wait
@@ -161,3 +162,25 @@ async def test_a_budget_is_broken_where_nothing_else_helps_and_strictly_never(co
         await world.kill()
         await world.lead()
         assert await world.wait_node(high, 60) == "n1"
+
+
+async def test_in_a_churn_every_victim_was_needed_and_no_card_is_exceeded(world: World) -> None:
+    """Pods of all classes come and go, and both schedulers are killed in between."""
+    chance = Random(7)
+    for name in ("n2", "n3"):
+        await world.add_node(name)
+    pods = []
+    for number in range(40):
+        memory_mib = chance.choice((1000, 2000, 3000, 5000, 8000))
+        pods.append(await world.create(f"p-{number}", memory_mib, chance.choice(list(CLASSES))))
+        await asyncio.sleep(chance.choice((0.0, 0.1, 0.8)))
+        assert world.exceeded() == {}
+        if chance.random() < 0.2:
+            await world.kubelets.end(chance.choice(pods))
+        if number == 20:
+            await world.kill()
+            await world.lead()
+    await wait(lambda: not len(world.process.state.nominations), 60)
+    assert world.book.wrong == []
+    assert world.exceeded() == {}
+    assert len(world.book.evicting) > 3
