@@ -59,6 +59,7 @@ class SchedulerState:
     hosts     what all bound pods request of their nodes, cards apart
     pods      by UID: those that ask for cards or hold some
     nodes     by name
+    terminating  UIDs of those that are being deleted and still there
     allocating  UIDs of bound pods whose device plugin is, as far as is known, not done with them
     unserved  pods that keep their node busy
     plugins   the pods of device plugins
@@ -82,6 +83,7 @@ class SchedulerState:
     plugins: PluginPods = field(default_factory=PluginPods)
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
+    terminating: set[str] = field(default_factory=set)
     allocating: set[str] = field(default_factory=set)
     gone: dict[str, float] = field(default_factory=dict)
     unschedulable: dict[str, UnschedulablePod] = field(default_factory=dict)
@@ -118,8 +120,7 @@ class SchedulerState:
 
     def is_leaving(self, uid: str) -> bool:
         """Tell whether a pod is being deleted, as far as the watch has shown it."""
-        known = self.pods.get(uid)
-        return known is not None and known.is_terminating
+        return uid in self.terminating
 
     def asks_for_cards(self, pod: Pod) -> bool:
         """Tell whether a pod asks for cards at all."""
@@ -177,6 +178,7 @@ class SchedulerState:
         if len(self.gone) > MOST_GONE:
             del self.gone[next(iter(self.gone))]
         self.pods.pop(uid, None)
+        self.terminating.discard(uid)
         self.allocating.discard(uid)
         self.unserved.note_gone(uid, now)
         self.unschedulable.pop(uid, None)

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+from gpuloom.engine.decision.imagined import imagine_reservation
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
-from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.nominations import Nomination, Nominations
 from gpuloom.model.refusal import Refusal
 from gpuloom.wire.nodenames import NodeNames
@@ -125,7 +126,9 @@ class NominationScheduler:
         for held in leaving:
             state.assume(held)
         if decision.node is not None:
-            state.assume(_reserve(nomination, decision))
+            demand = next(iter(nomination.demands.values()))
+            held = imagine_reservation(demand, decision.node, decision.shares, decision.instances, decision.extras)
+            state.assume(held)
         return decision.node is not None
 
     def _leaves(self, uid: str, nomination: Nomination) -> bool:
@@ -143,18 +146,3 @@ def _name(names: Sequence[str]) -> NodeNames:
 def _forget(state: ClusterState, held: Iterable[Reservation]) -> None:
     for one in held:
         state.forget(one.uid)
-
-
-def _reserve(nomination: Nomination, decision: PodDecision) -> Reservation:
-    return Reservation(
-        uid=nomination.uid,
-        namespace=nomination.namespace,
-        name=nomination.name,
-        node=nomination.node,
-        shares=decision.shares,
-        instances=decision.instances,
-        phases=next(iter(nomination.demands.values())).phases,
-        status=ReservationStatus.ASSUMED,
-        since=0.0,
-        priority=nomination.priority,
-    )

@@ -23,7 +23,7 @@ from gpuloom.kube.eviction import evict
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.wire.words import encode_time
 
-MOST_EVICTED = 10_000
+MOST_EVICTED = 1024
 _PAUSES_S = (0.1, 0.5, 2.0)
 _log = structlog.get_logger(__name__)
 

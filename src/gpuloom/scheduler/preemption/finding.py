@@ -1,12 +1,13 @@
 """Finding node and victims for a refused pod, in time slices; or why nobody is evicted for it."""
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from enum import Enum
 
 from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
 from gpuloom.engine.hostfit.filters import refuse_host
 from gpuloom.engine.planning.preemption.checking import still_holds
+from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
 from gpuloom.engine.planning.preemption.plan import PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
@@ -19,7 +20,6 @@ from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.hostpods import HostPod
 
-_NODES_A_STEP = 64
 _FORBIDDEN = "forbidden"
 """Stands for the budgets of a pod whose eviction was refused: which they are, the API server does not tell."""
 
@@ -47,6 +47,7 @@ class PlanFinder:
     evicted  UIDs of pods that were asked to leave, until the watch shows it
     spared   namespaces whose pods never leave for others
     strict   whether pods that a budget protects never do
+    index    of the least important on each card
     """
 
     state: SchedulerState
@@ -54,6 +55,7 @@ class PlanFinder:
     evicted: Collection[str]
     spared: frozenset[str]
     strict: bool
+    index: LowestPriorities = field(default_factory=LowestPriorities)
 
     async def find(self, attempt: PreemptionAttempt) -> PreemptionPlan | Dropped:
         """Find who has to leave which node; what is returned holds as long as the caller does not await."""
@@ -63,11 +65,7 @@ class PlanFinder:
         time_slice, host_demand = TimeSlice(), read_host_demand(pod, self.state.hosts.ignored)
         if await self._has_room(attempt, host_demand, time_slice):
             return Dropped.ROOM
-        candidates = []
-        for some in self._candidates(attempt):
-            candidates += some
-            await time_slice.yield_if_over()
-        plan = await self._plan(attempt, candidates, time_slice)
+        plan = await self._plan(attempt, time_slice)
         if plan is None:
             return Dropped.BUDGET if self.refused else Dropped.NO_VICTIMS
         return self._confirm(attempt, plan, host_demand)
@@ -81,12 +79,12 @@ class PlanFinder:
         except PolicyError:
             return False
 
-    async def _plan(
-        self, attempt: PreemptionAttempt, candidates: Sequence[str], time_slice: TimeSlice
-    ) -> PreemptionPlan | None:
-        if not candidates:
-            return None
-        planner = PreemptionPlanner(self.state.pod_scheduler, self.look_up, {}, self.strict)
+    async def _plan(self, attempt: PreemptionAttempt, time_slice: TimeSlice) -> PreemptionPlan | None:
+        kept, nodes = self._kept_nodes(attempt), self.state.nodes
+        candidates = [name for name in attempt.names.all() if name in nodes and name not in kept]
+        planner = PreemptionPlanner(
+            self.state.pod_scheduler, self.look_up, {}, self.strict, self._find_leaving(), self.index
+        )
         steps = planner.plan(Preemptor(attempt.demands, attempt.priority), candidates)
         while True:
             try:
@@ -101,10 +99,12 @@ class PlanFinder:
     ) -> PreemptionPlan | Dropped:
         """Ask again, in one turn of the loop: planning took a while."""
         state, preemptor = self.state, Preemptor(attempt.demands, attempt.priority)
-        known = [self.look_up(one.reservation) for one in (*plan.victims, *plan.leaving)]
         is_open = plan.node in state.nodes and plan.node not in self._kept_nodes(attempt)
-        same = is_open and known == [*plan.victims, *plan.leaving]
-        if not same or refuse_host(state.nodes[plan.node], state.hosts.on(plan.node), host_demand):
+        leaving = self._find_leaving()
+        may_leave = all(self.look_up(one.reservation) == one and one.uid not in leaving for one in plan.victims)
+        if not (is_open and may_leave and {one.uid for one in plan.leaving} <= leaving):
+            return Dropped.CHANGED
+        if refuse_host(state.nodes[plan.node], state.hosts.on(plan.node), host_demand):
             return Dropped.CHANGED
         if not still_holds(state.pod_scheduler, preemptor, plan):
             return Dropped.CHANGED
@@ -112,15 +112,17 @@ class PlanFinder:
 
     def look_up(self, held: Reservation) -> PotentialVictim:
         """Return what is known of a pod that holds cards."""
-        leaving = self.state.is_leaving(held.uid) or held.uid in self.evicted
         return PotentialVictim(
             held,
-            held.priority,
-            float(held.started_at),
             budgets=(_FORBIDDEN,) if held.uid in self.refused else (),
             may_leave=held.namespace not in self.spared and self._can_be_evicted(held.uid),
-            is_leaving=leaving,
         )
+
+    def _find_leaving(self) -> frozenset[str]:
+        """Return the pods that end already, those too that were asked and not seen to end yet."""
+        ledger = self.state.cluster.ledger
+        asked = (uid for uid in self.evicted if ledger.find(uid) is not None)
+        return frozenset((*self.state.terminating, *asked))
 
     def _can_be_evicted(self, uid: str) -> bool:
         """Whether the API server knows the pod, and deleting it there ends it: static pods are their kubelet's."""
@@ -151,20 +153,6 @@ class PlanFinder:
                 return True
         return False
 
-    def _candidates(self, attempt: PreemptionAttempt) -> Iterator[list[str]]:
-        """Give the offered nodes on which somebody could leave, a few at a time."""
-        names, kept = attempt.names.all(), self._kept_nodes(attempt)
-        for first in range(0, len(names), _NODES_A_STEP):
-            yield [
-                name
-                for name in names[first : first + _NODES_A_STEP]
-                if name not in kept and name in self.state.nodes and self._has_lower(name, attempt.priority)
-            ]
-
     def _kept_nodes(self, attempt: PreemptionAttempt) -> frozenset[str]:
         """Return where room is being made for pods at least as important: one plan a node at a time."""
         return frozenset(one.node for one in self.state.nominations.that_bind(attempt.uid, attempt.priority))
-
-    def _has_lower(self, name: str, priority: int) -> bool:
-        held = self.state.cluster.ledger.on_node(name)
-        return any(one.priority < priority or self.look_up(one).is_leaving for one in held)

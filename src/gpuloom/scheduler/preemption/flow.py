@@ -114,7 +114,7 @@ class PreemptionFlow:
             # Those that leave anyway make room enough; the pod is woken when they are gone.
             self._drop(attempt, Dropped.LEAVING)
             return None
-        victims = frozenset(victim.reservation.uid for victim in plan.victims)
+        victims = frozenset(victim.uid for victim in plan.victims)
         nomination = nominate(self.state, attempt.uid, plan.node, self.clocks.unix, victims)
         if nomination is None:
             self._drop(attempt, Dropped.NOT_SEEN)
@@ -157,7 +157,7 @@ class PreemptionFlow:
                 case EvictionOutcome.LEAVES:
                     self.counts.victims += 1
                 case EvictionOutcome.FORBIDDEN:
-                    self.refused.note(victim.reservation.uid)
+                    self.refused.note(victim.uid)
                     return Dropped.FORBIDDEN
                 case EvictionOutcome.FAILED:
                     return Dropped.FAILED

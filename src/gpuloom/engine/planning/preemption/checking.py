@@ -14,7 +14,7 @@ def still_holds(scheduler: PodScheduler, preemptor: Preemptor, plan: PreemptionP
     """
     ledger = scheduler.cluster_state.ledger
     named = (*plan.victims, *plan.leaving)
-    if not all(ledger.find(one.reservation.uid) is one.reservation for one in named):
+    if not all(ledger.find(one.uid) is one.reservation for one in named):
         return False
     fork = PodScheduler(scheduler.cluster_state.fork((plan.node,)), scheduler.options)
     _forget(fork, preemptor.uid, named)
@@ -24,12 +24,12 @@ def still_holds(scheduler: PodScheduler, preemptor: Preemptor, plan: PreemptionP
         fork.cluster_state.assume(victim.reservation)
         if _fits(fork, preemptor, plan.node):
             return False
-        fork.cluster_state.forget(victim.reservation.uid)
+        fork.cluster_state.forget(victim.uid)
     return True
 
 
 def _forget(fork: PodScheduler, uid: str, named: Iterable[PotentialVictim]) -> None:
-    for gone in (uid, *(one.reservation.uid for one in named)):
+    for gone in (uid, *(one.uid for one in named)):
         fork.cluster_state.forget(gone)
 
 
