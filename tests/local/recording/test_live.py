@@ -227,8 +227,6 @@ async def test_binds_of_a_node_without_lock_are_replayed_without_one(site: Site,
     assert await check(file) == (4, [])
 
 
-
-
 async def test_making_room_is_replayed_to_the_same_answers(site: Site, file: Path) -> None:
     await start(site, file, replace(DEFAULTS, preemption="on"))
     state = site.process.state

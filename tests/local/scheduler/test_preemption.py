@@ -8,7 +8,10 @@ from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import DEFAULTS, Site, card
 from msgspec.structs import replace as replace_struct
 
+from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import HOST_PODS, NODES
+from gpuloom.web.views.explaining import explain_pod
+from gpuloom.web.views.source import EVERYTHING, Source
 from gpuloom.wire.objects import Pod
 
 ON = replace(DEFAULTS, preemption="on")
@@ -330,3 +333,23 @@ async def test_most_plans_at_a_time(empty: Site) -> None:
     assert await empty.choose(first, "n1", "n2") is not None
     assert await empty.bind(first, leaving[0].spec.node_name) == ""
     await empty.clock.run_until(lambda: is_nominated(empty, second), step_s=0.2)
+
+
+def explain(site: Site, pod: Pod) -> tuple[str, ...]:
+    """What explain tells beside the cards."""
+    steps = explain_pod(Source(site.process.parts), EVERYTHING, pod)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            told: Explanation = end.value
+            return told.notes
+
+
+async def test_explain_tells_that_room_is_being_made_and_for_whom_it_is_not_yet(site: Site) -> None:
+    await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    (told,) = explain(site, high)
+    assert told.startswith("would fit on n1 if these leave: default/low (priority 1); not evicted because that is")
+    await make_room(site, high)
+    assert explain(site, high) == ("room is being made for it on n1",)
