@@ -9,6 +9,7 @@ filter        answers /filter: chooses a node and cards, and reserves them
 bind          answers /bind: takes the node lock, and writes one Binding with the decision
 watch         lists and watches pods, nodes and quotas
 pods, nodes   apply what the watches show: reservations are confirmed and forgotten, cards are registered
+preemption    evicts pods to make room for those of higher priority
 leadership    says whether this replica may decide and write
 events        makes the texts of events
 metrics       answers Prometheus

@@ -21,6 +21,8 @@ FilterWrite = Literal["bind", "inline"]
 OnUnreadable = Literal["close", "ignore"]
 LockWait = Literal["all", "group-only"]
 NodeLockUse = Literal["auto", "always"]
+OnOrOff = Literal["off", "on"]
+OnBudget = Literal["prefer", "strict"]
 PrivilegedGpu = Literal["skip", "deny"]
 FailedNodeReason = Literal["detail", "short"]
 SimulationReply = Literal["best", "all"]
@@ -95,6 +97,17 @@ class SchedulerFlags:
     """Whether Iluvatar cards are served, by a set of resources for each chip."""
     node_label_selector: str = ""
     """Only nodes with these labels are looked at, k=v,k2=v2."""
+
+    # Who makes room for whom.
+
+    preemption: OnOrOff = "off"
+    """Whether pods are evicted to make room for pods of higher priority."""
+    preemption_budgets: OnBudget = "prefer"
+    """Whether a pod whose eviction a PodDisruptionBudget forbids is evicted where nothing else helps, or never."""
+    preemption_most_plans: int = 10
+    """For so many pods room is made at a time."""
+    preemption_spares: str = ""
+    """Namespaces whose pods are never evicted for others, with commas."""
 
     # How long the lock of a node counts and is waited for.
 

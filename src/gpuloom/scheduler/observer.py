@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
+from gpuloom.engine.state.nominations import Nomination
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.wire.admission import Review, Verdict
 from gpuloom.wire.extender import BindArgs, FilterArgs, FilterResult
@@ -27,6 +28,12 @@ class ProcessObserver(Protocol):
 
     def on_forgotten(self, uid: str, why: str) -> None:
         """Take that a timer ended a reservation."""
+
+    def on_nominated(self, nomination: Nomination) -> None:
+        """Take that room is being made for a pod, which no call and no watch has told."""
+
+    def on_nomination_ended(self, uid: str) -> None:
+        """Take that a nomination is over, which no call and no watch has told."""
 
     def wrap_filter(self, verb: FilterVerb) -> FilterCall:
         """Wrap the filter call."""

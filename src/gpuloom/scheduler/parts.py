@@ -26,7 +26,7 @@ from gpuloom.scheduler.leadership.rivalwatch import RivalLeaseWatch
 from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.metrics.cards import CardMetrics
 from gpuloom.scheduler.metrics.exposition import write_exposition
-from gpuloom.scheduler.metrics.process import ProcessMetrics, count_rivals
+from gpuloom.scheduler.metrics.process import ProcessMetrics, count_preemptions, count_rivals
 from gpuloom.scheduler.metrics.series import Latencies, Series, build_info
 from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
@@ -36,6 +36,8 @@ from gpuloom.scheduler.pods.byannotation import PodHandlerByAnnotation
 from gpuloom.scheduler.pods.cleanup import ReservationCleanup
 from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.pods.requeue import PodRequeuer
+from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
+from gpuloom.scheduler.preemption.flow import PreemptionFlow
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.watch.informers import Informers
@@ -69,6 +71,7 @@ class Parts:
     pods: PodHandler
     nodes: NodeHandler
     quotas: QuotaHandler
+    preemption: PreemptionFlow
     gate: LeadershipGate
     rivals: RivalLeases
     cards: CardMetrics
@@ -112,6 +115,7 @@ class Parts:
             self.doors,
         )
         yield from own.series(presented)
+        yield from count_preemptions(self.preemption.counts, self.state)
         yield from count_rivals(self.rivals, self.clocks.monotonic)
         for one in self.cards.series(legacy=self.state.settings.legacy_metrics):
             yield one.with_zone()
@@ -135,6 +139,7 @@ class Parts:
             UnservedEvents(self.state, self.recorder, self.clocks).run(),
             self.labeller.run(),
             requeuer.run(),
+            self.preemption.run(),
             self.deferred.run(),
             *follow_leases,
         ]
@@ -165,6 +170,8 @@ def assemble(
         is_busy=lambda: bool(state.binding) or latencies.is_busy,
     )
     labeller = PodLabeller(client, state, clocks)
+    attempts = PreemptionAttempts(settings.preemption == "on", state.nominations)
+    placer = PodPlacer(state, recorder, clocks, deferred, attempts, event_bytes)
     handshakes = HandshakeWriter(client, state, clocks)
     nodes = NodeHandler(state, handshakes, clocks)
     quotas = QuotaHandler(state)
@@ -210,10 +217,11 @@ def assemble(
         node_resync=node_resync,
         cleanup=ReservationCleanup(client, state, locks, clocks, observer),
         informers=informers,
-        filter_verb=FilterVerb(PodPlacer(state, recorder, clocks, deferred, event_bytes), client, state, recorder),
+        filter_verb=FilterVerb(placer, client, state, recorder),
         pods=pods,
         nodes=nodes,
         quotas=quotas,
+        preemption=PreemptionFlow(client.with_own_budget(), state, attempts, recorder, clocks, observer),
         gate=gate,
         rivals=rivals,
         cards=CardMetrics(state, quotas),

@@ -65,6 +65,8 @@ class SchedulerSettings(SchedulerFlags):
         _ = self.tls_secret
         _ = self.webhook_clients
         _ = self.catalog
+        if self.preemption_most_plans < 1:
+            raise SettingsError("--preemption-most-plans must be 1 or more; --preemption=off makes no room at all")
         if self.leader_elect and not (self.leader_elect_resource_name and self.leader_elect_resource_namespace):
             raise SettingsError(
                 "--leader-elect needs --leader-elect-resource-name and --leader-elect-resource-namespace"
@@ -128,6 +130,11 @@ class SchedulerSettings(SchedulerFlags):
             return frozenset(read_host(host.strip()) for host in self.tls_hosts.split(",") if host.strip())
         except ValueError as error:
             raise SettingsError(f"--tls-hosts: {error}") from error
+
+    @property
+    def spared_namespaces(self) -> frozenset[str]:
+        """The namespaces whose pods are never evicted for others."""
+        return _read_list(self.preemption_spares)
 
     @property
     def rival_names(self) -> frozenset[str]:

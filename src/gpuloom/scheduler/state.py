@@ -1,16 +1,19 @@
 """What the scheduler process knows: one value, changed only between awaits of the one event loop."""
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass, field
 
 import msgspec
 
+from gpuloom.engine.decision.nominated import NominationScheduler
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.engine.placement.placement_cache import DemandClass, demand_class_of
 from gpuloom.engine.request.demand import Demands, asks_for_cards, read_demands
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.interner import Interner
+from gpuloom.engine.state.nominations import Nomination, Nominations
 from gpuloom.engine.state.unserved import UnservedPods
 from gpuloom.model.nodecards import Facts
 from gpuloom.model.request_columns import Headroom
@@ -24,6 +27,8 @@ MOST_GONE = 50_000
 """More deleted pods than this are not remembered: the oldest are forgotten first."""
 MOST_LIKENESSES = 4096
 """So many kinds of waiting pods are told apart; beyond them alike ones may have two numbers, which costs time only."""
+MOST_ENDED = 1024
+"""So many ends of nominations are kept for whoever looks at them; beyond them the oldest are not counted."""
 _NOT_LISTED = "the lists of pods and nodes are not complete yet"
 
 
@@ -40,6 +45,13 @@ class UnschedulablePod(msgspec.Struct, frozen=True, gc=False):
     since: float
 
 
+class NominationEnd(msgspec.Struct, frozen=True, gc=False):
+    """A nomination that is over, and the word for why."""
+
+    nomination: Nomination
+    cause: str
+
+
 @dataclass(slots=True)
 class SchedulerState:
     """Cards and reservations, and the objects that watches and calls have shown.
@@ -47,11 +59,15 @@ class SchedulerState:
     hosts     what all bound pods request of their nodes, cards apart
     pods      by UID: those that ask for cards or hold some
     nodes     by name
+    terminating  UIDs of those that are being deleted and still there
     allocating  UIDs of bound pods whose device plugin is, as far as is known, not done with them
     unserved  pods that keep their node busy
     plugins   the pods of device plugins
     gone      UID of a pod that is deleted to the time when that was seen (binding 2.2)
     unschedulable  by UID, oldest first: pods that fit nowhere and wait for capacity
+    nominations  pods for which room is being made
+    nominations_ended  those that are over and that nobody has looked at yet, oldest first
+    nominations_changed  set when one is over; whoever looks at them clears it
     binding   UIDs whose binding is sent and not settled
     capacity_freed  set when capacity came back; whoever requeues unschedulable pods clears it
     decisions  those made last, for people
@@ -67,9 +83,13 @@ class SchedulerState:
     plugins: PluginPods = field(default_factory=PluginPods)
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
+    terminating: set[str] = field(default_factory=set)
     allocating: set[str] = field(default_factory=set)
     gone: dict[str, float] = field(default_factory=dict)
     unschedulable: dict[str, UnschedulablePod] = field(default_factory=dict)
+    nominations: Nominations = field(default_factory=Nominations)
+    nominations_ended: deque[NominationEnd] = field(default_factory=lambda: deque(maxlen=MOST_ENDED))
+    nominations_changed: asyncio.Event = field(default_factory=asyncio.Event)
     binding: set[str] = field(default_factory=set)
     capacity_freed: asyncio.Event = field(default_factory=asyncio.Event)
     decisions: DecisionHistory = field(default_factory=DecisionHistory)
@@ -92,6 +112,15 @@ class SchedulerState:
     def objection(self) -> str:
         """Why this process may not write now, empty when it may."""
         return "" if self.is_in_charge else self.obstacle or _NOT_LISTED
+
+    @property
+    def decider(self) -> NominationScheduler:
+        """What decides for pods, and leaves those room that are nominated."""
+        return NominationScheduler(self.pod_scheduler, self.nominations, self.is_leaving)
+
+    def is_leaving(self, uid: str) -> bool:
+        """Tell whether a pod is being deleted, as far as the watch has shown it."""
+        return uid in self.terminating
 
     def asks_for_cards(self, pod: Pod) -> bool:
         """Tell whether a pod asks for cards at all."""
@@ -124,6 +153,13 @@ class SchedulerState:
         if self.cluster.forget(uid):
             self.capacity_freed.set()
 
+    def end_nomination(self, uid: str, cause: str) -> None:
+        """End a pod's nomination, if there is one, and let those that wait know of the room."""
+        if nomination := self.nominations.take(uid):
+            self.nominations_ended.append(NominationEnd(nomination, cause))
+            self.nominations_changed.set()
+            self.capacity_freed.set()
+
     def reopen(self, uid: str) -> None:
         """Open the cards that a pod closed, if any, and let those that wait know."""
         if self.cluster.reopen(uid):
@@ -142,8 +178,10 @@ class SchedulerState:
         if len(self.gone) > MOST_GONE:
             del self.gone[next(iter(self.gone))]
         self.pods.pop(uid, None)
+        self.terminating.discard(uid)
         self.allocating.discard(uid)
         self.unserved.note_gone(uid, now)
         self.unschedulable.pop(uid, None)
+        self.end_nomination(uid, "deleted")
         self.reopen(uid)
         self.release(uid)

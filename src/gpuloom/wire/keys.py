@@ -27,6 +27,7 @@ LIMIT_WHOLE_CARDS: Final = "nvidia.com/limit-whole-cards"
 
 # On pods, written by gpuloom alone.
 WOKEN: Final = "gpuloom.io/woken"
+NOMINATED: Final = "gpuloom.io/nominated"
 
 OWNED_PREFIX: Final = "gpuloom.io/"
 OWNED_POD_ANNOTATIONS: Final = frozenset(

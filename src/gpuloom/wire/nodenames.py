@@ -4,6 +4,8 @@ kube-scheduler writes them as ``["a","b"]``. In a text of exactly this form, a n
 best nodes can be looked for in the text. Any other text is read as JSON at once.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from gpuloom.wire.gojson import decode_json
@@ -48,6 +50,24 @@ class NodeNames:
         """Return the place of a name in the text, -1 when it is not there; only if searchable."""
         return self._text.find(f'"{name}"'.encode())
 
+    def has(self, name: str) -> bool:
+        """Tell whether a name is among them."""
+        return self.find(name) >= 0 if self._names is None else name in self._names
+
+    def without(self, names: Iterable[str]) -> "NodeNames":
+        """Return the others; as searchable as these are."""
+        if self._names is not None:
+            gone = set(names)
+            return _make(b"", [name for name in self._names if name not in gone], 0)
+        text, count = self._text, self._count
+        for name in (names := tuple(names)):
+            quoted = f'"{name}"'.encode()
+            # The first one has a comma behind it, all others before.
+            for found in (b"," + quoted, quoted + b","):
+                count -= text.count(found)
+                text = text.replace(found, b"")
+        return _make(text, None, count) if len(text) >= _LARGE_BYTES else NodeNames(text).without(names)
+
     def front(self, count: int) -> list[str]:
         """Return the first names, this many at most; only if searchable."""
         return [name.decode() for name in self._text[2:-2].split(b'","', count)[:count]]
@@ -57,6 +77,13 @@ class NodeNames:
         if self._names is None:
             self._names = decode_json(self._text, list[str])
         return self._names
+
+
+def _make(text: bytes, names: list[str] | None, count: int) -> NodeNames:
+    """Make names whose form is known."""
+    made = NodeNames.__new__(NodeNames)
+    made._text, made._names, made._count = text, names, count  # noqa: SLF001 - of this very class
+    return made
 
 
 def _count_names(text: bytes) -> int:

@@ -34,6 +34,8 @@ class ObjectMeta(KubeStruct, frozen=True):
     annotations: dict[str, str] | None = None
 
 
+MIRROR = "kubernetes.io/config.mirror"
+"""The annotation of static pods."""
 NO_ANNOTATIONS: Mapping[str, str] = {}
 
 
@@ -204,6 +206,11 @@ class Pod(KubeObject, frozen=True):
     def priority(self) -> int:
         """``spec.priority``: the higher, the more important; 0 without one."""
         return self.spec.priority or 0
+
+    @property
+    def is_static(self) -> bool:
+        """Whether its kubelet runs the pod from a file: deleting what the API server shows of it does not end it."""
+        return MIRROR in self.annotations
 
     @property
     def may_preempt(self) -> bool:

@@ -4,9 +4,11 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from local.scheduler.churn import NODES, Churn
 from local.scheduler.clock import poll
 from local.scheduler.site import DEFAULTS, LOCK, VGPU_NODE, Site, open_site
 
@@ -20,6 +22,7 @@ from gpuloom.scheduler.recording.liveclient import RecordingClient
 from gpuloom.scheduler.recording.snapshot import take_snapshot
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.lock import NodeLock, encode_lock
+from gpuloom.wire.objects import Pod
 
 
 @pytest.fixture
@@ -222,3 +225,67 @@ async def test_binds_of_a_node_without_lock_are_replayed_without_one(site: Site,
     await site.stack.aclose()
     assert [one["patches"] for one in read(file) if one["type"] == "BOUND"] == [[], []]
     assert await check(file) == (4, [])
+
+
+async def test_making_room_is_replayed_to_the_same_answers(site: Site, file: Path) -> None:
+    await start(site, file, replace(DEFAULTS, preemption="on"))
+    state = site.process.state
+
+    async def submit(name: str, memory_mib: int, priority: int) -> Pod:
+        return await site.submit(name, memory_mib=memory_mib, spec={"priority": priority})
+
+    low = await submit("low", 8000, 1)
+    await site.choose(low)
+    await site.bind(low)
+    await site.wait_bound(low)
+    high = await submit("high", 8000, 10)
+    assert await site.choose(high) is None
+    await site.clock.run_until(lambda: state.is_leaving(low.metadata.uid), step_s=0.05)
+    for number, (memory_mib, priority) in enumerate([(3000, 10), (1000, 1), (3000, 1)]):
+        await site.choose(await submit(f"between-{number}", memory_mib, priority))
+    assert await site.choose(high) is None
+    await site.remove(low)
+    await site.choose(await submit("after", 3000, 10))
+    assert await site.choose(await submit("highest", 8000, 100)) == "n1"
+    await site.clock.run_until(lambda: not len(state.nominations))
+    await site.choose(high)
+    await site.choose(await submit("last", 1000, 1))
+    await site.stack.aclose()
+    answers, differences = await check(file)
+    assert (answers >= 10, differences) == (True, [])
+    assert {"NOMINATED", "NOMINATION_ENDED"} <= {line["type"] for line in read(file)}
+
+
+class RecordedChurn(Churn):
+    """A churn whose process is recorded instead of judged."""
+
+    def __init__(self, site: Site, chance: Random, file: Path) -> None:
+        super().__init__(site, chance)
+        self._file = file
+
+    async def start(self) -> None:
+        site, settings = self._site, replace(DEFAULTS, preemption="on")
+        recorded = run_recorded(settings, site.client, self._file, site.clock.clocks)  # type: ignore[arg-type]
+        site.process = await site.stack.enter_async_context(recorded)
+        await site.process.wait_synced()
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_churn_of_all_priorities_is_replayed_to_the_same_answers(site: Site, file: Path, seed: int) -> None:
+    chance = Random(seed)
+    churn = RecordedChurn(site, chance, file)
+    await churn.start()
+    for name in NODES:
+        await site.register(name)
+    for _ in range(15):
+        for _ in range(chance.randint(0, 3)):
+            await churn.create()
+        await churn.schedule()
+        await churn.pause()
+        await churn.let_leavers_go()
+        if chance.random() < 0.2:
+            await churn.delete_somebody()
+    await site.stack.aclose()
+    answers, differences = await check(file)
+    assert (answers >= 30, differences) == (True, [])
+    assert any(line["type"] == "NOMINATED" for line in read(file))

@@ -103,6 +103,7 @@ def test_every_argument_is_one_that_the_command_takes(objects: list[Any]) -> Non
         {"devicePlugin": {"migStrategy": "mixed", "deviceListStrategy": "cdi-annotations,cdi-cri"}},
         {"scheduler": {"defaultSchedulerPolicy": {"nodeSchedulerPolicy": "spread"}, "kubeTimeout": 2.5, "kubeQPS": 50}},
         {"scheduler": {"nodeLockExpire": "1h5m", "nodeLockRetryTimeout": "0s"}},
+        {"scheduler": {"preemption": {"enabled": True, "budgets": "strict", "mostPlans": 3, "spares": ["a", "b"]}}},
         {"scheduler": {"nodeLabelSelector": {"gpu": "on", "zone": "a"}}, "legacyMetrics": True},
     ],
 )
@@ -641,3 +642,27 @@ def test_the_policy_about_variables_knows_what_the_webhook_writes_and_the_releas
     assert (told["priority"], told["corePolicy"]) == ("nvidia.com/priority", "force")
     assert (told["preload"], told["namespaces"]) == (["/opt/a.so"], [NAMESPACE, "quiet"])
     assert (told["everyPod"], told["denyEnvFrom"]) == (False, False)
+
+
+EVICTING = {("pods/eviction", "create"), ("pods/status", "patch")}
+
+
+@pytest.mark.parametrize(
+    ("preemption", "added"),
+    [
+        ({}, set()),
+        ({"enabled": True}, EVICTING | {("pods", "delete")}),
+        ({"enabled": True, "budgets": "strict"}, EVICTING),
+    ],
+    ids=["off", "prefer", "strict"],
+)
+def test_the_scheduler_may_evict_and_delete_only_what_preemption_needs(
+    helm: Helm, preemption: Any, added: set[tuple[str, str]]
+) -> None:
+    def rights(values: Any) -> set[tuple[str, str]]:
+        role = find(helm.template(with_values(values)), "ClusterRole", "gpuloom-scheduler")
+        return {(kind, verb) for rule in role["rules"] for kind in rule["resources"] for verb in rule["verbs"]}
+
+    before = rights({})
+    assert not before & (EVICTING | {("pods", "delete")})
+    assert rights({"scheduler": {"preemption": preemption}}) - before == added

@@ -69,3 +69,20 @@ def test_the_first_names_are_those_that_reading_all_gives_first(count: int) -> N
     names = NodeNames(compact(MANY))
     assert names.front(count) == MANY[:count]
     assert names.is_searchable
+
+
+@given(st.lists(st.sampled_from(["a", "b", "node-00000", "node-00599", "node-0"]), max_size=6), st.integers(0, 600))
+def test_names_are_left_out_wherever_and_however_often_they_stand(odd: list[str], at: int) -> None:
+    listed = [*MANY[:at], *odd, *MANY[at:]]
+    gone = {"a", "node-00000", "node-00599", "node-0"}
+    left = NodeNames(compact(listed)).without(gone)
+    assert left.all() == [name for name in listed if name not in gone]
+    assert len(left) == len(left.all())
+    assert all(left.has(name) == (name in left.all()) for name in (*odd, *gone, "node-00001"))
+
+
+@pytest.mark.parametrize("listed", [["a"], ["a"] * 2000, ["a", "b"], [f"n{number}" for number in range(700)]])
+def test_few_names_may_be_left_or_none(listed: list[str]) -> None:
+    left = NodeNames(compact(listed)).without(["a", *listed[1:]])
+    assert left.all() == [name for name in listed[:1] if name != "a"]
+    assert not left.has("a")

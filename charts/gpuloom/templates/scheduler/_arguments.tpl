@@ -56,6 +56,16 @@ capabilities:
 - --node-lock={{ $scheduler.nodeLock }}
 - --node-lock-timeout={{ $scheduler.nodeLockExpire }}
 - --node-lock-retry-timeout={{ $scheduler.nodeLockRetryTimeout }}
+{{- if $scheduler.preemption.enabled }}
+- --preemption=on
+- --preemption-budgets={{ $scheduler.preemption.budgets }}
+- --preemption-most-plans={{ $scheduler.preemption.mostPlans }}
+{{- with $scheduler.preemption.spares }}
+- --preemption-spares={{ join "," . }}
+{{- end }}
+{{- else }}
+- --preemption=off
+{{- end }}
 {{- with $scheduler.nodeLabelSelector }}
 {{- $pairs := list }}
 {{- range $key, $value := . }}{{ $pairs = append $pairs (printf "%s=%s" $key $value) }}{{ end }}

@@ -20,6 +20,7 @@ from gpuloom.scheduler.events.record import record
 from gpuloom.scheduler.events.refusals import RefusalTexts
 from gpuloom.scheduler.filter.deferred import DeferredWork
 from gpuloom.scheduler.nodes.handler import read_all_cards
+from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import FilterArgs, FilterResult, decode_node_list, encode_node_list
@@ -40,6 +41,7 @@ class PodPlacer:
     recorder: EventRecorder
     clocks: Clocks
     deferred: DeferredWork
+    attempts: PreemptionAttempts
     event_bytes: int = MESSAGE_LIMIT_BYTES
     refusal_texts: RefusalTexts = field(init=False)
 
@@ -72,13 +74,14 @@ class PodPlacer:
             return FilterResult(node_names=_all(args))
         # What an earlier try of this pod reserved is free now: for this decision, and for other pods.
         self.state.release(pod.metadata.uid)
-        pod_decision = self.state.pod_scheduler.decide_among(
-            demands, args.nodenames or NodeNames(b"[]"), most_tries=most_tries
-        )
+        names = args.nodenames or NodeNames(b"[]")
+        pod_decision = self.state.decider.decide_among(demands, names, pod.priority, most_tries=most_tries)
+        self._follow_nomination(pod.metadata.uid, pod_decision)
+        self.attempts.drop(pod.metadata.uid)
         at = self.clocks.now()
         self.state.decisions.note(at, pod, pod_decision, offered=len(args.nodenames or ()))
         return (
-            self._refuse(pod, demands, pod_decision)
+            self._refuse(pod, demands, pod_decision, names)
             if pod_decision.node is None
             else self._accept(pod, pod_decision, pod_decision.node, at)
         )
@@ -138,8 +141,21 @@ class PodPlacer:
         tell = partial(describe_success, decision.decision, self.event_bytes)
         record(self.recorder, pod, "Normal", "FilteringSucceed", tell)
 
-    def _refuse(self, pod: Pod, demands: Demands, decision: PodDecision) -> FilterResult:
-        self.state.note_unschedulable(pod, demands, self.clocks.monotonic())
+    def _follow_nomination(self, uid: str, decision: PodDecision) -> None:
+        """End the nomination of a pod that has found room elsewhere, or for which there will be none on its node."""
+        nomination = self.state.nominations.find(uid)
+        if nomination is None:
+            return
+        if decision.node is None:
+            if not self.state.decider.would_fit(nomination):
+                self.state.end_nomination(uid, "no_room")
+        elif decision.node != nomination.node:
+            self.state.end_nomination(uid, "elsewhere")
+
+    def _refuse(self, pod: Pod, demands: Demands, decision: PodDecision, names: NodeNames) -> FilterResult:
+        now = self.clocks.monotonic()
+        self.state.note_unschedulable(pod, demands, now)
+        self.attempts.note_refused(pod, demands, names, now)
         self._defer(decision, self._record_failure(pod, decision))
         return FilterResult(failed_nodes=self.refusal_texts.node_texts(decision))
 

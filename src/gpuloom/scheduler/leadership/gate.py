@@ -29,6 +29,7 @@ from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.lease import LeaseState, Term
 from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.preemption.nominating import adopt_nominations
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Lease
@@ -143,12 +144,22 @@ class LeadershipGate:
         # A watch may be listing again by itself just now.
         self._state.cluster.catch_up()
         self._state.pod_scheduler.prepare()
+        self._adopt_nominations()
         self._state.in_charge_since = now
         self._answerable.set()
         self._wake()
         # Capacity may have been freed while this process was not to requeue pods.
         self._state.capacity_freed.set()
         _log.info("in charge", term=self._term)
+
+    def _adopt_nominations(self) -> None:
+        known = list(self._state.nominations)
+        adopt_nominations(self._state, self._clocks.unix)
+        if self._observer is not None:
+            for ended in known:
+                self._observer.on_nomination_ended(ended.uid)
+            for nomination in self._state.nominations:
+                self._observer.on_nominated(nomination)
 
     async def run(self, client: KubeClient) -> None:
         """Follow the lease until cancelled; without leader election there is none."""

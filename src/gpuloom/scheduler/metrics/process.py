@@ -18,6 +18,7 @@ from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.pods.cleanup import ReservationCleanup
 from gpuloom.scheduler.pods.foreign import ForeignPods
 from gpuloom.scheduler.pods.watchdog import Watchdog
+from gpuloom.scheduler.preemption.counts import PreemptionCounts
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.watch.informers import Informers, InformerStats
 from gpuloom.serving.callers import Doors
@@ -170,6 +171,38 @@ class ProcessMetrics:
 
     def _of_watches(self, value: Callable[[InformerStats], float]) -> Samples:
         return [((plural,), float(value(stats))) for plural, stats in self.informers.stats.items()]
+
+
+def count_preemptions(counts: PreemptionCounts, state: SchedulerState) -> Iterator[Series]:
+    """Give the series about pods for which room is made."""
+    yield _one("gpuloom_nominations", "Pods for which room is being made", lambda: len(state.nominations))
+    yield _one(
+        "gpuloom_preemption_attempts",
+        "Refused pods for which pods to be evicted were looked for",
+        lambda: counts.attempts,
+        _COUNT,
+    )
+    yield _one("gpuloom_preemption_victims", "Pods evicted for others", lambda: counts.victims, _COUNT)
+    yield Series(
+        "gpuloom_preemption_dropped",
+        "Attempts and plans that came to nothing",
+        ("cause",),
+        lambda: [((cause,), float(count)) for cause, count in counts.dropped.items()],
+        _COUNT,
+    )
+    yield Series(
+        "gpuloom_nominations_ended",
+        "Pods for which room is not being made any more, bound ones too",
+        ("cause",),
+        lambda: [((cause,), float(count)) for cause, count in counts.ended.items()],
+        _COUNT,
+    )
+    yield _one(
+        "gpuloom_preemption_bound_seconds",
+        "Seconds from refusal to bound, summed over pods for which room was made",
+        lambda: counts.bound_s,
+        _COUNT,
+    )
 
 
 def count_rivals(rivals: RivalLeases, monotonic: Callable[[], float]) -> Iterator[Series]:

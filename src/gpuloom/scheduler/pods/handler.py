@@ -107,6 +107,7 @@ class PodHandler:
         self._remember(pod)
         if pod.spec.node_name:
             self._state.unschedulable.pop(uid, None)
+            self._state.end_nomination(uid, "bound")
             self._follow_binding(pod)
 
     def _end(self, pod: Pod) -> None:
@@ -127,6 +128,7 @@ class PodHandler:
 
     def _remember(self, pod: Pod) -> None:
         self.watchdog.check(pod)
+        (self._state.terminating.add if pod.is_terminating else self._state.terminating.discard)(pod.metadata.uid)
         if pod.spec.node_name:
             self._state.pods[pod.metadata.uid] = self._trimmer.trim(pod)
             self._follow_phase(pod)

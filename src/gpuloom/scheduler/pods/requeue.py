@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import structlog
 
-from gpuloom.engine.request.demand import Demands
-from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, KubeClient
 from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.state import SchedulerState, UnschedulablePod
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.keys import WOKEN
 from gpuloom.wire.objects import Pod
@@ -27,7 +26,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PodRequeuer:
-    """Requeues unschedulable pods, oldest first, that would fit now."""
+    """Requeues unschedulable pods that would fit now: nominated ones first, then the oldest."""
 
     client: KubeClient
     state: SchedulerState
@@ -45,14 +44,14 @@ class PodRequeuer:
     async def _requeue_those_that_fit(self) -> None:
         time_slice = TimeSlice()
         # Very many pods may wait, and few different ones among them.
-        without_capacity: set[int] = set()
-        for uid in list(self.state.unschedulable):
+        without_capacity: set[tuple[int, int]] = set()
+        for uid in self._in_order():
             # Asked at the last moment: between two of them others take the capacity, and pods go away.
             waiting = self.state.unschedulable.get(uid)
-            if waiting is None or waiting.likeness in without_capacity:
+            if waiting is None or (waiting.likeness, waiting.pod.priority) in without_capacity:
                 continue
-            if not await self._fits(waiting.demands, time_slice):
-                without_capacity.add(waiting.likeness)
+            if not await self._fits(waiting, time_slice):
+                without_capacity.add((waiting.likeness, waiting.pod.priority))
             elif self.state.unschedulable.pop(uid, None) is not None and not self.state.obstacle:
                 # While it was looked at, this process may have ceased to lead.
                 await self._requeue(waiting.pod)
@@ -62,14 +61,40 @@ class PodRequeuer:
                     return
             await time_slice.yield_if_over()
 
-    async def _fits(self, demands: Demands, time_slice: TimeSlice) -> bool:
-        for _ in self.state.pod_scheduler.place_ahead(demands):
+    def _in_order(self) -> list[str]:
+        """Return those that wait: first those for whom room was made, then the oldest."""
+        waiting = self.state.unschedulable
+        nominated = [one.uid for one in self.state.nominations if one.uid in waiting]
+        return list(dict.fromkeys((*nominated, *waiting)))
+
+    async def _fits(self, waiting: UnschedulablePod, time_slice: TimeSlice) -> bool:
+        for _ in self.state.pod_scheduler.place_ahead(waiting.demands):
             await time_slice.yield_if_over()
-        return self.state.pod_scheduler.has_capacity(demands)
+        return self.state.decider.has_capacity(waiting.demands, waiting.pod.priority)
 
     async def _requeue(self, pod: Pod) -> None:
+        if nomination := self.state.nominations.find(pod.metadata.uid):
+            await self._point_to(nomination.node, pod)
         body = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}
         try:
             await patch_same(self.client, PODS, pod, body)
         except ApiError as error:
             _log.warning("pod not woken, it waits for kube-scheduler's next try", pod=pod.full_name, cause=str(error))
+
+    async def _point_to(self, node: str, pod: Pod) -> None:
+        """Have kube-scheduler offer a node first: in large clusters it offers some nodes only.
+
+        It takes the hint away whenever a pod is refused, so it is given when it counts.
+        """
+        try:
+            await self.client.patch(
+                PODS,
+                pod.name,
+                {"status": {"nominatedNodeName": node}},
+                namespace=pod.namespace,
+                subresource="status",
+                uid=pod.metadata.uid,
+                timeout_s=WRITE_DEADLINE_S,
+            )
+        except ApiError as error:
+            _log.warning("no hint of the node that a pod waits for", pod=pod.full_name, node=node, cause=str(error))

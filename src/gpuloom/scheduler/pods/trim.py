@@ -5,21 +5,21 @@ import sys
 from gpuloom.scheduler.bind.podlabel import label_of
 from gpuloom.vendors.catalog import Catalog
 from gpuloom.wire.keys import VGPU_NODE
-from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec
+from gpuloom.wire.objects import MIRROR, ObjectMeta, Pod, PodSpec
 
 
 class PodTrimmer:
     """Trims bound pods: an unbound one is needed whole, for its Bind."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._instances = catalog.instance_keys
+        self._kept = {*catalog.instance_keys, MIRROR}
         self._places: dict[str, tuple[PodSpec, dict[str, str]]] = {}
 
     def trim(self, pod: Pod) -> Pod:
-        """Return the pod with what is read of it later: identity, version, node, node label, parts of cards."""
+        """Return the pod with what is read of it later: identity, version, node, node label, parts of cards, static."""
         meta, annotations = pod.metadata, pod.annotations
         spec, label = self._place(pod.spec.node_name)
-        instances = {key: annotations[key] for key in self._instances if key in annotations}
+        kept = {key: annotations[key] for key in self._kept if key in annotations}
         return Pod(
             metadata=ObjectMeta(
                 name=meta.name,
@@ -28,7 +28,7 @@ class PodTrimmer:
                 resource_version=meta.resource_version,
                 deletion_timestamp=meta.deletion_timestamp,
                 labels=label if VGPU_NODE in pod.labels else None,
-                annotations=instances or None,
+                annotations=kept or None,
             ),
             spec=spec,
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from gpuloom.engine.state.nominations import Nomination
 from gpuloom.scheduler.recording.flags import write_flags
 from gpuloom.scheduler.recording.projection import Projection
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -38,6 +39,12 @@ def write_time(moment: datetime) -> str:
 def fact_line(type_: str, kind: str, projected: JsonLine) -> JsonLine:
     """Make the line of one object."""
     return {"type": type_, "object": {"kind": kind, **projected}}
+
+
+def nomination_line(nomination: Nomination) -> JsonLine:
+    """Make the line of a nomination; what it is besides follows from the pod."""
+    line = {"type": "NOMINATED", "uid": nomination.uid, "node": nomination.node, "since": nomination.since}
+    return {**line, "victims": sorted(nomination.victims)}
 
 
 def _settings_line(settings: SchedulerSettings, now: datetime) -> JsonLine:

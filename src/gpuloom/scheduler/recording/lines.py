@@ -94,6 +94,21 @@ class ForgottenLine(Line, frozen=True, tag="FORGOTTEN", kw_only=True):
     why: str
 
 
+class NominatedLine(Line, frozen=True, tag="NOMINATED", kw_only=True):
+    """Room is being made for a pod on a node, ``since`` Unix seconds; ``victims`` are asked to leave."""
+
+    uid: str
+    node: str
+    since: int
+    victims: list[str] = []
+
+
+class NominationEndedLine(Line, frozen=True, tag="NOMINATION_ENDED", kw_only=True):
+    """Room is not being made for a pod any more, which no other line tells."""
+
+    uid: str
+
+
 class LostLine(Line, frozen=True, tag="LOST", kw_only=True):
     """The recorder could not keep up: so many lines are missing here."""
 
@@ -132,6 +147,8 @@ InputLine = (
     | BindLine
     | WriteFailedLine
     | ForgottenLine
+    | NominatedLine
+    | NominationEndedLine
     | LostLine
 )
 AnyLine = InputLine | ReconciledLine | ReviewedLine | FilteredLine | BoundLine

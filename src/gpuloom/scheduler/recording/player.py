@@ -7,6 +7,7 @@ import msgspec
 from gpuloom.kube.errors import Status
 from gpuloom.scheduler.bind.verb import BindError
 from gpuloom.scheduler.pods.cleanup import GONE
+from gpuloom.scheduler.preemption.nominating import nominate
 from gpuloom.scheduler.recording import answers
 from gpuloom.scheduler.recording.answers import Answer
 from gpuloom.scheduler.recording.errors import LineError
@@ -19,6 +20,8 @@ from gpuloom.scheduler.recording.lines import (
     FilterLine,
     ForgottenLine,
     ModifiedLine,
+    NominatedLine,
+    NominationEndedLine,
     ReconcileLine,
     ReviewLine,
     SettingsLine,
@@ -94,6 +97,10 @@ class Player:
                 self._take_failure(line)
             case ForgottenLine():
                 self._forget(line)
+            case NominatedLine():
+                nominate(self.process.parts.state, line.uid, line.node, line.since, frozenset(line.victims))
+            case NominationEndedLine():
+                self.process.parts.state.end_nomination(line.uid, "recorded")
 
     async def _filter(self, line: FilterLine) -> Answer:
         client, verb = self.process.client, self.process.parts.filter_verb

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from gpuloom.engine.state.nominations import Nomination
 from gpuloom.kube import LEASES, NODES, PODS, RESOURCE_QUOTAS
 from gpuloom.scheduler.bind.verb import BindError
 from gpuloom.scheduler.clocks import Clocks
@@ -14,7 +15,7 @@ from gpuloom.scheduler.observer import BindCall, FilterCall, ReviewCall
 from gpuloom.scheduler.pods.plugins import is_plugin
 from gpuloom.scheduler.recording import answers
 from gpuloom.scheduler.recording.calls import write_bind_args, write_filter_args, write_review
-from gpuloom.scheduler.recording.header import JsonLine, fact_line, header_lines, write_time
+from gpuloom.scheduler.recording.header import JsonLine, fact_line, header_lines, nomination_line, write_time
 from gpuloom.scheduler.recording.liveclient import RecordedCall, current_call
 from gpuloom.scheduler.recording.projection import Projection
 from gpuloom.scheduler.recording.writer import RecordingWriter
@@ -77,6 +78,14 @@ class ProcessRecorder:
     def on_forgotten(self, uid: str, why: str) -> None:
         """Write that a timer ended a reservation."""
         self._write({"type": "FORGOTTEN", "uid": uid, "why": why})
+
+    def on_nominated(self, nomination: Nomination) -> None:
+        """Write that room is being made for a pod."""
+        self._write(nomination_line(nomination))
+
+    def on_nomination_ended(self, uid: str) -> None:
+        """Write that a nomination is over."""
+        self._write({"type": "NOMINATION_ENDED", "uid": uid})
 
     def wrap_filter(self, verb: FilterVerb) -> FilterCall:
         """Record the filter call."""
@@ -160,7 +169,8 @@ class ProcessRecorder:
         known: list[tuple[str, Any]] = [(key[0], item) for key, (_, item) in self._written.items()]
         order = (NODES.kind, RESOURCE_QUOTAS.kind, LEASES.kind, PODS.kind)
         known.sort(key=lambda pair: order.index(pair[0]))
-        return header_lines(self._state.settings, self._clocks.now(), known)
+        yield from header_lines(self._state.settings, self._clocks.now(), known)
+        yield from map(nomination_line, self._state.nominations)
 
 
 def _key_of(kind: str, item: KubeObject) -> _Key:

@@ -1,0 +1,37 @@
+"""Whether a plan still holds: asked right before somebody acts on it."""
+
+from collections.abc import Iterable
+
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
+from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
+
+
+def still_holds(scheduler: PodScheduler, preemptor: Preemptor, plan: PreemptionPlan) -> bool:
+    """Tell whether the pod fits when all of a plan have left, and would not if any victim stayed.
+
+    So little is asked that others need not wait: one question to the node's cards a victim, and one more.
+    """
+    ledger = scheduler.cluster_state.ledger
+    named = (*plan.victims, *plan.leaving)
+    if not all(ledger.find(one.uid) is one.reservation for one in named):
+        return False
+    fork = PodScheduler(scheduler.cluster_state.fork((plan.node,)), scheduler.options)
+    _forget(fork, preemptor.uid, named)
+    if not _fits(fork, preemptor, plan.node):
+        return False
+    for victim in plan.victims:
+        fork.cluster_state.assume(victim.reservation)
+        if _fits(fork, preemptor, plan.node):
+            return False
+        fork.cluster_state.forget(victim.uid)
+    return True
+
+
+def _forget(fork: PodScheduler, uid: str, named: Iterable[PotentialVictim]) -> None:
+    for gone in (uid, *(one.uid for one in named)):
+        fork.cluster_state.forget(gone)
+
+
+def _fits(fork: PodScheduler, preemptor: Preemptor, node: str) -> bool:
+    return fork.decide(preemptor.demands, (node,)).node is not None

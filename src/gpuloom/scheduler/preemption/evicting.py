@@ -1,0 +1,142 @@
+"""Asking victims to leave: by the Eviction API, or past a budget where a plan knowingly breaks one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+import structlog
+
+from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
+from gpuloom.engine.state.nominations import Nomination
+from gpuloom.kube import (
+    PODS,
+    WRITE_DEADLINE_S,
+    ApiError,
+    ConflictError,
+    EventRecorder,
+    InvalidError,
+    KubeClient,
+    NotFoundError,
+    TooManyRequestsError,
+)
+from gpuloom.kube.eviction import evict
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.wire.words import encode_time
+
+MOST_EVICTED = 1024
+_PAUSES_S = (0.1, 0.5, 2.0)
+_log = structlog.get_logger(__name__)
+
+
+class EvictionOutcome(Enum):
+    """What became of a victim; gone are also those that were asked before."""
+
+    LEAVES = "leaves"
+    GONE = "gone"
+    FORBIDDEN = "forbidden"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class Evictor:
+    """Evicts pods, none of them twice. ``evicted`` holds the UIDs of those that were asked, oldest first."""
+
+    client: KubeClient
+    recorder: EventRecorder
+    clocks: Clocks
+    evicted: dict[str, None] = field(default_factory=dict)
+
+    async def evict(
+        self, victim: PotentialVictim, nomination: Nomination, recheck: Callable[[], None]
+    ) -> EvictionOutcome:
+        """Ask a pod to leave; one that a budget protects is deleted, because the plan knows that it breaks it.
+
+        ``recheck`` is called right before each write. Raises what it raises.
+        """
+        held = victim.reservation
+        if held.uid in self.evicted:
+            return EvictionOutcome.GONE
+        ask = self._delete if victim.budgets else self._evict
+        outcome = EvictionOutcome.FAILED
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                await ask(victim, nomination, recheck)
+            except (NotFoundError, ConflictError):
+                return EvictionOutcome.GONE
+            except ApiError as error:
+                if isinstance(error, TooManyRequestsError) and error.retry_after_s is None:
+                    return EvictionOutcome.FORBIDDEN
+                _log.warning("pod not evicted", pod=held.full_name, node=held.node, cause=str(error))
+                if not error.outcome_unknown or pause_s is None:
+                    return outcome
+                await self.clocks.sleep(pause_s)
+            else:
+                break
+        self._note(victim, nomination)
+        return EvictionOutcome.LEAVES
+
+    async def _evict(self, victim: PotentialVictim, _nomination: Nomination, recheck: Callable[[], None]) -> None:
+        held = victim.reservation
+        await evict(
+            self.client,
+            namespace=held.namespace,
+            name=held.name,
+            uid=held.uid,
+            timeout_s=WRITE_DEADLINE_S,
+            recheck=recheck,
+        )
+
+    async def _delete(self, victim: PotentialVictim, nomination: Nomination, recheck: Callable[[], None]) -> None:
+        """Say why in the pod's status, as kube-scheduler does, and delete it."""
+        held = victim.reservation
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"gpuloom: {_tell(nomination)}, which needs its cards",
+            "lastTransitionTime": encode_time(self.clocks.now()),
+        }
+        try:
+            await self.client.patch(
+                PODS,
+                held.name,
+                {"status": {"conditions": [condition]}},
+                namespace=held.namespace,
+                subresource="status",
+                uid=held.uid,
+                timeout_s=WRITE_DEADLINE_S,
+                lists_by_key=True,
+                recheck=recheck,
+            )
+        except InvalidError as error:
+            # Another pod has its name by now.
+            raise NotFoundError(error.verb, error.object, error.status, error.message) from error
+        await self.client.delete(
+            PODS,
+            held.name,
+            namespace=held.namespace,
+            uid=held.uid,
+            timeout_s=WRITE_DEADLINE_S,
+            recheck=recheck,
+        )
+
+    def _note(self, victim: PotentialVictim, nomination: Nomination) -> None:
+        held = victim.reservation
+        self.evicted[held.uid] = None
+        if len(self.evicted) > MOST_EVICTED:
+            del self.evicted[next(iter(self.evicted))]
+        _log.info("pod evicted", pod=held.full_name, node=held.node, room_for=nomination.full_name)
+        self.recorder.record(
+            kind="Pod",
+            namespace=held.namespace,
+            name=held.name,
+            uid=held.uid,
+            type="Normal",
+            reason="Preempted",
+            message=_tell(nomination)[0].upper() + _tell(nomination)[1:],
+        )
+
+
+def _tell(nomination: Nomination) -> str:
+    """Say for whom, without the name: pods of other namespaces are nobody's business."""
+    return f"preempted by pod {nomination.uid} of priority {nomination.priority} on node {nomination.node}"

@@ -1,0 +1,243 @@
+"""Makes room for refused pods, one attempt after the other, and ends nominations whose time is over."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from gpuloom.engine.hostfit.demand import read_host_demand
+from gpuloom.engine.hostfit.filters import refuse_host
+from gpuloom.engine.planning.preemption.victims import PreemptionPlan
+from gpuloom.engine.state.nominations import Nomination
+from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient
+from gpuloom.kube.annotations import patch_same
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.events.record import record
+from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.preemption.attempts import PreemptionAttempt, PreemptionAttempts
+from gpuloom.scheduler.preemption.counts import PreemptionCounts
+from gpuloom.scheduler.preemption.evicting import EvictionOutcome, Evictor
+from gpuloom.scheduler.preemption.finding import Dropped, PlanFinder
+from gpuloom.scheduler.preemption.nominating import LIMIT_S, nominate
+from gpuloom.scheduler.preemption.refused import REMEMBERED_S, RefusedEvictions
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.hostpods import HostPod
+from gpuloom.wire.keys import NOMINATED
+from gpuloom.wire.nomination import encode_nomination
+from gpuloom.wire.objects import Pod
+
+PERIOD_S = 1.0
+"""So often nominations are looked at that nobody has ended."""
+AGAIN_S = 1.0
+LONGEST_AGAIN_S = 30.0
+MOST_RETRIES = 8
+
+_log = structlog.get_logger(__name__)
+
+
+class _StoppedError(Exception):
+    """Nothing may be written for a nomination any more."""
+
+
+@dataclass(slots=True)
+class PreemptionFlow:
+    """Makes room. ``counts`` says what became of it."""
+
+    client: KubeClient
+    state: SchedulerState
+    attempts: PreemptionAttempts
+    recorder: EventRecorder
+    clocks: Clocks
+    observer: ProcessObserver | None = None
+    counts: PreemptionCounts = field(default_factory=PreemptionCounts)
+    refused: RefusedEvictions = field(init=False)
+    evictor: Evictor = field(init=False)
+    finder: PlanFinder = field(init=False)
+    _refused_at: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        settings = self.state.settings
+        self.refused = RefusedEvictions(self.clocks.monotonic)
+        self.evictor = Evictor(self.client, self.recorder, self.clocks)
+        self.finder = PlanFinder(
+            self.state,
+            self.refused,
+            self.evictor.evicted.keys(),
+            settings.spared_namespaces,
+            settings.preemption_budgets == "strict",
+        )
+
+    async def run(self) -> None:
+        """Make room until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow_ends(tasks))
+            tasks.create_task(self._sweep())
+            while True:
+                await self.clocks.wait(self.attempts.changed, self._pause_s())
+                self.attempts.changed.clear()
+                await self._try_due(tasks)
+
+    def _pause_s(self) -> float:
+        due = self.attempts.next_due()
+        if due is None:
+            return LIMIT_S
+        # With nothing to be done now, because others' room is being made, those that wait are looked at now and then.
+        return max(due - self.clocks.monotonic(), 0.0 if self._may_begin() else PERIOD_S)
+
+    def _may_begin(self) -> bool:
+        return self.state.is_in_charge and len(self.state.nominations) < self.state.settings.preemption_most_plans
+
+    async def _try_due(self, tasks: asyncio.TaskGroup) -> None:
+        while self._may_begin() and (attempt := self.attempts.take_due(self.clocks.monotonic())):
+            self.counts.attempts += 1
+            found = await self.finder.find(attempt)
+            if not self.attempts.finish(attempt):
+                found = Dropped.OUTDATED
+            elif not self._may_begin():
+                found = Dropped.CHANGED
+            if isinstance(found, Dropped):
+                self._drop(attempt, found)
+            elif (nomination := self._nominate(attempt, found)) is not None:
+                tasks.create_task(self._carry_out(attempt, found, nomination))
+
+    def _drop(self, attempt: PreemptionAttempt, cause: Dropped) -> None:
+        self.counts.dropped[cause.value] += 1
+        pause_s = REMEMBERED_S if cause is Dropped.BUDGET else min(AGAIN_S * 2**attempt.retries, LONGEST_AGAIN_S)
+        if cause in _WORTH_ANOTHER_TRY and attempt.retries < MOST_RETRIES:
+            self.attempts.put_back(attempt, self.clocks.monotonic() + pause_s)
+
+    def _nominate(self, attempt: PreemptionAttempt, plan: PreemptionPlan) -> Nomination | None:
+        """Nominate a pod for the node of a plan; who waits there and is less important gives way."""
+        below = [one for one in self.state.nominations if one.node == plan.node and one.priority < attempt.priority]
+        if not (plan.victims or below):
+            # Those that leave anyway make room enough; the pod is woken when they are gone.
+            self._drop(attempt, Dropped.LEAVING)
+            return None
+        victims = frozenset(victim.uid for victim in plan.victims)
+        nomination = nominate(self.state, attempt.uid, plan.node, self.clocks.unix, victims)
+        if nomination is None:
+            self._drop(attempt, Dropped.NOT_SEEN)
+            return None
+        if self.observer is not None:
+            self.observer.on_nominated(nomination)
+        for other in below:
+            if not self.state.decider.would_fit(other):
+                self._end(other, "superseded")
+        self._refused_at[attempt.uid] = attempt.refused_at
+        return nomination
+
+    async def _carry_out(self, attempt: PreemptionAttempt, plan: PreemptionPlan, nomination: Nomination) -> None:
+        """Write the nomination on the pod, then ask the victims to leave."""
+
+        def recheck() -> None:
+            if not self.state.is_in_charge or self.state.nominations.find(nomination.uid) is not nomination:
+                raise _StoppedError
+
+        try:
+            cause = await self._write_and_evict(plan, nomination, recheck)
+        except _StoppedError:
+            return
+        if cause is not None:
+            # First, so that the Filter that follows the end of a nomination does not try again at once.
+            self._drop(attempt, cause)
+            self._end(nomination, cause.value)
+
+    async def _write_and_evict(
+        self, plan: PreemptionPlan, nomination: Nomination, recheck: Callable[[], None]
+    ) -> Dropped | None:
+        pod = self.state.pods.get(nomination.uid)
+        if pod is None or not await self._write(pod, nomination, recheck):
+            return Dropped.UNWRITTEN
+        count = len(plan.victims)
+        leave = f"{count} pod{'s' if count != 1 else ''} of lower priority"
+        record(self.recorder, pod, "Normal", "PreemptionStarted", f"evicting {leave} from node {plan.node}")
+        for victim in plan.victims:
+            match await self.evictor.evict(victim, nomination, recheck):
+                case EvictionOutcome.LEAVES:
+                    self.counts.victims += 1
+                case EvictionOutcome.FORBIDDEN:
+                    self.refused.note(victim.uid)
+                    return Dropped.FORBIDDEN
+                case EvictionOutcome.FAILED:
+                    return Dropped.FAILED
+        return None
+
+    async def _write(self, pod: Pod, nomination: Nomination, recheck: Callable[[], None]) -> bool:
+        text = encode_nomination(nomination.node, self.clocks.now())
+        try:
+            await patch_same(self.client, PODS, pod, _annotate(text), recheck)
+        except ApiError as error:
+            _log.warning("nomination not written", pod=pod.full_name, node=nomination.node, cause=str(error))
+            return False
+        return True
+
+    def _end(self, nomination: Nomination, cause: str) -> None:
+        """End a nomination that no call and no watch has ended."""
+        if self.state.nominations.find(nomination.uid) is not nomination:
+            return
+        self.state.end_nomination(nomination.uid, cause)
+        if self.observer is not None:
+            self.observer.on_nomination_ended(nomination.uid)
+
+    async def _follow_ends(self, tasks: asyncio.TaskGroup) -> None:
+        """Count nominations that are over, and take the annotation off pods that still wait."""
+        while True:
+            await self.state.nominations_changed.wait()
+            self.state.nominations_changed.clear()
+            while self.state.nominations_ended:
+                end = self.state.nominations_ended.popleft()
+                self.counts.ended[end.cause] += 1
+                refused_at = self._refused_at.pop(end.nomination.uid, None)
+                if end.cause == "bound" and refused_at is not None:
+                    self.counts.bound_s += self.clocks.monotonic() - refused_at
+                elif end.cause != "deleted":
+                    tasks.create_task(self._clear(end.nomination))
+            # Others may begin now.
+            self.attempts.changed.set()
+
+    async def _clear(self, nomination: Nomination) -> None:
+        def recheck() -> None:
+            if not self.state.is_in_charge or self.state.nominations.find(nomination.uid) is not None:
+                raise _StoppedError
+
+        pod = self.state.pods.get(nomination.uid)
+        if pod is None or pod.spec.node_name:
+            return
+        try:
+            await patch_same(self.client, PODS, pod, _annotate(None), recheck)
+        except _StoppedError:
+            return
+        except ApiError as error:
+            _log.warning("nomination not taken off", pod=nomination.full_name, cause=str(error))
+
+    async def _sweep(self) -> None:
+        while True:
+            await self.clocks.sleep(PERIOD_S)
+            for nomination in self.state.nominations if self.state.is_in_charge else ():
+                if cause := self._find_end(nomination):
+                    self._end(nomination, cause)
+
+    def _find_end(self, nomination: Nomination) -> str:
+        """Why a nomination is over, empty when it is not."""
+        state = self.state
+        if self.clocks.unix - nomination.since > LIMIT_S:
+            return "expired"
+        if state.cluster.ledger.find(nomination.uid) is not None:
+            # Its Filter has given it a node, and Bind is to come.
+            return ""
+        node, pod = state.nodes.get(nomination.node), state.pods.get(nomination.uid)
+        if node is None:
+            return "node"
+        if isinstance(pod, HostPod):
+            demand = read_host_demand(pod, state.hosts.ignored)
+            if refuse_host(node, state.hosts.on(nomination.node), demand):
+                return "node"
+        return "" if state.decider.would_fit(nomination) else "no_room"
+
+
+_WORTH_ANOTHER_TRY = frozenset({Dropped.CHANGED, Dropped.FORBIDDEN, Dropped.BUDGET, Dropped.FAILED, Dropped.UNWRITTEN})
+
+
+def _annotate(text: str | None) -> Mapping[str, object]:
+    return {"metadata": {"annotations": {NOMINATED: text}}}

@@ -1,0 +1,62 @@
+"""Nominations as the process makes, reads and writes them: in memory, and as an annotation of the pod."""
+
+import structlog
+
+from gpuloom.engine.scoring.weights import PolicyError
+from gpuloom.engine.state.nominations import Nomination
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.keys import NOMINATED
+from gpuloom.wire.nomination import decode_nomination
+from gpuloom.wire.objects import Pod
+
+LIMIT_S = 600
+"""A nomination ends after ten minutes, whatever became of those that were to leave."""
+
+_log = structlog.get_logger(__name__)
+
+
+def nominate(
+    state: SchedulerState, uid: str, node: str, since: int, victims: frozenset[str] = frozenset()
+) -> Nomination | None:
+    """Nominate a pod that the watch has shown and that waits; None where there is no such pod."""
+    pod = state.pods.get(uid)
+    if pod is None or pod.spec.node_name or pod.is_terminating or pod.is_over:
+        return None
+    try:
+        demands = state.read_demands(pod)
+    except PolicyError:
+        return None
+    if not demands:
+        return None
+    nomination = Nomination(uid, pod.namespace, pod.name, node, pod.priority, demands, since, victims)
+    state.nominations.put(nomination)
+    return nomination
+
+
+def adopt_nominations(state: SchedulerState, now: int) -> None:
+    """Take over what another leader has nominated and written, in place of all that was known here.
+
+    now  Unix seconds
+    """
+    for known in list(state.nominations):
+        state.end_nomination(known.uid, "term")
+    if state.settings.preemption == "off":
+        return
+    for uid, pod in state.pods.items():
+        if NOMINATED not in pod.annotations or pod.spec.node_name:
+            continue
+        if (written := _read(pod)) is None:
+            continue
+        node, since = written
+        if now - since <= LIMIT_S and nominate(state, uid, node, min(since, now)):
+            _log.info("nomination taken over", pod=pod.full_name, node=node)
+
+
+def _read(pod: Pod) -> tuple[str, int] | None:
+    try:
+        node, moment = decode_nomination(pod.annotations[NOMINATED])
+    except WireError as error:
+        _log.warning("a pod's nomination cannot be read", pod=pod.full_name, cause=str(error))
+        return None
+    return node, int(moment.timestamp())

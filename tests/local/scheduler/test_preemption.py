@@ -1,0 +1,355 @@
+"""Making room for pods of higher priority: who leaves, for whom, and who may have the room meanwhile."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from local.scheduler.clock import let_answers_arrive, poll
+from local.scheduler.site import DEFAULTS, Site, card
+from msgspec.structs import replace as replace_struct
+
+from gpuloom.engine.explanation.values import Explanation
+from gpuloom.kube import HOST_PODS, NODES
+from gpuloom.web.views.explaining import explain_pod
+from gpuloom.web.views.source import EVERYTHING, Source
+from gpuloom.wire.objects import Pod
+
+ON = replace(DEFAULTS, preemption="on")
+NOMINATED = "gpuloom.io/nominated"
+WOKEN = "gpuloom.io/woken"
+
+
+@pytest.fixture
+async def site(empty: Site) -> Site:
+    """A scheduler that makes room, and one node with one card of 10,000 MiB for ten pods."""
+    await empty.start(ON)
+    await empty.process.wait_synced()
+    await empty.register("n1")
+    return empty
+
+
+async def run(site: Site, name: str, memory_mib: int, priority: int = 0, *, node: str = "n1", **spec: Any) -> Pod:
+    """Let a pod get its cards."""
+    pod = await submit(site, name, memory_mib, priority, **spec)
+    assert await site.choose(pod, node) == node
+    assert await site.bind(pod, node) == ""
+    await site.wait_bound(pod)
+    await site.unlock(node)
+    return await site.pod(name)
+
+
+async def submit(site: Site, name: str, memory_mib: int, priority: int = 0, **spec: Any) -> Pod:
+    return await site.submit(name, memory_mib=memory_mib, spec={"priority": priority, **spec})
+
+
+async def make_room(site: Site, pod: Pod, *nodes: str) -> None:
+    """Let a pod be refused, and wait until room is made for it."""
+    assert await site.choose(pod, *nodes) is None
+    await site.clock.run_until(lambda: is_nominated(site, pod), step_s=0.05)
+
+
+def is_nominated(site: Site, pod: Pod) -> bool:
+    return site.process.state.nominations.find(pod.metadata.uid) is not None
+
+
+async def wait_leaving(site: Site, pod: Pod) -> None:
+    await poll(lambda: site.process.state.is_leaving(pod.metadata.uid))
+
+
+async def leaves_nobody(site: Site, *staying: Pod) -> None:
+    """Let enough time pass for anything to happen."""
+    for _ in range(5):
+        await site.clock.advance(1)
+        await let_answers_arrive()
+    for pod in staying:
+        assert not (await site.pod(pod.name)).is_terminating
+
+
+def dropped(site: Site) -> dict[str, int]:
+    return dict(site.process.parts.preemption.counts.dropped)
+
+
+async def test_a_pod_of_lower_priority_leaves_and_the_other_gets_its_cards(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    await make_room(site, high)
+    await wait_leaving(site, low)
+    assert (await site.pod("high")).annotations[NOMINATED].startswith("n1;")
+    assert await site.choose(high) is None
+    await site.remove(low)
+    await site.clock.run_until(lambda: WOKEN in site.process.state.pods[high.metadata.uid].annotations, step_s=0.05)
+    assert await site.choose(high) == "n1"
+    assert await site.bind(high) == ""
+    await poll(lambda: not is_nominated(site, high))
+    assert (await site.wait_event("Preempted", "low")).message.startswith(f"Preempted by pod {high.metadata.uid}")
+    assert (await site.wait_event("PreemptionStarted", "high")).message == (
+        "evicting 1 pod of lower priority from node n1"
+    )
+
+
+async def test_only_those_leave_whose_cards_are_needed(site: Site) -> None:
+    await site.register("n2", card("n2", memory_mib=4000))
+    small = await run(site, "small", 3000, 1)
+    large = await run(site, "large", 6000, 1)
+    elsewhere = await run(site, "elsewhere", 3000, 1, node="n2")
+    await make_room(site, high := await submit(site, "high", 6500, 10), "n1", "n2")
+    await wait_leaving(site, large)
+    await leaves_nobody(site, small, elsewhere, high)
+
+
+async def test_a_pod_of_equal_priority_evicts_nobody(site: Site) -> None:
+    held = await run(site, "held", 8000, 10)
+    assert await site.choose(await submit(site, "other", 8000, 10)) is None
+    await leaves_nobody(site, held)
+    assert dropped(site) == {"no_victims": 1}
+
+
+async def test_a_pod_that_preempts_never_evicts_nobody(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    assert await site.choose(await submit(site, "high", 8000, 10, preemptionPolicy="Never")) is None
+    await leaves_nobody(site, low)
+
+
+async def test_a_pod_that_fits_on_no_empty_node_evicts_nobody(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    assert await site.choose(await submit(site, "high", 20000, 10)) is None
+    await leaves_nobody(site, low)
+
+
+async def test_nobody_leaves_while_a_node_that_was_not_offered_has_room(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    await site.register("n2", card("n2"))
+    assert await site.choose(await submit(site, "high", 8000, 10), "n1") is None
+    await leaves_nobody(site, low)
+    assert dropped(site) == {"room": 1}
+
+
+async def test_a_node_that_the_pod_does_not_tolerate_is_no_room(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    await site.register("n2", card("n2"))
+    taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
+    await site.wait_for_node(await site.client.patch(NODES, "n2", {"spec": {"taints": [taint]}}))
+    await make_room(site, await submit(site, "high", 8000, 10), "n1")
+    await wait_leaving(site, low)
+
+
+async def test_switched_off_nobody_leaves(empty: Site) -> None:
+    await empty.start(DEFAULTS)
+    await empty.process.wait_synced()
+    await empty.register("n1")
+    low = await run(empty, "low", 8000, 1)
+    assert await empty.choose(await submit(empty, "high", 8000, 10)) is None
+    await leaves_nobody(empty, low)
+
+
+async def test_another_filter_of_the_pod_drops_the_attempt(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    await site.register("n2", card("n2"))
+    high = await submit(site, "high", 8000, 10)
+    assert await site.choose(high, "n1") is None
+    assert await site.choose(high, "n1", "n2") == "n2"
+    await leaves_nobody(site, low)
+    assert site.process.parts.preemption.counts.attempts == 0
+
+
+async def test_the_room_is_kept_from_pods_of_equal_and_lower_priority(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    await make_room(site, high := await submit(site, "high", 8000, 10))
+    await wait_leaving(site, low)
+    await site.remove(low)
+    for name, priority in (("lower", 1), ("equal", 10)):
+        assert await site.choose(await submit(site, name, 3000, priority)) is None
+    assert await site.choose(await submit(site, "beside", 2000, 1)) == "n1"
+    assert await site.choose(high) == "n1"
+
+
+async def test_a_pod_of_higher_priority_takes_the_room_and_the_nomination_ends(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    await make_room(site, high := await submit(site, "high", 8000, 10))
+    await wait_leaving(site, low)
+    await site.remove(low)
+    assert await site.choose(await submit(site, "highest", 8000, 100)) == "n1"
+    await site.clock.run_until(lambda: not is_nominated(site, high))
+    await poll(lambda: NOMINATED not in site.process.state.pods[high.metadata.uid].annotations)
+
+
+async def test_of_two_pods_for_one_card_one_evicts(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    first, second = await submit(site, "first", 8000, 10), await submit(site, "second", 8000, 10)
+    assert await site.choose(first) is None
+    assert await site.choose(second) is None
+    await site.clock.run_until(lambda: is_nominated(site, first), step_s=0.05)
+    await wait_leaving(site, low)
+    await leaves_nobody(site)
+    assert not is_nominated(site, second)
+    await site.remove(low)
+    assert await site.choose(second) is None
+    assert await site.choose(first) == "n1"
+
+
+async def test_room_is_given_to_others_when_the_preemptor_is_deleted(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    await make_room(site, high := await submit(site, "high", 8000, 10))
+    await wait_leaving(site, low)
+    await site.remove(low)
+    other = await submit(site, "other", 8000, 1)
+    assert await site.choose(other) is None
+    await site.remove(high)
+    assert await site.choose(other) == "n1"
+
+
+async def test_a_victim_that_hangs_holds_its_cards_and_no_other_leaves_for_it(site: Site) -> None:
+    await site.register("n2", card("n2"))
+    first, second = await run(site, "first", 8000, 1), await run(site, "second", 8000, 2, node="n2")
+    high = await submit(site, "high", 8000, 10)
+    await make_room(site, high, "n1", "n2")
+    await wait_leaving(site, first)
+    for _ in range(3):
+        assert await site.choose(high, "n1", "n2") is None
+        await leaves_nobody(site, second)
+    await site.clock.advance(601)
+    await poll(lambda: not is_nominated(site, high))
+    await leaves_nobody(site, second)
+
+
+async def test_a_protected_pod_is_asked_and_another_leaves_in_its_place(site: Site) -> None:
+    await site.register("n2", card("n2"))
+    protected, other = await run(site, "protected", 8000, 1), await run(site, "other", 8000, 2, node="n2")
+    site.fail("POST", "/pods/protected/eviction", status=429, times=100)
+    assert await site.choose(await submit(site, "high", 8000, 10), "n1", "n2") is None
+    await site.clock.run_until(lambda: site.process.state.is_leaving(other.metadata.uid), step_s=0.05)
+    await leaves_nobody(site, protected)
+
+
+async def test_a_budget_is_broken_where_nothing_else_helps_and_the_pod_is_told(site: Site) -> None:
+    protected = await run(site, "protected", 8000, 1)
+    site.fail("POST", "/pods/protected/eviction", status=429, times=100)
+    assert await site.choose(high := await submit(site, "high", 8000, 10)) is None
+    await site.clock.run_until(lambda: site.process.state.is_leaving(protected.metadata.uid), step_s=0.05)
+    found = await site.client.get(HOST_PODS, "protected", namespace="default")
+    (condition,) = [one for one in found.status.conditions or () if one.type == "DisruptionTarget"]
+    assert (condition.status, condition.reason) == ("True", "PreemptionByScheduler")
+    assert high.metadata.uid in condition.message
+
+
+async def test_strictly_a_budget_is_never_broken(empty: Site) -> None:
+    await empty.start(replace(ON, preemption_budgets="strict"))
+    await empty.process.wait_synced()
+    await empty.register("n1")
+    protected = await run(empty, "protected", 8000, 1)
+    empty.fail("POST", "/pods/protected/eviction", status=429, times=100)
+    assert await empty.choose(high := await submit(empty, "high", 8000, 10)) is None
+    await leaves_nobody(empty, protected)
+    assert not is_nominated(empty, high)
+    await empty.clock.run_until(lambda: dropped(empty).get("budget", 0) > 0)
+
+
+async def test_pods_of_spared_namespaces_stay(empty: Site) -> None:
+    await empty.start(replace(ON, preemption_spares="default"))
+    await empty.process.wait_synced()
+    await empty.register("n1")
+    low = await run(empty, "low", 8000, 1)
+    assert await empty.choose(await submit(empty, "high", 8000, 10)) is None
+    await leaves_nobody(empty, low)
+
+
+async def test_a_static_pod_stays(site: Site) -> None:
+    await site.submit("low", memory_mib=8000, spec={"priority": 1})
+    low = await site.change_pod("low", {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}})
+    assert await site.choose(low) == "n1"
+    assert await site.bind(low) == ""
+    await site.wait_bound(low)
+    assert await site.choose(await submit(site, "high", 8000, 10)) is None
+    await leaves_nobody(site, low)
+
+
+async def test_a_call_that_claims_another_priority_than_the_pod_has_evicts_nobody(site: Site) -> None:
+    low = await run(site, "low", 8000, 5)
+    claimed = await submit(site, "claims", 8000, 1)
+    claimed = replace_struct(claimed, spec=replace_struct(claimed.spec, priority=1000))
+    assert await site.choose(claimed) is None
+    await leaves_nobody(site, low)
+    assert dropped(site) == {"not_seen": 1}
+
+
+async def test_an_eviction_whose_answer_is_lost_is_asked_again_and_counts_once(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    site.fail("POST", "/pods/low/eviction", lose_answer=True)
+    await make_room(site, await submit(site, "high", 8000, 10))
+    await wait_leaving(site, low)
+    await site.clock.run_until(lambda: site.process.parts.preemption.counts.victims == 1, step_s=0.05)
+
+
+async def test_without_the_right_to_evict_the_pod_waits_and_its_nomination_ends(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    site.fail("POST", "/eviction", status=403, times=1000)
+    high = await submit(site, "high", 8000, 10)
+    assert await site.choose(high) is None
+    await site.clock.run_until(lambda: dropped(site).get("failed", 0) > 0, step_s=0.05)
+    await site.clock.run_until(lambda: not is_nominated(site, high), step_s=0.05)
+    await leaves_nobody(site, low)
+
+
+async def test_what_failed_is_not_tried_sooner_because_the_pod_is_filtered_again(site: Site) -> None:
+    await run(site, "low", 8000, 1)
+    site.fail("POST", "/eviction", status=403, times=1000)
+    high = await submit(site, "high", 8000, 10)
+    began_s = site.clock.elapsed_s
+    for _ in range(60):
+        assert await site.choose(high) is None
+        await site.clock.advance(0.5)
+        await let_answers_arrive()
+    assert site.clock.elapsed_s - began_s == 30
+    assert 2 <= dropped(site)["failed"] <= 5
+
+
+async def test_a_restart_adopts_what_was_nominated(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    await make_room(site, high)
+    await wait_leaving(site, low)
+    await site.restart(ON)
+    assert is_nominated(site, high)
+    await site.remove(low)
+    assert await site.choose(await submit(site, "equal", 3000, 10)) is None
+    assert await site.choose(high) == "n1"
+
+
+async def test_most_plans_at_a_time(empty: Site) -> None:
+    await empty.start(replace(ON, preemption_most_plans=1))
+    await empty.process.wait_synced()
+    await empty.register("n1")
+    await empty.register("n2", card("n2"))
+    lows = [await run(empty, f"low-{node}", 8000, 1, node=node) for node in ("n1", "n2")]
+    first, second = await submit(empty, "first", 8000, 10), await submit(empty, "second", 8000, 10)
+    for pod in (first, second):
+        assert await empty.choose(pod, "n1", "n2") is None
+    await empty.clock.run_until(lambda: is_nominated(empty, first), step_s=0.05)
+    await leaves_nobody(empty)
+    assert not is_nominated(empty, second)
+    leaving = [pod for pod in lows if empty.process.state.is_leaving(pod.metadata.uid)]
+    assert len(leaving) == 1
+    await empty.remove(leaving[0])
+    assert await empty.choose(first, "n1", "n2") is not None
+    assert await empty.bind(first, leaving[0].spec.node_name) == ""
+    await empty.clock.run_until(lambda: is_nominated(empty, second), step_s=0.2)
+
+
+def explain(site: Site, pod: Pod) -> tuple[str, ...]:
+    """What explain tells beside the cards."""
+    steps = explain_pod(Source(site.process.parts), EVERYTHING, pod)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            told: Explanation = end.value
+            return told.notes
+
+
+async def test_explain_tells_that_room_is_being_made_and_for_whom_it_is_not_yet(site: Site) -> None:
+    await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    (told,) = explain(site, high)
+    assert told.startswith("would fit on n1 if these leave: default/low (priority 1); not evicted because that is")
+    await make_room(site, high)
+    assert explain(site, high) == ("room is being made for it on n1",)

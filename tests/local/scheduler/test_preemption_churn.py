@@ -1,0 +1,32 @@
+"""Nobody is evicted in vain, and nobody waits whom the less important could let in, whatever happens when."""
+
+from random import Random
+
+import pytest
+from local.scheduler.churn import NODES, Churn
+from local.scheduler.site import Site, card
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_every_victim_was_needed_and_no_card_is_exceeded(empty: Site, seed: int) -> None:
+    chance = Random(seed)
+    churn = Churn(empty, chance)
+    await churn.start()
+    for name in NODES:
+        await empty.register(name, card(name))
+    for number in range(25):
+        for _ in range(chance.randint(0, 3)):
+            await churn.create()
+        await churn.schedule()
+        await churn.pause()
+        churn.check()
+        await churn.let_leavers_go()
+        if chance.random() < 0.2:
+            await churn.delete_somebody()
+        if number % 10 == 9:
+            await churn.kill()
+    await churn.settle()
+    churn.check()
+    assert churn.find_unserved() == []
+    assert len(churn.book.evicting) > 0
+    assert churn.find_in_vain() == []

@@ -1,0 +1,186 @@
+"""Making room on a real control plane: kube-scheduler filters and binds, the API server evicts."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from real.scheduler.preempting import CLASSES, ON, PRIORITY_CLASSES, World, open_world, wait
+
+from harness.controlplane import ControlPlane
+
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240)]
+
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane_binaries: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    directory: Path = tmp_path_factory.mktemp("preempting")
+    with ControlPlane(directory) as running:
+        for name, value in CLASSES.items():
+            running.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+        never = {"value": 1000, "preemptionPolicy": "Never"}
+        running.api.create(PRIORITY_CLASSES, {"metadata": {"name": "never"}, **never})
+        yield running
+
+
+@pytest.fixture
+async def world(plane: ControlPlane) -> AsyncIterator[World]:
+    """One node with one card of 10,000 MiB."""
+    async with open_world(plane) as world:
+        await world.add_node("n1")
+        yield world
+
+
+async def test_the_less_important_leaves_and_the_pod_is_bound_a_moment_later(world: World) -> None:
+    small, large = await world.run("small", 2000, "middle"), await world.run("large", 7000, "low")
+    high = await world.create("high", 7500, "high")
+    assert await world.wait_node(high) == "n1"
+    await world.stays(small)
+    assert large.metadata.uid in world.process.state.gone
+    assert world.exceeded() == {}
+    assert world.kubelets.bound_s["high"] - world.kubelets.gone_s["large"] < 5
+
+
+async def test_a_pod_that_preempts_never_waits(world: World) -> None:
+    await world.run("low", 8000, "low")
+    await world.create("high", 8000, "never")
+    await asyncio.sleep(2)
+    await world.stays(await world.pod("low"))
+
+
+async def test_a_victim_that_hangs_costs_no_other_its_place(world: World) -> None:
+    await world.add_node("n2")
+    first = await world.run("first", 8000, "low")
+    second = await world.run("second", 8000, "middle")
+    world.kubelets.hanging.add("first")
+    high = await world.create("high", 8000, "high")
+    await world.wait_leaving(first)
+    await asyncio.sleep(5)
+    await world.stays(second)
+    await world.kubelets.end(first)
+    assert await world.wait_node(high) == first.spec.node_name
+
+
+async def test_the_room_goes_to_others_when_the_preemptor_is_deleted_meanwhile(world: World) -> None:
+    low = await world.run("low", 8000, "low")
+    world.kubelets.hanging.add("low")
+    high = await world.create("high", 8000, "high")
+    await world.wait_leaving(low)
+    other = await world.create("other", 8000, "low")
+    await world.remove(high)
+    assert len(world.process.state.nominations) == 0
+    await world.kubelets.end(low)
+    assert await world.wait_node(other) == "n1"
+
+
+async def test_a_higher_pod_between_takes_the_room_and_the_other_waits(world: World) -> None:
+    low = await world.run("low", 8000, "low")
+    world.kubelets.hanging.add("low")
+    high = await world.create("high", 8000, "high")
+    await world.wait_leaving(low)
+    highest = await world.create("highest", 8000, "highest")
+    await asyncio.sleep(2)
+    await world.kubelets.end(low)
+    assert await world.wait_node(highest) == "n1"
+    await wait(lambda: world.process.state.nominations.find(high.metadata.uid) is None)
+    assert not world.process.state.pods[high.metadata.uid].spec.node_name
+
+
+async def test_of_two_preemptors_for_one_card_one_gets_it_and_nobody_leaves_for_the_other(world: World) -> None:
+    await world.run("low", 8000, "low")
+    pair = [await world.create(f"high-{number}", 8000, "high") for number in range(2)]
+    await wait(lambda: any(world.is_bound(one) for one in pair))
+    await asyncio.sleep(3)
+    bound = [(await world.pod(one.name)).spec.node_name for one in pair]
+    assert sorted(bound) == ["", "n1"]
+    assert world.process.parts.preemption.counts.victims == 1
+
+
+@pytest.mark.parametrize("step", ["nominated", "asked", "gone"])
+async def test_a_new_process_goes_on_where_the_old_one_ended(world: World, step: str) -> None:
+    lows = [await world.run(f"low-{letter}", 4500, "low") for letter in "ab"]
+    await world.add_node("n2", memory_mib=5000)
+    bystander = await world.run("bystander", 4500, "low")
+    world.kubelets.hanging.update(one.name for one in lows)
+    high = await world.create("high", 9000, "high")
+    await world.wait_nominated(high)
+    if step != "nominated":
+        await world.wait_leaving(*lows)
+    if step == "gone":
+        for low in lows:
+            await world.kubelets.end(low)
+    await world.kill()
+    await world.lead()
+    if step != "gone":
+        await world.wait_leaving(*lows)
+        for low in lows:
+            await world.kubelets.end(low)
+    assert await world.wait_node(high) == "n1"
+    await world.stays(bystander)
+    assert world.exceeded() == {}
+
+
+@pytest.fixture(scope="module")
+def controlled(plane: ControlPlane) -> ControlPlane:
+    """With the controllers, one of which says how many pods a budget lets go."""
+    plane.start_controller_manager()
+    return plane
+
+
+def make_budget(plane: ControlPlane, app: str) -> None:
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}
+    plane.api.create(BUDGETS, {"metadata": {"name": app}, "spec": spec})
+    plane.api.wait_for(f"{BUDGETS}/{app}", lambda found: found.get("status", {}).get("currentHealthy") == 1)
+
+
+async def test_a_protected_pod_stays_while_another_will_do(controlled: ControlPlane) -> None:
+    async with open_world(controlled) as world:
+        await world.add_node("n1")
+        await world.add_node("n2")
+        protected, other = await world.run("protected", 8000, "low"), await world.run("other", 8000, "middle")
+        await asyncio.to_thread(make_budget, controlled, "protected")
+        high = await world.create("high", 8000, "high")
+        assert await world.wait_node(high) == other.spec.node_name
+        await world.stays(protected)
+
+
+async def test_a_budget_is_broken_where_nothing_else_helps_and_strictly_never(controlled: ControlPlane) -> None:
+    async with open_world(controlled) as world:
+        await world.kill()
+        await world.lead(replace(ON, preemption_budgets="strict"))
+        await world.add_node("n1")
+        guarded = await world.run("guarded", 8000, "low")
+        await asyncio.to_thread(make_budget, controlled, "guarded")
+        high = await world.create("high", 8000, "high")
+        await wait(lambda: world.process.parts.preemption.counts.dropped["forbidden"] > 0)
+        await asyncio.sleep(3)
+        await world.stays(guarded)
+        await world.kill()
+        await world.lead()
+        assert await world.wait_node(high, 60) == "n1"
+
+
+async def test_in_a_churn_every_victim_was_needed_and_no_card_is_exceeded(world: World) -> None:
+    """Pods of all classes come and go, and both schedulers are killed in between."""
+    chance = Random(7)
+    for name in ("n2", "n3"):
+        await world.add_node(name)
+    pods = []
+    for number in range(40):
+        memory_mib = chance.choice((1000, 2000, 3000, 5000, 8000))
+        pods.append(await world.create(f"p-{number}", memory_mib, chance.choice(list(CLASSES))))
+        await asyncio.sleep(chance.choice((0.0, 0.1, 0.8)))
+        assert world.exceeded() == {}
+        if chance.random() < 0.2:
+            await world.kubelets.end(chance.choice(pods))
+        if number == 20:
+            await world.kill()
+            await world.lead()
+    await wait(lambda: not len(world.process.state.nominations), 60)
+    assert world.book.wrong == []
+    assert world.exceeded() == {}
+    assert len(world.book.evicting) > 3

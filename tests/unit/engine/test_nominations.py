@@ -1,0 +1,196 @@
+"""Nominated pods find their room, others leave it to them, and what is remembered does not depend on either."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from random import Random
+
+import msgspec
+import pytest
+from builders import NVIDIA, card, pod
+
+from gpuloom.engine.decision.nominated import NominationScheduler
+from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.request.demand import Demands, read_demands, read_phases
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.state.nominations import Nomination, Nominations
+from gpuloom.model.nodecards import NodeCards
+from gpuloom.vendors.catalog import make_catalog
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.nodenames import NodeNames
+from gpuloom.wire.nomination import decode_nomination, encode_nomination
+
+CATALOG = make_catalog([NVIDIA])
+
+
+class Cluster:
+    """Nodes of one or more cards of 16 GiB, pods on them, and nominations."""
+
+    def __init__(self, nodes: Mapping[str, int]) -> None:
+        self.state = ClusterState(CATALOG)
+        for name, count in nodes.items():
+            cards = tuple(card(f"{name}-{number}", index=number) for number in range(count))
+            self.state.register(name, "NVIDIA", NodeCards(cards))
+        self.nominations = Nominations()
+        self.leaving: set[str] = set()
+        self.live = PodScheduler(self.state, Options())
+        self.scheduler = NominationScheduler(self.live, self.nominations, self.leaving.__contains__)
+
+    def demands(self, name: str, gib: int, cards: int = 1) -> Demands:
+        return read_demands(pod(name=name, gpu=cards, gpumem=gib * 1024), CATALOG, Options())
+
+    def decide(self, name: str, gib: int, priority: int, *nodes: str, cards: int = 1) -> PodDecision:
+        names = NodeNames(msgspec.json.encode(nodes or tuple(self.state.nodes)))
+        return self.scheduler.decide_among(self.demands(name, gib, cards), names, priority)
+
+    def place(self, name: str, gib: int, priority: int = 0, *nodes: str, cards: int = 1) -> str | None:
+        """Decide and reserve."""
+        decision = self.decide(name, gib, priority, *nodes, cards=cards)
+        if decision.node is not None:
+            self.state.assume(
+                Reservation(
+                    uid=f"uid-{name}",
+                    namespace="default",
+                    name=name,
+                    node=decision.node,
+                    shares=decision.shares,
+                    phases=read_phases(pod(name=name)),
+                    status=ReservationStatus.CONFIRMED,
+                    since=0.0,
+                    priority=priority,
+                )
+            )
+        return decision.node
+
+    def nominate(self, name: str, gib: int, priority: int, node: str, *victims: str, since: int = 0) -> Nomination:
+        uids = frozenset(f"uid-{victim}" for victim in victims)
+        demands = self.demands(name, gib)
+        one = Nomination(f"uid-{name}", "default", name, node, priority, demands, since, uids)
+        self.nominations.put(one)
+        return one
+
+    def end(self, *names: str) -> None:
+        for name in names:
+            self.state.forget(f"uid-{name}")
+
+
+def test_a_pod_of_equal_or_lower_priority_leaves_the_room_while_the_victim_is_there_and_after() -> None:
+    c = Cluster({"a": 1})
+    c.place("victim", 12)
+    c.nominate("high", 12, 10, "a", "victim")
+    assert c.decide("equal", 4, 10).node is None
+    c.end("victim")
+    assert c.decide("equal", 8, 10).node is None
+    assert c.decide("lower", 4, 0).node == "a"
+    assert c.decide("high", 12, 10).node == "a"
+
+
+def test_a_pod_of_higher_priority_takes_the_room_and_the_nominated_one_has_none_then() -> None:
+    c = Cluster({"a": 1})
+    nomination = c.nominate("high", 12, 10, "a")
+    assert c.scheduler.would_fit(nomination)
+    assert c.place("higher", 12, 11) == "a"
+    assert not c.scheduler.would_fit(nomination)
+
+
+def test_others_go_to_other_nodes_and_cards() -> None:
+    c = Cluster({"a": 2, "b": 1})
+    c.place("first", 16, 0, "a")
+    c.nominate("high", 16, 10, "a", "first")
+    chosen = c.decide("one", 8, 0, "a")
+    assert chosen.node == "a"
+    (used,) = c.state.ledger.cards_in_use("a", "NVIDIA")
+    (share,) = chosen.shares["NVIDIA"][0]
+    assert share.uuid != used
+    assert c.decide("two", 16, 0, "a", "b", cards=1).node in {"a", "b"}
+    c.place("fills-b", 16, 0, "b")
+    assert c.decide("pair", 1, 0, "a", "b", cards=2).node is None
+
+
+def test_a_nominated_pod_gets_its_node_though_another_would_be_better() -> None:
+    c = Cluster({"a": 1, "b": 1})
+    c.place("filler", 2, 0, "b")
+    assert c.decide("high", 4, 10).node == "b"
+    c.nominate("high", 4, 10, "a")
+    assert c.decide("high", 4, 10).node == "a"
+    assert c.decide("high", 4, 10, "b").node == "b"
+
+
+def test_why_no_node_serves_is_told_of_nodes_with_a_nomination_too() -> None:
+    c = Cluster({"a": 1, "b": 1})
+    c.place("filler", 16, 0, "b")
+    c.nominate("high", 16, 10, "a")
+    assert set(c.decide("low", 1, 0).refusals) == {"a", "b"}
+
+
+def test_what_was_remembered_for_others_stays_as_it_is() -> None:
+    c = Cluster({"a": 1, "b": 1})
+    c.place("filler", 16, 0, "b")
+    c.nominate("high", 16, 10, "a")
+    before = dict(c.live.decide(c.demands("x", 1), ("b",)).refusals)
+    assert c.decide("low", 1, 0).node is None
+    assert dict(c.live.decide(c.demands("x", 1), ("b",)).refusals) == before
+    assert c.live.decide(c.demands("x", 1), ("a", "b")).node == "a"
+
+
+def test_of_two_nominated_for_one_card_the_more_important_or_older_gets_it() -> None:
+    c = Cluster({"a": 1})
+    older, younger = c.nominate("older", 12, 10, "a", since=1), c.nominate("younger", 12, 10, "a", since=2)
+    assert c.scheduler.would_fit(older)
+    assert not c.scheduler.would_fit(younger)
+    assert c.decide("younger", 12, 10).node is None
+    assert c.decide("older", 12, 10).node == "a"
+
+
+def test_a_nomination_for_a_node_that_is_gone_keeps_nobody_away() -> None:
+    c = Cluster({"a": 1})
+    nomination = c.nominate("high", 12, 10, "gone")
+    assert c.decide("low", 16, 0).node == "a"
+    assert not c.scheduler.would_fit(nomination)
+
+
+def test_a_pod_that_has_its_cards_is_not_counted_twice() -> None:
+    c = Cluster({"a": 1})
+    c.nominate("high", 8, 10, "a")
+    assert c.place("high", 8, 10) == "a"
+    assert c.decide("low", 8, 0).node == "a"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_in_any_order_no_card_is_exceeded_and_every_nominated_pod_finds_its_room(seed: int) -> None:
+    chooser = Random(seed)
+    c = Cluster({name: chooser.randint(1, 3) for name in "abc"})
+    for number in range(chooser.randint(2, 10)):
+        c.place(f"p{number}", chooser.randint(1, 16), chooser.randint(0, 2))
+    nominated = []
+    for name in "abc":
+        victims = [held.name for held in c.state.ledger.on_node(name) if chooser.random() < 0.5]
+        one = c.nominate(f"high-{name}", gib := chooser.randint(1, 16), 5, name, *victims)
+        if c.scheduler.would_fit(one):
+            nominated.append((name, gib, victims))
+        else:
+            c.nominations.take(one.uid)
+    for number in range(10):
+        c.place(f"q{number}", chooser.randint(1, 12), chooser.randint(0, 5))
+        check_cards(c.state, "abc")
+    for name, gib, victims in nominated:
+        c.end(*victims)
+        assert c.place(f"high-{name}", gib, 5) == name
+        c.nominations.take(f"uid-high-{name}")
+        check_cards(c.state, "abc")
+
+
+def check_cards(state: ClusterState, nodes: Iterable[str]) -> None:
+    for node in nodes:
+        for uuid in state.ledger.cards_in_use(node, "NVIDIA"):
+            assert state.ledger.usage((node, "NVIDIA", uuid)).memory_mib <= 16384
+
+
+def test_the_annotation_is_read_as_it_was_written_and_nothing_else_is() -> None:
+    moment = datetime(2026, 11, 21, 15, 9, 56, tzinfo=UTC)
+    assert encode_nomination("n1", moment) == "n1;2026-11-21T15:09:56Z"
+    assert decode_nomination("n1;2026-11-21T15:09:56Z") == ("n1", moment)
+    for text in ("", "n1", ";2026-11-21T15:09:56Z", "n1;yesterday", "n" * 400 + ";2026-11-21T15:09:56Z"):
+        with pytest.raises(WireError):
+            decode_nomination(text)
