@@ -19,8 +19,6 @@ MOST_TURNS = 8
 MOST_ASKED = 64
 """So many plans are made for one question, and so many pods looked up."""
 _MOST_BUDGETS = 500
-_MIRROR = "kubernetes.io/config.mirror"
-"""Annotation of a pod that a kubelet runs from a file: evicting it ends nothing."""
 
 
 class BudgetLookup:
@@ -59,7 +57,7 @@ class BudgetLookup:
             except NotFoundError:
                 pod = Pod()
             protecting = facts.budgets.protecting(held.namespace, held.name, pod.labels)
-            facts.known[held.uid] = (protecting, _MIRROR not in pod.annotations)
+            facts.known[held.uid] = (protecting, not pod.is_static)
 
     async def _read_budgets(self, facts: VictimFacts, namespace: str) -> None:
         page = await self._client.list_page(DISRUPTION_BUDGETS, ListOptions(namespace), limit=_MOST_BUDGETS)

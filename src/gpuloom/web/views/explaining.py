@@ -28,7 +28,7 @@ from gpuloom.wire.objects import Pod
 
 Explaining = Generator[None, None, Explanation]
 
-NOT_BY_ITSELF = "the scheduler evicts nobody by itself"
+OFF = "preemption is switched off (--preemption)"
 NOT_YET = "that is decided when it is refused next"
 _MOST_ROOMS = 20
 _IMAGINED_UID = "gpuloom-imagined"
@@ -94,15 +94,13 @@ def _tell_preemption(
     source: Source, viewer: Viewer, pod: Pod, hosts: Hosts | None, offered: frozenset[str] | None
 ) -> Generator[None, None, tuple[str, ...]]:
     """Say who of lower priority would have to leave, or that they are leaving."""
-    if nomination := source.state.nominations.find(pod.metadata.uid):
+    state = source.state
+    if nomination := state.nominations.find(pod.metadata.uid):
         return (f"room is being made for it on {nomination.node}",)
-    barred = find_barred(source, pod, hosts, offered)
-    nodes = [name for name in source.node_names() if name not in barred and source.state.cluster.has(name)]
-    plan = (yield from plan_on(source, pod, nodes, VictimFacts())).plan
+    plan = (yield from plan_on(source, pod, find_barred(source, pod, hosts, offered), VictimFacts())).plan
     if plan is None or not plan.victims:
         return ()
-    why_not = NOT_BY_ITSELF if source.state.settings.preemption == "off" else NOT_YET
-    return (tell_victims(viewer, pod, plan, why_not),)
+    return (tell_victims(viewer, pod, plan, OFF if state.settings.preemption == "off" else NOT_YET),)
 
 
 def _explain_foreign(source: Source, viewer: Viewer, pod: Pod) -> Explanation:

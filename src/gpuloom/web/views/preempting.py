@@ -1,6 +1,6 @@
 """What preemption would do for a pod: whom it would evict on which node, or why nobody."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,10 +38,10 @@ class VictimFacts:
     namespaces: set[str] = field(default_factory=set)
     not_looked_at: str = ""
 
-    def look_up(self, held: Reservation) -> PotentialVictim:
+    def look_up(self, held: Reservation, *, may_leave: bool) -> PotentialVictim:
         """Say what is known of a pod; one that nobody asked about is taken to have no budget."""
-        budgets, may_leave = self.known.get(held.uid, ((), True))
-        return PotentialVictim(held, budgets, may_leave)
+        budgets, can_leave = self.known.get(held.uid, ((), True))
+        return PotentialVictim(held, budgets, may_leave and can_leave)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +62,31 @@ def find_prospect(source: Source, pod: Pod, facts: VictimFacts) -> Generator[Non
     if objection := _find_objection(source, pod):
         return Prospect(why=objection)
     hosts = yield from judge_hosts(source, pod)
-    barred = find_barred(source, pod, hosts)
-    nodes = [name for name in source.node_names() if name not in barred and source.state.cluster.has(name)]
-    return (yield from plan_on(source, pod, nodes, facts))
+    return (yield from plan_on(source, pod, find_barred(source, pod, hosts), facts))
 
 
-def plan_on(source: Source, pod: Pod, nodes: Sequence[str], facts: VictimFacts) -> Generator[None, None, Prospect]:
-    """Plan in steps whom to evict for a pod that needs cards, on nodes that kube-scheduler offers for it."""
+def plan_on(source: Source, pod: Pod, barred: Collection[str], facts: VictimFacts) -> Generator[None, None, Prospect]:
+    """Plan in steps whom to evict for a pod that needs cards, where kube-scheduler does not bar it.
+
+    Where room is being made for a pod that is at least as important, nobody is evicted for this one.
+    """
+    state, settings = source.state, source.state.settings
+    kept = {one.node for one in state.nominations.that_bind(pod.metadata.uid, pod.priority)}
+    nodes = [name for name in source.node_names() if name not in barred and state.cluster.has(name)]
+    nodes = [name for name in nodes if name not in kept]
+    if not nodes and kept:
+        return Prospect(why="room is being made for others on all nodes that it is offered")
     if not nodes:
         return Prospect(why="kube-scheduler offers no node with cards for it (see gpuloom explain)")
-    demands = source.state.read_demands(pod)
+    demands = state.read_demands(pod)
     leaving = yield from _find_leaving(source)
-    planner = PreemptionPlanner(
-        source.pod_scheduler, facts.look_up, facts.budgets.allowed, leaving=leaving, index=source.priorities
-    )
+    spared, strict = settings.spared_namespaces, settings.preemption_budgets == "strict"
+
+    def look_up(held: Reservation) -> PotentialVictim:
+        return facts.look_up(held, may_leave=held.namespace not in spared)
+
+    allowed, index = facts.budgets.allowed, source.priorities
+    planner = PreemptionPlanner(source.pod_scheduler, look_up, allowed, strict, leaving, index)
     plan = yield from planner.plan(Preemptor(demands, pod.priority), nodes)
     if plan is None:
         return Prospect(why=(yield from _tell_why_not(source, demands, pod.priority, nodes)))
@@ -87,6 +98,8 @@ def _find_objection(source: Source, pod: Pod) -> str:
     held = source.state.cluster.ledger.find(pod.metadata.uid)
     if held is not None or pod.spec.node_name:
         return f"it has its node already, {held.node if held is not None else pod.spec.node_name}"
+    if (nominated := source.state.nominations.find(pod.metadata.uid)) is not None:
+        return f"room is being made for it on {nominated.node} already"
     if not source.state.asks_for_cards(pod):
         return "it asks for no card: kube-scheduler places it alone"
     if pod.is_over or pod.is_terminating:
