@@ -7,6 +7,9 @@ from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.filter_results import FilterResults
+from gpuloom.engine.filtering.fragmentation_ranks import FragmentationRanks
+from gpuloom.engine.filtering.fragmentation_view import FragmentationView
+from gpuloom.engine.scoring.fragmentation_policy import Fragmentation
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.lru_cache import LruCache
 
@@ -24,10 +27,12 @@ class FilterCache:
     compiled: CompiledProfile
     make: Callable[[EquivalenceClass, CompiledProfile, CardOnlyResults], FilterResults] = FilterResults
     _card_only: CardOnlyResults = field(init=False)
+    _view: FragmentationView = field(init=False)
     _by_class: LruCache[EquivalenceClass, FilterResults] = field(default_factory=lambda: LruCache(MOST_CLASSES))
 
     def __post_init__(self) -> None:
         self._card_only = CardOnlyResults(self.compiled.rules)
+        self._view = FragmentationView(self.compiled.profile)
 
     def all(self) -> tuple[FilterResults, ...]:
         """Return what is remembered; the class asked about last comes last."""
@@ -36,7 +41,7 @@ class FilterCache:
     def forget_all(self) -> None:
         """Forget everything; the next decisions look at all cards again."""
         self._by_class.clear()
-        self._card_only = CardOnlyResults(self.compiled.rules)
+        self.__post_init__()
 
     def look(self, table: CardTable, equivalence_class: EquivalenceClass, *, ranks: bool = True) -> FilterResults:
         """Return the results for a class without remembering them; see :meth:`recall`."""
@@ -60,7 +65,11 @@ class FilterCache:
         return self._by_class.recall(equivalence_class, lambda: self._make(equivalence_class))
 
     def _make(self, equivalence_class: EquivalenceClass) -> FilterResults:
-        return self.make(equivalence_class, self.compiled, self._card_only)
+        results = self.make(equivalence_class, self.compiled, self._card_only)
+        policy = equivalence_class.node_policy
+        if isinstance(policy, Fragmentation):
+            results.ranks_by_fragmentation = FragmentationRanks(self._view, equivalence_class.request, policy.cpu_milli)
+        return results
 
 
 def _bring_up(results: FilterResults, table: CardTable, *, ranks: bool) -> FilterResults:

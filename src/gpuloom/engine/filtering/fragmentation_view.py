@@ -1,0 +1,164 @@
+"""One vendor's card table as the policy ``fragmentation`` looks at it: columns by position, and what follows from all.
+
+All classes of pods have it in common. It is brought up to date by the table's change log, and begins anew when nodes
+registered other cards or other pods are to be expected. Everything follows from the table and its outlook as they are,
+not from how they came to be so: a copy of a cluster decides as the cluster does.
+"""
+
+import numpy as np
+
+from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
+from gpuloom.engine.scoring.fragmentation.market import Market
+from gpuloom.engine.scoring.fragmentation.measured_cards import MOST_STATES, CardColumns, CardSize, MeasuredCards
+from gpuloom.engine.scoring.fragmentation.measured_cost import MeasuredCosts
+from gpuloom.engine.scoring.fragmentation.parameters import PODS_WITH_CARDS
+from gpuloom.engine.scoring.fragmentation.reserve import Reserve
+from gpuloom.engine.scoring.fragmentation.running_market import RunningMarket
+from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
+from gpuloom.engine.scoring.fragmentation.usual_mix import USUAL_MIX
+from gpuloom.engine.scoring.fragmentation.workload import Workload
+from gpuloom.engine.state.card_table import CardTable
+from gpuloom.model.cards import UNDIVIDED, Cards, Flags, Ints, Points
+from gpuloom.vendors.profile import Profile
+
+MOST_CARDS = 64
+"""So many cards of a node are looked at, those registered first."""
+_AMPLE_CPU = 52_000
+"""Milli-cores for each card that only few nodes have."""
+
+
+class FragmentationView:
+    """The nodes of a table, by position.
+
+    generation  counts new beginnings: whoever remembers anything of nodes begins anew too
+    usual_mib   memory of the vendor's usual card; ``first_of_size`` a row of the table for each size of cards
+    cards       the states that cards are in
+    states      of each card, a row a node, and its number in ``cards``
+    rows        where each of these cards stands in the table; ``there`` which places have a card
+    free        thousandths of cards that are free; ``whole`` cards that nobody uses
+    cpu         free milli-cores; ``capacity`` all of them
+    model       of the first card: its position in the table's ``kinds``
+    price       what a node charges for each thousandth of a card, because others want it more
+    cpu_later   free milli-cores of nodes, once pods without cards will have taken theirs, at most;
+                ``level_changes`` counts how often that was another number
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self._word = profile.word
+        self._counts_cores = not profile.fit.bits
+        self._marks: tuple[int, int, int] | None = None
+        self._mark = -1
+        self.weights = PODS_WITH_CARDS
+        self.generation = self.level_changes = 0
+        self._known = Market(np.zeros(0), 1.0)
+
+    def refresh(self, table: CardTable) -> None:
+        """Bring the columns up to date."""
+        marks = (id(table.outlook), table.outlook.version, table.registrations)
+        changed = table.change_log.since(self._mark) if marks == self._marks else None
+        if changed is None or len(self.cards) > MOST_STATES:
+            self._begin(table)
+            self._marks = marks
+        elif changed:
+            positions = np.array(sorted(set(changed)), np.int64)
+            capacity = self.capacity[positions]
+            self._count(positions, sign=-1)
+            self._read(table, positions)
+            self._count(positions, sign=1)
+            self._follow_market(is_new=bool((capacity != self.capacity[positions]).any()))
+        self._mark = table.change_log.mark
+
+    def _begin(self, table: CardTable) -> None:
+        self.generation += 1
+        count = len(table.names)
+        self.rows, self.there = table.lay_out(np.arange(count))
+        self.rows, self.there = self.rows[:, :MOST_CARDS], self.there[:, :MOST_CARDS]
+        first = self.rows[:, :1]
+        self.model: Ints = np.zeros(count, np.int64)
+        if first.size:
+            self.model = np.where(self.there[:, 0], table.cards.kind[first[:, 0]], 0)
+        memory, cores = table.cards.total_memory_mib, self._cores_of(table.cards)
+        sizes, self.first_of_size, self._size, times = np.unique(
+            np.stack([memory, cores], axis=1), axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+        self._size = self._size.reshape(-1)
+        usual = max(zip(times.tolist(), sizes.tolist(), strict=True), default=(0, [0, 0]))[1]
+        self.usual_mib = int(usual[0])
+        by_size = [CardSize(*size) for size in sizes.tolist()] or [CardSize(0, 0)]
+        self.workload = self._foresee(table)
+        models = len(table.kinds) or 1
+        useless = UselessShare(self.workload.typical(), [str(at) for at in range(models)])
+        self.cards = MeasuredCards(by_size, useless.asked, waste_of_rests(self.workload))
+        self.reserve = Reserve(self.workload, self.weights.reserve)
+        self.costs = MeasuredCosts(self.cards, useless, self.workload, self.reserve, self.weights)
+        self._market = RunningMarket(self.workload, models, self.reserve)
+        self.states: Ints = np.zeros(self.rows.shape, np.int64)
+        self.free, self.whole = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.cpu, self.capacity = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self._spare: Points = np.zeros(count)
+        everything = np.arange(count)
+        self._read(table, everything)
+        self._count(everything, sign=1)
+        self._follow_market(is_new=True)
+
+    def _foresee(self, table: CardTable) -> Workload:
+        """Return the pods to come as these cards see them; the usual ones where none asks for such cards."""
+        models = [model for model, _ in table.kinds]
+        found = table.outlook.mix.of_vendor(self._word, models, self.usual_mib)
+        found = found or USUAL_MIX.of_vendor(self._word, models, self.usual_mib)
+        if found is None:
+            raise ValueError(f"the usual pods ask for no cards of {self._word}")
+        return found
+
+    def _read(self, table: CardTable, positions: Ints) -> None:
+        """Read nodes that changed."""
+        there = self.there[positions]
+        rows = self.rows[positions][there]
+        cards = table.cards.rows(rows)
+        columns = CardColumns(
+            size=self._size[rows],
+            slots=cards.count - cards.used_slots,
+            cores=self._cores_of(cards) - (cards.used_cores if self._counts_cores else 0),
+            memory_mib=cards.total_memory_mib - cards.used_memory_mib,
+            unused=cards.used_slots == 0,
+        )
+        states = np.zeros(there.shape, np.int64)
+        states[there] = self.cards.number(columns, _can_serve(cards))
+        self.states[positions] = states
+        self.free[positions] = self.cards.free[states].sum(axis=1)
+        self.whole[positions] = self.cards.whole[states].sum(axis=1)
+        cpu = [table.outlook.cpu(table.names[position]) for position in positions.tolist()]
+        self.cpu[positions] = [max(one.free, 0) for one in cpu]
+        self.capacity[positions] = [one.capacity for one in cpu]
+        a_card = np.minimum(1.0, self.capacity[positions] / np.maximum(there.sum(axis=1), 1) / _AMPLE_CPU)
+        self._spare[positions] = self.weights.spare_cpu * a_card**2
+
+    def _cores_of(self, cards: Cards) -> Ints:
+        """Return the cores of cards, 0 where they cannot be counted as an amount."""
+        return cards.total_cores if self._counts_cores else np.zeros(len(cards), np.int64)
+
+    def _count(self, positions: Ints, *, sign: int) -> None:
+        some = positions[self.there[positions].any(axis=1)] if self.there.size else positions[:0]
+        self._market.count(
+            self.model[some], self.free[some], self.whole[some], self.cpu[some], self.capacity[some], sign=sign
+        )
+
+    def _follow_market(self, *, is_new: bool) -> None:
+        """Work out what changes with the market, where it is another one."""
+        market = self._market.now()
+        if is_new or (market.scarcity != self._known.scarcity).any():
+            self.price = self.weights.scarcity * market.scarcity[self.model] + self._spare
+        if is_new or market.cpu_level != self._known.cpu_level:
+            self.cpu_later = market.cpu_level * self.capacity
+            self.level_changes += 1
+        self._known = market
+
+    def reserve_prices(self) -> Points:
+        """Return a row a class of the reserve: what it charges whoever makes a node unable to serve it."""
+        return self._market.reserve_prices()
+
+
+def _can_serve(cards: Cards) -> Flags:
+    """Say which cards may serve anybody in parts of any size."""
+    usable: Flags = (cards.healthy != 0) & (cards.cordoned == 0) & (cards.division == UNDIVIDED)
+    return usable
