@@ -11,6 +11,7 @@ watch         lists and watches pods, nodes and quotas
 pods, nodes   apply what the watches show: reservations are confirmed and forgotten, cards are registered
 leadership    says whether this replica may decide and write
 events        makes the texts of events
+outlook       learns which pods are to be expected, and counts the CPU of nodes
 metrics       answers Prometheus
 certificates  keeps the certificate of the server
 recording     records a running process and replays it

@@ -222,3 +222,21 @@ async def test_binds_of_a_node_without_lock_are_replayed_without_one(site: Site,
     await site.stack.aclose()
     assert [one["patches"] for one in read(file) if one["type"] == "BOUND"] == [[], []]
     assert await check(file) == (4, [])
+
+
+async def test_the_cpu_that_a_decision_looked_at_is_recorded_and_replayed(site: Site, file: Path) -> None:
+    await start(site, file, replace(DEFAULTS, node_scheduler_policy="fragmentation"))
+    await site.register("n2")
+    for number in range(3):
+        pod = await site.submit(f"p{number}", memory_mib=3000)
+        chosen = await site.choose(pod, "n1", "n2")
+        await site.clock.advance(3)
+        assert await site.bind(pod, str(chosen)) == ""
+        await poll(lambda pod=pod: bool(site.process.state.pods[pod.metadata.uid].spec.node_name))
+        for node in ("n1", "n2"):
+            await site.annotate(node, {LOCK: None})
+    await site.stack.aclose()
+    told = [line["cpu"] for line in read(file) if line["type"] == "OUTLOOK"]
+    assert told
+    assert {name for line in told for name in line} == {"n1", "n2"}
+    assert await check(file) == (6, [])

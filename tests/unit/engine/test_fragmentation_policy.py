@@ -11,7 +11,7 @@ from oracle.fragmentation import Costs, Node, Pod, Weights, step_of
 
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
 from gpuloom.engine.scoring.fragmentation.parameters import PODS_WITH_CARDS
-from gpuloom.engine.scoring.fragmentation.pod_mix import PodShape, count_pods
+from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, count_pods
 from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.wire import objects
 
@@ -43,12 +43,12 @@ def asking(name: str, pod: Pod, annotations: dict[str, str] = FRAGMENTATION) -> 
     )
 
 
-def shape_of(pod: Pod) -> PodShape:
+def shape_of(pod: Pod) -> ExpectedShape:
     if not pod.cards:
-        return PodShape(cpu_milli=pod.cpu)
+        return ExpectedShape(cpu_milli=pod.cpu)
     models = tuple(pod.models.split("|")) if pod.models else ()
     part = pod.share // 10
-    return PodShape(NVIDIA.word, pod.cpu, pod.cards, memory_percent=part, cores=part, models=models)
+    return ExpectedShape(NVIDIA.word, pod.cpu, pod.cards, memory_percent=part, cores=part, models=models)
 
 
 class Cluster:

@@ -9,7 +9,7 @@ from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.filter_results import FilterResults
 from gpuloom.engine.filtering.fragmentation_ranks import FragmentationRanks
 from gpuloom.engine.filtering.fragmentation_view import FragmentationView
-from gpuloom.engine.scoring.fragmentation_policy import Fragmentation
+from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.lru_cache import LruCache
 
@@ -67,7 +67,7 @@ class FilterCache:
     def _make(self, equivalence_class: EquivalenceClass) -> FilterResults:
         results = self.make(equivalence_class, self.compiled, self._card_only)
         policy = equivalence_class.node_policy
-        if isinstance(policy, Fragmentation):
+        if isinstance(policy, FragmentationPolicy):
             results.ranks_by_fragmentation = FragmentationRanks(self._view, equivalence_class.request, policy.cpu_milli)
         return results
 

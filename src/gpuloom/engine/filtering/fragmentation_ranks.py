@@ -12,7 +12,7 @@ from gpuloom.engine.filtering.fragmentation_view import FragmentationView
 from gpuloom.engine.scoring.fragmentation.chooser import STEP
 from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod
 from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
-from gpuloom.engine.scoring.fragmentation.pod_mix import PodShape, shape_of
+from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, shape_of
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.lru_cache import LruCache
@@ -91,7 +91,7 @@ class FragmentationRanks:
         view, request = self._view, self._request
         self._generation = view.generation
         percent = 0 if request.memory_percentage == PERCENTAGE_NOT_SET else request.memory_percentage
-        asked = PodShape("", self._cpu_milli, request.cards, request.memory_mib, percent, request.cores)
+        asked = ExpectedShape("", self._cpu_milli, request.cards, request.memory_mib, percent, request.cores)
         self._demand = shape_of(asked, (), view.usual_mib).demand_milli
         first = view.first_of_size
         self._memory_mib = required.memory_mib[first] if len(required.memory_mib) else np.zeros(1, np.int64)

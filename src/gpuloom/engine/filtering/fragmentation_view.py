@@ -12,12 +12,13 @@ from gpuloom.engine.scoring.fragmentation.market import Market
 from gpuloom.engine.scoring.fragmentation.measured_cards import MOST_STATES, CardColumns, CardSize, MeasuredCards
 from gpuloom.engine.scoring.fragmentation.measured_cost import MeasuredCosts
 from gpuloom.engine.scoring.fragmentation.parameters import PODS_WITH_CARDS
+from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.running_market import RunningMarket
 from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
 from gpuloom.engine.scoring.fragmentation.usual_mix import USUAL_MIX
 from gpuloom.engine.scoring.fragmentation.workload import Workload
-from gpuloom.engine.state.card_table import CardTable
+from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.model.cards import UNDIVIDED, Cards, Flags, Ints, Points
 from gpuloom.vendors.profile import Profile
 
@@ -77,18 +78,20 @@ class FragmentationView:
         self.model: Ints = np.zeros(count, np.int64)
         if first.size:
             self.model = np.where(self.there[:, 0], table.cards.kind[first[:, 0]], 0)
-        memory, cores = table.cards.total_memory_mib, self._cores_of(table.cards)
-        sizes, self.first_of_size, self._size, times = np.unique(
-            np.stack([memory, cores], axis=1), axis=0, return_index=True, return_inverse=True, return_counts=True
+        sizes = table.cards.total_memory_mib, self._cores_of(table.cards)
+        by_size, self.first_of_size, size = np.unique(
+            np.stack(sizes, axis=1), axis=0, return_index=True, return_inverse=True
         )
-        self._size = self._size.reshape(-1)
-        usual = max(zip(times.tolist(), sizes.tolist(), strict=True), default=(0, [0, 0]))[1]
-        self.usual_mib = int(usual[0])
-        by_size = [CardSize(*size) for size in sizes.tolist()] or [CardSize(0, 0)]
-        self.workload = self._foresee(table)
+        self._size = size.reshape(-1)
+        self.usual_mib = find_usual_mib(table)
+        self.workload = foresee(self._word, table, table.outlook.mix)
         models = len(table.kinds) or 1
         useless = UselessShare(self.workload.typical(), [str(at) for at in range(models)])
-        self.cards = MeasuredCards(by_size, useless.asked, waste_of_rests(self.workload))
+        self.cards = MeasuredCards(
+            [CardSize(*one) for one in by_size.tolist()] or [CardSize(0, 0)],
+            useless.asked,
+            waste_of_rests(self.workload),
+        )
         self.reserve = Reserve(self.workload, self.weights.reserve)
         self.costs = MeasuredCosts(self.cards, useless, self.workload, self.reserve, self.weights)
         self._market = RunningMarket(self.workload, models, self.reserve)
@@ -100,15 +103,6 @@ class FragmentationView:
         self._read(table, everything)
         self._count(everything, sign=1)
         self._follow_market(is_new=True)
-
-    def _foresee(self, table: CardTable) -> Workload:
-        """Return the pods to come as these cards see them; the usual ones where none asks for such cards."""
-        models = [model for model, _ in table.kinds]
-        found = table.outlook.mix.of_vendor(self._word, models, self.usual_mib)
-        found = found or USUAL_MIX.of_vendor(self._word, models, self.usual_mib)
-        if found is None:
-            raise ValueError(f"the usual pods ask for no cards of {self._word}")
-        return found
 
     def _read(self, table: CardTable, positions: Ints) -> None:
         """Read nodes that changed."""
@@ -156,6 +150,21 @@ class FragmentationView:
     def reserve_prices(self) -> Points:
         """Return a row a class of the reserve: what it charges whoever makes a node unable to serve it."""
         return self._market.reserve_prices()
+
+
+def foresee(word: str, table: CardTable, mix: PodMix) -> Workload:
+    """Return the pods to come as a vendor's cards see them; the usual ones where none asks for such cards."""
+    models, usual_mib = [model for model, _ in table.kinds], find_usual_mib(table)
+    found = mix.of_vendor(word, models, usual_mib) or USUAL_MIX.of_vendor(word, models, usual_mib)
+    if found is None:
+        raise ValueError(f"the usual pods ask for no cards of {word}")
+    return found
+
+
+def find_usual_mib(table: CardTable) -> int:
+    """Return the memory that most cards of a table have, of equally many the larger; 0 without cards."""
+    amounts, times = np.unique(table.cards.total_memory_mib[table.cards.node != NO_NODE], return_counts=True)
+    return max(zip(times.tolist(), amounts.tolist(), strict=True), default=(0, 0))[1]
 
 
 def _can_serve(cards: Cards) -> Flags:

@@ -21,7 +21,7 @@ from gpuloom.model.request_columns import CardRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Fragmentation:
+class FragmentationPolicy:
     """Ranks nodes by what a pod costs there. Pods of other CPU cost something else, so it is a part of the policy.
 
     cpu_milli  milli-cores that the pod requests
@@ -66,7 +66,7 @@ _ORDER: CardOrder = (LEAST_FREE, LOWEST_INDEX)
 
 FRAGMENTATION = NamedPolicy(
     word="fragmentation",
-    node=Fragmentation(),
+    node=FragmentationPolicy(),
     orders={"numa-first": _ORDER, "score-first": _ORDER},
     key=LEAST_FREE,
 )

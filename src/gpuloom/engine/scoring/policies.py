@@ -9,7 +9,7 @@ from typing import Literal
 from gpuloom.engine.scoring.binpack import BINPACK
 from gpuloom.engine.scoring.card_order import HIGHEST_NUMA, LEAST_SHARED, CardOrder, DeviceSort, SortKey
 from gpuloom.engine.scoring.first_fit import FIRST_FIT
-from gpuloom.engine.scoring.fragmentation_policy import FRAGMENTATION, Fragmentation
+from gpuloom.engine.scoring.fragmentation_policy import FRAGMENTATION, FragmentationPolicy
 from gpuloom.engine.scoring.policy import NamedPolicy, NodePolicy
 from gpuloom.engine.scoring.spread import SPREAD
 
@@ -43,7 +43,7 @@ def read_node_policy(word: str, count_cpu: Callable[[], int] = int) -> NodePolic
 
     count_cpu  tells how many milli-cores the pod requests, where a policy looks at them
     """
-    return Fragmentation(count_cpu()) if word == FRAGMENTATION.word else POLICIES.get(word, BINPACK).node
+    return FragmentationPolicy(count_cpu()) if word == FRAGMENTATION.word else POLICIES.get(word, BINPACK).node
 
 
 def imply_card_policy(node_word: str, otherwise: str) -> str:

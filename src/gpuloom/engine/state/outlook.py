@@ -30,6 +30,11 @@ class Outlook:
         self.version = 0
         self._cpu: dict[str, HostCpu] = {}
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anybody said anything about pods to come or CPU."""
+        return bool(self._cpu) or self.mix is not USUAL_MIX
+
     def fork(self) -> "Outlook":
         """Return one of its own that is as this one is now."""
         twin = Outlook(self.mix)
@@ -45,6 +50,10 @@ class Outlook:
     def cpu(self, node: str) -> HostCpu:
         """Return the CPU of a node, ENDLESS where it is not known."""
         return self._cpu.get(node, ENDLESS)
+
+    def find_cpu(self, node: str) -> HostCpu | None:
+        """Return the CPU of a node, None where it is not known."""
+        return self._cpu.get(node)
 
     def known_cpu(self) -> Iterable[tuple[str, HostCpu]]:
         """Give the nodes whose CPU is known."""

@@ -20,6 +20,7 @@ from gpuloom.scheduler.events.record import record
 from gpuloom.scheduler.events.refusals import RefusalTexts
 from gpuloom.scheduler.filter.deferred import DeferredWork
 from gpuloom.scheduler.nodes.handler import read_all_cards
+from gpuloom.scheduler.outlook.keeper import OutlookKeeper
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import FilterArgs, FilterResult, decode_node_list, encode_node_list
@@ -41,6 +42,7 @@ class PodPlacer:
     clocks: Clocks
     deferred: DeferredWork
     event_bytes: int = MESSAGE_LIMIT_BYTES
+    outlook: OutlookKeeper | None = None
     refusal_texts: RefusalTexts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -72,6 +74,9 @@ class PodPlacer:
             return FilterResult(node_names=_all(args))
         # What an earlier try of this pod reserved is free now: for this decision, and for other pods.
         self.state.release(pod.metadata.uid)
+        if self.outlook is not None:
+            self.outlook.see(pod, demands)
+            self.outlook.look(demands)
         pod_decision = self.state.pod_scheduler.decide_among(
             demands, args.nodenames or NodeNames(b"[]"), most_tries=most_tries
         )

@@ -1,11 +1,13 @@
 """From the running process to lines: facts when they are applied, calls with their answers (binding 8)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
+from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
+from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.kube import LEASES, NODES, PODS, RESOURCE_QUOTAS
 from gpuloom.scheduler.bind.verb import BindError
 from gpuloom.scheduler.clocks import Clocks
@@ -14,7 +16,7 @@ from gpuloom.scheduler.observer import BindCall, FilterCall, ReviewCall
 from gpuloom.scheduler.pods.plugins import is_plugin
 from gpuloom.scheduler.recording import answers
 from gpuloom.scheduler.recording.calls import write_bind_args, write_filter_args, write_review
-from gpuloom.scheduler.recording.header import JsonLine, fact_line, header_lines, write_time
+from gpuloom.scheduler.recording.header import JsonLine, fact_line, header_lines, outlook_line, write_time
 from gpuloom.scheduler.recording.liveclient import RecordedCall, current_call
 from gpuloom.scheduler.recording.projection import Projection
 from gpuloom.scheduler.recording.writer import RecordingWriter
@@ -77,6 +79,10 @@ class ProcessRecorder:
     def on_forgotten(self, uid: str, why: str) -> None:
         """Write that a timer ended a reservation."""
         self._write({"type": "FORGOTTEN", "uid": uid, "why": why})
+
+    def on_outlook(self, mix: PodMix | None, cpu: Mapping[str, HostCpu | None]) -> None:
+        """Write what the policy ``fragmentation`` looks at beside cards, as far as it is another one."""
+        self._write(outlook_line(mix, cpu.items()))
 
     def wrap_filter(self, verb: FilterVerb) -> FilterCall:
         """Record the filter call."""
@@ -160,7 +166,10 @@ class ProcessRecorder:
         known: list[tuple[str, Any]] = [(key[0], item) for key, (_, item) in self._written.items()]
         order = (NODES.kind, RESOURCE_QUOTAS.kind, LEASES.kind, PODS.kind)
         known.sort(key=lambda pair: order.index(pair[0]))
-        return header_lines(self._state.settings, self._clocks.now(), known)
+        yield from header_lines(self._state.settings, self._clocks.now(), known)
+        outlook = self._state.cluster.outlook
+        if outlook.is_known:
+            yield outlook_line(outlook.mix, outlook.known_cpu())
 
 
 def _key_of(kind: str, item: KubeObject) -> _Key:

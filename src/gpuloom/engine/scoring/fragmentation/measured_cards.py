@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuloom.engine.scoring.fragmentation.useless_share import Asked
+from gpuloom.engine.scoring.fragmentation.useless_share import AskedOfCards
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Amounts
 from gpuloom.model.cards import WHOLE_CARD, Flags, Ints, Points
 
@@ -67,7 +67,7 @@ class MeasuredCards:
     waste   by state, thousandths of a card that will be wasted of what is free
     """
 
-    def __init__(self, sizes: Sequence[CardSize], asked: Sequence[Asked], waste_of_rests: Points) -> None:
+    def __init__(self, sizes: Sequence[CardSize], asked: Sequence[AskedOfCards], waste_of_rests: Points) -> None:
         self._memory_of = np.array([one.memory_mib for one in sizes], np.int64)
         self._cores_of = np.array([one.cores for one in sizes], np.int64)
         self._asked = asked

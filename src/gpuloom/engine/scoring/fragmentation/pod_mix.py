@@ -18,7 +18,7 @@ _NO_MODEL = "-"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class PodShape:
+class ExpectedShape:
     """What counts about a pod: ``vendor`` and all that concerns cards is empty for a pod without cards.
 
     cpu_milli       thousandths of a core
@@ -46,9 +46,9 @@ class PodShape:
 class PodMix:
     """Pods counted by shape, the commonest first. Raises ValueError for a mix without a pod."""
 
-    def __init__(self, counts: Mapping[PodShape, int]) -> None:
+    def __init__(self, counts: Mapping[ExpectedShape, int]) -> None:
         commonest = sorted(((n, shape) for shape, n in counts.items() if n > 0), key=lambda item: (-item[0], item[1]))
-        self.counts: Mapping[PodShape, int] = MappingProxyType({shape: n for n, shape in commonest[:MOST_SHAPES]})
+        self.counts: Mapping[ExpectedShape, int] = MappingProxyType({shape: n for n, shape in commonest[:MOST_SHAPES]})
         self.pods = sum(self.counts.values())
         if not self.pods:
             raise ValueError("the workload has no pods: expected at least one")
@@ -75,7 +75,7 @@ class PodMix:
         return Workload(_with_few_sizes(counts))
 
 
-def shape_of(shape: PodShape, models: Sequence[str], usual_mib: int) -> WorkloadShape:
+def shape_of(shape: ExpectedShape, models: Sequence[str], usual_mib: int) -> WorkloadShape:
     """Return a shape that asks for cards as it is before one vendor's cards."""
     accepted = [str(at) for at, model in enumerate(models) if shape.accepts(model)]
     named = "|".join(accepted) or _NO_MODEL if shape.models or shape.not_models else ""
@@ -111,9 +111,9 @@ def _with_few_sizes(counts: Mapping[WorkloadShape, int]) -> Mapping[WorkloadShap
     return found
 
 
-def count_pods(shapes: Iterable[PodShape]) -> PodMix:
+def count_pods(shapes: Iterable[ExpectedShape]) -> PodMix:
     """Count pods. Raises ValueError when there are none."""
-    counts: dict[PodShape, int] = {}
+    counts: dict[ExpectedShape, int] = {}
     for shape in shapes:
         counts[shape] = counts.get(shape, 0) + 1
     return PodMix(counts)

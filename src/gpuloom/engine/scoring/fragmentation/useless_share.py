@@ -24,7 +24,7 @@ class Supply(NamedTuple):
         return Supply(self.cards - cards, self.milli - cards * WHOLE)
 
 
-class Asked(NamedTuple):
+class AskedOfCards(NamedTuple):
     """What pods ask of cards: so much of each of so many."""
 
     share_milli: int
@@ -84,18 +84,18 @@ class UselessShare:
         return ((supply.cards >= self._cards) * supply.milli * chances).sum(axis=-1)
 
 
-def list_asked(typical: Sequence[tuple[WorkloadShape, float]]) -> list[Asked]:
+def list_asked(typical: Sequence[tuple[WorkloadShape, float]]) -> list[AskedOfCards]:
     """Return what typical pods with cards ask of cards, each once, in a fixed order."""
     asked = {_ask(shape) for shape, _ in typical if shape.cards}
     return sorted(asked, key=lambda one: (one.share_milli, one.cards, () if one.amounts is None else (one.amounts,)))
 
 
-def _ask(shape: WorkloadShape) -> Asked:
-    return Asked(shape.share_milli, shape.cards, shape.amounts)
+def _ask(shape: WorkloadShape) -> AskedOfCards:
+    return AskedOfCards(shape.share_milli, shape.cards, shape.amounts)
 
 
 def _tabulate(
-    with_cards: Sequence[tuple[WorkloadShape, float]], asked: list[Asked], models: Sequence[str], steps: Ints
+    with_cards: Sequence[tuple[WorkloadShape, float]], asked: list[AskedOfCards], models: Sequence[str], steps: Ints
 ) -> Points:
     """Return probabilities by model, by how many steps the free CPU reaches, and by what is asked of cards."""
     table = np.zeros((len(models), len(steps) + 1, len(asked)))

@@ -1,6 +1,6 @@
 """The pods that are expected as long as nothing is known of a cluster's own."""
 
-from gpuloom.engine.scoring.fragmentation.pod_mix import ANY_VENDOR, PodMix, PodShape
+from gpuloom.engine.scoring.fragmentation.pod_mix import ANY_VENDOR, ExpectedShape, PodMix
 
 _PODS = (
     (3152, 1, 81, 135), (11300, 1, 100, 113), (11400, 1, 100, 77), (3152, 1, 100, 61), (11908, 1, 47, 50),
@@ -15,7 +15,7 @@ _PODS = (
 
 USUAL_MIX = PodMix(
     {
-        PodShape(ANY_VENDOR if cards else "", cpu, cards, memory_percent=percent, cores=percent): times
+        ExpectedShape(ANY_VENDOR if cards else "", cpu, cards, memory_percent=percent, cores=percent): times
         for cpu, cards, percent, times in _PODS
     }
 )
