@@ -13,6 +13,7 @@ from gpuloom.engine.scoring.fragmentation.chooser import STEP
 from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod
 from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, shape_of
+from gpuloom.engine.scoring.fragmentation.useless_share import Supply
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.lru_cache import LruCache
@@ -22,7 +23,6 @@ from gpuloom.model.request_columns import RequestColumns
 
 _LEAST_RANK = -1e6
 """The rank of nodes that fit and of which nobody can tell what the pod costs there: they come last."""
-_UNKNOWN = -1
 _MOST_ANSWERS = 2048
 _FEW = 4
 """Up to so many nodes that changed are looked for among remembered answers."""
@@ -97,7 +97,7 @@ class FragmentationRanks:
         self._memory_mib = required.memory_mib[first] if len(required.memory_mib) else np.zeros(1, np.int64)
         self._cores = required.cores_at(first) if len(required.memory_mib) else np.zeros(1, np.int64)
         count, classes = len(view.states), view.reserve.classes
-        self._left: Ints = np.zeros(0, np.int64)
+        self._taken = view.cards.take(np.zeros(0, np.int64), self._memory_mib, self._cores)
         self._cost: Points = np.full((2, count), NOWHERE)
         self._cards: Ints = np.zeros((2, count, min(request.cards, view.states.shape[1])), np.int64)
         self._loses: Flags = np.zeros((2, classes, count), np.bool_)
@@ -117,8 +117,19 @@ class FragmentationRanks:
     def _put_before(self, positions: Ints, fits: Flags) -> NodesAndPod:
         view = self._view
         states, cpu = view.states[positions], view.cpu[positions]
-        left_cpu = np.maximum(cpu - self._cpu_milli, 0)
-        return NodesAndPod(states, self._take(states), fits, cpu, left_cpu, view.model[positions], self._request.cards)
+        self._take()
+        return NodesAndPod(
+            states=states,
+            fits=fits,
+            taken=self._taken,
+            supply=Supply(view.supply.cards[positions], view.supply.milli[positions]),
+            used=view.used[positions],
+            free=view.free[positions],
+            cpu=cpu,
+            left_cpu=np.maximum(cpu - self._cpu_milli, 0),
+            model=view.model[positions],
+            cards=self._request.cards,
+        )
 
     def _note(self, positions: Ints, ways: tuple[WayCosts, WayCosts]) -> None:
         for at, way in enumerate(ways):
@@ -140,18 +151,13 @@ class FragmentationRanks:
             self._cost[:, position].copy(), self._cards[:, position].copy(), self._loses[:, :, position].copy()
         )
 
-    def _take(self, states: Ints) -> Ints:
-        """Return the states of cards once a share is taken of each; remembered by state."""
+    def _take(self) -> None:
+        """See that it is known what cards in all states would be worth once a share is taken of each."""
         cards = self._view.cards
-        if len(self._left) < len(cards):
-            more = np.full(len(cards) - len(self._left), _UNKNOWN)
-            self._left = np.concatenate([self._left, more])
-        left = self._left[states]
-        if (left == _UNKNOWN).any():
-            new = np.unique(states[left == _UNKNOWN])
-            self._left[new] = cards.take(new, self._memory_mib, self._cores)
-            left = self._left[states]
-        return left
+        known = len(self._taken.free)
+        if known < len(cards):
+            more = cards.take(np.arange(known, len(cards)), self._memory_mib, self._cores)
+            self._taken = self._taken.join(more)
 
     def _look_further(self, which: slice | Ints) -> None:
         """Work out what it costs that pods without cards will take CPU too."""

@@ -15,11 +15,11 @@ from gpuloom.engine.scoring.fragmentation.parameters import PODS_WITH_CARDS
 from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.running_market import RunningMarket
-from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
+from gpuloom.engine.scoring.fragmentation.useless_share import Supply, UselessShare
 from gpuloom.engine.scoring.fragmentation.usual_mix import USUAL_MIX
 from gpuloom.engine.scoring.fragmentation.workload import Workload
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
-from gpuloom.model.cards import UNDIVIDED, Cards, Flags, Ints, Points
+from gpuloom.model.cards import UNDIVIDED, CardNumbers, Cards, Flags, Ints, Points
 from gpuloom.vendors.profile import Profile
 
 MOST_CARDS = 64
@@ -36,6 +36,7 @@ class FragmentationView:
     cards       the states that cards are in
     states      of each card, a row a node, and its number in ``cards``
     rows        where each of these cards stands in the table; ``there`` which places have a card
+    supply      what nodes have for typical pods, ``used`` what these can use of it
     free        thousandths of cards that are free; ``whole`` cards that nobody uses
     cpu         free milli-cores; ``capacity`` all of them
     model       of the first card: its position in the table's ``kinds``
@@ -63,9 +64,10 @@ class FragmentationView:
         elif changed:
             positions = np.array(sorted(set(changed)), np.int64)
             capacity = self.capacity[positions]
-            self._count(positions, sign=-1)
-            self._read(table, positions)
-            self._count(positions, sign=1)
+            if len(positions) > 1 or not self._read_one(table, positions.item(0)):
+                self._count(positions, sign=-1)
+                self._read(table, positions)
+                self._count(positions, sign=1)
             self._follow_market(is_new=bool((capacity != self.capacity[positions]).any()))
         self._mark = table.change_log.mark
 
@@ -99,6 +101,9 @@ class FragmentationView:
         self.free, self.whole = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.cpu, self.capacity = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self._spare: Points = np.zeros(count)
+        asked = len(useless.asked)
+        self.supply = Supply(np.zeros((count, asked)), np.zeros((count, asked)))
+        self.used: Points = np.zeros(count)
         everything = np.arange(count)
         self._read(table, everything)
         self._count(everything, sign=1)
@@ -118,14 +123,54 @@ class FragmentationView:
         )
         states = np.zeros(there.shape, np.int64)
         states[there] = self.cards.number(columns, _can_serve(cards))
+        self._note(table, positions, states)
+
+    def _read_one(self, table: CardTable, position: int) -> bool:
+        """Read one node whose CPU is as before, from plain numbers; tell whether that was enough."""
+        there = int(np.count_nonzero(self.there[position]))
+        sizes, counts_cores = self._size[self.rows[position]].tolist(), self._counts_cores
+        cards = table.cards_of(position)[:there]
+        cpu = table.outlook.cpu(table.names[position])
+        if (max(cpu.free, 0), cpu.capacity) != (self.cpu.item(position), self.capacity.item(position)) or not there:
+            return False
+        states = self.cards.recall(
+            (
+                size,
+                one.count - one.used_slots if _can_serve_alone(one) else 0,
+                one.total_cores - one.used_cores if counts_cores else 0,
+                one.total_memory_mib - one.used_memory_mib,
+                one.used_slots == 0,
+            )
+            for size, one in zip(sizes, cards, strict=False)
+        )
+        if states is None:
+            return False
+        free, whole = self.free.item(position), self.whole.item(position)
+        row = self.states[position]
+        row[:there] = states
+        self.free[position], self.whole[position] = self.cards.free[row].sum(), self.cards.whole[row].sum()
+        np.sum(self.cards.serves[row], axis=0, out=self.supply.cards[position])
+        np.sum(self.cards.usable[row], axis=0, out=self.supply.milli[position])
+        some = slice(position, position + 1)
+        supply = Supply(self.supply.cards[some], self.supply.milli[some])
+        self.used[some] = self.costs.used(supply, self.model[some], self.cpu[some])
+        before, after = (free, whole), (self.free.item(position), self.whole.item(position))
+        self._market.change(self.model.item(position), before, after, self.cpu.item(position))
+        return True
+
+    def _note(self, table: CardTable, positions: Ints, states: Ints) -> None:
+        """Take the states of cards of nodes, and what follows from them and from the CPU of the nodes."""
         self.states[positions] = states
         self.free[positions] = self.cards.free[states].sum(axis=1)
         self.whole[positions] = self.cards.whole[states].sum(axis=1)
         cpu = [table.outlook.cpu(table.names[position]) for position in positions.tolist()]
         self.cpu[positions] = [max(one.free, 0) for one in cpu]
         self.capacity[positions] = [one.capacity for one in cpu]
-        a_card = np.minimum(1.0, self.capacity[positions] / np.maximum(there.sum(axis=1), 1) / _AMPLE_CPU)
-        self._spare[positions] = self.weights.spare_cpu * a_card**2
+        a_card = self.capacity[positions] / np.maximum(self.there[positions].sum(axis=1), 1)
+        self._spare[positions] = self.weights.spare_cpu * np.minimum(1.0, a_card / _AMPLE_CPU) ** 2
+        supply = self.costs.supply(states)
+        self.supply.cards[positions], self.supply.milli[positions] = supply
+        self.used[positions] = self.costs.used(supply, self.model[positions], self.cpu[positions])
 
     def _cores_of(self, cards: Cards) -> Ints:
         """Return the cores of cards, 0 where they cannot be counted as an amount."""
@@ -165,6 +210,10 @@ def find_usual_mib(table: CardTable) -> int:
     """Return the memory that most cards of a table have, of equally many the larger; 0 without cards."""
     amounts, times = np.unique(table.cards.total_memory_mib[table.cards.node != NO_NODE], return_counts=True)
     return max(zip(times.tolist(), amounts.tolist(), strict=True), default=(0, 0))[1]
+
+
+def _can_serve_alone(card: CardNumbers) -> bool:
+    return bool(card.healthy) and not card.cordoned and card.division == UNDIVIDED
 
 
 def _can_serve(cards: Cards) -> Flags:

@@ -4,7 +4,7 @@ Most cards of a cluster are in one of few states, so what follows from a state i
 card is the smaller of its free memory and its free cores, as thousandths of the card, rounded to whole per cent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +47,24 @@ class CardColumns(NamedTuple):
         packed = packed * (_MOST_CORES + 1) + np.clip(self.cores, 0, _MOST_CORES)
         packed = packed * (_MOST_MIB + 1) + np.clip(self.memory_mib, 0, _MOST_MIB)
         return packed * 2 + self.unused
+
+
+class CardValues(NamedTuple):
+    """What cards are worth, a row each; see :class:`MeasuredCards`."""
+
+    free: Ints
+    waste: Points
+    serves: Points
+    usable: Points
+
+    def join(self, more: "CardValues") -> "CardValues":
+        """Return these and more of them."""
+        return CardValues(
+            np.concatenate([self.free, more.free]),
+            np.concatenate([self.waste, more.waste]),
+            np.concatenate([self.serves, more.serves]),
+            np.concatenate([self.usable, more.usable]),
+        )
 
 
 def _unpack(packed: Ints) -> CardColumns:
@@ -95,17 +113,47 @@ class MeasuredCards:
         self._add([one for one in different.tolist() if one not in self._numbers])
         return np.array([self._numbers[one] for one in different.tolist()], np.int64)[where]
 
-    def take(self, states: Ints, memory_mib: Ints, cores: Ints) -> Ints:
-        """Return the states of cards once a share is taken of each: by size of the card, so much memory and cores."""
+    def recall(self, cards: Iterable[tuple[int, int, int, int, bool]]) -> list[int] | None:
+        """Return the numbers of cards given one by one, in parts as in :class:`CardColumns`; None if one is new.
+
+        A card that is not usable has no slots.
+        """
+        known, found = self._numbers, []
+        for size, slots, cores, memory_mib, unused in cards:
+            if slots <= 0:
+                found.append(NOTHING)
+                continue
+            packed = min(size, _MOST_SIZES) * (_MOST_SLOTS + 1) + min(slots, _MOST_SLOTS)
+            packed = packed * (_MOST_CORES + 1) + min(max(cores, 0), _MOST_CORES)
+            packed = packed * (_MOST_MIB + 1) + min(max(memory_mib, 0), _MOST_MIB)
+            number = known.get(packed * 2 + unused)
+            if number is None:
+                return None
+            found.append(number)
+        return found
+
+    def take(self, states: Ints, memory_mib: Ints, cores: Ints) -> "CardValues":
+        """Return what cards would be worth once a share is taken of each: by size, so much memory and cores."""
         cards = _unpack(np.maximum(self._packed[states], 0))
         left = CardColumns(
             cards.size,
             cards.slots - 1,
-            cards.cores - cores[cards.size],
-            cards.memory_mib - memory_mib[cards.size],
+            np.maximum(cards.cores - cores[cards.size], 0),
+            np.maximum(cards.memory_mib - memory_mib[cards.size], 0),
             np.zeros(len(states), np.bool_),
         )
-        return self.number(left, states != NOTHING)
+        found, gives = self._value(left), (states != NOTHING) & (left.slots > 0)
+        return CardValues(
+            found.free * gives, found.waste * gives, found.serves * gives[:, None], found.usable * gives[:, None]
+        )
+
+    def _value(self, cards: CardColumns) -> "CardValues":
+        memory, cores = self._memory_of[cards.size], self._cores_of[cards.size]
+        free = np.minimum(_part(cards.memory_mib, memory), _part(cards.cores, cores))
+        serves = np.zeros((len(free), len(self._asked)))
+        for at, one in enumerate(self._asked):
+            serves[:, at] = _serves(cards, memory, cores, one.amounts) if one.amounts else free >= one.share_milli
+        return CardValues(free, self._waste_of_rests[free], serves, serves * free[:, None])
 
     def _add(self, packed: list[int]) -> None:
         if not packed:
@@ -113,17 +161,13 @@ class MeasuredCards:
         first = len(self._packed)
         self._numbers.update((one, first + at) for at, one in enumerate(packed))
         cards = _unpack(np.array(packed, np.int64))
-        memory, cores = self._memory_of[cards.size], self._cores_of[cards.size]
-        free = np.minimum(_part(cards.memory_mib, memory), _part(cards.cores, cores))
-        serves = np.zeros((len(packed), len(self._asked)))
-        for at, one in enumerate(self._asked):
-            serves[:, at] = _serves(cards, memory, cores, one.amounts) if one.amounts else free >= one.share_milli
+        new = self._value(cards)
         self._packed = np.concatenate([self._packed, np.array(packed, np.int64)])
-        self.free = np.concatenate([self.free, free])
+        self.free = np.concatenate([self.free, new.free])
         self.whole = np.concatenate([self.whole, cards.unused])
-        self.serves = np.concatenate([self.serves, serves])
-        self.usable = np.concatenate([self.usable, serves * free[:, None]])
-        self.waste = np.concatenate([self.waste, self._waste_of_rests[free]])
+        self.serves = np.concatenate([self.serves, new.serves])
+        self.usable = np.concatenate([self.usable, new.usable])
+        self.waste = np.concatenate([self.waste, new.waste])
 
 
 def measure_memory(amounts: Amounts, total_mib: Ints) -> Ints:

@@ -40,6 +40,13 @@ class RunningMarket:
         self._given += sign * np.maximum(2 * LEVEL_STEPS * cpu - _MIDDLES * capacity, 0).sum(axis=1)
         self._able += sign * self._reserve.able(whole, cpu).sum(axis=1, keepdims=True)
 
+    def change(self, model: int, before: tuple[int, int], after: tuple[int, int], cpu: int) -> None:
+        """Count one node anew whose CPU is as before: thousandths that are free, and unused cards."""
+        self._free_by_model[model] += after[0] - before[0]
+        if before[1] != after[1]:
+            self._able += self._reserve.able(after[1], cpu)
+            self._able -= self._reserve.able(before[1], cpu)
+
     def now(self) -> Market:
         """Return the market for what is free now; the level is the nearest of its steps."""
         workload, free = self._workload, self._free_by_model
