@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +225,10 @@ async def test_binds_of_a_node_without_lock_are_replayed_without_one(site: Site,
     assert await check(file) == (4, [])
 
 
+def is_bound(site: Site, uid: str) -> bool:
+    return bool(site.process.state.pods[uid].spec.node_name)
+
+
 async def test_the_cpu_that_a_decision_looked_at_is_recorded_and_replayed(site: Site, file: Path) -> None:
     await start(site, file, replace(DEFAULTS, node_scheduler_policy="fragmentation"))
     await site.register("n2")
@@ -232,7 +237,7 @@ async def test_the_cpu_that_a_decision_looked_at_is_recorded_and_replayed(site: 
         chosen = await site.choose(pod, "n1", "n2")
         await site.clock.advance(3)
         assert await site.bind(pod, str(chosen)) == ""
-        await poll(lambda pod=pod: bool(site.process.state.pods[pod.metadata.uid].spec.node_name))
+        await poll(partial(is_bound, site, pod.metadata.uid))
         for node in ("n1", "n2"):
             await site.annotate(node, {LOCK: None})
     await site.stack.aclose()
