@@ -9,6 +9,7 @@ from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.filter_results import FilterResults
 from gpuloom.engine.filtering.fragmentation_ranks import FragmentationRanks
 from gpuloom.engine.filtering.fragmentation_view import FragmentationView
+from gpuloom.engine.scoring.fragmentation.workload import WHOLE
 from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.lru_cache import LruCache
@@ -37,6 +38,13 @@ class FilterCache:
     def all(self) -> tuple[FilterResults, ...]:
         """Return what is remembered; the class asked about last comes last."""
         return self._by_class.values()
+
+    def measure_stranded(self, table: CardTable) -> float | None:
+        """Return how many cards' worth of what is free a typical pod cannot use, None where no pod's policy asks."""
+        if not self._view.generation:
+            return None
+        self._view.refresh(table)
+        return float(self._view.free.sum() - self._view.used.sum()) / WHOLE
 
     def forget_all(self) -> None:
         """Forget everything; the next decisions look at all cards again."""
