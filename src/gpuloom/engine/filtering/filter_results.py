@@ -117,11 +117,14 @@ class FilterResults:
         self._mark = table.change_log.mark
         self._rank_by_fragmentation(table)
 
-    def _rank_by_fragmentation(self, table: CardTable) -> None:
-        """Rank the nodes that fit, where what a pod costs there follows from all nodes."""
+    def _rank_by_fragmentation(self, table: CardTable, *, is_anew: bool = False) -> None:
+        """Rank the nodes that fit, where what a pod costs there follows from all nodes.
+
+        is_anew  whether ranks of other nodes than those that changed were written
+        """
         if self.ranks_by_fragmentation is not None:
-            fits = self.ranks != UNFIT
-            self.ranks = self.ranks_by_fragmentation.rank(table, self._required, self.column, fits)
+            ranks = self.ranks.copy() if is_anew else self.ranks
+            self.ranks = self.ranks_by_fragmentation.rank(table, self._required, self.column, ranks)
 
     def begin(self, table: CardTable) -> bool:
         """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has something left."""

@@ -43,19 +43,28 @@ class FragmentationRanks:
         self._view = view
         self._request = request
         self._cpu_milli = cpu_milli
-        self._generation = self._mark = self._level_changes = -1
+        self._generation = self._mark = self._market_changes = -1
+        self._ranked: Scores = np.zeros(0, np.float32)
+        self._steps: Points = np.zeros(0)
         self._answers: LruCache[tuple[bytes, bytes, int, int, int], _Answer] = LruCache(_MOST_ANSWERS)
 
-    def rank(self, table: CardTable, required: RequestColumns, column: RuleCodes, fits: Flags) -> Scores:
-        """Return ranks by position, UNFIT where a node does not fit.
+    def rank(self, table: CardTable, required: RequestColumns, column: RuleCodes, ranks: Scores) -> Scores:
+        """Return ranks by position in place of other ranks, UNFIT where those say that a node does not fit.
 
+        ranks     those of the last time, with other ones for nodes that changed, or all anew
         required  what the pod needs of each card, ``column`` the rule that rejects it or 0, by row
         """
-        self._catch_up(table, required, column)
-        self._steps = self.steps_now()
-        return np.where(fits, self._steps, UNFIT).astype(np.float32)
+        changed = self._catch_up(table, required, column)
+        if changed is None or ranks is not self._ranked or self._view.reserve.classes:
+            everywhere = slice(None)
+            self._steps = self._step(everywhere)
+            self._ranked = np.where(ranks == UNFIT, UNFIT, self._steps).astype(np.float32)
+        elif len(changed):
+            self._steps[changed] = self._step(changed)
+            ranks[changed] = np.where(ranks[changed] == UNFIT, UNFIT, self._steps[changed])
+        return self._ranked
 
-    def ranks_of(self, which: int | slice | Ints) -> Scores:
+    def ranks_of(self, which: slice | Ints) -> Scores:
         """Return the ranks that nodes had when they were ranked last, whether they fit or not."""
         found: Scores = self._steps[which].astype(np.float32)
         return found
@@ -67,7 +76,8 @@ class FragmentationRanks:
         way = int(cost.argmin())
         return [] if cost[way] == NOWHERE else self._cards[way, position].tolist()
 
-    def _catch_up(self, table: CardTable, required: RequestColumns, column: RuleCodes) -> None:
+    def _catch_up(self, table: CardTable, required: RequestColumns, column: RuleCodes) -> Ints | None:
+        """Work out what changed; return the nodes that did, None if what follows from all is other than before."""
         view = self._view
         view.refresh(table)
         changed = table.change_log.since(self._mark) if self._generation == view.generation else None
@@ -82,10 +92,11 @@ class FragmentationRanks:
         else:
             for position in positions.tolist():
                 self._recall(position, column)
-        is_anew = changed is None or self._level_changes != view.level_changes
+        is_anew = changed is None or self._market_changes != view.market_changes
         if is_anew or len(positions):
             self._look_further(slice(None) if is_anew else positions)
-        self._level_changes = view.level_changes
+        self._market_changes = view.market_changes
+        return None if is_anew else positions
 
     def _begin(self, required: RequestColumns) -> None:
         view, request = self._view, self._request
@@ -169,14 +180,14 @@ class FragmentationRanks:
         then = view.costs.strand(free - self._demand, np.minimum(np.maximum(cpu - self._cpu_milli, 0), later))
         self._later[which] = weight * (then - view.costs.strand(free, np.minimum(cpu, later)))
 
-    def steps_now(self) -> Points:
+    def _step(self, which: slice | Ints) -> Points:
         """Return ranks by position, of which nodes on which the pod has no place have the least."""
         view = self._view
-        cost = self._cost
+        cost = self._cost[:, which]
         if view.reserve.classes:
-            cost = cost + (self._loses * view.reserve_prices()).max(axis=1)
+            cost = cost + (self._loses[:, :, which] * view.reserve_prices()).max(axis=1)
         total = np.minimum(cost[0], cost[1])
-        total += self._later
-        total += view.price * self._demand
+        total += self._later[which]
+        total += view.price[which] * self._demand
         total = np.floor(np.round(total, 6) / STEP + 0.5)
         return np.maximum(0.0 - total, _LEAST_RANK)

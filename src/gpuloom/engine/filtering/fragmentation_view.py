@@ -42,7 +42,7 @@ class FragmentationView:
     model       of the first card: its position in the table's ``kinds``
     price       what a node charges for each thousandth of a card, because others want it more
     cpu_later   free milli-cores of nodes, once pods without cards will have taken theirs, at most;
-                ``level_changes`` counts how often that was another number
+                ``market_changes`` counts how often that or the price was another number
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -51,7 +51,7 @@ class FragmentationView:
         self._marks: tuple[int, int, int] | None = None
         self._mark = -1
         self.weights = PODS_WITH_CARDS
-        self.generation = self.level_changes = 0
+        self.generation = self.market_changes = 0
         self._known = Market(np.zeros(0), 1.0)
 
     def refresh(self, table: CardTable) -> None:
@@ -187,9 +187,10 @@ class FragmentationView:
         market = self._market.now()
         if is_new or (market.scarcity != self._known.scarcity).any():
             self.price = self.weights.scarcity * market.scarcity[self.model] + self._spare
+            self.market_changes += 1
         if is_new or market.cpu_level != self._known.cpu_level:
             self.cpu_later = market.cpu_level * self.capacity
-            self.level_changes += 1
+            self.market_changes += 1
         self._known = market
 
     def reserve_prices(self) -> Points:

@@ -14,6 +14,9 @@ CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 _NANOS_OF_ONE = 10**9
 _NANOS_OF_A_THOUSANDTH = 10**6
 
+MOST_CPU_MILLI = 2**40
+"""More than any node has; people may write more than a column holds."""
+
 Amounts = dict[str, int]
 
 
@@ -27,8 +30,8 @@ def read_requests(pod: HostPod, ignored: Collection[str] = ()) -> Amounts:
 
 
 def read_cpu_milli(pod: Pod) -> int:
-    """Return the thousandths of cores that the containers of a pod request."""
-    return _round(CPU, _ask_all(pod).get(CPU, 0))
+    """Return the thousandths of cores that the containers of a pod request, at most ``MOST_CPU_MILLI``."""
+    return min(_round(CPU, _ask_all(pod).get(CPU, 0)), MOST_CPU_MILLI)
 
 
 def read_allocatable(amounts: Mapping[str, Quantity]) -> Amounts:

@@ -11,7 +11,7 @@ from contextlib import suppress
 import structlog
 
 from gpuloom.engine.filtering.fragmentation_view import foresee
-from gpuloom.engine.hostfit.requests import CPU, read_allocatable, read_cpu_milli
+from gpuloom.engine.hostfit.requests import CPU, MOST_CPU_MILLI, read_allocatable, read_cpu_milli
 from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
 from gpuloom.engine.scoring.fragmentation.learner import PodLearner
@@ -20,6 +20,7 @@ from gpuloom.engine.scoring.fragmentation.usual_mix import USUAL_MIX
 from gpuloom.engine.scoring.fragmentation_policy import FRAGMENTATION, FragmentationPolicy
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.outlook import HostCpu
+from gpuloom.model.cards import WHOLE_CARD
 from gpuloom.model.request import PERCENTAGE_NOT_SET
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.state import SchedulerState
@@ -27,6 +28,9 @@ from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.objects import Pod
 
 _log = structlog.get_logger(__name__)
+
+_MOST_CARDS, _MOST_MIB = 1024, 2**31 - 1
+"""Larger requests fit nowhere, and count as these."""
 
 OutlookNote = Callable[[PodMix | None, Mapping[str, HostCpu | None]], None]
 """Takes what the engine is told: the pods to come, None for the same as before, and the CPU of nodes that changed."""
@@ -88,7 +92,8 @@ class OutlookKeeper:
         if node is None:
             return None
         capacity = read_allocatable({CPU: (node.status.allocatable or {}).get(CPU, 0)}).get(CPU, 0)
-        return HostCpu(capacity - self._state.hosts.on(name).amounts.get(CPU, 0), capacity)
+        capacity = min(max(capacity, 0), MOST_CPU_MILLI)
+        return HostCpu(max(capacity - self._state.hosts.on(name).amounts.get(CPU, 0), 0), capacity)
 
     async def run(self) -> None:
         """Learn until cancelled."""
@@ -134,7 +139,7 @@ class OutlookKeeper:
         for node in list(self._state.cluster.nodes):
             for uid, footprint in list(self._state.hosts.on(node).pods.items()):
                 if uid not in self._state.pods:
-                    shape = ExpectedShape(cpu_milli=dict(footprint.amounts).get(CPU, 0))
+                    shape = ExpectedShape(cpu_milli=min(dict(footprint.amounts).get(CPU, 0), MOST_CPU_MILLI))
                     self.learner.see(uid, shape, self._clocks.monotonic())
             await time_slice.yield_if_over()
 
@@ -145,10 +150,10 @@ def shape_of_demand(word: str, demand: Demand, pod: Pod) -> ExpectedShape:
     return ExpectedShape(
         vendor=word,
         cpu_milli=read_cpu_milli(pod),
-        cards=request.cards,
-        memory_mib=request.memory_mib,
+        cards=min(request.cards, _MOST_CARDS),
+        memory_mib=min(request.memory_mib, _MOST_MIB),
         memory_percent=0 if request.memory_percentage == PERCENTAGE_NOT_SET else request.memory_percentage,
-        cores=request.cores,
+        cores=min(request.cores, WHOLE_CARD),
         models=selector.use_types or (),
         not_models=selector.nouse_types,
     )
