@@ -139,3 +139,17 @@ def test_a_file_that_cannot_be_used_is_named_with_what_is_wrong(tmp_path: Path, 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match="No such file"):
         read_workload(tmp_path / "none.yaml")
+
+
+async def test_amounts_that_nobody_can_give_are_learned_as_the_most_that_counts() -> None:
+    state = make_state(node_scheduler_policy="fragmentation")
+    keeper = OutlookKeeper(state, Clocks(monotonic=lambda: 5.0))
+    for number in range(200):
+        asked = make_pod(f"p{number}", "9E", annotations={}, gpu="2000", gpucores="100", gpumem="2000000000")
+        keeper.see(asked, state.read_demands(asked))
+    await keeper.learn()
+    shape = ExpectedShape("NVIDIA", 2**40, 1024, memory_mib=2_000_000_000, cores=100)
+    assert list(state.cluster.outlook.mix.counts) == [shape]
+    asked = make_pod("p", "9E", gpu="1", gpumem="1000")
+    keeper.look(state.read_demands(asked))
+    assert state.pod_scheduler.decide(state.read_demands(asked), ("n1",)).node == "n1"

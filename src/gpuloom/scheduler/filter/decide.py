@@ -75,8 +75,8 @@ class PodPlacer:
         # What an earlier try of this pod reserved is free now: for this decision, and for other pods.
         self.state.release(pod.metadata.uid)
         if self.outlook is not None:
-            self.outlook.see(pod, demands)
             self.outlook.look(demands)
+            self.outlook.see(pod, demands)
         pod_decision = self.state.pod_scheduler.decide_among(
             demands, args.nodenames or NodeNames(b"[]"), most_tries=most_tries
         )

@@ -55,8 +55,8 @@ class OutlookKeeper:
             state.cluster.outlook.expect(given)
 
     def see(self, pod: Pod, demands: Demands) -> None:
-        """Count a pod that asks for cards, once."""
-        if not self._is_given and not self.learner.has_seen(pod.metadata.uid):
+        """Count a pod that asks for cards, once, while anybody wants to know."""
+        if demands and self.is_in_use and not self._is_given and not self.learner.has_seen(pod.metadata.uid):
             word, demand = next(iter(demands.items()))
             self.learner.see(pod.metadata.uid, shape_of_demand(word, demand, pod), self._clocks.monotonic())
 
@@ -106,13 +106,13 @@ class OutlookKeeper:
             await self.learn()
 
     async def learn(self) -> None:
-        """Count the pods that are there and were not counted, and expect what was learned, if anybody looks at it."""
-        if self._is_given:
+        """Count the pods that are there and were not counted, and expect what was learned, if anybody wants to know."""
+        if self._is_given or not self.is_in_use:
             return
         await self._count_with_cards()
         await self._count_without_cards()
         mix = self.learner.mix(self._clocks.monotonic())
-        if mix is None or not self.is_in_use or mix == self._state.cluster.outlook.mix:
+        if mix is None or mix == self._state.cluster.outlook.mix:
             return
         for word, scheduler in self._state.pod_scheduler.by_vendor.items():
             table = self._state.cluster[word].table
