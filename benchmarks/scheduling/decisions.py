@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import count
+from random import Random
 
 import msgspec
 
@@ -12,6 +13,8 @@ from benchmarks.figures import print_case, summarize
 from benchmarks.scheduling.generator import CARDS_PER_NODE, ClusterObjects, Json, Scale, make_cluster, make_pod
 from benchmarks.scheduling.subjects import Oracle, Subject, make_subject
 from gpuloom.engine.request.demand import Demand
+from gpuloom.engine.state.outlook import HostCpu
+from gpuloom.wire.keys import NODE_POLICY
 from gpuloom.wire.objects import Pod
 
 REPEATED = 3000
@@ -48,6 +51,10 @@ def _run_size(subject: Subject, oracle: Oracle | None, nodes: int, objects: Clus
     )
     print_case("decision, new shape", **size, **_ask_anew(subject, containers=1))
     print_case("decision, new shape, three containers", **size, **_ask_anew(subject, containers=3))
+    _know_cpu(subject)
+    stranding = lambda number: _look_ahead(shares(number))  # noqa: E731 - one line a case reads best
+    print_case("decision, repeated shape, fragmentation", **size, **_repeat(subject, stranding, None))
+    print_case("decision, new shape, fragmentation", **size, **_ask_anew(subject, containers=1, change=_look_ahead))
     too_large = lambda number: make_pod(number, memory_mib=MAX_MEMORY_MIB, cores=5)  # noqa: E731
     print_case("decision, nothing fits, every reason", **size, **_repeat(subject, too_large, oracle, times=200))
     # What was told of all nodes must be told anew.
@@ -97,13 +104,30 @@ def _compare(oracle: Oracle, pod: Json, figures: dict[str, object]) -> dict[str,
     return {"oracle_p50_ms": p50_ms, "ratio": round(p50_ms / float(str(figures["p50_ms"])))}
 
 
-def _ask_anew(subject: Subject, *, containers: int) -> dict[str, object]:
+def _know_cpu(subject: Subject) -> None:
+    """Give nodes CPU, some of it in use, as the scheduler knows it of live nodes."""
+    random = Random(1)
+    for name in subject.names:
+        capacity = random.choice((64_000, 96_000, 128_000))
+        subject.parts.state.cluster.set_cpu(name, HostCpu(random.randrange(capacity), capacity))
+
+
+def _look_ahead(pod: Json) -> Json:
+    """Let a pod ask for the policy fragmentation, and for CPU."""
+    pod["metadata"]["annotations"] = {NODE_POLICY: "fragmentation"}
+    pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "4"}
+    return pod
+
+
+def _ask_anew(
+    subject: Subject, *, containers: int, change: Callable[[Json], Json] = lambda pod: pod
+) -> dict[str, object]:
     """Decide for shapes that nobody has asked for before."""
     candidates = subject.vendor_scheduler.look_up(subject.names)
     times_s = []
     for number, memory_mib in zip(_numbers(), range(501, 501 + NEW_SHAPES), strict=False):
         memory = memory_mib + containers * NEW_SHAPES
-        demand = subject.read_demand(make_pod(number, memory_mib=memory, cores=3, containers=containers))
+        demand = subject.read_demand(change(make_pod(number, memory_mib=memory, cores=3, containers=containers)))
         began_s = time.perf_counter()
         subject.decide(demand, candidates)
         times_s.append(time.perf_counter() - began_s)

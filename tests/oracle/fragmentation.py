@@ -123,21 +123,20 @@ class Costs:
         fitting = [at for at, rest in enumerate(node.free) if pod.cards and rest >= pod.share]
         if node.cpu < pod.cpu or not pod.accepts(node.model) or len(fitting) < pod.cards:
             return None
-        found = []
-        for cards in combinations(fitting, pod.cards):
-            after = Node(node.model, node.capacity, node.cpu - pod.cpu, list(node.free))
-            for card in cards:
-                after.free[card] -= pod.share
-            lost = [
-                self.reserve_price(*of)
-                for of in self.classes
-                if self.is_able(node, *of) and not self.is_able(after, *of)
-            ]
-            spare = min(1.0, node.capacity / len(node.free) / 52_000) ** 2
-            price = self.weights.scarcity * self.scarcity[node.model] + self.weights.spare_cpu * spare
-            cost = self.on_node(after) - self.on_node(node) + price * pod.share * pod.cards + max(lost, default=0.0)
-            found.append((round(cost, 6), cards))
-        return min(found)
+        return min((self.of_cards(pod, node, cards), cards) for cards in combinations(fitting, pod.cards))
+
+    def of_cards(self, pod: Pod, node: Node, cards: Sequence[int]) -> float:
+        """The cost of these very cards."""
+        after = Node(node.model, node.capacity, node.cpu - pod.cpu, list(node.free))
+        for card in cards:
+            after.free[card] -= pod.share
+        lost = [
+            self.reserve_price(*of) for of in self.classes if self.is_able(node, *of) and not self.is_able(after, *of)
+        ]
+        spare = min(1.0, node.capacity / len(node.free) / 52_000) ** 2
+        price = self.weights.scarcity * self.scarcity[node.model] + self.weights.spare_cpu * spare
+        cost = self.on_node(after) - self.on_node(node) + price * pod.share * pod.cards + max(lost, default=0.0)
+        return round(cost, 6)
 
 
 def step_of(cost: float) -> int:

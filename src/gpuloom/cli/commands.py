@@ -27,6 +27,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("pods", "asking.lists:list_pods", PEOPLE, "List the pods that have cards."),
     ("pending", "asking.lists:list_pending", PEOPLE, "List the pods that wait for cards, and why."),
     ("quota", "asking.lists:list_quotas", PEOPLE, "List what namespaces hold and may hold."),
+    ("workload", "asking.lists:list_workload", PEOPLE, "List the pods that the policy fragmentation expects."),
     ("explain", "asking.explain:explain_pod", PEOPLE, "Tell why a pod goes where it goes, or nowhere."),
     ("fits", "asking.fits:check_fit", PEOPLE, "Tell whether a pod would fit, where, and how many of them."),
     (

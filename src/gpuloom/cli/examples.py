@@ -12,6 +12,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "pods": "gpuloom pods --all-namespaces",
     "pending": "gpuloom pending -A",
     "quota": "gpuloom quota -n team-a",
+    "workload": "gpuloom workload -o json",
     "explain": "gpuloom explain team-a/notebook --all-nodes",
     "fits": "gpuloom fits -f pod.yaml",
     "preempt": "gpuloom preempt team-a/notebook --dry-run",

@@ -18,6 +18,7 @@ from gpuloom.cli.scheduler_flags import make_settings
 from gpuloom.kube import RateLimit
 from gpuloom.kube.credentials import load_default
 from gpuloom.scheduler.flags import SchedulerFlags
+from gpuloom.scheduler.outlook.file import WorkloadError
 from gpuloom.scheduler.process import SchedulerProcess
 from gpuloom.scheduler.recording.live import run_recorded
 from gpuloom.scheduler.recording.liveclient import RecordingClient
@@ -34,6 +35,7 @@ def run_scheduler(
     device_config_file: Path | None = None,
     web_bind: str = "",
     vendor_dir: Path | None = None,
+    workload_file: Path | None = None,
     flags: Annotated[SchedulerFlags, Parameter(name="*")] = SchedulerFlags(),  # noqa: B008 - frozen
 ) -> None:
     """Serve webhook, filter and bind to kube-scheduler.
@@ -53,12 +55,14 @@ def run_scheduler(
         a certificate.
     vendor_dir:
         Folder with profiles of more vendors, or of shipped ones in their place (*.toml).
+    workload_file:
+        Pods that the policy fragmentation is to expect (YAML), in place of those that it learns.
 
     """
     configure_logs(log_format, level=logging.DEBUG if flags.debug else logging.INFO)
     try:
-        settings = make_settings(flags, os.environ, device_config_file, vendor_dir)
-    except (SettingsError, ProfileError) as error:
+        settings = make_settings(flags, os.environ, device_config_file, vendor_dir, workload_file)
+    except (SettingsError, ProfileError, WorkloadError) as error:
         raise CommandError(str(error)) from error
     run_until_signal(_serve(settings, kubeconfig, record, web_bind), failures=(CannotServeError,))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.cli.ownvendors import naming_files, read_own
 from gpuloom.scheduler.flags import SchedulerFlags
+from gpuloom.scheduler.outlook.file import read_workload
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.vendors.catalog import add_families, default_profiles, load_shipped
 from gpuloom.vendors.device_config import apply_device_config
@@ -19,10 +20,11 @@ def make_settings(
     environment: Mapping[str, str],
     device_config_file: Path | None = None,
     vendor_dir: Path | None = None,
+    workload_file: Path | None = None,
 ) -> SchedulerSettings:
     """Make settings of flags.
 
-    Raises CommandError, SettingsError or ProfileError that names the flag or the file.
+    Raises CommandError, SettingsError, ProfileError or WorkloadError that names the flag or the file.
     """
     _check_files(flags)
     host_name = environment.get("HOSTNAME") or socket.gethostname()
@@ -34,6 +36,7 @@ def make_settings(
             flags,
             host_name=host_name,
             profiles=load_profiles(device_config_file, own),
+            workload=None if workload_file is None else read_workload(workload_file),
         )
 
 

@@ -12,6 +12,7 @@ pods, nodes   apply what the watches show: reservations are confirmed and forgot
 preemption    evicts pods to make room for those of higher priority
 leadership    says whether this replica may decide and write
 events        makes the texts of events
+outlook       learns which pods are to be expected, and counts the CPU of nodes
 metrics       answers Prometheus
 certificates  keeps the certificate of the server
 recording     records a running process and replays it

@@ -88,7 +88,13 @@ class SchedulerFlags:
     node_scheduler_policy: PolicyWord = "binpack"
     """How nodes are chosen unless a pod says otherwise."""
     gpu_scheduler_policy: str = "spread"
-    """How cards are chosen unless a pod says otherwise."""
+    """How cards are chosen unless a pod says otherwise; fragmentation for nodes chooses cards too."""
+    workload_window_s: Annotated[Seconds, Parameter(name="--workload-window")] = 604_800.0
+    """The policy fragmentation learns which pods to expect: after this long a pod counts half, such as 168h."""
+    workload_interval_s: Annotated[Seconds, Parameter(name="--workload-interval")] = 600.0
+    """How often it may expect other pods, such as 10m."""
+    count_node_cpu: bool = True
+    """Whether it counts the CPU that pods request of nodes, or takes that for endless."""
     force_overwrite_default_scheduler: bool = True
     """Whether pods that name the default scheduler are taken over."""
     enable_ascend: bool = False

@@ -1,9 +1,11 @@
 """What observes a running process, its input and its answers: a recorder."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol
 
+from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.engine.state.nominations import Nomination
+from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.wire.admission import Review, Verdict
 from gpuloom.wire.extender import BindArgs, FilterArgs, FilterResult
@@ -34,6 +36,9 @@ class ProcessObserver(Protocol):
 
     def on_nomination_ended(self, uid: str) -> None:
         """Take that a nomination is over, which no call and no watch has told."""
+
+    def on_outlook(self, mix: PodMix | None, cpu: Mapping[str, HostCpu | None]) -> None:
+        """Take which pods are to be expected, None for the same as before, and the CPU of nodes that changed."""
 
     def wrap_filter(self, verb: FilterVerb) -> FilterCall:
         """Wrap the filter call."""

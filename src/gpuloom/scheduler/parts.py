@@ -32,6 +32,7 @@ from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
 from gpuloom.scheduler.nodes.resync import NodeResync
 from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.outlook.keeper import OutlookKeeper
 from gpuloom.scheduler.pods.byannotation import PodHandlerByAnnotation
 from gpuloom.scheduler.pods.cleanup import ReservationCleanup
 from gpuloom.scheduler.pods.handler import PodHandler
@@ -63,6 +64,7 @@ class Parts:
     locks: NodeLocks
     bind_verb: BindVerb
     labeller: PodLabeller
+    outlook: OutlookKeeper
     handshakes: HandshakeWriter
     node_resync: NodeResync
     cleanup: ReservationCleanup
@@ -138,6 +140,7 @@ class Parts:
             ClosedCardEvents(self.state, self.recorder, self.clocks).run(),
             UnservedEvents(self.state, self.recorder, self.clocks).run(),
             self.labeller.run(),
+            self.outlook.run(),
             requeuer.run(),
             self.preemption.run(),
             self.deferred.run(),
@@ -159,6 +162,9 @@ def assemble(
     event_bytes = MESSAGE_LIMIT_BYTES if recorder is None else NO_LIMIT_BYTES
     state = SchedulerState(settings)
     observer = make_observer(state) if make_observer else None
+    outlook = OutlookKeeper(state, clocks)
+    if observer is not None:
+        outlook.note = observer.on_outlook
     latencies = Latencies()
     owner_check = LockOwnerCheck(client, state, clocks)
     locks = NodeLocks(client.with_own_budget(), settings, clocks, owner_check, state.unserved, state.plugins)
@@ -171,7 +177,7 @@ def assemble(
     )
     labeller = PodLabeller(client, state, clocks)
     attempts = PreemptionAttempts(settings.preemption == "on", state.nominations)
-    placer = PodPlacer(state, recorder, clocks, deferred, attempts, event_bytes)
+    placer = PodPlacer(state, recorder, clocks, deferred, attempts, event_bytes, outlook)
     handshakes = HandshakeWriter(client, state, clocks)
     nodes = NodeHandler(state, handshakes, clocks)
     quotas = QuotaHandler(state)
@@ -213,6 +219,7 @@ def assemble(
         locks=locks,
         bind_verb=BindVerb(client.with_own_budget(), state, locks, recorder, clocks, labeller),
         labeller=labeller,
+        outlook=outlook,
         handshakes=handshakes,
         node_resync=node_resync,
         cleanup=ReservationCleanup(client, state, locks, clocks, observer),

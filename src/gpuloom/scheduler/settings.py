@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 from gpuloom.engine.request.options import Options
+from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.scheduler.certificates.hosts import read_host
 from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.vendors.catalog import Catalog, load_default_profiles, make_catalog
@@ -20,21 +21,25 @@ class SchedulerSettings(SchedulerFlags):
     """The flags, and what is not said by flags.
 
     ``host_name`` is how leases name this replica. ``node_pass_interval_s`` is the pause between passes over the nodes.
-    ``profiles`` are the configured vendors, of which the flags switch some on.
+    ``profiles`` are the configured vendors, of which the flags switch some on. ``workload`` are the pods that are to be
+    expected, None where that is learned.
     """
 
     host_name: str = ""
     node_pass_interval_s: float = 15.0
     profiles: tuple[Profile, ...] = field(default_factory=load_default_profiles)
+    workload: PodMix | None = None
 
     @classmethod
-    def of_flags(cls, flags: SchedulerFlags, *, host_name: str, profiles: tuple[Profile, ...]) -> "SchedulerSettings":
+    def of_flags(
+        cls, flags: SchedulerFlags, *, host_name: str, profiles: tuple[Profile, ...], workload: PodMix | None = None
+    ) -> "SchedulerSettings":
         """Make settings of flags.
 
         Raises SettingsError when they cannot be used, ProfileError when profiles clash.
         """
         values = {one.name: getattr(flags, one.name) for one in fields(flags)}
-        return cls(**values, host_name=host_name, profiles=profiles)
+        return cls(**values, host_name=host_name, profiles=profiles, workload=workload)
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -67,6 +72,8 @@ class SchedulerSettings(SchedulerFlags):
         _ = self.catalog
         if self.preemption_most_plans < 1:
             raise SettingsError("--preemption-most-plans must be 1 or more; --preemption=off makes no room at all")
+        if self.workload_window_s <= 0 or self.workload_interval_s <= 0:
+            raise SettingsError("--workload-window and --workload-interval must be more than nothing, such as 10m")
         if self.leader_elect and not (self.leader_elect_resource_name and self.leader_elect_resource_namespace):
             raise SettingsError(
                 "--leader-elect needs --leader-elect-resource-name and --leader-elect-resource-namespace"

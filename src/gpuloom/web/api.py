@@ -29,6 +29,7 @@ from gpuloom.web.views.pods import find_pending, list_pending, list_pods, pick_p
 from gpuloom.web.views.preempting import view_prospect
 from gpuloom.web.views.recording import list_lines
 from gpuloom.web.views.source import Source, Viewer
+from gpuloom.web.views.workload import list_workload
 from gpuloom.wire.objects import Pod
 
 _REASONS = {
@@ -94,6 +95,7 @@ class WebApi:
             "/pods": self._pods,
             "/pending": self._pending,
             "/quotas": self._quotas,
+            "/workload": self._workload,
             "/decisions": self._decisions,
             "/decisions/{number}": self._decision,
             "/explain/{namespace}/{pod}": self._explain,
@@ -192,6 +194,10 @@ class WebApi:
 
     async def _quotas(self, request: web.Request, viewer: Viewer) -> Any:
         return await self._list(list_quotas, request, viewer)
+
+    async def _workload(self, _request: web.Request, viewer: Viewer) -> Any:
+        need_nodes(viewer)
+        return {"items": await self.pace.collect(list_workload(self.source))}
 
     async def _decisions(self, request: web.Request, viewer: Viewer) -> Any:
         return await self._list(list_decisions, request, viewer)

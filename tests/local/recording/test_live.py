@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -289,3 +290,25 @@ async def test_a_churn_of_all_priorities_is_replayed_to_the_same_answers(site: S
     answers, differences = await check(file)
     assert (answers >= 30, differences) == (True, [])
     assert any(line["type"] == "NOMINATED" for line in read(file))
+
+
+def is_bound(site: Site, uid: str) -> bool:
+    return bool(site.process.state.pods[uid].spec.node_name)
+
+
+async def test_the_cpu_that_a_decision_looked_at_is_recorded_and_replayed(site: Site, file: Path) -> None:
+    await start(site, file, replace(DEFAULTS, node_scheduler_policy="fragmentation"))
+    await site.register("n2")
+    for number in range(3):
+        pod = await site.submit(f"p{number}", memory_mib=3000)
+        chosen = await site.choose(pod, "n1", "n2")
+        await site.clock.advance(3)
+        assert await site.bind(pod, str(chosen)) == ""
+        await poll(partial(is_bound, site, pod.metadata.uid))
+        for node in ("n1", "n2"):
+            await site.annotate(node, {LOCK: None})
+    await site.stack.aclose()
+    told = [line["cpu"] for line in read(file) if line["type"] == "OUTLOOK"]
+    assert told
+    assert {name for line in told for name in line} == {"n1", "n2"}
+    assert await check(file) == (6, [])

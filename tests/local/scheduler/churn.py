@@ -3,14 +3,16 @@
 Every node has one card of 10,000 MiB, so whether a pod fits is one addition.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
 from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import DEFAULTS, LOCK, Site
 
+from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.engine.state.nominations import Nomination
+from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.scheduler import SchedulerProcess
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.scheduler.observer import BindCall, FilterCall, ReviewCall
@@ -88,6 +90,8 @@ class Judge:
     def on_forgotten(self, uid: str, why: str) -> None: ...
 
     def on_nomination_ended(self, uid: str) -> None: ...
+
+    def on_outlook(self, mix: PodMix | None, cpu: Mapping[str, HostCpu | None]) -> None: ...
 
     def wrap_filter(self, verb: FilterVerb) -> FilterCall:
         return verb.filter

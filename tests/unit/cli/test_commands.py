@@ -179,7 +179,7 @@ def test_flags_are_read_as_the_chart_writes_them(flag: str, tmp_path: Path) -> N
 
 def test_settings_are_the_flags_and_what_the_environment_adds() -> None:
     added = {field.name for field in fields(SchedulerSettings)} - {field.name for field in fields(SchedulerFlags)}
-    assert added == {"host_name", "node_pass_interval_s", "profiles"}
+    assert added == {"host_name", "node_pass_interval_s", "profiles", "workload"}
 
 
 def test_flags_become_settings_of_the_same_values() -> None:

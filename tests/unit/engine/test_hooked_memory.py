@@ -208,7 +208,7 @@ def test_nodes_that_say_something_else_of_their_cards_are_not_alike() -> None:
 @pytest.mark.parametrize("word", WORDS)
 @settings(max_examples=25)
 @given(
-    policy=st.sampled_from(["spread", "binpack"]),
+    policy=st.sampled_from(["spread", "binpack", "fragmentation"]),
     changes=st.lists(
         st.tuples(st.integers(0, 4), st.sampled_from(ASKED), st.integers(0, CARDS - 1), st.sampled_from([1, 2, 4])),
         min_size=4,
@@ -235,7 +235,7 @@ def test_remembered_answers_are_those_of_a_fresh_look(
 @pytest.mark.parametrize("word", WORDS)
 @settings(max_examples=15)
 @given(
-    policy=st.sampled_from(["spread", "binpack"]),
+    policy=st.sampled_from(["spread", "binpack", "fragmentation"]),
     rounds=st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 0xFFF), st.integers(0, CARDS - 1), st.sampled_from([1, 2, 4])),
         min_size=3,

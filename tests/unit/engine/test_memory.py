@@ -86,7 +86,7 @@ def a_cluster_beside_many_small_nodes(policy: str) -> Engine:
 
 
 @given(
-    st.sampled_from(["spread", "binpack"]),
+    st.sampled_from(["spread", "binpack", "fragmentation"]),
     st.lists(st.tuples(st.integers(0, 4), SIZES, st.integers(1, 2)), min_size=2, max_size=12),
 )
 def test_answers_about_single_cards_are_those_of_a_fresh_look(policy, changes) -> None:

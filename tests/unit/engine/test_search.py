@@ -36,7 +36,7 @@ def asking(gpumem: int, containers: int = 1) -> Pod:
 @given(
     st.lists(st.integers(0, 3), min_size=1, max_size=MOST_SEARCHES + 4),
     st.randoms(use_true_random=False),
-    st.sampled_from(["binpack", "spread"]),
+    st.sampled_from(["binpack", "spread", "fragmentation"]),
     st.integers(0, 10),
     st.integers(1, 3),
     st.sampled_from([PADDING, FEW]),

@@ -1,4 +1,4 @@
-"""``gpuloom top``, ``nodes``, ``cards``, ``pods``, ``pending`` and ``quota``: what there is, and who has it."""
+"""``gpuloom top``, ``nodes``, ``cards``, ``pods``, ``pending``, ``quota``, ``workload``: what there is, and who has it."""
 
 import time
 from dataclasses import replace
@@ -9,7 +9,7 @@ from gpuloom.cli.asking.prefixes import choose_uuid
 from gpuloom.cli.asking.printing import print_list, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask, choose_namespace
-from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS, QUOTAS, format_age, format_share
+from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS, QUOTAS, WORKLOAD, format_age, format_share
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.web.views.values import CardView, Holder
 
@@ -114,6 +114,15 @@ def list_quotas(
 
     async def question(reader: Reader) -> None:
         print_list(await reader.quotas(choose_namespace(namespaces, reader)), QUOTAS, form)
+
+    ask(source, question)
+
+
+def list_workload(*, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT) -> None:
+    """List the shapes of pods that the policy fragmentation expects, the commonest first."""
+
+    async def question(reader: Reader) -> None:
+        print_list(await reader.workload(), WORKLOAD, form)
 
     ask(source, question)
 

@@ -14,6 +14,7 @@ from gpuloom.web.views.values import (
     PodView,
     PreemptionView,
     QuotaView,
+    WorkloadView,
 )
 
 
@@ -50,6 +51,9 @@ class Reader(Protocol):
 
     async def quotas(self, namespace: str) -> list[QuotaView]:
         """List what namespaces hold and may hold."""
+
+    async def workload(self) -> list[WorkloadView]:
+        """List the pods that are to be expected."""
 
     async def explain(self, namespace: str, name: str, depth: DepthFlags) -> Explanation:
         """Explain a pod."""

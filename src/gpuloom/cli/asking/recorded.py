@@ -32,7 +32,9 @@ from gpuloom.web.views.values import (
     PodView,
     PreemptionView,
     QuotaView,
+    WorkloadView,
 )
+from gpuloom.web.views.workload import list_workload
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import FilterArgs, decode_filter_args
 
@@ -90,6 +92,10 @@ class RecordedReader:
     async def quotas(self, namespace: str) -> list[QuotaView]:
         """List what namespaces hold and may hold."""
         return list(list_quotas(await self._play(), EVERYTHING, namespace))
+
+    async def workload(self) -> list[WorkloadView]:
+        """List the pods that are to be expected."""
+        return list(list_workload(await self._play()))
 
     async def explain(self, namespace: str, name: str, depth: DepthFlags) -> Explanation:
         """Explain a pod."""

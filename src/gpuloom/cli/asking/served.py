@@ -23,6 +23,7 @@ from gpuloom.web.views.values import (
     PodView,
     PreemptionView,
     QuotaView,
+    WorkloadView,
 )
 from gpuloom.wire.depth import BAD_JSON, decode
 
@@ -92,6 +93,10 @@ class ServedReader:
     async def quotas(self, namespace: str) -> list[QuotaView]:
         """List what namespaces hold and may hold."""
         return await self._list("/quotas", QuotaView, namespace)
+
+    async def workload(self) -> list[WorkloadView]:
+        """List the pods that are to be expected."""
+        return await self._list("/workload", WorkloadView)
 
     async def explain(self, namespace: str, name: str, depth: DepthFlags) -> Explanation:
         """Explain a pod."""

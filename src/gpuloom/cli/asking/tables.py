@@ -4,7 +4,7 @@ import time
 
 from gpuloom.cli.asking.printing import Column, Table, Tone
 from gpuloom.engine.explanation.values import Amount
-from gpuloom.web.views.values import CardView, ModelView, NodeView, PendingView, PodView, QuotaView
+from gpuloom.web.views.values import CardView, ModelView, NodeView, PendingView, PodView, QuotaView, WorkloadView
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 _BAR_CELLS = 10
@@ -88,6 +88,11 @@ def _waiting(pending: PendingView) -> str:
     return format_age(pending.waiting_s) if pending.waiting_s >= 0 else "not asked yet"
 
 
+def tell_memory(shape: WorkloadView) -> str:
+    """Write the memory that is asked of each card."""
+    return f"{shape.memory_mib:,} MiB" if shape.memory_mib else f"{shape.memory_percentage} %"
+
+
 NODES: Table[NodeView] = Table(
     (
         Column("NAME", lambda node: node.name),
@@ -160,6 +165,20 @@ QUOTAS: Table[QuotaView] = Table(
     ),
     lambda quota: f"quota/{quota.namespace}/{quota.resource}",
     "No namespace holds or limits cards.",
+)
+
+WORKLOAD: Table[WorkloadView] = Table(
+    (
+        Column("PODS", lambda shape: f"{shape.part:.1%}"),
+        Column("VENDOR", lambda shape: shape.vendor),
+        Column("CARDS", lambda shape: str(shape.cards) if shape.cards else ""),
+        Column("MEMORY", lambda shape: tell_memory(shape) if shape.cards else ""),
+        Column("CORES", lambda shape: f"{shape.cores} %" if shape.cards else ""),
+        Column("CPU", lambda shape: f"{shape.cpu_milli / 1000:g}"),
+        Column("MODELS", lambda shape: ", ".join([*shape.models, *(f"not {model}" for model in shape.not_models)])),
+    ),
+    lambda shape: f"workload/{shape.vendor}",
+    "No pods are expected.",
 )
 
 MODELS: Table[ModelView] = Table(

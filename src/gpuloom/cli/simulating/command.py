@@ -56,7 +56,7 @@ def run_simulate(
         File of pods, in the same forms.
     policy:
         Names of policies, separated by commas: binpack, spread and first-fit are gpuloom's own; fragmentation too,
-        which the scheduler does not offer yet; Random, DotProd, GpuClustering, GpuPacking, BestFit and FGD are
+        with parameters for each mode; Random, DotProd, GpuClustering, GpuPacking, BestFit and FGD are
         published ones.
     mode:
         Who places pods without GPUs: the policy (A), the default rule of kube-scheduler (B), or nobody, because they

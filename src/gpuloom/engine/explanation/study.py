@@ -23,6 +23,8 @@ from gpuloom.engine.explanation.values import (
 )
 from gpuloom.engine.filtering.rules import DependsOn
 from gpuloom.engine.request.demand import Demand, PlacementPolicy
+from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
+from gpuloom.engine.scoring.ranking import Ranking
 from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
@@ -123,7 +125,7 @@ class Study:
         return Explanation(
             pod=PodName(namespace=self.demand.namespace, name=self.demand.name),
             outcome=self.outcome,
-            headline=self._headline(len(names), fitting),
+            headline=self._headline(len(names)),
             asks=tuple(tell_asks(self.demand)),
             held=self._held(),
             policy=self._policy(),
@@ -163,10 +165,10 @@ class Study:
             return verdict
         return mark_held(verdict, self.own, self.scope.scheduler.profile.word)
 
-    def _headline(self, candidates: int, fitting: int) -> str:
+    def _headline(self, candidates: int) -> str:
         if self.own is not None:
             return f"is bound to {self.home}" if self.outcome == "bound" else f"holds cards of {self.home}, unbound yet"
-        return tell_outlook(self.decision.node, fitting, candidates, self.demand.policy)
+        return tell_outlook(self.decision.node, self.decision.fitting, candidates, self.demand.policy)
 
     def _policy(self) -> Policy:
         policy = self.demand.policy
@@ -219,8 +221,9 @@ class Study:
         return notes
 
 
-def tell_outlook(best: str | None, fitting: int, candidates: int, policy: PlacementPolicy) -> str:
+def tell_outlook(best: str | None, ranking: Ranking, candidates: int, policy: PlacementPolicy) -> str:
     """Say in one line on how many nodes a pod fits, and on which best."""
+    fitting = len(ranking)
     nodes = f"{candidates:,} nodes"
     if best is None:
         return "does not fit on the only node" if candidates == 1 else f"fits on none of {nodes}"
@@ -228,7 +231,17 @@ def tell_outlook(best: str | None, fitting: int, candidates: int, policy: Placem
         return f"fits on the only node, {best}"
     if fitting == 1:
         return f"fits on 1 of {nodes}: {best}"
+    if isinstance(policy.node_policy, FragmentationPolicy):
+        return f"fits on {fitting:,} of {nodes}; {tell_stranding(best, ranking)} ({policy.node_word})"
     return f"fits on {fitting:,} of {nodes}; {best} is the {policy.node_policy.best} of them ({policy.node_word})"
+
+
+def tell_stranding(best: str, ranking: Ranking) -> str:
+    """Say why the policy ``fragmentation`` takes a node rather than the next."""
+    (_, first), (_, second) = ranking.best_first(2)
+    if first == second:
+        return f"on {best}, the first named, as little is stranded as on the next"
+    return f"on {best} {first - second:.2f} cards less are stranded than on the next"
 
 
 def tell_asks(demand: Demand) -> list[ContainerRequest]:

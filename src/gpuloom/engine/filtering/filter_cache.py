@@ -7,6 +7,10 @@ from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.filter_results import FilterResults
+from gpuloom.engine.filtering.fragmentation_ranks import FragmentationRanks
+from gpuloom.engine.filtering.fragmentation_view import FragmentationView
+from gpuloom.engine.scoring.fragmentation.workload import WHOLE
+from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.lru_cache import LruCache
 
@@ -24,19 +28,28 @@ class FilterCache:
     compiled: CompiledProfile
     make: Callable[[EquivalenceClass, CompiledProfile, CardOnlyResults], FilterResults] = FilterResults
     _card_only: CardOnlyResults = field(init=False)
+    _view: FragmentationView = field(init=False)
     _by_class: LruCache[EquivalenceClass, FilterResults] = field(default_factory=lambda: LruCache(MOST_CLASSES))
 
     def __post_init__(self) -> None:
         self._card_only = CardOnlyResults(self.compiled.rules)
+        self._view = FragmentationView(self.compiled.profile)
 
     def all(self) -> tuple[FilterResults, ...]:
         """Return what is remembered; the class asked about last comes last."""
         return self._by_class.values()
 
+    def measure_stranded(self, table: CardTable) -> float | None:
+        """Return how many cards' worth of what is free a typical pod cannot use, None where no pod's policy asks."""
+        if not self._view.generation:
+            return None
+        self._view.refresh(table)
+        return float(self._view.free.sum() - self._view.used.sum()) / WHOLE
+
     def forget_all(self) -> None:
         """Forget everything; the next decisions look at all cards again."""
         self._by_class.clear()
-        self._card_only = CardOnlyResults(self.compiled.rules)
+        self.__post_init__()
 
     def look(self, table: CardTable, equivalence_class: EquivalenceClass, *, ranks: bool = True) -> FilterResults:
         """Return the results for a class without remembering them; see :meth:`recall`."""
@@ -60,7 +73,11 @@ class FilterCache:
         return self._by_class.recall(equivalence_class, lambda: self._make(equivalence_class))
 
     def _make(self, equivalence_class: EquivalenceClass) -> FilterResults:
-        return self.make(equivalence_class, self.compiled, self._card_only)
+        results = self.make(equivalence_class, self.compiled, self._card_only)
+        policy = equivalence_class.node_policy
+        if isinstance(policy, FragmentationPolicy):
+            results.ranks_by_fragmentation = FragmentationRanks(self._view, equivalence_class.request, policy.cpu_milli)
+        return results
 
 
 def _bring_up(results: FilterResults, table: CardTable, *, ranks: bool) -> FilterResults:

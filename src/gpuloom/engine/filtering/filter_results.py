@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
+from gpuloom.engine.filtering.fragmentation_ranks import FragmentationRanks
 from gpuloom.engine.filtering.per_card_request import make_request_columns
 from gpuloom.engine.filtering.rules import (
     Rejects,
@@ -71,6 +72,7 @@ class FilterResults:
     fitting  by position of the node, how many of its cards no rule rejects
     ranks    by position of the node, its rank by the policy, UNFIT where too few cards fit
     refits   how many nodes were looked at so far, and ``looks`` at how many single cards of them
+    ranks_by_fragmentation  what ranks nodes where that follows from all of them, None where the policy does it alone
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class FilterResults:
         self.ranks: Scores = np.zeros(0, np.float32)
         self.refits = 0
         self.looks = 0
+        self.ranks_by_fragmentation: FragmentationRanks | None = None
         self._rules = compiled.rules
         self._card_only = card_only
         self._required: RequestColumns
@@ -112,6 +115,16 @@ class FilterResults:
             for position in changed:
                 self._filter_node(table, position)
         self._mark = table.change_log.mark
+        self._rank_by_fragmentation(table)
+
+    def _rank_by_fragmentation(self, table: CardTable, *, is_anew: bool = False) -> None:
+        """Rank the nodes that fit, where what a pod costs there follows from all nodes.
+
+        is_anew  whether ranks of other nodes than those that changed were written
+        """
+        if self.ranks_by_fragmentation is not None:
+            ranks = self.ranks.copy() if is_anew else self.ranks
+            self.ranks = self.ranks_by_fragmentation.rank(table, self._required, self.column, ranks)
 
     def begin(self, table: CardTable) -> bool:
         """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has something left."""
@@ -222,6 +235,16 @@ class FilterResults:
         """Return the ranks of nodes by the policy, from their scores with what the vendor adds."""
         nodes = NodesToRank(table.cards, table.starts, table.ends, which, self._required, self.column)
         return self.equivalence_class.node_policy.rank(scores, nodes)
+
+    def rank_placed(self, table: CardTable, scores: Any, which: slice | Ints) -> Any:
+        """Return the ranks of nodes on which the pod is placed, from their scores with what the vendor adds."""
+        if self.ranks_by_fragmentation is not None:
+            return self.ranks_by_fragmentation.ranks_of(which)
+        return self.rank_nodes(table, scores, which)
+
+    def cheapest_cards(self, position: int) -> list[int]:
+        """Return which of a node's cards are to be taken where its rank follows from them, none if it does not."""
+        return [] if self.ranks_by_fragmentation is None else self.ranks_by_fragmentation.cards_of(position)
 
     def _recall_node(self, position: int, rows: slice) -> _NodeResults:
         """Return which of a node's cards were filtered as they are, none at first."""

@@ -7,32 +7,46 @@ from collections.abc import Collection, Iterable, Mapping
 
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.hostpods import HostPod
-from gpuloom.wire.objects import Container, Quantity
+from gpuloom.wire.objects import Container, Pod, Quantity
 from gpuloom.wire.quantity import count_nanos
 
 CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 _NANOS_OF_ONE = 10**9
 _NANOS_OF_A_THOUSANDTH = 10**6
 
+MOST_CPU_MILLI = 2**40
+"""More than any node has; people may write more than a column holds."""
+
 Amounts = dict[str, int]
 
 
 def read_requests(pod: HostPod, ignored: Collection[str] = ()) -> Amounts:
     """Sum up what a pod requests, without what is ``ignored``; an amount that cannot be read counts as none."""
-    total: Amounts = {}
-    for container in pod.containers:
-        _add(total, _ask(container))
-    if pod.spec.init_containers:
-        _raise(total, _start(pod.init_containers, total))
+    total = _ask_all(pod)
     if pod.spec.resources is not None:
         _take_pod_level(total, pod.spec.resources.limits or {}, pod.spec.resources.requests or {})
     _add(total, _read(pod.spec.overhead or {}))
     return {name: _round(name, nanos) for name, nanos in total.items() if nanos > 0 and name not in ignored}
 
 
+def read_cpu_milli(pod: Pod) -> int:
+    """Return the thousandths of cores that the containers of a pod request, at most ``MOST_CPU_MILLI``."""
+    return min(_round(CPU, _ask_all(pod).get(CPU, 0)), MOST_CPU_MILLI)
+
+
 def read_allocatable(amounts: Mapping[str, Quantity]) -> Amounts:
     """Read what a node can give in the same units."""
     return {name: _round(name, nanos) for name, nanos in _read(amounts).items()}
+
+
+def _ask_all(pod: Pod) -> Amounts:
+    """Sum up what the containers of a pod request, in billionths."""
+    total: Amounts = {}
+    for container in pod.containers:
+        _add(total, _ask(container))
+    if pod.spec.init_containers:
+        _raise(total, _start(pod.init_containers, total))
+    return total
 
 
 def _ask(container: Container) -> Amounts:

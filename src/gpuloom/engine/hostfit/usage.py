@@ -75,10 +75,12 @@ class HostUsage:
     """The bound pods of all nodes. ``ignored`` resources are somebody else's to count.
 
     is_complete  whether a complete list of pods was taken: before it the sums mean nothing
+    touched      nodes that may be other than when somebody looked last, who takes them out; none twice
     """
 
     def __init__(self, ignored: Iterable[str] = ()) -> None:
         self.is_complete = False
+        self.touched: set[str] = set()
         self._ignored = frozenset(ignored)
         self._nodes: dict[str, NodeUsage] = {}
         self._footprints: dict[object, Footprint] = {}
@@ -121,14 +123,17 @@ class HostUsage:
         if pod.is_over:
             self.delete(uid, node)
             return
+        self.touched.add(node)
         self._nodes.setdefault(node, NodeUsage()).put(uid, self._read(pod))
 
     def delete(self, uid: str, node: str = "") -> None:
         """Take that a pod is gone; of one whose node is not told, all are asked."""
         for name in [node] if node else list(self._nodes):
             usage = self._nodes.get(name)
-            if usage is not None and usage.drop(uid) and not usage.pods:
-                del self._nodes[name]
+            if usage is not None and usage.drop(uid):
+                self.touched.add(name)
+                if not usage.pods:
+                    del self._nodes[name]
 
     def _read(self, pod: HostPod) -> Footprint:
         """Return what a pod takes of its node: of pods that are alike in all that it follows from, one is read."""

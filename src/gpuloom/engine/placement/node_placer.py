@@ -5,6 +5,7 @@ import numpy as np
 from gpuloom.engine.filtering.filter_results import FilterResults
 from gpuloom.engine.placement.booking import Booking, work_out_amounts
 from gpuloom.engine.placement.placer import Placement, Placer, Unplaced
+from gpuloom.engine.scoring.fragmentation_policy import LEAST_FREE
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.request_columns import UNBOUNDED
 from gpuloom.model.share import ContainerShares, Share
@@ -32,8 +33,10 @@ def _place_plain(placer: Placer, table: CardTable, position: int, results: Filte
     """
     rows, policy, word = table.rows_of(position), placer.demand.policy, placer.compiled.profile.word
     requirements, codes = results.requirements(position, rows), results.column[rows].tolist()
-    keys = results.sort_keys(table, position, policy.card_policy.order, policy.weights)
-    order = sorted([place for place, code in enumerate(codes) if not code], key=keys.__getitem__)
+    order = results.cheapest_cards(position) if LEAST_FREE in policy.card_policy.order[:1] else []
+    if not order:
+        keys = results.sort_keys(table, position, policy.card_policy.order, policy.weights)
+        order = sorted([place for place, code in enumerate(codes) if not code], key=keys.__getitem__)
     return tuple(
         [
             Share(table.uuids[rows.start + at], word, requirements[at].memory_mib, requirements[at].cores)

@@ -6,8 +6,9 @@ from functools import lru_cache
 
 import msgspec
 
+from gpuloom.engine.hostfit.requests import read_cpu_milli
 from gpuloom.engine.request.options import Options
-from gpuloom.engine.scoring.policies import CardPolicy, read_card_policy, read_node_policy
+from gpuloom.engine.scoring.policies import CardPolicy, imply_card_policy, read_card_policy, read_node_policy
 from gpuloom.engine.scoring.policy import NodePolicy
 from gpuloom.engine.scoring.weights import Weights, read_weights
 from gpuloom.model.mig import MIG_MODE
@@ -192,18 +193,21 @@ def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
         name=pod.name,
         containers=containers,
         selector=_read_selector(pod.annotations, profile.select),
-        policy=_read_policy(pod.annotations if asks else {}, profile.select, options),
+        policy=_read_policy(pod, profile.select, options, asks=asks),
     )
 
 
-def _read_policy(annotations: Mapping[str, str], keys: SelectKeys, options: Options) -> PlacementPolicy:
+def _read_policy(pod: Pod, keys: SelectKeys, options: Options, *, asks: bool) -> PlacementPolicy:
+    annotations = pod.annotations if asks else {}
     numa_bind = _read_flag(annotations.get(keys.numa_bind, ""))
     node_word = annotations.get(NODE_POLICY, options.node_policy)
     return PlacementPolicy(
-        node_policy=read_node_policy(node_word),
+        node_policy=read_node_policy(node_word, lambda: read_cpu_milli(pod)),
         node_word=node_word,
         card_policy=read_card_policy(
-            annotations.get(CARD_POLICY, options.card_policy), numa_bind=numa_bind, device_sort=options.device_sort
+            annotations.get(CARD_POLICY, imply_card_policy(node_word, options.card_policy)),
+            numa_bind=numa_bind,
+            device_sort=options.device_sort,
         ),
         weights=read_weights(annotations.get(WEIGHTS)),
         numa_bind=numa_bind,

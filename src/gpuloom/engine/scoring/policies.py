@@ -1,6 +1,6 @@
 """The table of placement policies, and how a pod's words choose among them (scheduler 5.3, 5.6)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -9,12 +9,15 @@ from typing import Literal
 from gpuloom.engine.scoring.binpack import BINPACK
 from gpuloom.engine.scoring.card_order import HIGHEST_NUMA, LEAST_SHARED, CardOrder, DeviceSort, SortKey
 from gpuloom.engine.scoring.first_fit import FIRST_FIT
+from gpuloom.engine.scoring.fragmentation_policy import FRAGMENTATION, FragmentationPolicy
 from gpuloom.engine.scoring.policy import NamedPolicy, NodePolicy
 from gpuloom.engine.scoring.spread import SPREAD
 
-PolicyWord = Literal["binpack", "spread", "first-fit"]
+PolicyWord = Literal["binpack", "spread", "first-fit", "fragmentation"]
 """What flags may name; a pod may write anything."""
-POLICIES: Mapping[str, NamedPolicy] = MappingProxyType({policy.word: policy for policy in (BINPACK, SPREAD, FIRST_FIT)})
+POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
+    {policy.word: policy for policy in (BINPACK, SPREAD, FIRST_FIT, FRAGMENTATION)}
+)
 
 MUTEX = "mutex"
 NUMA = "numa"
@@ -35,9 +38,17 @@ class CardPolicy:
     mutex: bool
 
 
-def read_node_policy(word: str) -> NodePolicy:
-    """Return how nodes are ranked; every word that is no policy counts as ``binpack``, as in HAMi."""
-    return POLICIES.get(word, BINPACK).node
+def read_node_policy(word: str, count_cpu: Callable[[], int] = int) -> NodePolicy:
+    """Return how nodes are ranked; every word that is no policy counts as ``binpack``, as in HAMi.
+
+    count_cpu  tells how many milli-cores the pod requests, where a policy looks at them
+    """
+    return FragmentationPolicy(count_cpu()) if word == FRAGMENTATION.word else POLICIES.get(word, BINPACK).node
+
+
+def imply_card_policy(node_word: str, otherwise: str) -> str:
+    """Return how cards are chosen where the pod does not say: ``fragmentation`` chooses node and cards together."""
+    return FRAGMENTATION.word if node_word == FRAGMENTATION.word else otherwise
 
 
 @lru_cache(64)

@@ -19,6 +19,7 @@ from gpuloom.engine.state.change_log import ChangeLog
 from gpuloom.engine.state.interner import Interner
 from gpuloom.engine.state.node_batch import NodeBatch, lay_out_one
 from gpuloom.engine.state.node_scalars import NodeScalars, totals_of, used_of
+from gpuloom.engine.state.outlook import Outlook
 from gpuloom.engine.state.partitions import GeometryPartition, Partition
 from gpuloom.engine.state.snapshot import Snapshot
 from gpuloom.engine.state.tenants import NO_TENANTS, Tenants, sum_groups
@@ -68,12 +69,14 @@ class CardTable:
     registrations  counts changes of what nodes registered
     facts        what nodes say of all their cards together, each once; ``facts_of`` which of them, by position
     peers        tables with cards of other vendors on the same nodes, by name; a node's score is of all of them
+    outlook      the pods to come, and the CPU of nodes
     """
 
     def __init__(self, *, cap_cores: bool = False) -> None:
         self.facts: list[Facts] = [{}]
         self.facts_of: Ints = np.zeros(_FIRST_CAPACITY, np.int64)
         self.peers: Mapping[str, Sequence[CardTable]] = {}
+        self.outlook = Outlook()
         self._cap_cores = cap_cores
         self._words: dict[str, int] = {"": 0}
         self._facts_numbers: dict[str, int] = {repr({}): 0}
@@ -396,6 +399,11 @@ class CardTable:
         """Note that cards of another vendor changed on a node: its score is another one."""
         if (position := self._places.get(node)) is not None:
             self._unscored.add(position)
+            self.change_log.note(position)
+
+    def note_cpu(self, node: str) -> None:
+        """Note that the CPU of a node is another one, as far as it has cards here."""
+        if (position := self.positions.get(node)) is not None:
             self.change_log.note(position)
 
     def sums_of(self, node: str) -> list[int]:

@@ -7,6 +7,7 @@ import numpy as np
 from gpuloom.engine.state.card_table import NO_NODE, CardTable, NodeCards
 from gpuloom.engine.state.closings import Closing, Closings
 from gpuloom.engine.state.ledger import ANY_VENDOR, CardKey, Ledger, Reservation
+from gpuloom.engine.state.outlook import HostCpu, Outlook
 from gpuloom.engine.state.quotas import QuotaBook
 from gpuloom.engine.state.vendor_state import ReservedState, VendorState, group_by_node, words_of_bits
 from gpuloom.model.cards import Ints
@@ -23,13 +24,14 @@ class ClusterState(ReservedState):
         self.ledger = Ledger(words_of_bits(catalog))
         self.quotas = QuotaBook()
         self.closings = Closings()
+        self.outlook = Outlook()
         self._states = {
             profile.word: VendorState(profile, self.ledger, self.quotas, self.closings) for profile in catalog
         }
         self._words_of: dict[str, set[str]] = {}
         self._peers: dict[str, list[CardTable]] = {}
         for table in self.tables:
-            table.peers = self._peers
+            table.peers, table.outlook = self._peers, self.outlook
         self._across: dict[tuple[str, str], tuple[tuple[int, int], Ints]] = {}
         # Cards that the tables show as they were, None while they are kept up to date.
         self._late: dict[CardKey, None] | None = None
@@ -50,8 +52,9 @@ class ClusterState(ReservedState):
         }
         for node, words in self._words_of.items() if nodes is None else self._words_on(nodes):
             fork._set_words(node, words)
+        fork.outlook = self.outlook.fork()
         for table in fork.tables:
-            table.peers = fork._peers
+            table.peers, table.outlook = fork._peers, fork.outlook
         if self._late is not None:
             fork._late = dict(self._late)
         return fork
@@ -140,6 +143,12 @@ class ClusterState(ReservedState):
         for word in reservation.shares:
             if state := self._states.get(word):
                 state.note_parts(reservation)
+
+    def set_cpu(self, node: str, cpu: HostCpu | None) -> None:
+        """Set the CPU of a node that policies look at, None for no longer known."""
+        if self.outlook.set_cpu(node, cpu):
+            for word in self.words_of(node):
+                self._states[word].table.note_cpu(node)
 
     def close(self, closing: Closing) -> bool:
         """Let cards take no new pods until :meth:`reopen` is called with the same holder; tell whether that is new.

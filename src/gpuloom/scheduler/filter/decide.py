@@ -20,6 +20,7 @@ from gpuloom.scheduler.events.record import record
 from gpuloom.scheduler.events.refusals import RefusalTexts
 from gpuloom.scheduler.filter.deferred import DeferredWork
 from gpuloom.scheduler.nodes.handler import read_all_cards
+from gpuloom.scheduler.outlook.keeper import OutlookKeeper
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
@@ -43,6 +44,7 @@ class PodPlacer:
     deferred: DeferredWork
     attempts: PreemptionAttempts
     event_bytes: int = MESSAGE_LIMIT_BYTES
+    outlook: OutlookKeeper | None = None
     refusal_texts: RefusalTexts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,6 +76,9 @@ class PodPlacer:
             return FilterResult(node_names=_all(args))
         # What an earlier try of this pod reserved is free now: for this decision, and for other pods.
         self.state.release(pod.metadata.uid)
+        if self.outlook is not None:
+            self.outlook.look(demands)
+            self.outlook.see(pod, demands)
         names = args.nodenames or NodeNames(b"[]")
         pod_decision = self.state.decider.decide_among(demands, names, pod.priority, most_tries=most_tries)
         self._follow_nomination(pod.metadata.uid, pod_decision)

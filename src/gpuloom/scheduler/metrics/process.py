@@ -77,6 +77,12 @@ class ProcessMetrics:
                 for table in cluster.tables
             ),
         )
+        yield Series(
+            "gpuloom_stranded_cards",
+            "Free shares, in cards, that pods to come cannot use on average; where the policy fragmentation is used",
+            ("vendor",),
+            self._stranded,
+        )
         yield _one("gpuloom_binds_open", "Bindings sent and not settled", lambda: len(state.binding))
         yield _one("gpuloom_pods_refused", "Pods that wait for room", lambda: len(state.unschedulable))
         yield _one("gpuloom_lock_waiters", "Binds that wait for a node lock", lambda: self.locks.waiting)
@@ -159,6 +165,12 @@ class ProcessMetrics:
         ledger = self.state.cluster.ledger
         assumed = len(ledger.assumed())
         return [(("assumed",), assumed), (("confirmed",), len(ledger) - assumed)]
+
+    def _stranded(self) -> Samples:
+        for word, scheduler in self.state.pod_scheduler.by_vendor.items():
+            table = self.state.cluster[word].table
+            if table.positions and (cards := scheduler.filter_cache.measure_stranded(table)) is not None:
+                yield (word,), cards
 
     def _synced(self) -> Samples:
         return self._of_watches(lambda stats: stats.reflector.synced)

@@ -89,7 +89,7 @@ def _readers() -> dict[str, tuple[str, Callable[[Any], Any]]]:
     for field in fields(SchedulerSettings):
         if field.name.endswith(_SECONDS):
             readers[field.name.removesuffix(_SECONDS)] = field.name, _read_duration_s
-        elif field.name != "profiles":
+        elif field.name not in {"profiles", "workload"}:
             readers[field.name] = field.name, _reader_of(hints[field.name])
     return readers
 

@@ -6,7 +6,10 @@ from typing import Any
 
 import msgspec
 
+from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.engine.state.nominations import Nomination
+from gpuloom.engine.state.outlook import HostCpu
+from gpuloom.scheduler.outlook.lines import write_cpu, write_mix
 from gpuloom.scheduler.recording.flags import write_flags
 from gpuloom.scheduler.recording.projection import Projection
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -45,6 +48,13 @@ def nomination_line(nomination: Nomination) -> JsonLine:
     """Make the line of a nomination; what it is besides follows from the pod."""
     line = {"type": "NOMINATED", "uid": nomination.uid, "node": nomination.node, "since": nomination.since}
     return {**line, "victims": sorted(nomination.victims)}
+
+
+def outlook_line(mix: PodMix | None, cpu: Iterable[tuple[str, HostCpu | None]]) -> JsonLine:
+    """Make the line of what the policy ``fragmentation`` looks at beside cards; None for the same pods as before."""
+    line: JsonLine = {"type": "OUTLOOK"} if mix is None else {"type": "OUTLOOK", "pods": write_mix(mix)}
+    amounts = write_cpu(cpu)
+    return line | {"cpu": amounts} if amounts else line
 
 
 def _settings_line(settings: SchedulerSettings, now: datetime) -> JsonLine:

@@ -4,6 +4,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gpuloom.scheduler.outlook.lines import ExpectedPods
 from gpuloom.scheduler.recording.errors import LineError
 from gpuloom.wire.depth import BAD_JSON, decode_by
 from gpuloom.wire.objects import KubeObject, Lease, Node, Pod, ResourceQuota
@@ -109,6 +110,17 @@ class NominationEndedLine(Line, frozen=True, tag="NOMINATION_ENDED", kw_only=Tru
     uid: str
 
 
+class OutlookLine(Line, frozen=True, tag="OUTLOOK", kw_only=True):
+    """What the policy ``fragmentation`` looks at beside cards is another one from now on.
+
+    pods  the pods to come, None for the same as before
+    cpu   by node, milli-cores that are free and all of them; nodes that are not named keep theirs
+    """
+
+    pods: list[ExpectedPods] | None = None
+    cpu: dict[str, tuple[int, int] | None] | None = None
+
+
 class LostLine(Line, frozen=True, tag="LOST", kw_only=True):
     """The recorder could not keep up: so many lines are missing here."""
 
@@ -149,6 +161,7 @@ InputLine = (
     | ForgottenLine
     | NominatedLine
     | NominationEndedLine
+    | OutlookLine
     | LostLine
 )
 AnyLine = InputLine | ReconciledLine | ReviewedLine | FilteredLine | BoundLine

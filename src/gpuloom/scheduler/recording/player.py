@@ -6,6 +6,7 @@ import msgspec
 
 from gpuloom.kube.errors import Status
 from gpuloom.scheduler.bind.verb import BindError
+from gpuloom.scheduler.outlook.lines import read_cpu, read_mix
 from gpuloom.scheduler.pods.cleanup import GONE
 from gpuloom.scheduler.preemption.nominating import nominate
 from gpuloom.scheduler.recording import answers
@@ -22,6 +23,7 @@ from gpuloom.scheduler.recording.lines import (
     ModifiedLine,
     NominatedLine,
     NominationEndedLine,
+    OutlookLine,
     ReconcileLine,
     ReviewLine,
     SettingsLine,
@@ -101,6 +103,8 @@ class Player:
                 nominate(self.process.parts.state, line.uid, line.node, line.since, frozenset(line.victims))
             case NominationEndedLine():
                 self.process.parts.state.end_nomination(line.uid, "recorded")
+            case OutlookLine():
+                self._look_ahead(line)
 
     async def _filter(self, line: FilterLine) -> Answer:
         client, verb = self.process.client, self.process.parts.filter_verb
@@ -147,6 +151,13 @@ class Player:
             self._failures.setdefault(key_of(line.of), []).append(line)
         else:
             self.process.parts.state.release(args.poduid)
+
+    def _look_ahead(self, line: OutlookLine) -> None:
+        try:
+            mix = None if line.pods is None else read_mix(line.pods)
+        except ValueError as error:
+            raise LineError(f"pods: {error}") from error
+        self.process.parts.outlook.tell(mix, read_cpu(line.cpu or {}))
 
     def _forget(self, line: ForgottenLine) -> None:
         state = self.process.parts.state

@@ -1,12 +1,14 @@
 """From the running process to lines: facts when they are applied, calls with their answers (binding 8)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
+from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.engine.state.nominations import Nomination
+from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.kube import LEASES, NODES, PODS, RESOURCE_QUOTAS
 from gpuloom.scheduler.bind.verb import BindError
 from gpuloom.scheduler.clocks import Clocks
@@ -15,7 +17,14 @@ from gpuloom.scheduler.observer import BindCall, FilterCall, ReviewCall
 from gpuloom.scheduler.pods.plugins import is_plugin
 from gpuloom.scheduler.recording import answers
 from gpuloom.scheduler.recording.calls import write_bind_args, write_filter_args, write_review
-from gpuloom.scheduler.recording.header import JsonLine, fact_line, header_lines, nomination_line, write_time
+from gpuloom.scheduler.recording.header import (
+    JsonLine,
+    fact_line,
+    header_lines,
+    nomination_line,
+    outlook_line,
+    write_time,
+)
 from gpuloom.scheduler.recording.liveclient import RecordedCall, current_call
 from gpuloom.scheduler.recording.projection import Projection
 from gpuloom.scheduler.recording.writer import RecordingWriter
@@ -86,6 +95,10 @@ class ProcessRecorder:
     def on_nomination_ended(self, uid: str) -> None:
         """Write that a nomination is over."""
         self._write({"type": "NOMINATION_ENDED", "uid": uid})
+
+    def on_outlook(self, mix: PodMix | None, cpu: Mapping[str, HostCpu | None]) -> None:
+        """Write what the policy ``fragmentation`` looks at beside cards, as far as it is another one."""
+        self._write(outlook_line(mix, cpu.items()))
 
     def wrap_filter(self, verb: FilterVerb) -> FilterCall:
         """Record the filter call."""
@@ -171,6 +184,9 @@ class ProcessRecorder:
         known.sort(key=lambda pair: order.index(pair[0]))
         yield from header_lines(self._state.settings, self._clocks.now(), known)
         yield from map(nomination_line, self._state.nominations)
+        outlook = self._state.cluster.outlook
+        if outlook.is_known:
+            yield outlook_line(outlook.mix, outlook.known_cpu())
 
 
 def _key_of(kind: str, item: KubeObject) -> _Key:

@@ -130,6 +130,24 @@ class QuotaView(Value, frozen=True, kw_only=True):
     limit: int | None = None
 
 
+class WorkloadView(Value, frozen=True, kw_only=True):
+    """Pods of one shape that are to be expected: which part of all pods they are, and what one of them asks for.
+
+    ``vendor`` is empty for pods without cards, ``*`` for cards of any. Each card is asked for ``memory_mib`` or, if
+    that is 0, for a percentage. ``models`` are those of which one will do, ``not_models`` those that will not.
+    """
+
+    part: float
+    vendor: str
+    cards: int
+    memory_mib: int
+    memory_percentage: int
+    cores: int
+    cpu_milli: int
+    models: tuple[str, ...] = ()
+    not_models: tuple[str, ...] = ()
+
+
 class ModelView(Value, frozen=True, kw_only=True):
     """All cards of one model."""
 

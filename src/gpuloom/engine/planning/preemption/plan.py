@@ -4,8 +4,8 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.planning.preemption.levels import find_levels
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
-from gpuloom.engine.planning.preemption.outlook import find_levels
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictimOf
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor, VictimSearch
 from gpuloom.model.request_columns import UNBOUNDED

@@ -1,6 +1,7 @@
 """What the rest of a card is worth to the sharing pods to come, and how much of it will be wasted."""
 
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 
 import numpy as np
@@ -15,7 +16,13 @@ LEAST_SIZE = 110
 
 def value_rests(workload: Workload) -> list[Fraction]:
     """Return ``V(r)`` for the rests 0 to 1000: the part of a whole card's worth that shares can make of it."""
-    wanted = workload.sharing_sizes(LEAST_SIZE)
+    return list(_value_rests(tuple(workload.sharing_sizes(LEAST_SIZE).items())))
+
+
+# Tables of several vendors and copies of a cluster have a workload in common, and solving takes a while.
+@lru_cache(16)
+def _value_rests(sizes: tuple[tuple[int, int], ...]) -> list[Fraction]:
+    wanted = dict(sizes)
     if not wanted:
         return [Fraction(int(rest == WHOLE)) for rest in range(WHOLE + 1)]
     prices = solve_cutting_stock(wanted, WHOLE).prices

@@ -1,5 +1,6 @@
 """What changes slowly while pods are placed: how scarce each card model is, and how much CPU will be taken."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,8 @@ from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Workload
 from gpuloom.model.cards import Ints, Points
 
 _POWER = 1.5
-_LEVEL_STEPS = 20
+LEVEL_STEPS = 20
+"""The level is told in so many steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class MarketStudy:
         free_by_model = np.bincount(nodes.model, free, len(nodes.models)).astype(np.float64)
         expected_cpu = workload.expect_pods(float(free_by_model.sum())) * workload.cpu_of_cardless / workload.pods
         level = find_level(nodes.free_cpu, nodes.capacity_cpu, expected_cpu)
-        return Market(self._work_out_scarcity(free_by_model), round(level * _LEVEL_STEPS) / _LEVEL_STEPS)
+        return Market(self._work_out_scarcity(free_by_model), round(level * LEVEL_STEPS) / LEVEL_STEPS)
 
     def _work_out_scarcity(self, free_by_model: Points) -> Points:
         free_of_sets = np.maximum((self._members * free_by_model).sum(axis=1), WHOLE)
@@ -68,3 +70,12 @@ def find_level(free: Ints, capacity: Ints, amount: float) -> float:
     if amount <= 0 or last < 0:
         return 1.0
     return float(np.clip((free[last] - amount) / capacity[last], 0.0, 1.0))
+
+
+def scarcity_of(demand: Mapping[frozenset[int], float], free_by_model: Ints) -> Points:
+    """Return by model how scarce it is; ``demand`` is the part of all demand that names each set of models."""
+    wanted = np.zeros(len(free_by_model))
+    for named, part in demand.items():
+        members = sorted(named)
+        wanted[members] += part * float(free_by_model.sum()) / max(float(free_by_model[members].sum()), WHOLE)
+    return np.minimum(1.0, wanted**_POWER)

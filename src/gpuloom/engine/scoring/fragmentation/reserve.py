@@ -27,6 +27,11 @@ class Reserve:
         self._weight = weight
         self._workload = workload
 
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        return len(self._cards)
+
     def able(self, whole_cards: Ints | int, cpu: Ints | int) -> Flags:
         """Return a row a class, a column a node: whether the node can serve it with so much that is free."""
         return (whole_cards >= self._cards) & (cpu >= self._cpu)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuloom.engine.scoring.fragmentation.workload import WHOLE, WorkloadShape
+from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Amounts, WorkloadShape
 from gpuloom.model.cards import Ints, Points
 
 
@@ -24,6 +24,14 @@ class Supply(NamedTuple):
         return Supply(self.cards - cards, self.milli - cards * WHOLE)
 
 
+class AskedOfCards(NamedTuple):
+    """What pods ask of cards: so much of each of so many."""
+
+    share_milli: int
+    cards: int
+    amounts: Amounts | None = None
+
+
 class UselessShare:
     """Measures how much of what is free on nodes a typical pod can use, in thousandths of cards: the rest is useless.
 
@@ -31,22 +39,30 @@ class UselessShare:
     than there is, or for more cards with enough room than there are; to others the cards without enough room are. All
     the typical pods that ask for equally many cards and as much of each differ by model and CPU alone, so their
     probability is a step function of the free CPU, looked up in a table.
+
+    asked  what these pods ask of cards; columns are in this order
     """
 
     def __init__(self, typical: Sequence[tuple[WorkloadShape, float]], models: Sequence[str]) -> None:
         with_cards = [(shape, chance) for shape, chance in typical if shape.cards]
-        asked = sorted({(shape.share_milli, shape.cards) for shape, _ in with_cards})
-        self._cards = np.array([cards for _, cards in asked], np.float64)
+        asked = self.asked = list_asked(typical)
+        self._cards = np.array([one.cards for one in asked], np.float64)
         self._steps = np.array(sorted({shape.cpu_milli for shape, _ in with_cards}), np.int64)
         self._chances = _tabulate(with_cards, asked, models, self._steps)
         # By the rest of a card: whether it serves each that asks, and how much it adds to what that one can use.
         rests = np.arange(WHOLE + 1)[:, None]
-        self._serves = (rests >= np.array([share for share, _ in asked], np.int64)).astype(np.float64)
+        self._serves = (rests >= np.array([one.share_milli for one in asked], np.int64)).astype(np.float64)
         self._usable = self._serves * rests
 
     def chances(self, model: Ints, cpu: Ints) -> Points:
         """Return a row a node: how likely pods, by what they ask of cards, accept it with so much free CPU."""
         return self._chances[model, np.searchsorted(self._steps, cpu, "right")]
+
+    def lines(self, model: Ints, cpu: Ints) -> tuple[Points, Ints]:
+        """Return the same as a table of all the rows that there may be, and which of them each node has."""
+        steps = self._chances.shape[1]
+        table = self._chances.reshape(-1, self._chances.shape[2])
+        return table, model * steps + np.searchsorted(self._steps, cpu, "right")
 
     def supply(self, free_milli: Ints) -> Supply:
         """Return what cards with so much free supply, a row a node."""
@@ -68,13 +84,23 @@ class UselessShare:
         return ((supply.cards >= self._cards) * supply.milli * chances).sum(axis=-1)
 
 
+def list_asked(typical: Sequence[tuple[WorkloadShape, float]]) -> list[AskedOfCards]:
+    """Return what typical pods with cards ask of cards, each once, in a fixed order."""
+    asked = {_ask(shape) for shape, _ in typical if shape.cards}
+    return sorted(asked, key=lambda one: (one.share_milli, one.cards, () if one.amounts is None else (one.amounts,)))
+
+
+def _ask(shape: WorkloadShape) -> AskedOfCards:
+    return AskedOfCards(shape.share_milli, shape.cards, shape.amounts)
+
+
 def _tabulate(
-    with_cards: Sequence[tuple[WorkloadShape, float]], asked: list[tuple[int, int]], models: Sequence[str], steps: Ints
+    with_cards: Sequence[tuple[WorkloadShape, float]], asked: list[AskedOfCards], models: Sequence[str], steps: Ints
 ) -> Points:
     """Return probabilities by model, by how many steps the free CPU reaches, and by what is asked of cards."""
     table = np.zeros((len(models), len(steps) + 1, len(asked)))
     for shape, chance in with_cards:
         rows = [at for at, model in enumerate(models) if not shape.accepted or model in shape.accepted]
         first = int(np.searchsorted(steps, shape.cpu_milli)) + 1
-        table[rows, first:, asked.index((shape.share_milli, shape.cards))] += chance
+        table[rows, first:, asked.index(_ask(shape))] += chance
     return table

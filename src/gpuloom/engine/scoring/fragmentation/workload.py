@@ -11,6 +11,20 @@ COVERAGE = 0.95
 """The part of a workload's pods that its typical pods cover at least."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Amounts:
+    """What a share takes of a card, where memory and cores may differ.
+
+    memory_mib      0 where memory is asked for by percentage
+    memory_percent  of the card's memory; counts where ``memory_mib`` is 0
+    cores           per cent
+    """
+
+    memory_mib: int
+    memory_percent: int
+    cores: int
+
+
 @dataclass(frozen=True, slots=True)
 class WorkloadShape:
     """What counts about a pod: pods of one shape are alike to a policy.
@@ -19,12 +33,14 @@ class WorkloadShape:
     cards        how many cards, 0 for a pod without cards
     share_milli  thousandths of each of them: below 1000 only for one card, 0 without cards
     models       card models that it accepts, joined by ``|`` as written; empty for all
+    amounts      of memory and cores, None where a share is the same part of both
     """
 
     cpu_milli: int
     cards: int
     share_milli: int
     models: str = ""
+    amounts: Amounts | None = None
 
     @property
     def demand_milli(self) -> int:
@@ -116,6 +132,7 @@ def count_shapes(shapes: Iterable[WorkloadShape]) -> Workload:
     return Workload(counts)
 
 
-def _commonest(item: tuple[WorkloadShape, int]) -> tuple[int, int, int, int, str]:
+def _commonest(item: tuple[WorkloadShape, int]) -> tuple[int, int, int, int, str, tuple[Amounts, ...]]:
     shape, n = item
-    return n, shape.cpu_milli, shape.share_milli, shape.cards, shape.models
+    amounts = () if shape.amounts is None else (shape.amounts,)
+    return n, shape.cpu_milli, shape.share_milli, shape.cards, shape.models, amounts

@@ -1,0 +1,193 @@
+"""Cards as memory, cores and slots leave them, by number: all that is asked of a state is looked up in columns.
+
+Most cards of a cluster are in one of few states, so what follows from a state is worked out once. What is free of a
+card is the smaller of its free memory and its free cores, as thousandths of the card, rounded to whole per cent.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuloom.engine.scoring.fragmentation.useless_share import AskedOfCards
+from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Amounts
+from gpuloom.model.cards import WHOLE_CARD, Flags, Ints, Points
+
+NOTHING = 0
+"""The state of a card that gives nothing to anybody, and of places without a card."""
+MOST_STATES = 65_536
+"""Beyond so many the owner begins anew with those that cards are in."""
+_NOWHERE = -1
+_MOST_MIB, _MOST_CORES, _MOST_SLOTS, _MOST_SIZES = 2**31 - 1, 1023, 1023, 1023
+_PERCENT = 10
+_FEW = 64
+"""So many are found one by one in less time than by sorting."""
+
+
+class CardSize(NamedTuple):
+    """What a card has in all; 0 where that is not counted."""
+
+    memory_mib: int
+    cores: int
+
+
+class CardColumns(NamedTuple):
+    """States in parts, as columns: the number of the card's size, free slots, cores and memory, and whether unused."""
+
+    size: Ints
+    slots: Ints
+    cores: Ints
+    memory_mib: Ints
+    unused: Flags
+
+    def pack(self) -> Ints:
+        """Return one number a state. What is too large to be told apart counts as the largest that is."""
+        packed = np.minimum(self.size, _MOST_SIZES)
+        packed = packed * (_MOST_SLOTS + 1) + np.clip(self.slots, 0, _MOST_SLOTS)
+        packed = packed * (_MOST_CORES + 1) + np.clip(self.cores, 0, _MOST_CORES)
+        packed = packed * (_MOST_MIB + 1) + np.clip(self.memory_mib, 0, _MOST_MIB)
+        return packed * 2 + self.unused
+
+
+class CardValues(NamedTuple):
+    """What cards are worth, a row each; see :class:`MeasuredCards`."""
+
+    free: Ints
+    waste: Points
+    serves: Points
+    usable: Points
+
+    def join(self, more: "CardValues") -> "CardValues":
+        """Return these and more of them."""
+        return CardValues(
+            np.concatenate([self.free, more.free]),
+            np.concatenate([self.waste, more.waste]),
+            np.concatenate([self.serves, more.serves]),
+            np.concatenate([self.usable, more.usable]),
+        )
+
+
+def _unpack(packed: Ints) -> CardColumns:
+    rest, unused = np.divmod(packed, 2)
+    rest, memory_mib = np.divmod(rest, _MOST_MIB + 1)
+    rest, cores = np.divmod(rest, _MOST_CORES + 1)
+    size, slots = np.divmod(rest, _MOST_SLOTS + 1)
+    return CardColumns(size, slots, cores, memory_mib, unused == 1)
+
+
+class MeasuredCards:
+    """The states that cards are in or would be in, each with its number.
+
+    free    by state, thousandths of a card
+    whole   by state, whether nobody uses the card
+    serves  a row a state: 1 where the card has room for what a typical pod asks of a card, 0 otherwise
+    usable  a row a state: ``free`` where it serves, 0 otherwise
+    waste   by state, thousandths of a card that will be wasted of what is free
+    """
+
+    def __init__(self, sizes: Sequence[CardSize], asked: Sequence[AskedOfCards], waste_of_rests: Points) -> None:
+        self._memory_of = np.array([one.memory_mib for one in sizes], np.int64)
+        self._cores_of = np.array([one.cores for one in sizes], np.int64)
+        self._asked = asked
+        self._waste_of_rests = waste_of_rests
+        self._numbers: dict[int, int] = {_NOWHERE: NOTHING}
+        self._packed: Ints = np.array([_NOWHERE])
+        count = len(asked)
+        self.free: Ints = np.zeros(1, np.int64)
+        self.whole: Flags = np.zeros(1, np.bool_)
+        self.serves: Points = np.zeros((1, count))
+        self.usable: Points = np.zeros((1, count))
+        self.waste: Points = np.zeros(1)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def number(self, cards: CardColumns, usable: Flags) -> Ints:
+        """Return the numbers of the states of cards, NOTHING for those that are not usable."""
+        packed = np.where(usable & (cards.slots > 0), cards.pack(), _NOWHERE)
+        if len(packed) <= _FEW:
+            known = [self._numbers.get(one, _NOWHERE) for one in packed.tolist()]
+            if _NOWHERE not in known:
+                return np.array(known, np.int64)
+        different, where = np.unique(packed, return_inverse=True)
+        self._add([one for one in different.tolist() if one not in self._numbers])
+        return np.array([self._numbers[one] for one in different.tolist()], np.int64)[where]
+
+    def recall(self, cards: Iterable[tuple[int, int, int, int, bool]]) -> list[int] | None:
+        """Return the numbers of cards given one by one, in parts as in :class:`CardColumns`; None if one is new.
+
+        A card that is not usable has no slots.
+        """
+        known, found = self._numbers, []
+        for size, slots, cores, memory_mib, unused in cards:
+            if slots <= 0:
+                found.append(NOTHING)
+                continue
+            packed = min(size, _MOST_SIZES) * (_MOST_SLOTS + 1) + min(slots, _MOST_SLOTS)
+            packed = packed * (_MOST_CORES + 1) + min(max(cores, 0), _MOST_CORES)
+            packed = packed * (_MOST_MIB + 1) + min(max(memory_mib, 0), _MOST_MIB)
+            number = known.get(packed * 2 + unused)
+            if number is None:
+                return None
+            found.append(number)
+        return found
+
+    def take(self, states: Ints, memory_mib: Ints, cores: Ints) -> "CardValues":
+        """Return what cards would be worth once a share is taken of each: by size, so much memory and cores."""
+        cards = _unpack(np.maximum(self._packed[states], 0))
+        left = CardColumns(
+            cards.size,
+            cards.slots - 1,
+            np.maximum(cards.cores - cores[cards.size], 0),
+            np.maximum(cards.memory_mib - memory_mib[cards.size], 0),
+            np.zeros(len(states), np.bool_),
+        )
+        found, gives = self._value(left), (states != NOTHING) & (left.slots > 0)
+        return CardValues(
+            found.free * gives, found.waste * gives, found.serves * gives[:, None], found.usable * gives[:, None]
+        )
+
+    def _value(self, cards: CardColumns) -> "CardValues":
+        memory, cores = self._memory_of[cards.size], self._cores_of[cards.size]
+        free = np.minimum(_part(cards.memory_mib, memory), _part(cards.cores, cores))
+        serves = np.zeros((len(free), len(self._asked)))
+        for at, one in enumerate(self._asked):
+            serves[:, at] = _serves(cards, memory, cores, one.amounts) if one.amounts else free >= one.share_milli
+        return CardValues(free, self._waste_of_rests[free], serves, serves * free[:, None])
+
+    def _add(self, packed: list[int]) -> None:
+        if not packed:
+            return
+        first = len(self._packed)
+        self._numbers.update((one, first + at) for at, one in enumerate(packed))
+        cards = _unpack(np.array(packed, np.int64))
+        new = self._value(cards)
+        self._packed = np.concatenate([self._packed, np.array(packed, np.int64)])
+        self.free = np.concatenate([self.free, new.free])
+        self.whole = np.concatenate([self.whole, cards.unused])
+        self.serves = np.concatenate([self.serves, new.serves])
+        self.usable = np.concatenate([self.usable, new.usable])
+        self.waste = np.concatenate([self.waste, new.waste])
+
+
+def measure_memory(amounts: Amounts, total_mib: Ints) -> Ints:
+    """Return how much memory a share takes of cards."""
+    if amounts.memory_mib:
+        return np.full(len(total_mib), amounts.memory_mib)
+    return total_mib * amounts.memory_percent // WHOLE_CARD
+
+
+def _part(free: Ints, total: Ints) -> Ints:
+    """Return thousandths, to whole per cent; all where nothing is counted."""
+    percent = (free * WHOLE_CARD + total // 2) // np.maximum(total, 1)
+    return np.where(total > 0, np.minimum(percent * _PERCENT, WHOLE), WHOLE)
+
+
+def _serves(cards: CardColumns, memory_mib: Ints, cores: Ints, amounts: Amounts) -> Flags:
+    """Say as the rules do whether cards have room: for memory, cores, and whoever wants a card alone."""
+    fits = cards.memory_mib >= measure_memory(amounts, memory_mib)
+    if not amounts.cores:
+        return fits & ((cores == 0) | (cards.cores > 0))
+    # Where cores are not counted, as on cards that are asked for by memory alone, they reject nobody.
+    fits &= (cores == 0) | (cards.cores >= amounts.cores)
+    return fits & cards.unused if amounts.cores >= WHOLE_CARD else fits

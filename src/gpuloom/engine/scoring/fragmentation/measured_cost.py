@@ -1,0 +1,164 @@
+"""What placing a pod on a node costs where cards have memory and cores, as far as it follows from that node alone.
+
+The numbers are those of ``node_cost`` where both are used alike. Arrays have a row a node and a column a card; what
+follows from the state of a card is looked up, so that thousands of nodes take few steps.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuloom.engine.scoring.fragmentation.measured_cards import CardValues, MeasuredCards
+from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
+from gpuloom.engine.scoring.fragmentation.parameters import Parameters
+from gpuloom.engine.scoring.fragmentation.reserve import Reserve
+from gpuloom.engine.scoring.fragmentation.useless_share import Supply, UselessShare
+from gpuloom.engine.scoring.fragmentation.workload import Workload
+from gpuloom.model.cards import Flags, Ints, Points
+
+_MOST_PAIRS = 1_000_000
+"""So many pairs of a state of cards and of chances are worked out at once, 8 MB; beyond them nodes come in parts."""
+_FEW = 256
+"""So many cards are looked at one by one in less time than it takes to find out which are alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodesAndPod:
+    """Nodes before a pod.
+
+    states    of each card; ``fits`` whether it may be taken
+    taken     by state, what a card would be worth once a share is taken from it
+    supply    what the nodes have for typical pods, ``used`` what these can use of it
+    free      thousandths of cards by node
+    cpu       free milli-cores by node, ``left_cpu`` once the pod has its part
+    model     of the node's cards
+    cards     how many cards the pod gets
+    """
+
+    states: Ints
+    fits: Flags
+    taken: CardValues
+    supply: Supply
+    used: Points
+    free: Ints
+    cpu: Ints
+    left_cpu: Ints
+    model: Ints
+    cards: int
+
+
+class MeasuredCosts:
+    """Works out costs for some nodes at a time; remembers nothing of nodes."""
+
+    def __init__(
+        self, cards: MeasuredCards, useless: UselessShare, workload: Workload, reserve: Reserve, weights: Parameters
+    ) -> None:
+        self._cards = cards
+        self._useless = useless
+        self._reserve = reserve
+        self._weights = weights
+        self._cpu_per_milli = workload.cpu_per_milli
+        self._of_one = np.flatnonzero([one.cards == 1 for one in useless.asked])
+        self._together = np.flatnonzero([one.cards != 1 for one in useless.asked])
+
+    def supply(self, states: Ints) -> Supply:
+        """Return what nodes with cards in these states have for typical pods."""
+        return Supply(self._cards.serves[states].sum(axis=1), self._cards.usable[states].sum(axis=1))
+
+    def used(self, supply: Supply, model: Ints, cpu: Ints) -> Points:
+        """Return what typical pods can use of a supply, with so much free CPU."""
+        return self._useless.used(supply, self._useless.chances(model, cpu))
+
+    def ways(self, on: NodesAndPod) -> tuple[WayCosts, WayCosts]:
+        """Return the cheapest cards, and the cheapest that are in use already: the reserve may make them cheaper.
+
+        NOWHERE on nodes without so many cards that may be taken.
+        """
+        each = self._cost_each(on)
+        if not self._reserve.classes:
+            first = self._way(on, each, None)
+            return first, first
+        whole = self._cards.whole[on.states]
+        first = self._way(on, each, whole)
+        if not self._reserve.able(whole.sum(axis=1), on.cpu).any():
+            return first, first
+        return first, self._way(on, np.where(whole, NOWHERE, each), whole)
+
+    def _way(self, on: NodesAndPod, each: Points, whole: Flags | None) -> WayCosts:
+        node = np.arange(len(each))[:, None]
+        if on.cards == 1:
+            cards = each.argmin(axis=1)[:, None]
+            cost = each[node, cards][:, 0]
+        else:
+            cards = np.argsort(each, axis=1, kind="stable")[:, : on.cards]
+            cost = self._cost_together(on, each, cards)
+        if whole is None:
+            return WayCosts(cost, cards, np.zeros((0, len(each)), np.bool_))
+        count = whole.sum(axis=1)
+        left = count - whole[node, cards].sum(axis=1)
+        able = self._reserve.able(count, on.cpu)
+        return WayCosts(cost, cards, able & ~self._reserve.able(left, on.left_cpu))
+
+    def _cost_each(self, on: NodesAndPod) -> Points:
+        """Return what each card costs if only that one is taken, NOWHERE where it may not be."""
+        cards, weight = self._cards, self._weights.useless
+        lost = cards.free - on.taken.free
+        lost_here = lost[on.states]
+        cost = (on.taken.waste - cards.waste - weight * lost)[on.states]
+        cost += weight * (on.used[:, None] - self._used_after_each(on))
+        then = self.strand(on.free[:, None] - lost_here, on.left_cpu[:, None])
+        cost += self._weights.stranded * (then - self.strand(on.free, on.cpu)[:, None])
+        cost[~on.fits] = NOWHERE
+        return cost
+
+    def _cost_together(self, on: NodesAndPod, each: Points, chosen: Ints) -> Points:
+        """Return what several cards cost together, NOWHERE where one of them may not be taken."""
+        if chosen.shape[1] < on.cards:
+            return np.full(len(each), NOWHERE)
+        cards, node = self._cards, np.arange(len(each))[:, None]
+        states = on.states[node, chosen]
+        lost = (cards.free - on.taken.free)[states].sum(axis=1)
+        then = Supply(
+            on.supply.cards + (on.taken.serves - cards.serves)[states].sum(axis=1),
+            on.supply.milli + (on.taken.usable - cards.usable)[states].sum(axis=1),
+        )
+        cost = self._weights.useless * (on.used - lost - self.used(then, on.model, on.left_cpu))
+        cost += (on.taken.waste - cards.waste)[states].sum(axis=1)
+        cost += self._weights.stranded * (self.strand(on.free - lost, on.left_cpu) - self.strand(on.free, on.cpu))
+        return np.where(np.isinf(each[node, chosen]).any(axis=1), NOWHERE, cost)
+
+    def _used_after_each(self, on: NodesAndPod) -> Points:
+        """Return what typical pods can use once a share is taken from each card alone.
+
+        For typical pods of one card that is a sum over cards, so only the card that is taken makes a difference.
+        """
+        table, line = self._useless.lines(on.model, on.left_cpu)
+        supply, cards, chances = on.supply, self._cards, table[line]
+        used = (supply.milli * chances)[:, self._of_one].sum(axis=1)[:, None] + self._change_each(on, table, line)
+        for at in self._together.tolist():
+            more = (on.taken.serves[:, at] - cards.serves[:, at])[on.states]
+            milli = supply.milli[:, at, None] + (on.taken.usable[:, at] - cards.usable[:, at])[on.states]
+            enough = supply.cards[:, at, None] + more >= self._useless.asked[at].cards
+            used += enough * milli * chances[:, at, None]
+        return used
+
+    def _change_each(self, on: NodesAndPod, table: Points, line: Ints) -> Points:
+        """Return by how much what typical pods of one card can use changes with each card."""
+        cards, one = self._cards, self._of_one
+        if on.states.size <= _FEW:
+            few = on.taken.usable[on.states] - cards.usable[on.states]
+            alone: Points = (few * table[line][:, None]).take(one, axis=2).sum(axis=2)
+            return alone
+        change = (on.taken.usable - cards.usable)[:, one]
+        lines, line = np.unique(line, return_inverse=True)
+        if len(change) * len(lines) <= _MOST_PAIRS:
+            found: Points = (change @ table[lines][:, one].T)[on.states, line[:, None]]
+            return found
+        parts = [change[some] @ table[lines[at], one] for some, at in zip(on.states, line.tolist(), strict=True)]
+        return np.array(parts)
+
+    def strand(self, free_milli: Ints, cpu: Ints | Points) -> Points:
+        """Return what is free on cards beyond what so much CPU feeds at the workload's average need."""
+        if not self._cpu_per_milli:
+            return np.zeros(np.broadcast_shapes(np.shape(free_milli), np.shape(cpu)))
+        return np.maximum(0.0, free_milli - cpu / self._cpu_per_milli)

@@ -1,0 +1,155 @@
+"""What the policy ``fragmentation`` looks at beside cards: who is told what, and when."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from builders import card
+
+from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, PodMix
+from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.outlook import HostCpu
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.outlook.file import WorkloadError, read_workload
+from gpuloom.scheduler.outlook.keeper import OutlookKeeper
+from gpuloom.scheduler.outlook.lines import ExpectedPods, read_mix, write_mix
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.hostpods import HostPod
+from gpuloom.wire.objects import Node, NodeStatus, ObjectMeta
+
+FRAGMENTATION = {"hami.io/node-scheduler-policy": "fragmentation"}
+GIVEN = PodMix({ExpectedShape("NVIDIA", 4000, 1, memory_percent=50): 3, ExpectedShape(cpu_milli=500): 1})
+
+
+def make_state(**settings: Any) -> SchedulerState:
+    state = SchedulerState(SchedulerSettings(**settings))
+    state.cluster.register("n1", "NVIDIA", NodeCards((card("GPU-1"),)))
+    status = NodeStatus(allocatable={"cpu": "16"})
+    state.nodes["n1"] = Node(metadata=ObjectMeta(name="n1"), status=status)
+    state.in_charge_since = 0.0
+    state.hosts.end_list()
+    return state
+
+
+def make_pod(
+    name: str, cpu: str, node: str = "", annotations: Mapping[str, str] = FRAGMENTATION, **limits: str
+) -> HostPod:
+    resources = {"requests": {"cpu": cpu}, "limits": {f"nvidia.com/{key}": value for key, value in limits.items()}}
+    metadata = {"name": name, "namespace": "ns", "uid": name, "annotations": dict(annotations)}
+    spec = {"nodeName": node, "containers": [{"name": "c", "resources": resources}]}
+    return msgspec.convert({"metadata": metadata, "spec": spec}, HostPod)
+
+
+def test_the_cpu_that_bound_pods_request_is_told_before_a_decision_that_looks_at_it() -> None:
+    state = make_state()
+    keeper = OutlookKeeper(state, Clocks())
+    state.hosts.apply(make_pod("a", "2500m", "n1"))
+    keeper.look(state.read_demands(make_pod("p", "1", gpu="1")))
+    assert state.cluster.outlook.cpu("n1") == HostCpu(13_500, 16_000)
+    state.hosts.delete("a", "n1")
+    keeper.look(state.read_demands(make_pod("p", "1", gpu="1")))
+    assert state.cluster.outlook.cpu("n1") == HostCpu(16_000, 16_000)
+
+
+@pytest.mark.parametrize(
+    ("settings", "annotations"), [({"count_node_cpu": False}, FRAGMENTATION), ({}, {})], ids=["switched-off", "binpack"]
+)
+def test_otherwise_the_cpu_of_nodes_stays_unknown(settings: dict[str, Any], annotations: dict[str, str]) -> None:
+    state = make_state(**settings)
+    state.hosts.apply(make_pod("a", "2500m", "n1"))
+    asked = make_pod("p", "1", annotations=annotations, gpu="1")
+    OutlookKeeper(state, Clocks()).look(state.read_demands(asked))
+    assert not state.cluster.outlook.is_known
+
+
+async def test_pods_with_and_without_cards_are_learned_where_the_policy_is_in_use() -> None:
+    state = make_state(node_scheduler_policy="fragmentation")
+    keeper = OutlookKeeper(state, Clocks(monotonic=lambda: 5.0))
+    for number in range(150):
+        asked = make_pod(f"card-{number}", "4", annotations={}, gpu="1", gpucores="30", gpumem="4000")
+        state.pods[asked.metadata.uid] = asked
+        keeper.see(asked, state.read_demands(asked))
+        state.hosts.apply(make_pod(f"plain-{number}", "500m", "n1"))
+    await keeper.learn()
+    shape = ExpectedShape("NVIDIA", 4000, 1, memory_mib=4000, cores=30)
+    assert state.cluster.outlook.mix == PodMix({shape: 150 * 64, ExpectedShape(cpu_milli=500): 150 * 64})
+
+
+async def test_nothing_is_told_where_nobody_uses_the_policy() -> None:
+    state = make_state()
+    keeper = OutlookKeeper(state, Clocks(monotonic=lambda: 5.0))
+    for number in range(300):
+        state.hosts.apply(make_pod(f"plain-{number}", "500m", "n1"))
+    await keeper.learn()
+    assert not state.cluster.outlook.is_known
+
+
+async def test_pods_from_a_file_are_expected_whatever_is_seen() -> None:
+    state = make_state(node_scheduler_policy="fragmentation", workload=GIVEN)
+    keeper = OutlookKeeper(state, Clocks(monotonic=lambda: 5.0))
+    for number in range(300):
+        state.hosts.apply(make_pod(f"plain-{number}", "500m", "n1"))
+    await keeper.learn()
+    assert state.cluster.outlook.mix == GIVEN
+
+
+def test_what_the_engine_is_told_is_noted_once() -> None:
+    state, noted = make_state(), []
+    keeper = OutlookKeeper(state, Clocks())
+    keeper.note = lambda mix, cpu: noted.append((mix, dict(cpu)))
+    state.hosts.touched.add("n1")
+    for _ in range(2):
+        keeper.look(state.read_demands(make_pod("p", "1", gpu="1")))
+    assert noted == [(None, {"n1": HostCpu(16_000, 16_000)})]
+
+
+def test_a_mix_comes_back_as_it_was_written() -> None:
+    assert read_mix(msgspec.convert(write_mix(GIVEN), list[ExpectedPods])) == GIVEN
+
+
+def test_a_file_says_which_pods_are_to_come(tmp_path: Path) -> None:
+    file = tmp_path / "workload.yaml"
+    file.write_text(
+        "- {count: 3, vendor: NVIDIA, cards: 1, cpuMilli: 4000, memoryPercent: 50}\n- {cpuMilli: 500}\n", "utf-8"
+    )
+    assert read_workload(file) == GIVEN
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "the workload has no pods: expected at least one"),
+        ("- {cards: 1, cores: 10}", "entry 1: vendor is missing: name that of the cards, such as NVIDIA, or * for any"),
+        ("- {cpuMilli: 5}\n- {vendor: NVIDIA, cards: 2, cores: 101}", "entry 2: cores 101 is not within 0 and 100"),
+        ("- {gpus: 1}", "Object contains unknown field `gpus` - at `$[0]`"),
+        ("- {count: 0}", "entry 1: count 0 is not within 1 and 1000000000"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_what_is_wrong(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "workload.yaml"
+    file.write_text(text, "utf-8")
+    with pytest.raises(WorkloadError) as raised:
+        read_workload(file)
+    assert str(raised.value) == f"--workload-file {file}: {said}"
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match="No such file"):
+        read_workload(tmp_path / "none.yaml")
+
+
+async def test_amounts_that_nobody_can_give_are_learned_as_the_most_that_counts() -> None:
+    state = make_state(node_scheduler_policy="fragmentation")
+    keeper = OutlookKeeper(state, Clocks(monotonic=lambda: 5.0))
+    for number in range(200):
+        asked = make_pod(f"p{number}", "9E", annotations={}, gpu="2000", gpucores="100", gpumem="2000000000")
+        keeper.see(asked, state.read_demands(asked))
+    await keeper.learn()
+    shape = ExpectedShape("NVIDIA", 2**40, 1024, memory_mib=2_000_000_000, cores=100)
+    assert list(state.cluster.outlook.mix.counts) == [shape]
+    asked = make_pod("p", "9E", gpu="1", gpumem="1000")
+    keeper.look(state.read_demands(asked))
+    assert state.pod_scheduler.decide(state.read_demands(asked), ("n1",)).node == "n1"
