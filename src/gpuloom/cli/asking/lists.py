@@ -1,4 +1,4 @@
-"""``gpuloom top``, ``nodes``, ``cards``, ``pods``, ``pending``, ``quota``, ``workload``: what there is, and who has it."""
+"""``gpuloom top``, ``nodes``, ``cards``, ``pods``, ``pending``, ``quota``, ``workload``: what there is, who has it."""
 
 import time
 from dataclasses import replace
