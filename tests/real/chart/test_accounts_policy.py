@@ -85,7 +85,8 @@ def test_the_token_of_a_plugin_says_which_node_it_is_on(tokens: Tokens) -> None:
 
 
 def test_a_plugin_writes_what_it_writes_on_its_node_and_its_pods(policed: Policed, tokens: Tokens, name: str) -> None:
-    for key in (REGISTER, "hami.io/node-nvidia-score", "hami.io/node-handshake", "hami.io/mutex.lock"):
+    own = (REGISTER, "hami.io/node-nvidia-score", "hami.io/node-handshake", "hami.io/mutex.lock", "gpuloom.io/serves")
+    for key in own:
         for value in ("x", None):
             tokens.plugin.merge(N1, annotate(**{key: value}))
     path = create_pod(policed, name)
