@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -18,13 +17,16 @@ BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
 @pytest.fixture(scope="module")
 def plane(control_plane_binaries: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    directory: Path = tmp_path_factory.mktemp("preempting")
-    with ControlPlane(directory) as running:
-        for name, value in CLASSES.items():
-            running.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
-        never = {"value": 1000, "preemptionPolicy": "Never"}
-        running.api.create(PRIORITY_CLASSES, {"metadata": {"name": "never"}, **never})
+    with ControlPlane(tmp_path_factory.mktemp("preempting")) as running:
+        create_classes(running)
         yield running
+
+
+def create_classes(plane: ControlPlane) -> None:
+    for name, value in CLASSES.items():
+        plane.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+    never = {"value": 1000, "preemptionPolicy": "Never"}
+    plane.api.create(PRIORITY_CLASSES, {"metadata": {"name": "never"}, **never})
 
 
 @pytest.fixture
@@ -124,11 +126,12 @@ async def test_a_new_process_goes_on_where_the_old_one_ended(world: World, step:
     assert world.exceeded() == {}
 
 
-@pytest.fixture(scope="module")
-def controlled(plane: ControlPlane) -> ControlPlane:
-    """With the controllers, one of which says how many pods a budget lets go."""
-    plane.start_controller_manager()
-    return plane
+@pytest.fixture
+def controlled(own_control_plane: ControlPlane) -> ControlPlane:
+    """With the controllers, one of which says how many pods a budget lets go; another soon misses the kubelets."""
+    create_classes(own_control_plane)
+    own_control_plane.start_controller_manager()
+    return own_control_plane
 
 
 def make_budget(plane: ControlPlane, app: str) -> None:
