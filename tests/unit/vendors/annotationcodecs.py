@@ -24,9 +24,11 @@ from gpuloom.vendors.hooks import read_cards
 from gpuloom.wire.handshake import decode_handshake, encode_requesting
 from gpuloom.wire.lock import NodeLock, decode_lock, encode_lock
 from gpuloom.wire.mig import decode_mig_allocations, encode_mig_allocations
+from gpuloom.wire.nomination import decode_nomination, encode_nomination
 from gpuloom.wire.objects import Node, NodeStatus, ObjectMeta
 from gpuloom.wire.pairscores import decode_pair_scores, encode_pair_scores
 from gpuloom.wire.register import decode_register, encode_register
+from gpuloom.wire.serves import Serves, decode_serves, encode_serves
 from gpuloom.wire.shares import decode_shares, encode_shares
 from gpuloom.wire.words import decode_bool, decode_list, encode_bool, encode_list
 
@@ -194,6 +196,18 @@ CODECS: dict[str, Codec] = {
         decode_lock,
         st.builds(NodeLock, moments, names, names) | st.builds(NodeLock, moments),
         ("2025-10-20T03:07:02Z,jingyu-test,gputest-6c77bb77f8-gvtzc", "2026-07-03T15:35:10+08:00"),
+    ),
+    "nomination": Codec(
+        lambda pair: encode_nomination(*pair),
+        decode_nomination,
+        st.tuples(names, moments),
+        ("node-3;2026-11-23T10:00:00Z",),
+    ),
+    "serves": Codec(
+        lambda said: encode_serves(said.vendors, said.plugin_uid),
+        decode_serves,
+        st.builds(Serves, st.sets(names, min_size=1, max_size=3).map(frozenset), names),
+        ("NVIDIA;0c9b1a52-4e70-2174-49af-f07ebb94d1ae",),
     ),
     "pair scores": Codec(
         encode_pair_scores,

@@ -115,6 +115,8 @@ COMMON: dict[str, str] = {
     keys.WEIGHTS: "weights",
     keys.WOKEN: "number",
     keys.LIMIT_WHOLE_CARDS: "word",
+    keys.NOMINATED: "nomination",
+    keys.NODE_SERVES: "serves",
 }
 REGISTERS = {"Metax-SGPU": "zoned cards", "Enflame": "sliced cards"}
 
@@ -158,7 +160,10 @@ def test_every_key_with_a_format_is_used() -> None:
 
 def test_every_common_key_has_a_format() -> None:
     named = {value for name, value in vars(keys).items() if name.isupper() and isinstance(value, str) and "/" in value}
-    assert named - set(FORMATS) == {keys.OWNED_PREFIX, keys.SHARED_PREFIX, keys.POD_GROUP_LABEL}
+    assert named - set(FORMATS) == {
+        *(keys.OWNED_PREFIX, keys.SHARED_PREFIX),
+        *(keys.POD_GROUP_LABEL, keys.COMPONENT_LABEL),
+    }
 
 
 def test_every_format_has_a_codec() -> None:
