@@ -128,7 +128,7 @@ async def test_a_new_process_goes_on_where_the_old_one_ended(world: World, step:
 
 @pytest.fixture
 def controlled(own_control_plane: ControlPlane) -> ControlPlane:
-    """With the controllers, one of which says how many pods a budget lets go; another soon misses the kubelets."""
+    """With the controllers, one of which says how many pods a budget lets go."""
     create_classes(own_control_plane)
     own_control_plane.start_controller_manager()
     return own_control_plane
