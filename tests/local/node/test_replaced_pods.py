@@ -19,7 +19,7 @@ ID = ("GPU-a-0",)
 
 
 class Scene:
-    """The pod ``p`` is served on a node; in the first pause after a failed write another takes its name."""
+    """The pod ``p`` is served on a node; in the first pause after failed writes another takes its name."""
 
     def __init__(self, client, settings, machine, card):
         self.client = client
@@ -74,7 +74,7 @@ class Scene:
 async def scene(local_client, local_server, settings):
     await local_client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
     machine = SimulatedMachine("n1", load_machine("eight-a100-40gb"))
-    local_server.faults.add(InjectedFault("PATCH", "/pods/p", status=503))
+    local_server.faults.add(InjectedFault("PATCH", "/pods/p", times=2, status=503))
     return Scene(local_client, settings, machine, machine.gpus[0].uuid)
 
 

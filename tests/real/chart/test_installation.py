@@ -56,6 +56,7 @@ RARE: dict[str, dict[Right, str]] = {
     "gpuloom-scheduler": {
         ("", "pods", "get"): "the outcome of a write is unknown, or a lock's owner is suspected",
         ("", "nodes", "get"): "a lock changed while it was written",
+        ("policy", "poddisruptionbudgets", "list"): "somebody asks whom preemption would evict",
     },
     "gpuloom-device-plugin": {
         ("", "pods", "get"): "a lock's pod is bound while pods are listed, or a card is divided (MIG)",

@@ -20,7 +20,7 @@ LOCK = "hami.io/mutex.lock"
 REGISTER = "hami.io/node-nvidia-register"
 DEVICES = "hami.io/vgpu-devices-to-allocate"
 CARD = SimulatedMachine(NODE, load_machine("two-t4")).gpus[0].uuid
-SHARE = f"{CARD},NVIDIA,20000,30:;"
+SHARE = f"{CARD},NVIDIA,2000,15:;"
 MAKE_LIMITER = "mkdir -p /usr/local/vgpu && cd /usr/local/vgpu && touch libvgpu.so ld.so.preload"
 LOOK_AROUND = "env; ls -l /usr/local/vgpu/libvgpu.so; ls -ld /tmp/vgpulock; grep -c ld.so.preload /proc/mounts"
 
@@ -81,8 +81,8 @@ def container_log(node: RealNode, control_plane: ControlPlane) -> str:
     "line",
     [
         f"NVIDIA_VISIBLE_DEVICES={CARD}",
-        "CUDA_DEVICE_MEMORY_LIMIT_0=20000m",
-        "CUDA_DEVICE_SM_LIMIT=30",
+        "CUDA_DEVICE_MEMORY_LIMIT_0=2000m",
+        "CUDA_DEVICE_SM_LIMIT=15",
         "LIBCUDA_LOG_LEVEL=1",
     ],
 )
@@ -188,5 +188,5 @@ def test_a_container_that_writes_another_priority_and_cards_into_its_region_bloc
     with urllib.request.urlopen(url) as answer:
         lines = answer.read().decode().splitlines()
     told = [line for line in lines if line.startswith("hami_vgpu_memory_limit_bytes") and 'pod="liar"' in line]
-    assert [float(line.rpartition(" ")[2]) for line in told] == [20000 * 2**20]
+    assert [float(line.rpartition(" ")[2]) for line in told] == [2000 * 2**20]
     assert "GPU-of-somebody-else" not in "".join(lines)
