@@ -2,6 +2,10 @@
 
 import asyncio
 import time
+from collections.abc import Generator
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 SLICE_S = 0.0005
 """So long calls may have to wait for work that is not theirs."""
@@ -23,3 +27,23 @@ class TimeSlice:
         if self.is_over:
             await asyncio.sleep(0)
             self._until_s = time.perf_counter() + SLICE_S
+
+    async def finish(self, steps: Generator[None, None, _T]) -> _T:
+        """Take all steps, letting others run between them, and return their result."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: _T = end.value
+                return result
+            await self.yield_if_over()
+
+
+def run_to_end(steps: Generator[None, None, _T]) -> _T:
+    """Take all steps at once and return their result: where nobody may change anything between them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: _T = end.value
+            return result

@@ -17,7 +17,7 @@ from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt
 from gpuloom.scheduler.preemption.refused import RefusedEvictions
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.timeslice import TimeSlice
+from gpuloom.scheduler.timeslice import TimeSlice, run_to_end
 from gpuloom.wire.hostpods import HostPod
 
 _FORBIDDEN = "forbidden"
@@ -63,12 +63,13 @@ class PlanFinder:
         if not isinstance(pod, HostPod) or not self._is_as_shown(attempt, pod) or not self.state.hosts.is_complete:
             return Dropped.NOT_SEEN
         time_slice, host_demand = TimeSlice(), read_host_demand(pod, self.state.hosts.ignored)
-        if await self._has_room(attempt, host_demand, time_slice):
+        closed = await self._find_closed(attempt, host_demand, time_slice)
+        if closed is None:
             return Dropped.ROOM
         plan = await self._plan(attempt, time_slice)
         if plan is None:
             return Dropped.BUDGET if self.refused else Dropped.NO_VICTIMS
-        return self._confirm(attempt, plan, host_demand)
+        return self._confirm(attempt, plan, host_demand, closed)
 
     def _is_as_shown(self, attempt: PreemptionAttempt, pod: HostPod) -> bool:
         """Whether the API server shows the pod as the call did: nobody leaves because a call alone says so."""
@@ -85,19 +86,12 @@ class PlanFinder:
         planner = PreemptionPlanner(
             self.state.pod_scheduler, self.look_up, {}, self.strict, self._find_leaving(), self.index
         )
-        steps = planner.plan(Preemptor(attempt.demands, attempt.priority), candidates)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                plan: PreemptionPlan | None = end.value
-                return plan
-            await time_slice.yield_if_over()
+        return await time_slice.finish(planner.plan(Preemptor(attempt.demands, attempt.priority), candidates))
 
     def _confirm(
-        self, attempt: PreemptionAttempt, plan: PreemptionPlan, host_demand: HostDemand
+        self, attempt: PreemptionAttempt, plan: PreemptionPlan, host_demand: HostDemand, closed: frozenset[str]
     ) -> PreemptionPlan | Dropped:
-        """Ask again, in one turn of the loop: planning took a while."""
+        """Ask again, in one turn of the loop: planning took a while, and meanwhile a node may have got room."""
         state, preemptor = self.state, Preemptor(attempt.demands, attempt.priority)
         is_open = plan.node in state.nodes and plan.node not in self._kept_nodes(attempt)
         leaving = self._find_leaving()
@@ -106,6 +100,10 @@ class PlanFinder:
             return Dropped.CHANGED
         if refuse_host(state.nodes[plan.node], state.hosts.on(plan.node), host_demand):
             return Dropped.CHANGED
+        offered = frozenset(attempt.names.all())
+        taking = run_to_end(state.pod_scheduler.find_taking(attempt.demands))
+        if any(self._takes(name, host_demand, offered) for name in taking - closed):
+            return Dropped.ROOM
         if not still_holds(state.pod_scheduler, preemptor, plan):
             return Dropped.CHANGED
         return plan
@@ -129,29 +127,28 @@ class PlanFinder:
         known = self.state.pods.get(uid)
         return known is not None and not known.is_static
 
-    async def _has_room(self, attempt: PreemptionAttempt, host_demand: HostDemand, time_slice: TimeSlice) -> bool:
-        """Tell whether a node takes the pod as it is: kube-scheduler has perhaps not offered it yet.
+    async def _find_closed(
+        self, attempt: PreemptionAttempt, host_demand: HostDemand, time_slice: TimeSlice
+    ) -> frozenset[str] | None:
+        """Return the nodes whose cards would do and that do not take the pod all the same; None where one takes it.
 
-        Where the pod depends on what only kube-scheduler looks at, a node that it did not offer says nothing.
+        That kube-scheduler has not offered a node yet says nothing against it, unless the pod depends on what only
+        kube-scheduler looks at.
         """
-        state = self.state
-        for _ in state.pod_scheduler.place_ahead(attempt.demands):
+        closed, offered = set(self._kept_nodes(attempt)), frozenset(attempt.names.all())
+        for name in await time_slice.finish(self.state.pod_scheduler.find_taking(attempt.demands)):
             await time_slice.yield_if_over()
-        if not state.decider.has_capacity(attempt.demands, attempt.priority):
+            if name not in closed and self._takes(name, host_demand, offered):
+                return None
+            closed.add(name)
+        return frozenset(closed)
+
+    def _takes(self, name: str, host_demand: HostDemand, offered: frozenset[str]) -> bool:
+        """Tell whether a node would take the pod, cards apart."""
+        node = self.state.nodes.get(name)
+        if node is None or (host_demand.unjudged and name not in offered):
             return False
-        decision = state.pod_scheduler.decide(attempt.demands, tuple(state.cluster.nodes))
-        for _ in decision.complete():
-            await time_slice.yield_if_over()
-        kept = self._kept_nodes(attempt)
-        offered = set(attempt.names.all()) if host_demand.unjudged else None
-        for name, _ in decision.fitting.worst_first():
-            await time_slice.yield_if_over()
-            node = state.nodes.get(name)
-            if node is None or name in kept or (offered is not None and name not in offered):
-                continue
-            if not (explain_unschedulable(node) or refuse_host(node, state.hosts.on(name), host_demand)):
-                return True
-        return False
+        return not (explain_unschedulable(node) or refuse_host(node, self.state.hosts.on(name), host_demand))
 
     def _kept_nodes(self, attempt: PreemptionAttempt) -> frozenset[str]:
         """Return where room is being made for pods at least as important: one plan a node at a time."""
