@@ -1,5 +1,6 @@
 """Making room for pods of higher priority: who leaves, for whom, and who may have the room meanwhile."""
 
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,10 @@ from local.scheduler.site import DEFAULTS, Site, card
 from msgspec.structs import replace as replace_struct
 
 from gpuloom.engine.explanation.values import Explanation
+from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
+from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.kube import HOST_PODS, NODES
+from gpuloom.model.cards import Ints
 from gpuloom.web.views.explaining import explain_pod
 from gpuloom.web.views.source import EVERYTHING, Source
 from gpuloom.wire.objects import Pod
@@ -353,3 +357,28 @@ async def test_explain_tells_that_room_is_being_made_and_for_whom_it_is_not_yet(
     assert told.startswith("would fit on n1 if these leave: default/low (priority 1); not evicted because that is")
     await make_room(site, high)
     assert explain(site, high) == ("room is being made for it on n1",)
+
+
+class LeavingMeanwhile(LowestPriorities):
+    """The planner's index; while it is read, a pod leaves its node."""
+
+    def __init__(self, leave: Callable[[], None]) -> None:
+        super().__init__()
+        self._leave = leave
+
+    def catch_up(self, state: ClusterState, word: str) -> Generator[None, None, Ints]:
+        found = yield from super().catch_up(state, word)
+        self._leave()
+        return found
+
+
+async def test_nobody_leaves_when_another_node_gets_room_while_the_plan_is_made(site: Site) -> None:
+    await site.register("n2")
+    low, other = await run(site, "low", 8000, 1), await run(site, "other", 8000, 20, node="n2")
+    state, finder = site.process.state, site.process.parts.preemption.finder
+    index = LeavingMeanwhile(lambda: state.release(other.metadata.uid))
+    site.process.parts.preemption.finder = replace(finder, index=index)
+    high = await submit(site, "high", 8000, 10)
+    assert await site.choose(high, "n1", "n2") is None
+    await leaves_nobody(site, low)
+    assert dropped(site) == {"room": 1}
