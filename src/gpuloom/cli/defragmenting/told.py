@@ -99,7 +99,7 @@ def _tell_move(move: PodMove, cluster: MovingCluster) -> ToldMove:
         node=pod.node,
         target=move.node,
         cards=_list_cards(pod),
-        memory_mib=_sum_memory(pod),
+        memory_mib=pod.memory_mib,
         priority=pod.priority,
         started_at=pod.started_at,
         owner=known.owner if known else "",
@@ -109,10 +109,6 @@ def _tell_move(move: PodMove, cluster: MovingCluster) -> ToldMove:
 
 def _list_cards(pod: Reservation) -> tuple[str, ...]:
     return tuple(sorted({card_id(share.uuid) for share, is_held in pod.each_share() if is_held}))
-
-
-def _sum_memory(pod: Reservation) -> int:
-    return sum(share.memory_mib for share, is_held in pod.each_share() if is_held)
 
 
 def _tell(move: ToldMove, now: float) -> str:

@@ -24,10 +24,10 @@ def find_leaving(question: Question) -> Steps:
     for name in _nearest_nodes(question):
         yield
         node = question.fork_node(name)
-        holders = sorted(node.state.ledger, key=lambda held: (_memory(held), held.uid))[:MOST_PODS]
+        holders = sorted(node.state.ledger, key=lambda held: (held.memory_mib, held.uid))[:MOST_PODS]
         leaving = yield from _fewest(question, node, holders)
         if leaving:
-            found.append((len(leaving), sum(map(_memory, leaving)), name, leaving))
+            found.append((len(leaving), sum(held.memory_mib for held in leaving), name, leaving))
     found.sort(key=lambda one: one[:3])
     return tuple(
         Remedy(
@@ -92,10 +92,6 @@ def _fits_without(question: Question, node: NodeFork, leaving: Iterable[Reservat
         back = sum_for_quota(usages, bits=profile.fit.bits)
         headroom = Headroom(headroom.memory_mib + back.memory_mib, headroom.cores + back.cores)
     return node.fits(question.demand, headroom)
-
-
-def _memory(held: Reservation) -> int:
-    return sum(share.memory_mib for share, is_held in held.each_share() if is_held)
 
 
 def tell_leaving(pods: Sequence[PodName], node: str) -> str:

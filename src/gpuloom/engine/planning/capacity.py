@@ -13,13 +13,13 @@ import numpy as np
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_reservation
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.explanation.details import in_order_of_placing
 from gpuloom.engine.explanation.node_fork import fork_node
 from gpuloom.engine.explanation.rule_matrix import make_rule_matrix
+from gpuloom.engine.planning.lone_request import find_lone_request
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.engine.state.usage import collapse, sum_for_quota
-from gpuloom.model.cards import UNDIVIDED, Ints
+from gpuloom.model.cards import Ints
 from gpuloom.model.request import Request
 from gpuloom.model.request_columns import Headroom
 from gpuloom.vendors.profile import Profile
@@ -51,11 +51,9 @@ def count_capacity(
 
     ``limits`` are how many a node takes at most, whatever its cards allow; a node that is not in it has no limit.
     """
-    request = _only_request(demand)
-    divided = bool((scheduler.state.table.cards.division != UNDIVIDED).any())
+    request = find_lone_request(scheduler, demand)
     names = [name for name, _ in decision.fitting.worst_first()[::-1]]
-    alone = not (divided or demand.policy.numa_bind or scheduler.compiled.is_hooked)
-    if request is not None and alone and headroom == Headroom():
+    if request is not None and headroom == Headroom():
         return _fill(scheduler, demand, request, set(names), limits)
     return _place(scheduler, demand, names, headroom, limits)
 
@@ -69,11 +67,6 @@ def intersect_capacities(capacities: Sequence[Capacity]) -> Capacity:
     by_node = {name: min(one[name] for one in by_vendor) for name in names}
     order = sorted(by_node.items(), key=lambda item: (-item[1], item[0]))
     return Capacity(sum(by_node.values()), any(capacity.is_least for capacity in capacities), tuple(order))
-
-
-def _only_request(demand: Demand) -> Request | None:
-    places = in_order_of_placing(demand)
-    return demand.containers[places[0]].request if len(places) == 1 else None
 
 
 def _fill(

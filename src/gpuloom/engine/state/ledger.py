@@ -102,6 +102,11 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
             for share in shares:
                 yield share, self.still_holds(position)
 
+    @property
+    def memory_mib(self) -> int:
+        """MiB that the pod holds of all its cards together."""
+        return sum(share.memory_mib for share, is_held in self.each_share() if is_held)
+
     def still_holds(self, position: int) -> bool:
         """Tell whether the container at this position holds its shares still."""
         phase = self.phases[position] if position < len(self.phases) else Phase.REGULAR

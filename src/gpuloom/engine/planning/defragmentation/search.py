@@ -13,6 +13,7 @@ from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.planning.defragmentation.hosts import HostRoom
 from gpuloom.engine.planning.defragmentation.node_choice import NodeChoice, choose_by_cards, choose_by_trying
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan, PodMove
+from gpuloom.engine.planning.lone_request import find_lone_request
 from gpuloom.engine.planning.moving import MovingPod
 from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -87,12 +88,9 @@ class Defragmentation:
         if len(demands) > 1:
             return None
         ((word, demand),) = demands.items()
-        asking = [container for container in demand.containers if container.request is not None]
-        scheduler = self._fork.by_vendor[word]
-        if len(asking) > 1 or demand.policy.numa_bind or scheduler.compiled.is_hooked:
+        if find_lone_request(self._fork.by_vendor[word], demand) is None:
             return None
-        matrix = self._ask_rules(word, demand)
-        return None if matrix.table.partitions else matrix
+        return self._ask_rules(word, demand)
 
     def _ask_rules(self, word: str, demand: Demand) -> RuleMatrix:
         scheduler = self._fork.by_vendor[word]
@@ -203,5 +201,4 @@ class Defragmentation:
 
 
 def _largest_first(held: Reservation) -> tuple[int, str, str]:
-    memory_mib = sum(share.memory_mib for share, is_held in held.each_share() if is_held)
-    return -memory_mib, held.full_name, held.uid
+    return -held.memory_mib, held.full_name, held.uid
