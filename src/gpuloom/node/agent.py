@@ -14,6 +14,7 @@ from typing import Self
 import structlog
 
 from gpuloom.kube.client import KubeClient
+from gpuloom.kube.podevents import record
 from gpuloom.kube.recorder import EventRecorder
 from gpuloom.node.allocate import Allocator
 from gpuloom.node.cdi import write_specs
@@ -134,16 +135,7 @@ class NodeAgent:
                 _log.info("starting again", node=self._settings.node_name)
 
     def _report_no_room(self, pod: Pod, message: str) -> None:
-        meta = pod.metadata
-        self._events.record(
-            kind="Pod",
-            namespace=meta.namespace,
-            name=meta.name,
-            uid=meta.uid,
-            type="Warning",
-            reason="CardGivenTwice",
-            message=message,
-        )
+        record(self._events, pod, "Warning", "CardGivenTwice", message)
 
     def _give_up_without_driver(self, error: Exception) -> None:
         """Fail when there never was a driver; wait for a driver that went away."""

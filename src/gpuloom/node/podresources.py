@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
+from gpuloom.kube.podevents import record
 from gpuloom.kube.recorder import EventRecorder
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import KubeletError
@@ -88,12 +89,4 @@ class AllocationCheck:
         names = ", ".join(sorted("/".join(name) for name in found))
         message = f"the kubelet gave this pod's share of a card to {names}: delete both pods"
         _log.error("share given to another pod", pod=pod.full_name, holders=names)
-        self._events.record(
-            kind="Pod",
-            namespace=pod.namespace,
-            name=pod.name,
-            uid=pod.metadata.uid,
-            type="Warning",
-            reason="ShareGivenToAnotherPod",
-            message=message,
-        )
+        record(self._events, pod, "Warning", "ShareGivenToAnotherPod", message)

@@ -13,6 +13,7 @@ import structlog
 from gpuloom.engine.hostfit.demand import read_host_demand
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
+from gpuloom.kube.podevents import record
 from gpuloom.kube.recorder import EventRecorder
 from gpuloom.kube.reflector import InitialListComplete, Reflector
 from gpuloom.kube.resources import NODES
@@ -202,12 +203,4 @@ class PodQueue:
             log.warning("pod status cannot be written", pod=pod.full_name, error=str(error))
 
     def _record(self, pod: QueuedPod, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        self._recorder.record(
-            kind="Pod",
-            namespace=pod.namespace,
-            name=pod.name,
-            uid=pod.metadata.uid,
-            type=type_,
-            reason=reason,
-            message=message,
-        )
+        record(self._recorder, pod, type_, reason, message)

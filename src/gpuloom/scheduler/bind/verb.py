@@ -18,12 +18,12 @@ from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.unserved import Unserved
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient, NotFoundError
 from gpuloom.kube.annotations import patch_same
+from gpuloom.kube.podevents import record
 from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE, LockError, NodeLocks
 from gpuloom.scheduler.bind.nodelock.queue import LockTicket
 from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.bind.writer import BindingWriter, BindRefusedError
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.events.record import record
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.vendors.profile import LockRules
 from gpuloom.wire.errors import WireError

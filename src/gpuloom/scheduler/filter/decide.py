@@ -15,8 +15,8 @@ from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.allocations import read_tenancies
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.kube import EventRecorder
+from gpuloom.kube.podevents import record
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.events.record import record
 from gpuloom.scheduler.events.refusals import RefusalTexts
 from gpuloom.scheduler.filter.deferred import DeferredWork
 from gpuloom.scheduler.nodes.handler import read_all_cards

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from gpuloom.engine.decision.decision import UnsettledError
 from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient
 from gpuloom.kube.annotations import patch_same
-from gpuloom.scheduler.events.record import record
+from gpuloom.kube.podevents import record
 from gpuloom.scheduler.filter.decide import PodPlacer
 from gpuloom.scheduler.filter.patch import MergePatch, patch_decision, patch_refusal
 from gpuloom.scheduler.state import SchedulerState

@@ -12,8 +12,8 @@ from gpuloom.engine.planning.preemption.victims import PreemptionPlan
 from gpuloom.engine.state.nominations import Nomination
 from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient
 from gpuloom.kube.annotations import patch_same
+from gpuloom.kube.podevents import record
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.events.record import record
 from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt, PreemptionAttempts
 from gpuloom.scheduler.preemption.counts import PreemptionCounts

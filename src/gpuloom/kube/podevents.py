@@ -1,8 +1,8 @@
-"""Records events on pods."""
+"""Events on pods."""
 
 from typing import Literal
 
-from gpuloom.kube import EventRecorder, Message
+from gpuloom.kube.recorder import EventRecorder, Message
 from gpuloom.wire.objects import Pod
 
 
