@@ -42,7 +42,6 @@ from harness.accounts import sleep_briefly
 
 PHASE = "hami.io/bind-phase"
 RETRY_S = 0.5
-REFUSED = {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
 
 
 class Kubelets:
@@ -102,7 +101,7 @@ class Kubelets:
         try:
             served = await allocator.allocate([ids])
         except AllocationError as error:
-            is_gone = not await self._report(pod, REFUSED)
+            is_gone = not await self._report(pod, _refuse())
             self._tell(answer="refused", asked=pod.metadata.uid, node=node, is_gone=is_gone, message=str(error))
         else:
             self._tell_served(pod, node, served)
@@ -141,7 +140,15 @@ class Kubelets:
 
 
 def _run() -> Mapping[str, Any]:
-    return {"phase": "Running", "startTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    return {"phase": "Running", "startTime": _tell_time()}
+
+
+def _refuse() -> Mapping[str, Any]:
+    return {"phase": "Failed", "reason": "UnexpectedAdmissionError", "startTime": _tell_time()}
+
+
+def _tell_time() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _make_gpu(node: str, number: int) -> Gpu:

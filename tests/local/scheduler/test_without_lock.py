@@ -83,7 +83,7 @@ async def test_the_next_pod_is_bound_when_the_last_one_is_served_and_not_before(
 @pytest.mark.parametrize(
     "end",
     [
-        {"status": {"phase": "Failed"}},
+        {"status": {"phase": "Failed", "startTime": "2026-01-01T00:00:00Z"}},
         {"status": {"startTime": "2026-01-01T00:00:00Z"}},
     ],
     ids=["refused", "taken in"],
@@ -100,11 +100,18 @@ async def test_a_failure_that_the_plugin_tells_frees_the_node(site: Site, first:
     assert await bind == ""
 
 
-async def test_a_pod_that_is_deleted_unserved_keeps_its_node_for_two_seconds(site: Site, first: Pod) -> None:
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "over by another word than its kubelet's"])
+async def test_a_pod_that_is_gone_unserved_keeps_its_node_for_two_seconds(
+    site: Site, first: Pod, *, is_deleted: bool
+) -> None:
     _, bind = await bind_next_to(site, first)
     await site.wait_bound(first)
     began_s = site.clock.elapsed_s
-    await site.remove(first)
+    if is_deleted:
+        await site.remove(first)
+    else:
+        await site.change_pod("first", {"status": {"phase": "Succeeded"}}, subresource="status")
+        await poll(lambda: first.metadata.uid not in site.process.state.pods)
     assert not bind.done()
     assert await site.clock.run_until_done(bind, step_s=0.1) == ""
     assert 2 <= site.clock.elapsed_s - began_s < 5

@@ -13,7 +13,7 @@ from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import may_have_shares
 
 LINGER_S = 2.0
-"""So long a node stays busy when its unserved pod is deleted: its kubelet may be asking for it at that moment."""
+"""So long a node stays busy when its unserved pod is gone or said to be over: its kubelet may be asking for it now."""
 
 
 def is_unserved(pod: Pod, lists: Collection[str]) -> bool:
@@ -40,7 +40,7 @@ class Unserved:
 
     since     when it was first known
     is_shown  whether the API server has shown it bound to the node
-    gone_at   when it was seen deleted
+    gone_at   when it was seen deleted, or over by another word than its kubelet's
     """
 
     uid: str
@@ -110,7 +110,7 @@ class UnservedPods:
         known.is_shown = True
 
     def end(self, uid: str) -> None:
-        """Take that a pod is over: its kubelet has answered for it."""
+        """Take that a pod waits no more: its kubelet has answered for it, or it asks for nothing."""
         if uid in self._pods:
             self._drop(self._pods[uid])
 

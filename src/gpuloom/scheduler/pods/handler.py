@@ -112,7 +112,8 @@ class PodHandler:
 
     def _end(self, pod: Pod) -> None:
         """Take that a pod is over, or will never be bound."""
-        if pod.is_over:
+        # Whoever else says that a pod is over does not know whether its kubelet is asking for its devices right now.
+        if pod.is_over and pod.status.start_time is not None:
             self._state.unserved.end(pod.metadata.uid)
         self._remove(pod.metadata.uid)
 
