@@ -36,6 +36,7 @@ from gpuloom.scheduler.outlook.keeper import OutlookKeeper
 from gpuloom.scheduler.pods.byannotation import PodHandlerByAnnotation
 from gpuloom.scheduler.pods.cleanup import ReservationCleanup
 from gpuloom.scheduler.pods.handler import PodHandler
+from gpuloom.scheduler.pods.elsewhere import NodePointer, PartlyOffered
 from gpuloom.scheduler.pods.requeue import PodRequeuer
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
 from gpuloom.scheduler.preemption.flow import PreemptionFlow
@@ -74,6 +75,7 @@ class Parts:
     nodes: NodeHandler
     quotas: QuotaHandler
     preemption: PreemptionFlow
+    partly_offered: PartlyOffered
     gate: LeadershipGate
     rivals: RivalLeases
     cards: CardMetrics
@@ -142,6 +144,7 @@ class Parts:
             self.labeller.run(),
             self.outlook.run(),
             requeuer.run(),
+            NodePointer(self.state, self.partly_offered, requeuer, self.clocks).run(),
             self.preemption.run(),
             self.deferred.run(),
             *follow_leases,
@@ -177,7 +180,8 @@ def assemble(
     )
     labeller = PodLabeller(client, state, clocks)
     attempts = PreemptionAttempts(settings.preemption == "on", state.nominations)
-    placer = PodPlacer(state, recorder, clocks, deferred, attempts, event_bytes, outlook)
+    partly_offered = PartlyOffered()
+    placer = PodPlacer(state, recorder, clocks, deferred, attempts, partly_offered, event_bytes, outlook)
     handshakes = HandshakeWriter(client, state, clocks)
     nodes = NodeHandler(state, handshakes, clocks)
     quotas = QuotaHandler(state)
@@ -229,6 +233,7 @@ def assemble(
         nodes=nodes,
         quotas=quotas,
         preemption=PreemptionFlow(client.with_own_budget(), state, attempts, recorder, clocks, observer),
+        partly_offered=partly_offered,
         gate=gate,
         rivals=rivals,
         cards=CardMetrics(state, quotas),

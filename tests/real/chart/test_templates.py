@@ -644,7 +644,7 @@ def test_the_policy_about_variables_knows_what_the_webhook_writes_and_the_releas
     assert (told["everyPod"], told["denyEnvFrom"]) == (False, False)
 
 
-EVICTING = {("pods/eviction", "create"), ("pods/status", "patch")}
+EVICTING = {("pods/eviction", "create")}
 
 
 @pytest.mark.parametrize(

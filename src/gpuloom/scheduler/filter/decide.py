@@ -21,6 +21,7 @@ from gpuloom.scheduler.events.refusals import RefusalTexts
 from gpuloom.scheduler.filter.deferred import DeferredWork
 from gpuloom.scheduler.nodes.handler import read_all_cards
 from gpuloom.scheduler.outlook.keeper import OutlookKeeper
+from gpuloom.scheduler.pods.elsewhere import PartlyOffered
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
@@ -43,6 +44,7 @@ class PodPlacer:
     clocks: Clocks
     deferred: DeferredWork
     attempts: PreemptionAttempts
+    partly_offered: PartlyOffered
     event_bytes: int = MESSAGE_LIMIT_BYTES
     outlook: OutlookKeeper | None = None
     refusal_texts: RefusalTexts = field(init=False)
@@ -136,6 +138,7 @@ class PodPlacer:
 
     def _accept(self, pod: Pod, decision: PodDecision, node: str, at: datetime) -> FilterResult:
         self.state.unschedulable.pop(pod.metadata.uid, None)
+        self.partly_offered.drop(pod.metadata.uid)
         self._reserve(pod, decision, node, at)
         self._defer(decision, self._record_success(pod, decision))
         return FilterResult(node_names=[node])
@@ -161,6 +164,8 @@ class PodPlacer:
         now = self.clocks.monotonic()
         self.state.note_unschedulable(pod, demands, now)
         self.attempts.note_refused(pod, demands, names, now)
+        if len(names) < len(self.state.cluster.nodes):
+            self.partly_offered.note_refused(pod.metadata.uid, now)
         self._defer(decision, self._record_failure(pod, decision))
         return FilterResult(failed_nodes=self.refusal_texts.node_texts(decision))
 

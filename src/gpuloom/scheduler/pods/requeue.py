@@ -50,11 +50,12 @@ class PodRequeuer:
             waiting = self.state.unschedulable.get(uid)
             if waiting is None or (waiting.likeness, waiting.pod.priority) in without_capacity:
                 continue
-            if not await self._fits(waiting, time_slice):
+            if not await self.has_capacity(waiting, time_slice):
                 without_capacity.add((waiting.likeness, waiting.pod.priority))
-            elif self.state.unschedulable.pop(uid, None) is not None and not self.state.obstacle:
+            elif uid in self.state.unschedulable and not self.state.obstacle:
                 # While it was looked at, this process may have ceased to lead.
-                await self._requeue(waiting.pod)
+                nomination = self.state.nominations.find(uid)
+                await self.requeue(waiting, nomination.node if nomination else "")
                 await self.clocks.sleep(PAUSE_S)
                 if self.state.capacity_freed.is_set():
                     # More came meanwhile: again from the oldest on, also for those that did not fit until now.
@@ -67,14 +68,18 @@ class PodRequeuer:
         nominated = [one.uid for one in self.state.nominations if one.uid in waiting]
         return list(dict.fromkeys((*nominated, *waiting)))
 
-    async def _fits(self, waiting: UnschedulablePod, time_slice: TimeSlice) -> bool:
+    async def has_capacity(self, waiting: UnschedulablePod, time_slice: TimeSlice) -> bool:
+        """Tell whether the cards of any node would do for a pod."""
         for _ in self.state.pod_scheduler.place_ahead(waiting.demands):
             await time_slice.yield_if_over()
         return self.state.decider.has_capacity(waiting.demands, waiting.pod.priority)
 
-    async def _requeue(self, pod: Pod) -> None:
-        if nomination := self.state.nominations.find(pod.metadata.uid):
-            await self._point_to(nomination.node, pod)
+    async def requeue(self, waiting: UnschedulablePod, node: str = "") -> None:
+        """Put a pod back into the queue, and have kube-scheduler ask a node first where one is named."""
+        pod = waiting.pod
+        self.state.unschedulable.pop(pod.metadata.uid, None)
+        if node:
+            await self._point_to(node, pod)
         body = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}
         try:
             await patch_same(self.client, PODS, pod, body)

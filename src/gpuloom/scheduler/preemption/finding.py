@@ -13,7 +13,7 @@ from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
-from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
+from gpuloom.scheduler.pods.elsewhere import takes_beside_cards
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt
 from gpuloom.scheduler.preemption.refused import RefusedEvictions
 from gpuloom.scheduler.state import SchedulerState
@@ -145,10 +145,9 @@ class PlanFinder:
 
     def _takes(self, name: str, host_demand: HostDemand, offered: frozenset[str]) -> bool:
         """Tell whether a node would take the pod, cards apart."""
-        node = self.state.nodes.get(name)
-        if node is None or (host_demand.unjudged and name not in offered):
+        if host_demand.unjudged and name not in offered:
             return False
-        return not (explain_unschedulable(node) or refuse_host(node, self.state.hosts.on(name), host_demand))
+        return takes_beside_cards(self.state, name, host_demand)
 
     def _kept_nodes(self, attempt: PreemptionAttempt) -> frozenset[str]:
         """Return where room is being made for pods at least as important: one plan a node at a time."""

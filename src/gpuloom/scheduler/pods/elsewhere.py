@@ -1,0 +1,143 @@
+"""Pods that the nodes of their call refused while a node that was not offered takes them (binding 4).
+
+Of a hundred nodes or more kube-scheduler offers some only, and others with its next try, which may be 10 s later. So
+such a pod is pointed to that node, which kube-scheduler then asks first, and put back into its queue.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
+from gpuloom.engine.hostfit.filters import refuse_host
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
+from gpuloom.scheduler.pods.requeue import PAUSE_S, PodRequeuer
+from gpuloom.scheduler.state import SchedulerState, UnschedulablePod
+from gpuloom.scheduler.timeslice import TimeSlice
+from gpuloom.wire.hostpods import HostPod
+
+WAIT_S = 0.1
+"""kube-scheduler takes hints away while it notes that a pod was refused, and may offer other nodes right after."""
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+"""What nobody here can judge (a volume, an affinity to pods) may keep a pod off every node that it is pointed to."""
+MOST_REMEMBERED = 4096
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pointed:
+    """How often a pod was pointed to a node, and before when it is not again (monotonic seconds)."""
+
+    times: int
+    until: float
+
+
+@dataclass(slots=True)
+class PartlyOffered:
+    """Pods that were refused though not all nodes were offered, until somebody looks at them. Bounded.
+
+    changed  set when there is a new one; whoever looks clears it
+    """
+
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _due: dict[str, float] = field(default_factory=dict)
+    _pointed: dict[str, _Pointed] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def note_refused(self, uid: str, now: float) -> None:
+        """Take that a pod was refused by some of the nodes."""
+        pointed = self._pointed.get(uid)
+        _put(self._due, uid, max(now + WAIT_S, pointed.until if pointed else now))
+        self.changed.set()
+
+    def drop(self, uid: str) -> None:
+        """Take that a pod has found a node."""
+        self._due.pop(uid, None)
+        self._pointed.pop(uid, None)
+
+    def take_due(self, now: float) -> list[str]:
+        """Return those that may be pointed to a node now, oldest refusal first."""
+        due = [uid for uid, when in self._due.items() if when <= now]
+        for uid in due:
+            del self._due[uid]
+        return due
+
+    def note_pointed(self, uid: str, now: float) -> None:
+        """Take that a pod was pointed to a node: after each time a longer pause."""
+        before = self._pointed.get(uid)
+        times = before.times + 1 if before else 1
+        _put(self._pointed, uid, _Pointed(times, now + min(FIRST_PAUSE_S * 2 ** (times - 1), LONGEST_PAUSE_S)))
+
+
+def _put(remembered: dict[str, _T], uid: str, value: _T) -> None:
+    """Remember what is said of a pod, and forget the oldest of too many."""
+    remembered.pop(uid, None)
+    remembered[uid] = value
+    if len(remembered) > MOST_REMEMBERED:
+        del remembered[next(iter(remembered))]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePointer:
+    """Points pods to nodes that were not offered."""
+
+    state: SchedulerState
+    offered: PartlyOffered
+    requeuer: PodRequeuer
+    clocks: Clocks
+
+    async def run(self) -> None:
+        """Look at every refused pod until cancelled."""
+        while True:
+            await self.offered.changed.wait()
+            self.offered.changed.clear()
+            while len(self.offered):
+                await self.clocks.sleep(WAIT_S)
+                if not self.state.obstacle:
+                    await self._look()
+
+    async def _look(self) -> None:
+        time_slice = TimeSlice()
+        # Very many pods may wait, and few different ones among them.
+        without_node: set[tuple[int, int]] = set()
+        for uid in self.offered.take_due(self.clocks.monotonic()):
+            waiting = self.state.unschedulable.get(uid)
+            if waiting is None or (waiting.likeness, waiting.pod.priority) in without_node:
+                continue
+            if not await self.requeuer.has_capacity(waiting, time_slice):
+                without_node.add((waiting.likeness, waiting.pod.priority))
+                continue
+            node = await self._find_node(waiting, time_slice)
+            # While it was looked at, the pod may have been filtered again, and this process may have ceased to lead.
+            if node and self.state.unschedulable.get(uid) is waiting and not self.state.obstacle:
+                self.offered.note_pointed(uid, self.clocks.monotonic())
+                await self.requeuer.requeue(waiting, node)
+                await self.clocks.sleep(PAUSE_S)
+
+    async def _find_node(self, waiting: UnschedulablePod, time_slice: TimeSlice) -> str:
+        """Return a node that takes a pod, as far as can be judged here; empty where none does."""
+        uid, priority = waiting.pod.metadata.uid, waiting.pod.priority
+        pod = self.state.pods.get(uid)
+        if not isinstance(pod, HostPod) or not self.state.hosts.is_complete:
+            return ""
+        demand = read_host_demand(pod, self.state.hosts.ignored)
+        kept = {one.node for one in self.state.nominations.that_bind(uid, priority)}
+        taking = await time_slice.finish(self.state.pod_scheduler.find_taking(waiting.demands))
+        for name in sorted(taking - kept):
+            await time_slice.yield_if_over()
+            if takes_beside_cards(self.state, name, demand):
+                return name
+        return ""
+
+
+def takes_beside_cards(state: SchedulerState, name: str, demand: HostDemand) -> bool:
+    """Tell whether a node would take a pod, cards apart, as far as can be judged here."""
+    node = state.nodes.get(name)
+    if node is None or explain_unschedulable(node):
+        return False
+    return not refuse_host(node, state.hosts.on(name), demand)

@@ -1,0 +1,114 @@
+"""Pods that the offered nodes refuse while another takes them are pointed to that one (binding 4)."""
+
+from typing import Any
+
+import pytest
+from local.scheduler.clock import let_answers_arrive, poll
+from local.scheduler.site import Site
+
+from gpuloom.kube import NODES
+from gpuloom.scheduler.pods.elsewhere import LONGEST_PAUSE_S, MOST_REMEMBERED, PartlyOffered
+from gpuloom.wire.objects import Pod
+
+WOKEN = "gpuloom.io/woken"
+
+
+@pytest.fixture
+async def refused(site: Site) -> Pod:
+    """A pod that is too large for what is left of n1; n2, n3 and n4 are empty, and not offered."""
+    for name in ("n2", "n3", "n4"):
+        await site.register(name)
+    assert await site.choose(await site.submit("occupant", memory_mib=9000)) == "n1"
+    return await site.submit(memory_mib=5000)
+
+
+async def read_hint(site: Site) -> str:
+    """Return the node that kube-scheduler is to ask first."""
+    url, headers = f"{site.server.url}/api/v1/namespaces/default/pods/p", {"Authorization": f"Bearer {site.server.token}"}
+    async with site.session.get(url, headers=headers) as reply:
+        hint: str = (await reply.json())["status"].get("nominatedNodeName", "")
+    return hint
+
+
+async def wait_woken(site: Site, pod: Pod, before: str = "") -> str:
+    def woken() -> str:
+        return site.process.state.pods[pod.metadata.uid].annotations.get(WOKEN, "")
+
+    await site.clock.run_until(lambda: woken() not in {"", before}, step_s=0.05)
+    return woken()
+
+
+async def stays_asleep(site: Site) -> None:
+    await site.clock.advance(1)
+    await let_answers_arrive()
+    assert WOKEN not in (await site.pod()).annotations
+    assert await read_hint(site) == ""
+
+
+async def test_a_pod_is_woken_for_a_node_that_was_not_offered(site: Site, refused: Pod) -> None:
+    assert await site.choose(refused, "n1") is None
+    await wait_woken(site, refused)
+    assert await read_hint(site) == "n2"
+
+
+async def test_a_pod_that_every_node_refuses_is_left_alone(site: Site, refused: Pod) -> None:
+    large = await site.submit("large", memory_mib=20_000)
+    assert await site.choose(large, "n1") is None
+    await site.clock.advance(1)
+    await let_answers_arrive()
+    assert WOKEN not in (await site.pod("large")).annotations
+
+
+async def test_a_pod_that_all_nodes_were_offered_for_is_left_alone(site: Site) -> None:
+    pod = await site.submit(memory_mib=20_000)
+    assert await site.choose(pod, "n1") is None
+    await stays_asleep(site)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"unschedulable": True}, {"taints": [{"key": "a", "effect": "NoSchedule"}]}],
+    ids=["closed", "tainted"],
+)
+async def test_no_pod_is_pointed_to_a_node_that_would_not_take_it(site: Site, refused: Pod, spec: Any) -> None:
+    for name in ("n2", "n3"):
+        await site.wait_for_node(await site.client.patch(NODES, name, {"spec": spec}))
+    assert await site.choose(refused, "n1") is None
+    await wait_woken(site, refused)
+    assert await read_hint(site) == "n4"
+
+
+async def test_a_pod_that_is_refused_again_is_pointed_to_a_node_after_a_pause(site: Site, refused: Pod) -> None:
+    assert await site.choose(refused, "n1") is None
+    first = await wait_woken(site, refused)
+    assert await site.choose(refused, "n1") is None
+    began_s = site.clock.elapsed_s
+    await wait_woken(site, refused, first)
+    assert 0.8 <= site.clock.elapsed_s - began_s < 2
+
+
+async def test_a_pod_that_found_a_node_meanwhile_is_left_alone(site: Site, refused: Pod) -> None:
+    assert await site.choose(refused, "n1") is None
+    assert await site.choose(refused, "n3") == "n3"
+    await poll(lambda: refused.metadata.uid in site.process.state.pods)
+    await stays_asleep(site)
+
+
+def test_pauses_double_up_to_a_minute() -> None:
+    offered, now, pauses = PartlyOffered(), 0.0, []
+    for _ in range(8):
+        offered.note_pointed("a", now)
+        offered.note_refused("a", now)
+        began = now
+        while not offered.take_due(now):
+            now += 0.5
+        pauses.append(now - began)
+    assert pauses == [1, 2, 4, 8, 16, 32, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
+
+
+def test_of_very_many_pods_the_newest_are_remembered() -> None:
+    offered = PartlyOffered()
+    for number in range(MOST_REMEMBERED + 10):
+        offered.note_refused(str(number), 0)
+    assert len(offered) == MOST_REMEMBERED
+    assert str(MOST_REMEMBERED + 9) in offered.take_due(1)
