@@ -35,8 +35,8 @@ from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.outlook.keeper import OutlookKeeper
 from gpuloom.scheduler.pods.byannotation import PodHandlerByAnnotation
 from gpuloom.scheduler.pods.cleanup import ReservationCleanup
-from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.pods.elsewhere import NodePointer, PartlyOffered
+from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.pods.requeue import PodRequeuer
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
 from gpuloom.scheduler.preemption.flow import PreemptionFlow

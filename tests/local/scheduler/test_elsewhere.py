@@ -24,7 +24,10 @@ async def refused(site: Site) -> Pod:
 
 async def read_hint(site: Site) -> str:
     """Return the node that kube-scheduler is to ask first."""
-    url, headers = f"{site.server.url}/api/v1/namespaces/default/pods/p", {"Authorization": f"Bearer {site.server.token}"}
+    url, headers = (
+        f"{site.server.url}/api/v1/namespaces/default/pods/p",
+        {"Authorization": f"Bearer {site.server.token}"},
+    )
     async with site.session.get(url, headers=headers) as reply:
         hint: str = (await reply.json())["status"].get("nominatedNodeName", "")
     return hint

@@ -178,6 +178,30 @@ def test_the_status_of_a_pod_is_no_part_of_it_that_a_patch_changes(policed: Poli
     assert policed.admin.get(path)["status"]["phase"] == "Pending"
 
 
+STATUS: dict[str, tuple[dict[str, Any], str]] = {
+    "phase": ({"phase": "Failed"}, "status.phase"),
+    "start": ({"startTime": "2026-01-01T00:00:00Z"}, "status.startTime"),
+    "condition": ({"conditions": [{"type": "Ready", "status": "True"}]}, "status.conditions"),
+    "address": ({"podIP": "10.0.0.1"}, "status.podIP"),
+}
+
+
+@pytest.mark.parametrize(("status", "told"), STATUS.values(), ids=STATUS)
+def test_of_a_pods_status_the_scheduler_writes_hints_alone(
+    policed: Policed, tokens: Tokens, name: str, status: dict[str, Any], told: str
+) -> None:
+    path = create_pod(policed, name)
+    tokens.scheduler.merge(f"{path}/status", {"status": {"nominatedNodeName": "n2"}})
+    with is_denied("annotations and labels of its own", told):
+        tokens.scheduler.merge(f"{path}/status", {"status": status})
+
+
+def test_others_write_a_pods_status_as_ever(policed: Policed, name: str) -> None:
+    path = create_pod(policed, name)
+    policed.admin.merge(f"{path}/status", {"status": {"phase": "Failed", "reason": "Evicted"}})
+    assert policed.admin.get(path)["status"]["phase"] == "Failed"
+
+
 def test_the_scheduler_writes_what_it_writes(policed: Policed, tokens: Tokens, name: str) -> None:
     path = create_pod(policed, name, node="n2")
     written = {ALLOCATED: "x", PHASE: "allocating", "gpuloom.io/woken": "x", "mthreads.com/gpu-index": "0"}
@@ -214,7 +238,6 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any] | None]] = {
     "creates-pod": ("create", PODS, make_pod("x")),
     "deletes-pod": ("delete", f"{PODS}/nobody", None),
     "evicts": ("create", f"{PODS}/nobody/eviction", {"metadata": {"name": "nobody"}}),
-    "pod-status": ("merge", f"{PODS}/nobody/status", {"status": {"phase": "Failed"}}),
     "debugs": ("merge", f"{PODS}/nobody/ephemeralcontainers", {"spec": {}}),
     "resizes": ("merge", f"{PODS}/nobody/resize", {"spec": {}}),
     "executes": ("create", f"{PODS}/nobody/exec", {}),
@@ -233,6 +256,13 @@ def test_gpulooms_accounts_have_no_other_rights(
 ) -> None:
     with pytest.raises(ApiCallError, match="forbidden") as caught:
         getattr(getattr(tokens, who), verb)(*((path,) if body is None else (path, body)))
+    assert caught.value.status == 403
+
+
+@pytest.mark.parametrize("who", ["plugin", "monitor"])
+def test_accounts_of_nodes_write_no_pods_status(tokens: Tokens, who: str) -> None:
+    with pytest.raises(ApiCallError, match="forbidden") as caught:
+        getattr(tokens, who).merge(f"{PODS}/nobody/status", {"status": {"phase": "Failed"}})
     assert caught.value.status == 403
 
 

@@ -39,7 +39,11 @@ def test_each_event_about_a_pod_that_fits_nowhere_is_a_step_of_its_own() -> None
     parts.gate.note_listed()
 
     asked = FilterArgs(pod(gpu=1, gpumem=1000), NodeNames(msgspec.json.encode(["n1"])))
-    assert not PodPlacer(parts.state, recorder, clock.clocks, kept, parts.preemption.attempts, parts.partly_offered).filter(asked).node_names
+    assert (
+        not PodPlacer(parts.state, recorder, clock.clocks, kept, parts.preemption.attempts, parts.partly_offered)
+        .filter(asked)
+        .node_names
+    )
 
     (work,) = kept.works
     told = [len(client.effects.events) for _ in work]
