@@ -99,7 +99,8 @@ def test_a_program_in_a_container_has_what_was_answered_and_changes_nothing_else
     edits = {"env": ["DESCRIBED=yes"], "additionalGids": [4242]}
     spec = {"cdiVersion": "0.7.0", "kind": containerlook.KIND, "devices": [device], "containerEdits": edits}
     (directory / "cdi" / "spec.json").write_text(json.dumps(spec))
-    command = [sys.executable, containerlook.__file__, str(directory)]
+    # Modules beside it are named like packages that it needs.
+    command = [sys.executable, "-P", containerlook.__file__, str(directory)]
     with containerd.start("look", command, machine.variables) as process:
         assert process.wait(timeout_s=100) == 0, process.log.read_text()
     seen = json.loads((directory / "look.out").read_text())
