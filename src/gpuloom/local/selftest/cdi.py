@@ -70,7 +70,7 @@ class CdiDevice(_Struct, frozen=True):
     container_edits: Edits = Edits()
 
 
-class CdiSpec(_Struct, frozen=True):
+class CdiDescription(_Struct, frozen=True):
     """The devices of one kind, and what a container with any of them gets."""
 
     kind: str
@@ -78,18 +78,18 @@ class CdiSpec(_Struct, frozen=True):
     container_edits: Edits = Edits()
 
 
-def decode_spec(name: str, text: bytes) -> CdiSpec:
+def decode_spec(name: str, text: bytes) -> CdiDescription:
     """Return the description in the file `name`.
 
     Raises CdiError.
     """
     try:
-        return msgspec.json.decode(text, type=CdiSpec)
+        return msgspec.json.decode(text, type=CdiDescription)
     except msgspec.DecodeError as error:
         raise CdiError(f"CDI specification {name}: {error}") from error
 
 
-def find_edits(names: Iterable[str], specs: Iterable[CdiSpec]) -> Sequence[Edits]:
+def find_edits(names: Iterable[str], specs: Iterable[CdiDescription]) -> Sequence[Edits]:
     """Return the edits for devices, those of all devices of a kind first and once.
 
     Raises CdiError for a name that is in no specification.
