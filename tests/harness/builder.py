@@ -50,7 +50,7 @@ def describe_obstacle() -> str | None:
 class Builder:
     """A store of images below `directory`, as a context manager; it is gone when left, archives are not.
 
-    The node image holds a placeholder where users put HAMi-core's library.
+    The node image holds a placeholder where users may put HAMi-core's library.
     Attributes: `context`, the files that images are built from, `base`, the base image by its digest, and `flags`, what
     a build needs beside what the page gives it.
     """

@@ -138,6 +138,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "gpuloom selftest",
         "gpuloom selftest --library /usr/local/vgpu/libvgpu.so",
         "gpuloom selftest --allow-mig",
+        "gpuloom selftest --containerd off",
         "gpuloom selftest -o json > report.json",
         "make gpu",
     ),

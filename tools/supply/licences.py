@@ -34,7 +34,9 @@ versions and hashes are in `requirements.lock`, and in the bill of materials tha
 column says *no*, a person has to look before the images are handed on.
 
 Not in the table, because they are not gpuloom's to list: what the base image holds, Python included, and HAMi-core's
-library (Apache-2.0), which whoever builds the node image puts in.
+library. Nodes get that from HAMi's own image, `docker.io/projecthami/hami`: it is under Apache-2.0, its source is
+github.com/Project-HAMi/HAMi-core. That image is made on NVIDIA's CUDA image and has NVIDIA's licences beside HAMi's;
+gpuloom runs the shell in it that copies the library, and hands nothing on.
 
 | Package | Licence | Permissive |
 |---|---|---|

@@ -1,6 +1,13 @@
 set -eu
-if [ ! -e "$SOURCE/libvgpu.so" ]; then
-    if [ -e "$TARGET/libvgpu.so" ]; then
+# HAMi's image has it under its version alone: libvgpu.so.v2.10.0.
+has_library() {
+    for library in "$1"/libvgpu.so "$1"/libvgpu.so.*; do
+        [ ! -e "$library" ] || return 0
+    done
+    return 1
+}
+if ! has_library "$SOURCE"; then
+    if has_library "$TARGET"; then
         echo "the image has no libvgpu.so in $SOURCE; the node's own in $TARGET is used"
         exit 0
     fi

@@ -96,7 +96,7 @@ with the pod. Only containers that talk to the API server mount it: nothing is m
 {{- $image := index . 1 -}}
 {{- $registry := default $root.Values.global.imageRegistry $image.registry -}}
 {{- $tag := default (default $root.Chart.AppVersion $root.Values.global.imageTag) $image.tag -}}
-{{- with $registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $tag }}
+{{- with $registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $tag }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 
 {{/* The Kubernetes that gpuloom is tested with. */}}

@@ -18,7 +18,7 @@ from gpuloom.cli.asking.printing import has_colours, print_value
 from gpuloom.cli.logs import configure_logs
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.cli.process import run_until_signal
-from gpuloom.local.selftest import CORES_MEASURED_S, Outcome, SelfTest, SelfTestReport
+from gpuloom.local.selftest import AUTO, CORES_MEASURED_S, OFF, Outcome, SelfTest, SelfTestReport
 from gpuloom.node.errors import DriverMissingError, NodeError
 from gpuloom.node.nvidia import DriverNvml
 
@@ -30,6 +30,7 @@ def run_selftest(
     *,
     library: Path | None = None,
     seconds: Annotated[float, Parameter(validator=validators.Number(gte=1, lte=3600))] = CORES_MEASURED_S,
+    containerd: str = AUTO,
     allow_mig: Annotated[bool, Parameter(negative=())] = False,
     output: Annotated[Literal["table", "json", "yaml"], Parameter(name=["--output", "-o"])] = "table",
 ) -> ExitCode:
@@ -45,6 +46,9 @@ def run_selftest(
         HAMi-core's libvgpu.so: programs load it, and must get their share of memory and cores and no more.
     seconds:
         How long the cores of four programs on one card are measured, with a library.
+    containerd:
+        Run the programs in containers, which find their card by CDI: "auto" where root, containerd and nvidia-ctk are
+        there, "off" never, or the socket of a containerd that must do it.
     allow_mig:
         Divide an idle card that can be divided (MIG) for a moment, which resets it, and put it back.
     output:
@@ -53,11 +57,21 @@ def run_selftest(
     """
     if library is not None and not library.is_file():
         raise CommandError(f"--library {library}: there is no such file", ExitCode.USAGE)
+    if containerd not in {AUTO, OFF} and not Path(containerd).is_socket():
+        raise CommandError(f"--containerd {containerd}: there is no such socket", ExitCode.USAGE)
     configure_logs("console", level=logging.CRITICAL)
     limiter = library.absolute() if library else None
 
     def make_test(nvml: DriverNvml, directory: Path) -> SelfTest:
-        return SelfTest(nvml, pynvml, directory, limiter=limiter, seconds=seconds, may_divide=allow_mig)
+        return SelfTest(
+            nvml,
+            pynvml,
+            directory,
+            limiter=limiter,
+            seconds=seconds,
+            containerd=containerd,
+            may_divide=allow_mig,
+        )
 
     reports: list[SelfTestReport] = []
     run_until_signal(_test(make_test, reports), failures=(NodeError,))

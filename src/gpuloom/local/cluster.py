@@ -182,6 +182,7 @@ class LocalCluster:
             plugins_dir=plugins_dir,
             host_root=host_root,
             scheduler_name=self.description.scheduler_name,
+            injection=node.injection,
         )
         library = settings.on_this_side(settings.library)
         library.parent.mkdir(parents=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from gpuloom.engine.scoring.policies import PolicyWord
 from gpuloom.local.vendornode import VendorMachine
 from gpuloom.node.nvml import Nvml
+from gpuloom.node.settings import InjectionSettings
 from gpuloom.node.simulated import MachineDescription
 from gpuloom.vendors.catalog import Catalog, load_default_profiles, make_catalog
 from gpuloom.vendors.profile import Profile
@@ -13,11 +14,15 @@ from gpuloom.vendors.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class NodeDescription:
-    """A node: its name, its labels, and the machine that it is; or whose cards it has, such as those of this one."""
+    """A node: its name, its labels, and the machine that it is; or whose cards it has, such as those of this one.
+
+    ``injection`` is how its containers are shown their cards.
+    """
 
     name: str
     machine: MachineDescription | Nvml
     labels: Mapping[str, str] = field(default_factory=dict)
+    injection: InjectionSettings = field(default_factory=InjectionSettings)
 
 
 @dataclass(frozen=True, slots=True)

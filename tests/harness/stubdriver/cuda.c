@@ -5,7 +5,8 @@
  * when the last one ended: the card has no pauses of the machine's making.
  *
  * The variable CUDA_VISIBLE_DEVICES names cards by UUID, with commas; without it all are seen. What a process holds
- * stands in a file for NVML, see processes_folder.
+ * stands in a file for NVML, see processes_folder. The driver knows processes in containers by the machine's numbers:
+ * STUB_HOST_PROC names a folder where they see the machine's /proc.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "clock.h"
@@ -93,12 +94,19 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
     return end_call(&call, CUDA_SUCCESS);
 }
 
+static long read_pid(void) {
+    const char *proc = getenv("STUB_HOST_PROC");
+    char path[4200], number[32] = "";
+    snprintf(path, sizeof path, "%s/self", proc ? proc : "/proc");
+    return readlink(path, number, sizeof number - 1) > 0 ? atol(number) : (long)getpid();
+}
+
 static void note_held(void) {
     char folder[4200], path[4600];
     if (!processes_folder(folder, sizeof folder))
         return;
     mkdir(folder, 0777);
-    snprintf(path, sizeof path, "%s/%ld.%s", folder, (long)getpid(), visible[0]);
+    snprintf(path, sizeof path, "%s/%ld.%s", folder, read_pid(), visible[0]);
     FILE *file = fopen(path, "w");
     if (file) {
         fprintf(file, "%llu", held);

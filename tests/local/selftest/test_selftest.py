@@ -1,79 +1,25 @@
 """``gpuloom selftest`` over the stub of NVIDIA's libraries, as a process: what passes, and what it finds wrong."""
 
-import json
 import os
 import signal
 import subprocess
-import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from harness.drivenmachine import UUIDS, make_machine
 from harness.processes import ChildProcess
-from harness.stubdriver import StubCard, StubDriver, StubLink, a100
+from harness.stubdriver import a100
 
-UUIDS = ("GPU-7aebc545-cbd3-18a0-afce-76cae449702a", "GPU-1afede84-4e70-2174-49af-f07ebb94d1ae")
 CREATE, SWITCH = "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlDeviceSetMigMode"
 LIMITS = ["limit of memory", "regions", "limit of cores", "priorities"]
-STEPS = ["cards", "device plugin", "shares", "programs", *LIMITS, "dividing", "health"]
-COMMAND = [sys.executable, "-m", "gpuloom.cli", "selftest"]
+STEPS = ["cards", "containers", "device plugin", "shares", "programs", *LIMITS, "dividing", "health"]
 ROOT = Path(__file__).parents[3]
-SMI = Path(sys.modules["harness.stubdriver"].__path__[0]) / "nvidia_smi.py"
-
-
-@dataclass
-class Machine:
-    """A machine with the stub as its driver, and nvidia-smi in its PATH unless it is taken away."""
-
-    driver: StubDriver
-    libraries: Path
-    programs: Path
-    environment: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def variables(self):
-        """The environment of programs on this machine."""
-        return {
-            **{name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"},
-            **self.driver.environment,
-            "LD_LIBRARY_PATH": str(self.libraries),
-            "PATH": f"{self.programs}:{os.environ['PATH']}",
-            **self.environment,
-        }
-
-    def run(self, *arguments):
-        command = [*COMMAND, *arguments]
-        return subprocess.run(command, env=self.variables, capture_output=True, text=True, check=False, timeout=240)
-
-    @property
-    def limiter(self):
-        """What lets programs load the stub of HAMi-core, whose cores are measured for as short as is enough."""
-        return "--library", str(self.libraries / "libvgpu.so"), "--seconds", "3"
-
-    def report(self, *arguments):
-        """Return the exit code and what the report says of each step: its outcome and its text."""
-        done = self.run("-o", "json", *arguments)
-        assert done.stdout, done.stderr
-        steps = json.loads(done.stdout)["steps"]
-        return done.returncode, {step["name"]: (step["outcome"], step.get("text", "")) for step in steps}
 
 
 @pytest.fixture
 def machine(stub_libraries, tmp_path):
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    smi = programs / "nvidia-smi"
-    smi.write_text(f"#!{sys.executable}\n{SMI.read_text()}")
-    smi.chmod(0o755)
-    one, other = (f"00000000:{bus}:00.0" for bus in ("3B", "5E"))
-    driver = StubDriver(
-        tmp_path / "driver.json",
-        StubCard(UUIDS[0], "NVIDIA L4", 23034 * 2**20, pci_bus_id=one, links=[StubLink(other)]),
-        StubCard(UUIDS[1], "NVIDIA L4", 23034 * 2**20, pci_bus_id=other, minor=1, links=[StubLink(one)]),
-        wait_ms=100,
-    )
-    return Machine(driver, stub_libraries, programs)
+    return make_machine(tmp_path, stub_libraries)
 
 
 @pytest.mark.alone
@@ -82,7 +28,8 @@ def test_a_healthy_machine_passes_every_step(machine):
     machine.driver.cards[0].links.clear()
     machine.driver.write()
     code, steps = machine.report(*machine.limiter, "--allow-mig")
-    assert (code, {name: outcome for name, (outcome, _) in steps.items()}) == (0, dict.fromkeys(STEPS, "passed")), steps
+    expected = {**dict.fromkeys(STEPS, "passed"), "containers": "skipped"}
+    assert (code, {name: outcome for name, (outcome, _) in steps.items()}) == (0, expected), steps
 
 
 def test_without_a_limiter_limits_are_skipped_and_said_to_be(machine):
@@ -120,7 +67,9 @@ def test_ctrl_c_while_a_card_is_divided_puts_it_back(machine, tmp_path):
     driver = machine.driver
     driver.cards = [a100(UUIDS[0], mig_mode=0)]
     driver.hang(CREATE)
-    with ChildProcess("selftest", [*COMMAND, "--allow-mig"], log=tmp_path / "log", env=machine.variables) as process:
+    with ChildProcess(
+        "selftest", machine.command("--allow-mig"), log=tmp_path / "log", env=machine.variables
+    ) as process:
         process.wait_until(lambda: driver.count(CREATE) == 1, what="dividing the card", timeout_s=100)
         os.kill(process.pid, signal.SIGINT)
         driver.mend()

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pages.reader import Reader
 from pages.reading import ROOT
-from real.chart.objects import KUBE_SCHEDULER
+from real.chart.objects import HAMI, HAMI_LIBRARY, KUBE_SCHEDULER
 from real.chart.policed import Policed, police
 
 from harness import binaries, builder
@@ -39,7 +39,7 @@ def build_images(directory: Path) -> None:
 
 @pytest.fixture
 def new_cluster(real_node_tools: None, image_archives: Mapping[str, Path], tmp_path: Path) -> Iterator[ClosedCluster]:
-    """Return a real cluster whose node has the images of gpuloom and of kube-scheduler."""
+    """Return a real cluster whose node has the images of gpuloom, kube-scheduler, and one that stands in for HAMi's."""
     with ClosedCluster(tmp_path / "cluster") as running:
         node = running.node
         for target, archive in image_archives.items():
@@ -49,6 +49,9 @@ def new_cluster(real_node_tools: None, image_archives: Mapping[str, Path], tmp_p
         kube_scheduler = node.directory / "kube-scheduler.tar"
         write_kube_scheduler_image(kube_scheduler, KUBE_SCHEDULER)
         node.import_image(kube_scheduler)
+        hami = node.directory / "hami.tar"
+        write_busybox_image(hami, HAMI, {HAMI_LIBRARY: builder.PLACEHOLDER_LIBRARY.encode()})
+        node.import_image(hami)
         yield running
 
 

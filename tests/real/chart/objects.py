@@ -8,6 +8,10 @@ import yaml
 from harness.helm import kube_version
 
 KUBE_SCHEDULER = f"registry.k8s.io/kube-scheduler:{kube_version()}"
+HAMI = "docker.io/projecthami/hami:v2.10.0"
+HAMI_LIBRARY = "k8s-vgpu/lib/nvidia/libvgpu.so.v2.10.0"
+"""Where HAMi's Dockerfile puts HAMi-core's library: under its version alone."""
+
 """Kubernetes' own, wherever gpuloom's images are."""
 
 

@@ -103,7 +103,7 @@ def examine(reader: Reader) -> None:
     checked = json.loads(reader.type(both, status=1))["items"]
     assert {"driver", "webhook-answers"} <= {item["check"] for item in checked}
     ((on_node,),) = list_blocks("docs/doctor.md#On a node")
-    assert "libvgpu.so: is no shared library" in reader.type(on_node, status=1)
+    assert "libvgpu.so.v2.10.0: is no shared library" in reader.type(on_node, status=1)
 
 
 def look_at_dashboard(reader: Reader, cluster: ClosedCluster) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from real.chart.objects import (
+    HAMI,
+    HAMI_LIBRARY,
     find,
     find_container,
     list_containers,
@@ -109,6 +111,26 @@ def test_every_argument_is_one_that_the_command_takes(objects: list[Any]) -> Non
 )
 def test_every_word_that_the_schema_allows_is_one_that_the_command_takes(helm: Helm, values: Any) -> None:
     test_every_argument_is_one_that_the_command_takes(helm.template(with_values(values)))
+
+
+@pytest.mark.parametrize(
+    ("library", "expected"),
+    [
+        ({}, HAMI),
+        ({"digest": f"sha256:{'0' * 64}"}, f"{HAMI}@sha256:{'0' * 64}"),
+        ({"registry": "corp.example", "tag": "v3"}, "corp.example/projecthami/hami:v3"),
+        ({"repository": ""}, "here/gpuloom/node:0.1.0"),
+    ],
+    ids=["default", "digest", "another", "node image"],
+)
+def test_the_library_comes_from_hamis_image_unless_another_is_named(helm: Helm, library: Any, expected: str) -> None:
+    values = {"global": {"imageRegistry": "here"}, "devicePlugin": {"library": {"image": library}}}
+    container = find_container(helm.template(with_values(values)), "library")
+    environment = {one["name"]: one["value"] for one in container["env"]}
+    assert container["image"] == expected
+    assert environment["SOURCE"] == f"/{HAMI_LIBRARY}".rpartition("/")[0]
+    # HAMi's image asks for all cards, which this container does not need.
+    assert environment["NVIDIA_VISIBLE_DEVICES"] == "void"
 
 
 def test_selectors_find_the_pods_of_their_own_component_alone(objects: list[Any]) -> None:

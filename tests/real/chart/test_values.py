@@ -56,6 +56,10 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         ({"scheduler": {"defaultSchedulerPolicy": {"nodeSchedulerPolicy": "pack"}}}, "one of 'binpack', 'spread'"),
         ({"resourceName": "gpu"}, "at '/resourceName': 'gpu' does not match pattern"),
         ({"devicePlugin": {"deviceMemoryScaling": 0}}, "at '/devicePlugin/deviceMemoryScaling'"),
+        (
+            {"devicePlugin": {"library": {"image": {"digest": "sha256:1"}}}},
+            "at '/devicePlugin/library/image/digest': 'sha256:1' does not match pattern",
+        ),
         ({"devicePlugin": {"deviceListStrategy": "env"}}, "at '/devicePlugin/deviceListStrategy'"),
         ({"devicePlugin": {"nvidiaDriverRoot": "auto"}}, "at '/devicePlugin/nvidiaDriverRoot': 'auto'"),
         ({"devices": {"nvida": {}}}, "at '/devices': additional properties 'nvida' not allowed"),

@@ -64,6 +64,11 @@ class SimulatedKubelet:
         return self._pods.mounts
 
     @property
+    def answers(self) -> Mapping[ContainerKey, Sequence[api.ContainerAllocateResponse]]:
+        """What plugins answered for the containers of the present pods, one answer for each resource."""
+        return self._pods.answers
+
+    @property
     def allocatable(self) -> Mapping[str, int]:
         """How many devices of each resource can be given out, resource name to number, as plugins say now."""
         return self._ledger.allocatable()

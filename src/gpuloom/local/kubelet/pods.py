@@ -43,13 +43,14 @@ class Plugins(Protocol):
 class PodWorker:
     """Follows the pods bound to a node and brings each to where a kubelet would.
 
-    ``environments``, ``mounts`` and ``devices`` (ids by resource) hold what the containers of the present pods were
-    given.
+    ``environments``, ``mounts``, ``answers`` and ``devices`` (ids by resource) hold what the containers of the present
+    pods were given.
     """
 
     def __init__(self, node_name: str, client: KubeClient, ledger: DeviceLedger, plugins: Plugins) -> None:
         self.environments: dict[ContainerKey, Mapping[str, str]] = {}
         self.mounts: dict[ContainerKey, Mapping[str, str]] = {}
+        self.answers: dict[ContainerKey, Sequence[api.ContainerAllocateResponse]] = {}
         self.devices: dict[ContainerKey, Mapping[str, Sequence[str]]] = {}
         self._client = client
         self._ledger = ledger
@@ -132,12 +133,14 @@ class PodWorker:
     async def _start(self, pod: FullPod, container: FullContainer, reusable: frozenset[str]) -> None:
         environment: dict[str, str] = {}
         mounts: dict[str, str] = {}
+        answers: list[api.ContainerAllocateResponse] = []
         devices: dict[str, Sequence[str]] = {}
         for resource, quantity in container.limits.items():
             count = decode_strict_integer(quantity) or 0
             if count and self._ledger.manages(resource):
                 devices[resource] = await self._pick(resource, count, pod, reusable)
                 response = await self._plugins.allocate(resource, devices[resource])
+                answers.append(response)
                 environment |= response.envs
                 mounts |= {mount.container_path: mount.host_path for mount in response.mounts}
         # What the pod says about a variable wins over the plugin, as in the kubelet.
@@ -145,6 +148,7 @@ class PodWorker:
         key = (pod.namespace, pod.name, container.name)
         self.environments[key] = environment
         self.mounts[key] = mounts
+        self.answers[key] = answers
         self.devices[key] = devices
 
     async def _pick(self, resource: str, count: int, pod: FullPod, reusable: frozenset[str]) -> Sequence[str]:
@@ -166,6 +170,7 @@ class PodWorker:
             key = (pod.namespace, pod.name, container.name)
             self.environments.pop(key, None)
             self.mounts.pop(key, None)
+            self.answers.pop(key, None)
             self.devices.pop(key, None)
 
 

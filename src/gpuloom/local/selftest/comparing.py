@@ -21,7 +21,7 @@ CORES_TOLERANCE = 10
 MOST_BLOCKED, LEAST_FREED = 5, 15
 """Per cent of the pace of a program of low priority, while it waits and when it goes on."""
 
-_PRELOAD, _LIBRARY = "/etc/ld.so.preload", f"{HOOK_DIR}/libvgpu.so"
+PRELOAD, LIBRARY = "/etc/ld.so.preload", f"{HOOK_DIR}/libvgpu.so"
 
 
 def check_cards(gpus: Sequence[Gpu], cards: Sequence[TestedCard], told: Iterable[SmiCard]) -> None:
@@ -51,16 +51,21 @@ def _compare(index: int, card: TestedCard, other: SmiCard) -> Iterable[tuple[str
 
 
 def check_given(
-    pod: str, environment: Mapping[str, str], mounts: Mapping[str, str], uuids: Collection[str], share_mib: int
+    pod: str,
+    card: str,
+    environment: Mapping[str, str],
+    places: Collection[str],
+    *,
+    uuids: Collection[str],
+    share_mib: int,
 ) -> None:
-    """Hold what a container was given against what its pod asked for."""
-    visible = environment.get("NVIDIA_VISIBLE_DEVICES", "")
-    if visible not in uuids:
-        raise StepFailedError(f"pod {pod} is shown {visible!r}, which is no card of this machine")
+    """Hold what a container was given, with mounts at these places, against what its pod asked for."""
+    if card not in uuids:
+        raise StepFailedError(f"pod {pod} is shown {card!r}, which is no card of this machine")
     limit = environment.get("CUDA_DEVICE_MEMORY_LIMIT_0")
     if limit != f"{share_mib}m":
         raise StepFailedError(f"pod {pod} is limited to {limit!r} of memory and asked for {share_mib} MiB")
-    missing = {_PRELOAD, _LIBRARY, HOOK_DIR} - mounts.keys()
+    missing = {PRELOAD, LIBRARY, HOOK_DIR}.difference(places)
     if missing:
         raise StepFailedError(f"pod {pod} has no mount {', '.join(sorted(missing))}")
     cache = environment.get("CUDA_DEVICE_MEMORY_SHARED_CACHE", "")

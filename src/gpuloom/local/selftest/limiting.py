@@ -6,7 +6,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 from gpuloom.local.selftest.comparing import Told, check_cores, check_priority, check_regions
-from gpuloom.local.selftest.processes import ContainerGrant, Program, run_worker
+from gpuloom.local.selftest.grants import ContainerGrant
+from gpuloom.local.selftest.processes import Launcher, Program, run_worker
 from gpuloom.local.selftest.report import StepFailedError
 from gpuloom.local.selftest.trialpods import CORES_PERCENT, TrialPod, TrialPods
 from gpuloom.node.monitor.cards import CardUse
@@ -35,16 +36,18 @@ class Yardstick:
 
 
 class LimiterTrial:
-    """Programs with HAMi-core in pods of `share_mib` each; cores are measured for `seconds`."""
+    """Programs with HAMi-core in pods of `share_mib` each, started by `launcher`; cores are measured for `seconds`."""
 
     def __init__(
         self,
         pods: TrialPods,
+        launcher: Launcher,
         read_use: Callable[[], Awaitable[Mapping[str, CardUse]]],
         share_mib: int,
         seconds: float,
     ) -> None:
         self._pods = pods
+        self._launcher = launcher
         self._read_use = read_use
         self._share_mib = share_mib
         self._seconds = seconds
@@ -54,7 +57,7 @@ class LimiterTrial:
     async def exceed(self, given: ContainerGrant) -> str:
         """Let a program ask for twice its share of memory."""
         share = self._share_mib * BYTES_PER_MIB
-        async with run_worker(given, share * 2) as program:
+        async with run_worker(self._launcher, given, share * 2) as program:
             seen = program.seen
         if seen.error:
             raise StepFailedError(seen.error)
@@ -69,7 +72,7 @@ class LimiterTrial:
         size = self._share_mib // 2 * BYTES_PER_MIB
         before = await self._read_use()
         async with AsyncExitStack() as stack:
-            programs = [await stack.enter_async_context(run_worker(one, size)) for one in given]
+            programs = [await stack.enter_async_context(run_worker(self._launcher, one, size)) for one in given]
             for program in programs:
                 if not program.seen.is_taken:
                     raise StepFailedError(program.seen.error or "a program cannot take half of its share")
@@ -123,9 +126,9 @@ class LimiterTrial:
             after = await program.read_progress()
             return stick.measure(after.launches - before.launches, after.at_s - before.at_s)
 
-        async with run_worker(low, BYTES_PER_MIB) as patient:
+        async with run_worker(self._launcher, low, BYTES_PER_MIB) as patient:
             await patient.spin(stick.turns)
-            async with run_worker(high, BYTES_PER_MIB) as urgent:
+            async with run_worker(self._launcher, high, BYTES_PER_MIB) as urgent:
                 await urgent.spin(stick.turns)
                 await look(_ROUNDS_TO_BLOCK)
                 blocked = await measure(patient)
@@ -138,7 +141,7 @@ class LimiterTrial:
         )
 
     async def _find_yardstick(self, given: ContainerGrant) -> Yardstick:
-        async with run_worker(replace(given, library=None), BYTES_PER_MIB) as program:
+        async with run_worker(self._launcher, replace(given, library=None), BYTES_PER_MIB) as program:
             turns = await program.calibrate()
             await program.spin(turns)
             a_second = await _measure(program, self._period_s)
@@ -151,7 +154,9 @@ class LimiterTrial:
     ) -> Sequence[float]:
         """Return the pace of programs that compute at the same time; a limiter has some time to find its way."""
         async with AsyncExitStack() as stack:
-            programs = [await stack.enter_async_context(run_worker(one, BYTES_PER_MIB)) for one in given]
+            programs = [
+                await stack.enter_async_context(run_worker(self._launcher, one, BYTES_PER_MIB)) for one in given
+            ]
             for program in programs:
                 await program.spin(stick.turns)
             await asyncio.sleep(self._period_s)

@@ -1,7 +1,8 @@
 """The steps of a self-test, one after the other; each needs those before it."""
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -12,9 +13,13 @@ from gpuloom.local.cluster import LocalCluster, LocalClusterError
 from gpuloom.local.description import ClusterDescription, NodeDescription
 from gpuloom.local.selftest import smi
 from gpuloom.local.selftest.comparing import check_cards, check_use, check_worker
+from gpuloom.local.selftest.containerd import AUTO, OFF, NoContainersError
 from gpuloom.local.selftest.dividing import try_dividing
+from gpuloom.local.selftest.grants import ContainerGrant
+from gpuloom.local.selftest.launching import install_limiter, name_by_cdi, open_containers
 from gpuloom.local.selftest.limiting import BYTES_PER_MIB, LimiterTrial
-from gpuloom.local.selftest.processes import ContainerGrant, keep_lock_folder, run_worker
+from gpuloom.local.selftest.plain import PlainProcesses, keep_lock_folder
+from gpuloom.local.selftest.processes import Launcher, run_worker
 from gpuloom.local.selftest.report import SelfTestReport, SkipStepError, StepFailedError, TestedCard
 from gpuloom.local.selftest.trialpods import CORES_PERCENT, TrialPod, TrialPods
 from gpuloom.node.errors import CardReadError
@@ -36,7 +41,8 @@ class SelfTest:
     """One self-test of this machine over `nvml`; ``library`` is the module ``pynvml``.
 
     `directory` gets all files, and its path must be short. `limiter` is HAMi-core's library, None without one; with it
-    cores are measured for `seconds`. A card is divided (MIG) for a moment only if it `may_divide`.
+    cores are measured for `seconds`. `containerd` is ``auto``, ``off``, or the socket of that which must run the
+    programs. A card is divided (MIG) for a moment only if it `may_divide`.
     """
 
     def __init__(
@@ -47,6 +53,7 @@ class SelfTest:
         *,
         limiter: Path | None = None,
         seconds: float = CORES_MEASURED_S,
+        containerd: str = AUTO,
         may_divide: bool = False,
     ) -> None:
         self._nvml = nvml
@@ -54,6 +61,8 @@ class SelfTest:
         self._directory = directory
         self._limiter = limiter
         self._seconds = seconds
+        self._containerd = containerd
+        self._launcher: Launcher = PlainProcesses()
         self._may_divide = may_divide
         self._gpus: tuple[Gpu, ...] = ()
         self._share_mib = 0
@@ -74,8 +83,11 @@ class SelfTest:
             check_cards(self._gpus, self._report.cards, await smi.read_cards())
             found.append(f"{len(self._gpus)} cards are as nvidia-smi tells them")
         async with AsyncExitStack() as stack:
-            description = ClusterDescription((NodeDescription(_NODE, self._nvml),))
-            cluster = LocalCluster(description, self._directory, backoff_initial_s=0.2)
+            node = NodeDescription(_NODE, self._nvml)
+            with self._report.step("containers") as found:
+                found.append(await self._open_containers(stack))
+                node = replace(node, injection=name_by_cdi())
+            cluster = LocalCluster(ClusterDescription((node,)), self._directory, backoff_initial_s=0.2)
             with self._report.step("device plugin") as found:
                 found.append(await self._start(stack, cluster))
             if not self._report.has_failed:
@@ -97,6 +109,17 @@ class SelfTest:
             for gpu in self._gpus
         ]
 
+    async def _open_containers(self, stack: AsyncExitStack) -> str:
+        try:
+            self._launcher, containerd = await open_containers(stack, self._containerd, self._directory / _NODE)
+        except NoContainersError as error:
+            if self._containerd in {AUTO, OFF}:
+                raise SkipStepError(f"programs are plain processes: {error}") from error
+            raise StepFailedError(f"programs cannot run in containers: {error}") from error
+        return (
+            f"programs run in containers of containerd {containerd.version} at {containerd.socket}, with cards by CDI"
+        )
+
     async def _start(self, stack: AsyncExitStack, cluster: LocalCluster) -> str:
         shared = [gpu for gpu in self._gpus if not gpu.can_be_divided and gpu.memory_mib]
         if not shared:
@@ -117,6 +140,8 @@ class SelfTest:
     async def _share(self, cluster: LocalCluster) -> None:
         pods = TrialPods(cluster, _NODE, self._directory / _NODE, self._limiter)
         given: list[ContainerGrant] = []
+        if self._limiter:
+            install_limiter(self._limiter, self._directory / _NODE)
         with self._report.step("shares") as found:
             wanted = [TrialPod(name, self._share_mib) for name in _PODS]
             given = await pods.submit(wanted, {gpu.uuid for gpu in self._gpus})
@@ -125,8 +150,11 @@ class SelfTest:
             return
         with self._report.step("programs") as found:
             found.append(await self._use(given))
-        with keep_lock_folder() if self._limiter else nullcontext():
-            await self._limit(LimiterTrial(pods, self._read_use, self._share_mib, self._seconds), given)
+        with ExitStack() as stack:
+            if self._limiter and isinstance(self._launcher, PlainProcesses):
+                stack.enter_context(keep_lock_folder())
+            trial = LimiterTrial(pods, self._launcher, self._read_use, self._share_mib, self._seconds)
+            await self._limit(trial, given)
 
     async def _limit(self, trial: LimiterTrial, given: Sequence[ContainerGrant]) -> None:
         """Do the steps that need a limiter."""
@@ -155,7 +183,7 @@ class SelfTest:
         held: dict[int, str] = {}
         async with AsyncExitStack() as stack:
             for one in given:
-                program = await stack.enter_async_context(run_worker(one, size))
+                program = await stack.enter_async_context(run_worker(self._launcher, one, size))
                 check_worker(program.seen, one.card)
                 held[program.pid] = one.card
             during = await self._read_use()

@@ -9,7 +9,7 @@ from gpuloom.kube.errors import ApiError
 from gpuloom.kube.resources import PODS
 from gpuloom.local.cluster import LocalCluster
 from gpuloom.local.selftest.comparing import HOOK_DIR, check_given
-from gpuloom.local.selftest.processes import ContainerGrant
+from gpuloom.local.selftest.grants import ContainerGrant, find_card, list_cdi_devices, list_mounts, place_here
 from gpuloom.local.selftest.report import StepFailedError
 from gpuloom.local.waiting import Key, wait_until
 from gpuloom.wire.objects import Pod
@@ -56,7 +56,7 @@ class TrialPods:
     @property
     def containers_dir(self) -> Path:
         """Where the monitor finds the regions of containers."""
-        return self._host / HOOK_DIR.lstrip("/") / "containers"
+        return place_here(HOOK_DIR, self._host) / "containers"
 
     async def submit(self, wanted: Sequence[TrialPod], uuids: Collection[str]) -> list[ContainerGrant]:
         """Let pods run, and return what their containers were given of the cards `uuids`.
@@ -95,11 +95,19 @@ class TrialPods:
 
     def _find_grant(self, one: TrialPod, uuids: Collection[str]) -> ContainerGrant:
         kubelet, key = self._cluster.kubelets[self._node], (_NAMESPACE, one.name, _CONTAINER)
-        environment, mounts = kubelet.environments[key], kubelet.mounts[key]
-        check_given(one.name, environment, mounts, {one.uuid} if one.uuid else uuids, one.share_mib)
+        environment, places, answers = kubelet.environments[key], kubelet.mounts[key], kubelet.answers[key]
+        card, wanted = find_card(answers), {one.uuid} if one.uuid else uuids
+        check_given(one.name, card, environment, places, uuids=wanted, share_mib=one.share_mib)
         inside = Path(environment["CUDA_DEVICE_MEMORY_SHARED_CACHE"])
-        region = self._host / mounts[HOOK_DIR].lstrip("/") / inside.relative_to(HOOK_DIR)
-        return ContainerGrant(one.name, environment, region, self._library)
+        return ContainerGrant(
+            one.name,
+            card,
+            environment,
+            list_mounts(answers, self._host),
+            list_cdi_devices(answers),
+            region=place_here(places[HOOK_DIR], self._host) / inside.relative_to(HOOK_DIR),
+            library=self._library,
+        )
 
 
 def _runs(pod: Pod) -> bool:
