@@ -44,7 +44,8 @@ class FilterCache:
         if not self._view.generation:
             return None
         self._view.refresh(table)
-        return float(self._view.free.sum() - self._view.used.sum()) / WHOLE
+        _, used = self._view.supply(slice(None))
+        return float(self._view.free.sum() - used.sum()) / WHOLE
 
     def forget_all(self) -> None:
         """Forget everything; the next decisions look at all cards again."""

@@ -4,16 +4,16 @@ What a pod costs on a node is remembered until the node changes. What follows fr
 scarce a model is, is added for all of them in each decision.
 """
 
+from math import floor
 from typing import NamedTuple
 
 import numpy as np
 
-from gpuloom.engine.filtering.fragmentation_view import FragmentationView
+from gpuloom.engine.filtering.fragmentation_view import FEW, FragmentationView
 from gpuloom.engine.scoring.fragmentation.chooser import STEP
 from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod
 from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, shape_of
-from gpuloom.engine.scoring.fragmentation.useless_share import Supply
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.lru_cache import LruCache
@@ -24,29 +24,34 @@ from gpuloom.model.request_columns import RequestColumns
 _LEAST_RANK = -1e6
 """The rank of nodes that fit and of which nobody can tell what the pod costs there: they come last."""
 _MOST_ANSWERS = 2048
-_FEW = 4
-"""Up to so many nodes that changed are looked for among remembered answers."""
+_ROUNDED = 1e6
+"""Costs are rounded to so many parts of a thousandth, as by ``numpy.round``, before they are put into steps."""
 
 
 class _Answer(NamedTuple):
     """What a pod costs on a node, by way; see :class:`WayCosts`."""
 
-    cost: Points
+    cost: list[float]
     cards: Ints
     loses: Flags
 
 
 class FragmentationRanks:
-    """Ranks for one class of pods; the cards and the CPU of nodes come from a view that all classes share."""
+    """Ranks for one class of pods; the cards and the CPU of nodes come from a view that all classes share.
+
+    view        that view
+    worked_out  for how many nodes the cost was worked out so far, and not remembered
+    """
 
     def __init__(self, view: FragmentationView, request: Request, cpu_milli: int) -> None:
-        self._view = view
+        self.view = view
         self._request = request
         self._cpu_milli = cpu_milli
         self._generation = self._mark = self._market_changes = -1
         self._ranked: Scores = np.zeros(0, np.float32)
         self._steps: Points = np.zeros(0)
-        self._answers: LruCache[tuple[bytes, bytes, int, int, int], _Answer] = LruCache(_MOST_ANSWERS)
+        self._answers: LruCache[tuple[tuple[bytes, int, int], bytes], _Answer] = LruCache(_MOST_ANSWERS)
+        self.worked_out = 0
 
     def rank(self, table: CardTable, required: RequestColumns, column: RuleCodes, ranks: Scores) -> Scores:
         """Return ranks by position in place of other ranks, UNFIT where those say that a node does not fit.
@@ -55,13 +60,14 @@ class FragmentationRanks:
         required  what the pod needs of each card, ``column`` the rule that rejects it or 0, by row
         """
         changed = self._catch_up(table, required, column)
-        if changed is None or ranks is not self._ranked or self._view.reserve.classes:
-            everywhere = slice(None)
-            self._steps = self._step(everywhere)
+        if changed is None or ranks is not self._ranked:
+            self._steps = self._step()
             self._ranked = np.where(ranks == UNFIT, UNFIT, self._steps).astype(np.float32)
-        elif len(changed):
-            self._steps[changed] = self._step(changed)
-            ranks[changed] = np.where(ranks[changed] == UNFIT, UNFIT, self._steps[changed])
+        else:
+            for position in changed:
+                self._steps[position] = step = self._step_of(position)
+                if ranks[position] != UNFIT:
+                    ranks[position] = step
         return self._ranked
 
     def ranks_of(self, which: slice | Ints) -> Scores:
@@ -71,35 +77,47 @@ class FragmentationRanks:
 
     def cards_of(self, position: int) -> list[int]:
         """Return which of a node's cards cost the pod least, none where that is not known."""
-        prices = self._view.reserve_prices()[:, 0]
-        cost = self._cost[:, position] + (self._loses[:, :, position] * prices).max(axis=1, initial=0.0)
-        way = int(cost.argmin())
-        return [] if cost[way] == NOWHERE else self._cards[way, position].tolist()
+        costs = self._costs_of(position)
+        cost = min(costs)
+        cards: list[int] = [] if cost == NOWHERE else self._cards[costs.index(cost), position].tolist()
+        return cards
 
-    def _catch_up(self, table: CardTable, required: RequestColumns, column: RuleCodes) -> Ints | None:
-        """Work out what changed; return the nodes that did, None if what follows from all is other than before."""
-        view = self._view
+    def _costs_of(self, position: int) -> list[float]:
+        """Return what the ways cost on one node, with what the reserve charges."""
+        costs: list[float] = self._cost[:, position].tolist()
+        if self.view.reserve.classes:
+            prices = self.view.reserve_prices()[:, 0]
+            charged = (self._loses[:, :, position] * prices).max(axis=1).tolist()
+            costs = [cost + more for cost, more in zip(costs, charged, strict=True)]
+        return costs
+
+    def _catch_up(self, table: CardTable, required: RequestColumns, column: RuleCodes) -> list[int] | None:
+        """Work out what changed; return the nodes that did, None if all ranks are to be put together anew."""
+        view = self.view
         view.refresh(table)
         changed = table.change_log.since(self._mark) if self._generation == view.generation else None
+        self._mark = table.change_log.mark
         if changed is None:
             self._begin(required)
-            positions = np.arange(len(view.states))
+            self._renew(slice(None), column)
+            positions = []
         else:
-            positions = np.array(sorted(set(changed)), np.int64)
-        self._mark = table.change_log.mark
-        if len(positions) > _FEW:
-            self._renew(positions, column)
-        else:
-            for position in positions.tolist():
-                self._recall(position, column)
-        is_anew = changed is None or self._market_changes != view.market_changes
-        if is_anew or len(positions):
-            self._look_further(slice(None) if is_anew else positions)
-        self._market_changes = view.market_changes
-        return None if is_anew else positions
+            positions = sorted(set(changed))
+            if len(positions) > FEW:
+                self._renew(np.array(positions, np.int64), column)
+            elif positions:
+                self._recall(positions, column)
+        if changed is None or len(positions) > FEW or self._market_changes != view.market_changes:
+            self._look_further()
+            self._market_changes = view.market_changes
+            return None
+        for position in positions:
+            self._later[position] = self._look_further_from(position)
+        # What the reserve charges changes with every node.
+        return None if positions and view.reserve.classes else positions
 
     def _begin(self, required: RequestColumns) -> None:
-        view, request = self._view, self._request
+        view, request = self.view, self._request
         self._generation = view.generation
         percent = 0 if request.memory_percentage == PERCENTAGE_NOT_SET else request.memory_percentage
         asked = ExpectedShape("", self._cpu_milli, request.cards, request.memory_mib, percent, request.cores)
@@ -108,86 +126,104 @@ class FragmentationRanks:
         self._memory_mib = required.memory_mib[first] if len(required.memory_mib) else np.zeros(1, np.int64)
         self._cores = required.cores_at(first) if len(required.memory_mib) else np.zeros(1, np.int64)
         count, classes = len(view.states), view.reserve.classes
-        self._taken = view.cards.take(np.zeros(0, np.int64), self._memory_mib, self._cores)
+        self._taken = view.cards.take(0, self._memory_mib, self._cores)
         self._cost: Points = np.full((2, count), NOWHERE)
         self._cards: Ints = np.zeros((2, count, min(request.cards, view.states.shape[1])), np.int64)
         self._loses: Flags = np.zeros((2, classes, count), np.bool_)
         self._later: Points = np.zeros(count)
         self._answers.clear()
 
-    def _renew(self, positions: Ints, column: RuleCodes) -> None:
+    def _renew(self, which: slice | Ints, column: RuleCodes) -> None:
         """Work out costs on nodes together."""
-        view, wanted = self._view, self._request.cards
-        self._cost[:, positions] = NOWHERE
-        fits = view.there[positions] & (column[view.rows[positions]] == 0)
-        enough = fits.sum(axis=1) >= wanted
-        positions, fits = positions[enough], fits[enough]
-        if len(positions):
-            self._note(positions, view.costs.ways(self._put_before(positions, fits)))
+        view, wanted = self.view, self._request.cards
+        fits = (column.take(view.rows[which]) == 0) & view.there[which]
+        self.worked_out += len(fits)
+        # Where most nodes have enough cards, picking them out takes longer than what it saves.
+        if 2 * np.count_nonzero(fits) < fits.size:
+            self._cost[:, which] = NOWHERE
+            enough = np.flatnonzero(fits.sum(axis=1) >= wanted)
+            which, fits = enough if isinstance(which, slice) else which[enough], fits[enough]
+        if len(fits):
+            self._note(which, view.costs.ways(self._put_before(which, fits)))
 
-    def _put_before(self, positions: Ints, fits: Flags) -> NodesAndPod:
-        view = self._view
-        states, cpu = view.states[positions], view.cpu[positions]
+    def _put_before(self, which: slice | Ints, fits: Flags) -> NodesAndPod:
+        view, cpu = self.view, self.view.cpu[which]
+        supply, used = view.supply(which)
         self._take()
         return NodesAndPod(
-            states=states,
+            states=view.states[which],
             fits=fits,
             taken=self._taken,
-            supply=Supply(view.supply.cards[positions], view.supply.milli[positions]),
-            used=view.used[positions],
-            free=view.free[positions],
+            supply=supply,
+            used=used,
+            free=view.free[which],
             cpu=cpu,
             left_cpu=np.maximum(cpu - self._cpu_milli, 0),
-            model=view.model[positions],
+            model=view.model[which],
             cards=self._request.cards,
         )
 
-    def _note(self, positions: Ints, ways: tuple[WayCosts, WayCosts]) -> None:
+    def _note(self, which: slice | Ints, ways: tuple[WayCosts, WayCosts]) -> None:
         for at, way in enumerate(ways):
-            self._cost[at, positions], self._cards[at, positions] = way.cost, way.cards
-            self._loses[at][:, positions] = way.loses
+            self._cost[at, which], self._cards[at, which] = way.cost, way.cards
+            self._loses[at][:, which] = way.loses
 
-    def _recall(self, position: int, column: RuleCodes) -> None:
-        """Work out what a pod costs on one node, or remember it from a node that was the same."""
-        view = self._view
-        codes = column[view.rows[position]]
-        alike = view.states[position].tobytes(), codes.tobytes()
-        key = (*alike, view.cpu.item(position), view.model.item(position), int(view.there[position].sum()))
-        answer = self._answers.recall(key, lambda: self._work_out(position, column))
-        self._cost[:, position], self._cards[:, position], self._loses[:, :, position] = answer
-
-    def _work_out(self, position: int, column: RuleCodes) -> _Answer:
-        self._renew(np.array([position]), column)
-        return _Answer(
-            self._cost[:, position].copy(), self._cards[:, position].copy(), self._loses[:, :, position].copy()
-        )
+    def _recall(self, positions: list[int], column: RuleCodes) -> None:
+        """Remember what a pod costs on nodes from others that were the same; work it out together for the rest."""
+        view, answers, unknown = self.view, self._answers, {}
+        for position in positions:
+            key = view.key_of(position), view.codes_of(position, column)
+            answer = answers.find(key)
+            if answer is None:
+                unknown[position] = key
+                continue
+            self._cost[:, position], self._cards[:, position] = answer.cost, answer.cards
+            if view.reserve.classes:
+                self._loses[:, :, position] = answer.loses
+        if unknown:
+            self._renew(np.array(list(unknown), np.int64), column)
+        for position, key in unknown.items():
+            cost, cards = self._cost[:, position].tolist(), self._cards[:, position].copy()
+            answers.keep(key, _Answer(cost, cards, self._loses[:, :, position].copy()))
 
     def _take(self) -> None:
         """See that it is known what cards in all states would be worth once a share is taken of each."""
-        cards = self._view.cards
-        known = len(self._taken.free)
+        cards, known = self.view.cards, len(self._taken.free)
         if known < len(cards):
-            more = cards.take(np.arange(known, len(cards)), self._memory_mib, self._cores)
-            self._taken = self._taken.join(more)
+            self._taken = self._taken.join(cards.take(known, self._memory_mib, self._cores))
 
-    def _look_further(self, which: slice | Ints) -> None:
+    def _look_further(self) -> None:
         """Work out what it costs that pods without cards will take CPU too."""
-        view = self._view
-        weight = view.weights.stranded_later
-        if not weight:
-            return
-        free, cpu, later = view.free[which], view.cpu[which], view.cpu_later[which]
-        then = view.costs.strand(free - self._demand, np.minimum(np.maximum(cpu - self._cpu_milli, 0), later))
-        self._later[which] = weight * (then - view.costs.strand(free, np.minimum(cpu, later)))
+        view, weight = self.view, self.view.weights.stranded_later
+        if weight:
+            left = np.minimum(np.maximum(view.cpu - self._cpu_milli, 0), view.cpu_later)
+            then = view.costs.strand(view.free - self._demand, left)
+            self._later = weight * (then - view.costs.strand(view.free, np.minimum(view.cpu, view.cpu_later)))
 
-    def _step(self, which: slice | Ints) -> Points:
+    def _look_further_from(self, position: int) -> float:
+        """Work out the same for one node, from plain numbers."""
+        view, weight = self.view, self.view.weights.stranded_later
+        if not weight:
+            return 0.0
+        free, cpu, later = view.free.item(position), view.cpu.item(position), view.cpu_later.item(position)
+        then = view.costs.strand_one(free - self._demand, min(max(cpu - self._cpu_milli, 0), later))
+        return weight * (then - view.costs.strand_one(free, min(cpu, later)))
+
+    def _step(self) -> Points:
         """Return ranks by position, of which nodes on which the pod has no place have the least."""
-        view = self._view
-        cost = self._cost[:, which]
+        view, cost = self.view, self._cost
         if view.reserve.classes:
-            cost = cost + (self._loses[:, :, which] * view.reserve_prices()).max(axis=1)
+            cost = cost + (self._loses * view.reserve_prices()).max(axis=1)
         total = np.minimum(cost[0], cost[1])
-        total += self._later[which]
-        total += view.price[which] * self._demand
+        total += self._later
+        total += view.price * self._demand
         total = np.floor(np.round(total, 6) / STEP + 0.5)
         return np.maximum(0.0 - total, _LEAST_RANK)
+
+    def _step_of(self, position: int) -> float:
+        """Return the same for one node, from plain numbers."""
+        cost = min(self._costs_of(position))
+        if cost == NOWHERE:
+            return _LEAST_RANK
+        total = cost + self._later.item(position) + self.view.price.item(position) * self._demand
+        return max(0.0 - floor(round(total * _ROUNDED) / _ROUNDED / STEP + 0.5), _LEAST_RANK)

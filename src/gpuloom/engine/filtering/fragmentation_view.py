@@ -9,21 +9,31 @@ import numpy as np
 
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
 from gpuloom.engine.scoring.fragmentation.market import Market
-from gpuloom.engine.scoring.fragmentation.measured_cards import MOST_STATES, CardColumns, CardSize, MeasuredCards
+from gpuloom.engine.scoring.fragmentation.measured_cards import (
+    MOST_STATES,
+    NOTHING,
+    CardColumns,
+    CardSize,
+    MeasuredCards,
+)
 from gpuloom.engine.scoring.fragmentation.measured_cost import MeasuredCosts
 from gpuloom.engine.scoring.fragmentation.parameters import PODS_WITH_CARDS
 from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
-from gpuloom.engine.scoring.fragmentation.running_market import RunningMarket
+from gpuloom.engine.scoring.fragmentation.running_market import NodeInMarket, RunningMarket
 from gpuloom.engine.scoring.fragmentation.useless_share import Supply, UselessShare
 from gpuloom.engine.scoring.fragmentation.usual_mix import USUAL_MIX
 from gpuloom.engine.scoring.fragmentation.workload import Workload
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
-from gpuloom.model.cards import UNDIVIDED, CardNumbers, Cards, Flags, Ints, Points
+from gpuloom.model.cards import UNDIVIDED, CardNumbers, Cards, Flags, Ints, Points, RuleCodes
 from gpuloom.vendors.profile import Profile
 
 MOST_CARDS = 64
 """So many cards of a node are looked at, those registered first."""
+MOST_READ = 64
+"""So many nodes' cards are remembered as they were read: decisions go to few nodes at a time."""
+FEW = 16
+"""Up to so many nodes that changed are read in less time one by one than together."""
 _AMPLE_CPU = 52_000
 """Milli-cores for each card that only few nodes have."""
 
@@ -36,13 +46,14 @@ class FragmentationView:
     cards       the states that cards are in
     states      of each card, a row a node, and its number in ``cards``
     rows        where each of these cards stands in the table; ``there`` which places have a card
-    supply      what nodes have for typical pods, ``used`` what these can use of it
+    counts      how many of the places of a node have a card
     free        thousandths of cards that are free; ``whole`` cards that nobody uses
     cpu         free milli-cores; ``capacity`` all of them
     model       of the first card: its position in the table's ``kinds``
     price       what a node charges for each thousandth of a card, because others want it more
     cpu_later   free milli-cores of nodes, once pods without cards will have taken theirs, at most;
                 ``market_changes`` counts how often that or the price was another number
+    looks       at how many cards this looked one by one so far, ``readings`` how often at many nodes together
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -51,7 +62,9 @@ class FragmentationView:
         self._marks: tuple[int, int, int] | None = None
         self._mark = -1
         self.weights = PODS_WITH_CARDS
-        self.generation = self.market_changes = 0
+        self.generation = self.market_changes = self.looks = self.readings = 0
+        self._read_before: dict[int, list[CardNumbers]] = {}
+        self._unsupplied: set[int] = set()
         self._known = Market(np.zeros(0), 1.0)
 
     def refresh(self, table: CardTable) -> None:
@@ -62,20 +75,32 @@ class FragmentationView:
             self._begin(table)
             self._marks = marks
         elif changed:
-            positions = np.array(sorted(set(changed)), np.int64)
-            capacity = self.capacity[positions]
-            if len(positions) > 1 or not self._read_one(table, positions.item(0)):
-                self._count(positions, sign=-1)
-                self._read(table, positions)
-                self._count(positions, sign=1)
-            self._follow_market(is_new=bool((capacity != self.capacity[positions]).any()))
+            self._catch_up(table, sorted(set(changed)))
         self._mark = table.change_log.mark
+
+    def _catch_up(self, table: CardTable, changed: list[int]) -> None:
+        """Read nodes that changed: few of them one by one where that is enough, all others together."""
+        if len(changed) <= FEW:
+            changed = [position for position in changed if not self._read_one(table, position)]
+        is_new = False
+        if changed:
+            positions = np.array(changed, np.int64)
+            capacity = self.capacity[positions]
+            self._count(positions, sign=-1)
+            self._read(table, positions)
+            self._count(positions, sign=1)
+            is_new = bool((capacity != self.capacity[positions]).any())
+        self._follow_market(is_new=is_new)
 
     def _begin(self, table: CardTable) -> None:
         self.generation += 1
+        self._read_before.clear()
+        self._unsupplied.clear()
         count = len(table.names)
         self.rows, self.there = table.lay_out(np.arange(count))
         self.rows, self.there = self.rows[:, :MOST_CARDS], self.there[:, :MOST_CARDS]
+        self.counts = np.count_nonzero(self.there, axis=1).tolist()
+        self._first_rows = table.starts[:count].tolist()
         first = self.rows[:, :1]
         self.model: Ints = np.zeros(count, np.int64)
         if first.size:
@@ -102,15 +127,18 @@ class FragmentationView:
         self.cpu, self.capacity = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self._spare: Points = np.zeros(count)
         asked = len(useless.asked)
-        self.supply = Supply(np.zeros((count, asked)), np.zeros((count, asked)))
-        self.used: Points = np.zeros(count)
+        self._supply = Supply(np.zeros((count, asked)), np.zeros((count, asked)))
+        self._used: Points = np.zeros(count)
         everything = np.arange(count)
         self._read(table, everything)
         self._count(everything, sign=1)
         self._follow_market(is_new=True)
 
     def _read(self, table: CardTable, positions: Ints) -> None:
-        """Read nodes that changed."""
+        """Read nodes together."""
+        self.readings += 1
+        for position in positions.tolist() if self._read_before else ():
+            self._read_before.pop(position, None)
         there = self.there[positions]
         rows = self.rows[positions][there]
         cards = table.cards.rows(rows)
@@ -126,37 +154,68 @@ class FragmentationView:
         self._note(table, positions, states)
 
     def _read_one(self, table: CardTable, position: int) -> bool:
-        """Read one node whose CPU is as before, from plain numbers; tell whether that was enough."""
-        there = int(np.count_nonzero(self.there[position]))
-        sizes, counts_cores = self._size[self.rows[position]].tolist(), self._counts_cores
-        cards = table.cards_of(position)[:there]
+        """Read those cards of a node that are others than before, from plain numbers; tell whether that was enough.
+
+        It is not where the node has no cards, another capacity of CPU, or a card in a state that no card was in.
+        """
         cpu = table.outlook.cpu(table.names[position])
-        if (max(cpu.free, 0), cpu.capacity) != (self.cpu.item(position), self.capacity.item(position)) or not there:
+        count = self.counts[position]
+        if not count or cpu.capacity != self.capacity.item(position):
             return False
-        states = self.cards.recall(
-            (
-                size,
-                one.count - one.used_slots if _can_serve_alone(one) else 0,
-                one.total_cores - one.used_cores if counts_cores else 0,
-                one.total_memory_mib - one.used_memory_mib,
-                one.used_slots == 0,
-            )
-            for size, one in zip(sizes, cards, strict=False)
-        )
-        if states is None:
+        cards, before = table.cards_of(position)[:count], self._read_before.get(position)
+        places = [at for at in range(count) if before is None or cards[at] is not before[at]]
+        self.looks += len(places)
+        found = [self._recall_state(position, at, cards[at]) for at in places]
+        if None in found:
             return False
-        free, whole = self.free.item(position), self.whole.item(position)
-        row = self.states[position]
-        row[:there] = states
-        self.free[position], self.whole[position] = self.cards.free[row].sum(), self.cards.whole[row].sum()
-        np.sum(self.cards.serves[row], axis=0, out=self.supply.cards[position])
-        np.sum(self.cards.usable[row], axis=0, out=self.supply.milli[position])
-        some = slice(position, position + 1)
-        supply = Supply(self.supply.cards[some], self.supply.milli[some])
-        self.used[some] = self.costs.used(supply, self.model[some], self.cpu[some])
-        before, after = (free, whole), (self.free.item(position), self.whole.item(position))
-        self._market.change(self.model.item(position), before, after, self.cpu.item(position))
+        if before is None and len(self._read_before) >= MOST_READ:
+            self._read_before.clear()
+        self._read_before[position] = cards
+        was = NodeInMarket(self.free.item(position), self.whole.item(position), self.cpu.item(position))
+        free, whole = was.free, was.whole
+        states, measured = self.states, self.cards
+        for at, state in zip(places, found, strict=True):
+            old, new = states.item(position, at), state or NOTHING
+            if old != new:
+                states[position, at] = new
+                free += measured.free.item(new) - measured.free.item(old)
+                whole += measured.whole.item(new) - measured.whole.item(old)
+        now = NodeInMarket(free, whole, max(cpu.free, 0))
+        self.free[position], self.whole[position], self.cpu[position] = now
+        self._unsupplied.add(position)
+        self._market.change(self.model.item(position), cpu.capacity, was, now)
         return True
+
+    def _recall_state(self, position: int, at: int, card: CardNumbers) -> int | None:
+        return self.cards.recall(
+            self._size.item(self._first_rows[position] + at),
+            card.count - card.used_slots if _can_serve_alone(card) else 0,
+            card.total_cores - card.used_cores if self._counts_cores else 0,
+            card.total_memory_mib - card.used_memory_mib,
+            unused=card.used_slots == 0,
+        )
+
+    def key_of(self, position: int) -> tuple[bytes, int, int]:
+        """Return what the cost of a pod on a node follows from, beside what rules say of its cards."""
+        return self.states[position].tobytes(), self.cpu.item(position), self.model.item(position)
+
+    def codes_of(self, position: int, column: RuleCodes) -> bytes:
+        """Return what a column of all cards has for a node's."""
+        first = self._first_rows[position]
+        return column[first : first + self.counts[position]].tobytes()
+
+    def supply(self, which: slice | Ints) -> tuple[Supply, Points]:
+        """Return what nodes have for typical pods, and what these can use of it."""
+        if self._unsupplied:
+            positions = np.array(sorted(self._unsupplied), np.int64)
+            self._unsupplied.clear()
+            self._find_supply(positions)
+        return Supply(self._supply.cards[which], self._supply.milli[which]), self._used[which]
+
+    def _find_supply(self, positions: Ints) -> None:
+        supply = self.costs.supply(self.states[positions])
+        self._supply.cards[positions], self._supply.milli[positions] = supply
+        self._used[positions] = self.costs.used(supply, self.model[positions], self.cpu[positions])
 
     def _note(self, table: CardTable, positions: Ints, states: Ints) -> None:
         """Take the states of cards of nodes, and what follows from them and from the CPU of the nodes."""
@@ -168,9 +227,8 @@ class FragmentationView:
         self.capacity[positions] = [one.capacity for one in cpu]
         a_card = self.capacity[positions] / np.maximum(self.there[positions].sum(axis=1), 1)
         self._spare[positions] = self.weights.spare_cpu * np.minimum(1.0, a_card / _AMPLE_CPU) ** 2
-        supply = self.costs.supply(states)
-        self.supply.cards[positions], self.supply.milli[positions] = supply
-        self.used[positions] = self.costs.used(supply, self.model[positions], self.cpu[positions])
+        self._unsupplied.difference_update(positions.tolist())
+        self._find_supply(positions)
 
     def _cores_of(self, cards: Cards) -> Ints:
         """Return the cores of cards, 0 where they cannot be counted as an amount."""
@@ -185,7 +243,7 @@ class FragmentationView:
     def _follow_market(self, *, is_new: bool) -> None:
         """Work out what changes with the market, where it is another one."""
         market = self._market.now()
-        if is_new or (market.scarcity != self._known.scarcity).any():
+        if is_new or (market.scarcity is not self._known.scarcity and (market.scarcity != self._known.scarcity).any()):
             self.price = self.weights.scarcity * market.scarcity[self.model] + self._spare
             self.market_changes += 1
         if is_new or market.cpu_level != self._known.cpu_level:

@@ -17,13 +17,24 @@ class LruCache(Generic[_Key, _Value]):
 
     def recall(self, key: _Key, make: Callable[[], _Value]) -> _Value:
         """Return the value of a key, made if it is new."""
-        found = self._values.get(key)
+        found = self.find(key)
         if found is None:
-            found = self._values[key] = make()
-            if len(self._values) > self._most:
-                self._values.popitem(last=False)
-        self._values.move_to_end(key)
+            found = make()
+            self.keep(key, found)
         return found
+
+    def find(self, key: _Key) -> _Value | None:
+        """Return the value of a key, None if it has none."""
+        found = self._values.get(key)
+        if found is not None:
+            self._values.move_to_end(key)
+        return found
+
+    def keep(self, key: _Key, value: _Value) -> None:
+        """Remember the value of a new key."""
+        self._values[key] = value
+        if len(self._values) > self._most:
+            self._values.popitem(last=False)
 
     def values(self) -> tuple[_Value, ...]:
         """Return all values; the one asked for last comes last."""

@@ -4,7 +4,7 @@ Most cards of a cluster are in one of few states, so what follows from a state i
 card is the smaller of its free memory and its free cores, as thousandths of the card, rounded to whole per cent.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +48,22 @@ class CardColumns(NamedTuple):
         packed = packed * (_MOST_MIB + 1) + np.clip(self.memory_mib, 0, _MOST_MIB)
         return packed * 2 + self.unused
 
+    def since(self, first: int) -> "CardColumns":
+        """Return the rows from this one on."""
+        return CardColumns(
+            self.size[first:], self.slots[first:], self.cores[first:], self.memory_mib[first:], self.unused[first:]
+        )
+
+    def join(self, more: "CardColumns") -> "CardColumns":
+        """Return these and more of them."""
+        return CardColumns(
+            np.concatenate([self.size, more.size]),
+            np.concatenate([self.slots, more.slots]),
+            np.concatenate([self.cores, more.cores]),
+            np.concatenate([self.memory_mib, more.memory_mib]),
+            np.concatenate([self.unused, more.unused]),
+        )
+
 
 class CardValues(NamedTuple):
     """What cards are worth, a row each; see :class:`MeasuredCards`."""
@@ -65,6 +81,45 @@ class CardValues(NamedTuple):
             np.concatenate([self.serves, more.serves]),
             np.concatenate([self.usable, more.usable]),
         )
+
+
+class _Asked(NamedTuple):
+    """What typical pods ask of a card, as the rules ask it: a column for each of them.
+
+    memory_mib   a row a size of cards; 0 where a share is the same part of memory and cores
+    cores        at least; counted where a card has any, so cards that are asked for by memory alone reject nobody
+    alone        whether only an unused card will do
+    share_milli  so much of what is free, 0 where memory and cores are asked for
+    """
+
+    memory_mib: Ints
+    cores: Ints
+    alone: Flags
+    share_milli: Ints
+
+    def served_by(self, cards: CardColumns, total_cores: Ints, free: Ints) -> Flags:
+        """Say which cards, a row each, have room for which."""
+        fits = cards.memory_mib[:, None] >= self.memory_mib[cards.size]
+        fits &= (total_cores == 0)[:, None] | (cards.cores[:, None] >= self.cores)
+        fits &= cards.unused[:, None] | ~self.alone
+        fits &= free[:, None] >= self.share_milli
+        found: Flags = fits
+        return found
+
+
+def _tabulate(asked: Sequence[AskedOfCards], memory_of: Ints) -> _Asked:
+    amounts = [one.amounts or Amounts(0, 0, 0) for one in asked]
+    memory_mib = [
+        np.full(len(memory_of), one.memory_mib) if one.memory_mib else memory_of * one.memory_percent // WHOLE_CARD
+        for one in amounts
+    ]
+    return _Asked(
+        np.stack(memory_mib, axis=1) if memory_mib else np.zeros((len(memory_of), 0), np.int64),
+        # A card whose cores are all taken has none for whoever does not say how many.
+        np.array([max(one.amounts.cores, 1) if one.amounts else 0 for one in asked], np.int64),
+        np.array([one.cores >= WHOLE_CARD for one in amounts], np.bool_),
+        np.array([0 if one.amounts else one.share_milli for one in asked], np.int64),
+    )
 
 
 def _unpack(packed: Ints) -> CardColumns:
@@ -88,10 +143,11 @@ class MeasuredCards:
     def __init__(self, sizes: Sequence[CardSize], asked: Sequence[AskedOfCards], waste_of_rests: Points) -> None:
         self._memory_of = np.array([one.memory_mib for one in sizes], np.int64)
         self._cores_of = np.array([one.cores for one in sizes], np.int64)
-        self._asked = asked
+        self._asked = _tabulate(asked, self._memory_of)
         self._waste_of_rests = waste_of_rests
         self._numbers: dict[int, int] = {_NOWHERE: NOTHING}
         self._packed: Ints = np.array([_NOWHERE])
+        self._parts = _unpack(np.zeros(1, np.int64))
         count = len(asked)
         self.free: Ints = np.zeros(1, np.int64)
         self.whole: Flags = np.zeros(1, np.bool_)
@@ -113,36 +169,32 @@ class MeasuredCards:
         self._add([one for one in different.tolist() if one not in self._numbers])
         return np.array([self._numbers[one] for one in different.tolist()], np.int64)[where]
 
-    def recall(self, cards: Iterable[tuple[int, int, int, int, bool]]) -> list[int] | None:
-        """Return the numbers of cards given one by one, in parts as in :class:`CardColumns`; None if one is new.
+    def recall(self, size: int, slots: int, cores: int, memory_mib: int, *, unused: bool) -> int | None:
+        """Return the number of a card given in parts as in :class:`CardColumns`, None if its state is new.
 
         A card that is not usable has no slots.
         """
-        known, found = self._numbers, []
-        for size, slots, cores, memory_mib, unused in cards:
-            if slots <= 0:
-                found.append(NOTHING)
-                continue
-            packed = min(size, _MOST_SIZES) * (_MOST_SLOTS + 1) + min(slots, _MOST_SLOTS)
-            packed = packed * (_MOST_CORES + 1) + min(max(cores, 0), _MOST_CORES)
-            packed = packed * (_MOST_MIB + 1) + min(max(memory_mib, 0), _MOST_MIB)
-            number = known.get(packed * 2 + unused)
-            if number is None:
-                return None
-            found.append(number)
-        return found
+        if slots <= 0:
+            return NOTHING
+        packed = min(size, _MOST_SIZES) * (_MOST_SLOTS + 1) + min(slots, _MOST_SLOTS)
+        packed = packed * (_MOST_CORES + 1) + min(max(cores, 0), _MOST_CORES)
+        packed = packed * (_MOST_MIB + 1) + min(max(memory_mib, 0), _MOST_MIB)
+        return self._numbers.get(packed * 2 + unused)
 
-    def take(self, states: Ints, memory_mib: Ints, cores: Ints) -> "CardValues":
-        """Return what cards would be worth once a share is taken of each: by size, so much memory and cores."""
-        cards = _unpack(np.maximum(self._packed[states], 0))
+    def take(self, first: int, memory_mib: Ints, cores: Ints) -> "CardValues":
+        """Return what cards would be worth once a share is taken of each: by size, so much memory and cores.
+
+        first  the states from this one on are looked at
+        """
+        cards = self._parts.since(first)
         left = CardColumns(
             cards.size,
             cards.slots - 1,
             np.maximum(cards.cores - cores[cards.size], 0),
             np.maximum(cards.memory_mib - memory_mib[cards.size], 0),
-            np.zeros(len(states), np.bool_),
+            np.zeros(len(cards.size), np.bool_),
         )
-        found, gives = self._value(left), (states != NOTHING) & (left.slots > 0)
+        found, gives = self._value(left), left.slots > 0
         return CardValues(
             found.free * gives, found.waste * gives, found.serves * gives[:, None], found.usable * gives[:, None]
         )
@@ -150,9 +202,7 @@ class MeasuredCards:
     def _value(self, cards: CardColumns) -> "CardValues":
         memory, cores = self._memory_of[cards.size], self._cores_of[cards.size]
         free = np.minimum(_part(cards.memory_mib, memory), _part(cards.cores, cores))
-        serves = np.zeros((len(free), len(self._asked)))
-        for at, one in enumerate(self._asked):
-            serves[:, at] = _serves(cards, memory, cores, one.amounts) if one.amounts else free >= one.share_milli
+        serves = self._asked.served_by(cards, cores, free).astype(np.float64)
         return CardValues(free, self._waste_of_rests[free], serves, serves * free[:, None])
 
     def _add(self, packed: list[int]) -> None:
@@ -163,6 +213,7 @@ class MeasuredCards:
         cards = _unpack(np.array(packed, np.int64))
         new = self._value(cards)
         self._packed = np.concatenate([self._packed, np.array(packed, np.int64)])
+        self._parts = self._parts.join(cards)
         self.free = np.concatenate([self.free, new.free])
         self.whole = np.concatenate([self.whole, cards.unused])
         self.serves = np.concatenate([self.serves, new.serves])
@@ -170,24 +221,7 @@ class MeasuredCards:
         self.waste = np.concatenate([self.waste, new.waste])
 
 
-def measure_memory(amounts: Amounts, total_mib: Ints) -> Ints:
-    """Return how much memory a share takes of cards."""
-    if amounts.memory_mib:
-        return np.full(len(total_mib), amounts.memory_mib)
-    return total_mib * amounts.memory_percent // WHOLE_CARD
-
-
 def _part(free: Ints, total: Ints) -> Ints:
     """Return thousandths, to whole per cent; all where nothing is counted."""
     percent = (free * WHOLE_CARD + total // 2) // np.maximum(total, 1)
     return np.where(total > 0, np.minimum(percent * _PERCENT, WHOLE), WHOLE)
-
-
-def _serves(cards: CardColumns, memory_mib: Ints, cores: Ints, amounts: Amounts) -> Flags:
-    """Say as the rules do whether cards have room: for memory, cores, and whoever wants a card alone."""
-    fits = cards.memory_mib >= measure_memory(amounts, memory_mib)
-    if not amounts.cores:
-        return fits & ((cores == 0) | (cards.cores > 0))
-    # Where cores are not counted, as on cards that are asked for by memory alone, they reject nobody.
-    fits &= (cores == 0) | (cards.cores >= amounts.cores)
-    return fits & cards.unused if amounts.cores >= WHOLE_CARD else fits
