@@ -45,6 +45,7 @@ MOST_BYTES = 64 * 1024
 READ_TIMEOUT_S = 10.0
 _MOST_ITEMS = 100_000
 _MOST_NODES = 10_000
+_LONGEST_SHOWN = 200
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -105,6 +106,7 @@ class WebApi:
             *(web.get(f"{API_ROOT}{path}", self._answer(view)) for path, view in gets.items()),
             web.post(f"{API_ROOT}/fits", self._answer(self._fits)),
             web.get(f"{API_ROOT}/recording", self._guard(self._recording)),
+            web.route("*", "/api/{path:.*}", _refuse_path),
         ]
 
     async def viewer(self, request: web.Request, named: frozenset[str] = frozenset()) -> tuple[User, Viewer]:
@@ -268,6 +270,10 @@ class WebApi:
             raise RefusedError(404, str(error)) from error
         except ApiError as error:
             raise RefusedError(503, str(error)) from error
+
+
+async def _refuse_path(request: web.Request) -> web.StreamResponse:
+    return fail(404, f"there is nothing to {request.method} at {request.path[:_LONGEST_SHOWN]}")
 
 
 def read_depth(request: web.Request) -> Depth:

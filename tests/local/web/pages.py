@@ -27,11 +27,11 @@ class Pages:
         assert status == 200, value
         return value
 
-    async def read(self, path: str) -> str:
+    async def read(self, path: str, *, who: str = "", expect: int = 200) -> str:
         """Return the HTML of a page."""
-        headers = {"Authorization": f"Bearer {self.site.server.token}"}
+        headers = {"Authorization": f"Bearer {who or self.site.server.token}"}
         async with self.session.get(f"{self.part.url}{path}", headers=headers) as reply:
-            assert reply.status == 200, await reply.text()
+            assert reply.status == expect, await reply.text()
             return await reply.text()
 
     async def post(self, path: str, body: Any, *, who: str = "") -> tuple[int, Any]:

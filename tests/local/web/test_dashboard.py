@@ -21,23 +21,67 @@ CARD = "GPU-node-a-0003-4000-8000"
 async def test_the_overview_shows_every_card_and_what_needs_attention(window: Window) -> None:
     await window.sign_in()
     await expect(window.title).to_have_text("Overview")
-    await expect(window.page.locator("#map .cells i")).to_have_count(4 + 4 + 8 + 1 + 1)
+    await expect(window.page.locator("#map li[id] a")).to_have_text(["n1", "node-a", "node-b", "node-c", "node-d"])
     tile = window.page.get_by_role("link", name="node-b: 4 cards")
-    await expect(tile).to_have_accessible_name("node-b: 4 cards, 0 % of the memory given away, 3 free, 1 unhealthy")
+    await expect(tile).to_have_accessible_name("node-b: 4 cards, 0 % of the memory allocated, 3 free, 1 unhealthy")
     await window.see("names no card: the device plugin found none")
 
 
 async def test_the_map_can_be_narrowed_to_nodes_that_need_attention(window: Window) -> None:
     await window.sign_in()
-    await window.page.get_by_label("Show").select_option("trouble")
-    await window.page.get_by_role("button", name="Show").click()
-    await expect(window.page.locator("#map li[id] b")).to_have_text(["node-b", "node-c", "node-d"])
+    await window.wait_live()
+    await window.page.get_by_label("State").select_option("trouble")
+    await expect(window.page.locator("#map li[id] a")).to_have_text(["node-b", "node-c", "node-d"])
+    await window.wait_live()
+    await window.page.get_by_label("Model").select_option("NVIDIA L4")
+    await expect(window.page.locator("#map li[id] a")).to_have_text(["node-b"])
+    assert window.page.url.endswith("/?show=trouble&model=NVIDIA+L4")
+
+
+async def test_what_is_narrowed_stays_live(window: Window) -> None:
+    await window.sign_in()
+    await window.wait_live()
+    await window.page.get_by_label("Node name has").fill("node-b")
+    await expect(window.page.locator("#map li[id] a")).to_have_text(["node-b"])
+    await expect(window.page.get_by_label("Node name has")).to_be_focused()
+    await run_pod(window.pages.site, "newcomer", "node-b", memory_mib=20000)
+    tile = window.page.get_by_role("link", name="node-b: 4 cards")
+    await expect(tile).to_have_accessible_name("node-b: 4 cards, 21 % of the memory allocated, 2 free, 1 unhealthy")
+
+
+async def test_pods_are_searched_while_one_types_and_sorted_by_a_heading(window: Window) -> None:
+    await window.sign_in(path="/pods")
+    await window.wait_live()
+    await window.page.get_by_label("Pod name has").press_sequentially("notebook")
+    rows = window.page.locator("#pods tbody th")
+    await expect(rows).to_have_text(["default/notebook-1", "default/notebook-2", "default/notebook-3"])
+    await window.page.get_by_role("columnheader", name="Pod").get_by_role("link").click()
+    await expect(window.page.get_by_role("columnheader", name="Pod")).to_have_attribute("aria-sort", "descending")
+    await expect(rows).to_have_text(["default/notebook-3", "default/notebook-2", "default/notebook-1"])
+    await expect(window.page.get_by_label("Pod name has")).to_have_value("notebook")
+
+
+async def test_the_id_of_a_card_can_be_copied(window: Window) -> None:
+    await window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await window.sign_in(path="/nodes/node-a")
+    await window.page.get_by_role("button", name=f"Copy {CARD}").click()
+    await expect(window.page.get_by_role("button", name=f"Copy {CARD}")).to_have_text("✓")
+    assert await window.page.evaluate("navigator.clipboard.readText()") == CARD
+
+
+@pytest.mark.parametrize("path", ["/", "/nodes", "/nodes/node-c", "/pods", "/pending", "/pods/default/giant", "/fits"])
+async def test_nothing_is_wider_than_a_phone(window: Window, browser: Browser, path: str) -> None:
+    async with open_window(window.pages, browser, viewport={"width": 390, "height": 800}) as phone:
+        await phone.sign_in(path=path)
+        assert await phone.page.evaluate("document.documentElement.scrollWidth") <= 390
+        wide = "[...document.querySelectorAll('main .card')].filter(e => e.scrollWidth > e.clientWidth).length"
+        assert await phone.page.evaluate(wide) == 0
 
 
 async def test_the_nodes_page_lists_nodes_with_their_sums(window: Window) -> None:
     await window.sign_in(path="/nodes")
     row = window.page.get_by_role("row", name="node-c")
-    await expect(row).to_contain_text("245,760 of 327,680 MiB")
+    await expect(row).to_contain_text("240 of 320 GiB")
     await expect(row).to_contain_text("1 cordoned")
 
 
@@ -46,7 +90,7 @@ async def test_a_node_leads_to_a_card_that_tells_who_is_on_it_how_much_and_since
     await window.page.get_by_role("link", name=CARD).click()
     await expect(window.title).to_have_text(f"Card {CARD}")
     row = window.page.get_by_role("row", name="default/notebook-1")
-    await expect(row).to_contain_text("6,000 MiB")
+    await expect(row).to_contain_text("5.9 GiB")
     now = encode_time(window.pages.site.process.parts.clocks.now())
     await expect(row.locator("time")).to_have_attribute("datetime", now)
 
@@ -75,8 +119,8 @@ async def test_an_explanation_can_be_asked_about_one_node(window: Window) -> Non
 
 async def test_quotas_show_what_is_held_and_allowed(window: Window) -> None:
     await window.sign_in(path="/quotas")
-    await expect(window.page.get_by_role("row", name="nvidia.com/gpumem")).to_contain_text("263,760")
-    await expect(window.page.get_by_role("row", name="nvidia.com/gpumem")).to_contain_text("400,000")
+    await expect(window.page.get_by_role("row", name="nvidia.com/gpumem")).to_contain_text("257.6 GiB")
+    await expect(window.page.get_by_role("row", name="nvidia.com/gpumem")).to_contain_text("390.6 GiB")
 
 
 async def test_would_it_fit_says_how_many_and_where(window: Window) -> None:
@@ -116,7 +160,7 @@ async def test_what_changes_is_shown_without_a_reload(window: Window) -> None:
     await expect(window.page.get_by_role("link", name="node-b: 4 cards")).to_contain_text("node-b")
     await run_pod(window.pages.site, "newcomer", "node-b", memory_mib=20000)
     tile = window.page.get_by_role("link", name="node-b: 4 cards")
-    await expect(tile).to_have_accessible_name("node-b: 4 cards, 21 % of the memory given away, 2 free, 1 unhealthy")
+    await expect(tile).to_have_accessible_name("node-b: 4 cards, 21 % of the memory allocated, 2 free, 1 unhealthy")
     assert await window.page.evaluate("performance.getEntriesByType('navigation').length") == 1
 
 
@@ -126,7 +170,7 @@ async def test_a_change_leaves_the_focus_where_it_is(window: Window) -> None:
     tile = window.page.get_by_role("link", name="node-b: 4 cards")
     await tile.focus()
     await run_pod(window.pages.site, "newcomer", "node-b", memory_mib=20000)
-    await expect(tile).to_have_accessible_name("node-b: 4 cards, 21 % of the memory given away, 2 free, 1 unhealthy")
+    await expect(tile).to_have_accessible_name("node-b: 4 cards, 21 % of the memory allocated, 2 free, 1 unhealthy")
     await expect(tile).to_be_focused()
 
 
@@ -161,7 +205,7 @@ async def test_the_map_is_one_stop_for_the_tab_key(window: Window) -> None:
     assert await window.page.evaluate("document.querySelector('#map').contains(document.activeElement)") is False
 
 
-@pytest.mark.parametrize("path", ["/", "/nodes", "/nodes/node-c", "/pending", "/pods/default/giant", "/fits"])
+@pytest.mark.parametrize("path", ["/", "/nodes", "/nodes/node-c", "/pods", "/pending", "/pods/default/giant", "/fits"])
 async def test_pages_have_landmarks_labels_and_one_heading(window: Window, path: str) -> None:
     await window.sign_in(path=path)
     page = window.page

@@ -1,7 +1,12 @@
+import re
+
 import pytest
 from markupsafe import Markup
 
+from gpuloom.engine.explanation.values import Amount
 from gpuloom.serving.rights import SignInError
+from gpuloom.web.dashboard.amounts import tell_memory, tell_share_of_memory
+from gpuloom.web.dashboard.mapstyle import PLACES, draw_style
 from gpuloom.web.dashboard.regions import DashboardPage, Listing, find_changes
 from gpuloom.web.dashboard.tiles import describe, draw_tile
 from gpuloom.web.sessions import IDLE_S, LONGEST_S, MOST_SESSIONS, Sessions, TooManySessionsError
@@ -35,9 +40,34 @@ def test_names_from_the_cluster_are_escaped_in_tiles() -> None:
     assert '="<' not in drawn
 
 
+@pytest.mark.parametrize(
+    ("cards", "classes"),
+    [
+        ("", ["cells none"]),
+        ("04", ["cells n2 a0 b4"]),
+        ("bE", ["cells n2 a1 aC b4 bU"]),
+        ("0" * 9, ["cells n8 r2 a0 b0 c0 d0 e0 f0 g0 h0 i0"]),
+        ("1" * 16 + "2", [f"cells n8 r2 {' '.join(f'{place}1' for place in PLACES)}", "cells n1 a2"]),
+    ],
+)
+def test_a_tile_names_the_style_of_each_card(cards: str, classes: list[str]) -> None:
+    assert re.findall(r'class="([^"]*)"', draw_tile(Tile(node="n", cards=cards))) == classes
+
+
+def test_a_node_is_two_elements_however_many_cards_it_has_up_to_sixteen() -> None:
+    assert len(re.findall(r"<\w", draw_tile(Tile(node="n", cards="3" * 16)))) == 2
+
+
+def test_every_class_of_a_tile_has_a_rule_in_the_style_sheet() -> None:
+    letters = "01234abcdeABCDE"
+    drawn = "".join(draw_tile(Tile(node="n", cards=one * count)) for one in letters for count in range(1, 18))
+    classes = set(" ".join(re.findall(r'class="([^"]*)"', drawn)).split())
+    assert {name for name in classes if f".{name}{{" not in draw_style() and name != "r2"} == set()
+
+
 def test_a_tile_says_in_words_what_its_boxes_show() -> None:
     assert describe(Tile(node="n", cards="0bA", memory_percent=7)) == (
-        "n: 3 cards, 7 % of the memory given away, 1 free, 1 unhealthy, 1 cordoned"
+        "n: 3 cards, 7 % of the memory allocated, 1 free, 1 unhealthy, 1 cordoned"
     )
 
 
@@ -69,3 +99,31 @@ def test_the_number_of_sessions_is_bounded() -> None:
         sessions.open("token", f"user-{number}")
     with pytest.raises(TooManySessionsError, match="try again later"):
         sessions.open("token", "one-more")
+
+
+@pytest.mark.parametrize(
+    ("mib", "text"),
+    [
+        (0, "0 MiB"),
+        (1023, "1,023 MiB"),
+        (1024, "1 GiB"),
+        (23034, "22.5 GiB"),
+        (2**20, "1 TiB"),
+        (327680000, "312.5 TiB"),
+    ],
+)
+def test_memory_is_told_in_the_largest_unit(mib: int, text: str) -> None:
+    assert tell_memory(mib) == text
+
+
+@pytest.mark.parametrize(
+    ("used", "total", "text"),
+    [
+        (0, 40960, "0 of 40 GiB"),
+        (512, 40960, "512 MiB of 40 GiB"),
+        (245760, 327680, "240 of 320 GiB"),
+        (2**20, 2**21, "1 of 2 TiB"),
+    ],
+)
+def test_a_share_of_memory_names_the_unit_once_where_it_is_the_same(used: int, total: int, text: str) -> None:
+    assert tell_share_of_memory(Amount(used=used, total=total)) == text

@@ -78,6 +78,11 @@ def read_asked(request: web.Request, route: str, viewer: Viewer) -> Asked:
     return Asked(route, path, tuple(sorted(names.items())), options, viewer)
 
 
+def count_needed(asked: Asked) -> int:
+    """Return how many rows from the first on have to be known to show the page that is asked for."""
+    return asked.page_number * ROWS + 1
+
+
 def cut_rows(items: Iterable[_T], asked: Asked) -> Iterable[_T]:
     """Take the items of the page that is asked for and one more, if there is one."""
     first = (asked.page_number - 1) * ROWS

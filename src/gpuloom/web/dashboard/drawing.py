@@ -11,6 +11,7 @@ from markupsafe import Markup
 from gpuloom.engine.explanation.hosts import tell_host
 from gpuloom.engine.explanation.text import VENDORS_TITLE, tell_ask, tell_policy, tell_vendor
 from gpuloom.engine.explanation.values import Amount
+from gpuloom.web.dashboard.amounts import tell_memory, tell_share_of_memory
 from gpuloom.web.dashboard.static import find_asset
 from gpuloom.wire.words import encode_time
 
@@ -85,6 +86,8 @@ def _environment() -> jinja2.Environment:
         "number": _tell_number,
         "percent": _tell_percent,
         "moment": _tell_moment,
+        "memory": tell_memory,
+        "share_of_memory": tell_share_of_memory,
         "count": tell_count,
         "tell_ask": tell_ask,
         "tell_host": tell_host,

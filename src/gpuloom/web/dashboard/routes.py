@@ -17,6 +17,7 @@ from gpuloom.web.dashboard.drawing import draw_document, draw_frame, prepare
 from gpuloom.web.dashboard.live import Live
 from gpuloom.web.dashboard.pages.decisions import make_decision, make_decisions
 from gpuloom.web.dashboard.pages.fits import make_form, read_wish
+from gpuloom.web.dashboard.pages.holding import make_pods
 from gpuloom.web.dashboard.pages.nodes import make_card, make_node, make_nodes
 from gpuloom.web.dashboard.pages.overview import make_overview
 from gpuloom.web.dashboard.pages.pods import make_pending, make_pod
@@ -34,6 +35,7 @@ PAGES: dict[str, Maker] = {
     "/nodes": make_nodes,
     "/nodes/{node}": make_node,
     "/cards/{uuid}": make_card,
+    "/pods": make_pods,
     "/pending": make_pending,
     "/pods/{namespace}/{pod}": make_pod,
     "/quotas": make_quotas,
@@ -56,6 +58,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _LONGEST_SIGN_IN = 2 * LONGEST_TOKEN
+_LONGEST_SHOWN = 200
 _LONGEST_FORM = 256 * 1024
 _MOST_FIELDS = 32
 
@@ -86,6 +89,7 @@ class Dashboard:
             web.post(SIGN_IN, self._sign_in),
             web.post("/sign-out", self._sign_out),
             web.get("/static/{digest}/{name}", answer_asset),
+            web.get("/{path:.*}", self._guard(_refuse_path)),
         ]
 
     async def close(self) -> None:
@@ -166,6 +170,10 @@ class Dashboard:
         response = web.Response(status=303, headers={**_HEADERS, "Location": SIGN_IN})
         self._api.entrance.dismiss(request, response)
         return response
+
+
+async def _refuse_path(request: web.Request) -> web.StreamResponse:
+    raise RefusedError(404, f"there is no page {request.path[:_LONGEST_SHOWN]}")
 
 
 async def _read_form(request: web.Request, most_bytes: int) -> dict[str, str]:

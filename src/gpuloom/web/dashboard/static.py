@@ -6,7 +6,10 @@ from importlib.resources import files
 
 from aiohttp import web
 
-_KINDS = {"dashboard.css": "text/css", "dashboard.js": "text/javascript", "icon.svg": "image/svg+xml"}
+from gpuloom.web.dashboard.mapstyle import draw_style
+
+_MAP = "map.css"
+_KINDS = {"dashboard.css": "text/css", _MAP: "text/css", "dashboard.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
 @cache
@@ -26,6 +29,8 @@ async def answer_asset(request: web.Request) -> web.Response:
 
 @cache
 def _read(name: str) -> bytes:
+    if name == _MAP:
+        return draw_style().encode()
     return files("gpuloom.web.dashboard").joinpath("static", name).read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""Cards and nodes: what there is, what is given away, and to whom."""
+"""Cards and nodes: what there is, what is allocated, and to whom."""
 
 from collections.abc import Iterable, Iterator
 

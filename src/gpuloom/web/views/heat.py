@@ -1,6 +1,7 @@
 """Every card as one letter, node by node: the cluster at a glance, cheap enough to be looked at all the time."""
 
 from collections.abc import Generator
+from operator import add
 
 import numpy as np
 
@@ -11,23 +12,34 @@ from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.web.views.source import Source
 
 _USABLE, _CORDONED, _UNHEALTHY = "01234", "abcde", "ABCDE"
+LEVELS = len(_USABLE)
 _LETTERS = np.frombuffer((_USABLE + _CORDONED + _UNHEALTHY).encode(), np.uint8)
 
 _NODES_A_STEP = 50
 _CARDS_A_STEP = 4096
 
 
+def read_letter(letter: str) -> tuple[int, str]:
+    """Return how full a card is, and ``C`` if it is cordoned, ``U`` if it is unhealthy."""
+    for state, letters in (("", _USABLE), ("C", _CORDONED), ("U", _UNHEALTHY)):
+        if letter in letters:
+            return letters.index(letter), state
+    raise ValueError(letter)
+
+
 class Tile(Value, frozen=True, kw_only=True):
     """A node's cards, a letter each; ``problem`` says why it has none here, or why no pod comes.
 
-    ``0`` to ``4``: free, up to a third given away, up to two thirds, more, full. What is nearest to being used up of
+    ``0`` to ``4``: free, up to a third allocated, up to two thirds, more, full. What is nearest to being used up of
     memory, cores and number of shares counts. ``a`` to ``e`` the same of a cordoned card, ``A`` to ``E`` of an
-    unhealthy one. ``memory_percent`` is what is given away of the node's memory.
+    unhealthy one. The percentages are what is allocated of the node's memory, cores and shares.
     """
 
     node: str
     cards: str = ""
     memory_percent: int = 0
+    cores_percent: int = 0
+    shares_percent: int = 0
     problem: str = ""
 
     @property
@@ -39,6 +51,11 @@ class Tile(Value, frozen=True, kw_only=True):
     def cordoned(self) -> int:
         """How many cards the administrator has closed."""
         return sum(letter in _CORDONED for letter in self.cards)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has cards and nothing of them is left."""
+        return bool(self.cards) and set(self.cards) == {_USABLE[-1]}
 
     @property
     def unhealthy(self) -> int:
@@ -54,11 +71,10 @@ class Tile(Value, frozen=True, kw_only=True):
 def list_tiles(source: Source) -> Generator[None, None, list[Tile]]:
     """Return every node in order of names; worked out in steps."""
     letters: dict[str, str] = {}
-    used: dict[str, int] = {}
-    total: dict[str, int] = {}
+    sums: dict[str, list[int]] = {}
     for table in source.state.cluster.tables:
         if table.positions:
-            yield from _look_at(table, letters, used, total)
+            yield from _look_at(table, letters, sums)
     yield
     tiles = []
     for number, name in enumerate(source.node_names()):
@@ -66,25 +82,33 @@ def list_tiles(source: Source) -> Generator[None, None, list[Tile]]:
             yield
         node = source.state.nodes.get(name)
         if letters.get(name):
-            percent = 100 * used[name] // max(total[name], 1)
             problem = explain_unschedulable(node) if node else ""
-            tiles.append(Tile(node=name, cards=letters[name], memory_percent=percent, problem=problem))
+            tiles.append(_make_tile(name, letters[name], sums[name], problem))
         else:
             tiles.append(Tile(node=name, problem=source.parts.nodes.explain_missing_cards(name)))
     return tiles
 
 
-def _look_at(
-    table: CardTable, letters: dict[str, str], used: dict[str, int], total: dict[str, int]
-) -> Generator[None, None, None]:
+def _make_tile(name: str, letters: str, sums: list[int], problem: str) -> Tile:
+    memory, cores, shares = (100 * used // max(total, 1) for used, total in zip(sums[:3], sums[3:], strict=True))
+    return Tile(
+        node=name,
+        cards=letters,
+        memory_percent=memory,
+        cores_percent=cores,
+        shares_percent=shares,
+        problem=problem,
+    )
+
+
+def _look_at(table: CardTable, letters: dict[str, str], sums: dict[str, list[int]]) -> Generator[None, None, None]:
     """Add what one vendor's cards say to the nodes that have some; as they were when this began."""
     cards = table.cards
     uses = (cards.used_memory_mib, cards.used_cores, cards.used_slots)
     totals = (cards.total_memory_mib, cards.total_cores, cards.count)
     facts = np.array((*uses, *totals, cards.healthy, cards.cordoned))
-    mib, of_mib = (
-        np.bincount(cards.node, column, minlength=len(table.names)).astype(int).tolist() for column in facts[::3][:2]
-    )
+    columns = [np.bincount(cards.node, column, minlength=len(table.names)) for column in facts[:6]]
+    amounts = np.array(columns).astype(int).T.tolist()
     starts, ends, positions = table.starts.tolist(), table.ends.tolist(), list(table.positions.items())
     drawn = ""
     for first in range(0, facts.shape[1], _CARDS_A_STEP):
@@ -94,8 +118,8 @@ def _look_at(
         if number % _NODES_A_STEP == 0:
             yield
         letters[name] = letters.get(name, "") + drawn[starts[place] : ends[place]]
-        used[name] = used.get(name, 0) + mib[place]
-        total[name] = total.get(name, 0) + of_mib[place]
+        before = sums.get(name)
+        sums[name] = amounts[place] if before is None else list(map(add, before, amounts[place]))
 
 
 def _letter_cards(facts: Ints) -> str:

@@ -1,6 +1,7 @@
 """The cluster in one look, and the quotas."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from operator import itemgetter
 
 import numpy as np
 
@@ -81,13 +82,42 @@ def _quotas(namespace: str, profile: Profile, limits: Mapping[str, int], used: U
             yield QuotaView(
                 namespace=namespace,
                 resource=resource,
+                unit="MiB" if resource == names.memory else "%",
                 used=amount,
                 limit=None if limit is None else limit * factor,
             )
 
 
 def _models(source: Source) -> Generator[None, None, list[ModelView]]:
-    """Return each model once, in order; two vendors may call cards alike."""
+    """Return each model once, in order."""
+    models = yield from _find_models(source)
+    views = []
+    for model, found in sorted(models.items(), key=itemgetter(0)):
+        yield
+        nodes = {name for table, cards in found for name in _names_of(table, cards)}
+        cards = [one for _, one in found]
+        views.append(ModelView(model=model, cards=sum(len(one) for one in cards), nodes=len(nodes), **_sums(cards)))
+    return views
+
+
+def list_models(source: Source) -> Generator[None, None, tuple[str, ...]]:
+    """Return the models of which there are cards, in order."""
+    models: set[str] = set()
+    for table in source.state.cluster.tables:
+        yield
+        counts = np.bincount(table.cards.kind[table.cards.node != NO_NODE])
+        models.update(table.kinds[kind][0] for kind in np.flatnonzero(counts).tolist())
+    return tuple(sorted(models))
+
+
+def find_nodes_with(source: Source, model: str) -> Generator[None, None, set[str]]:
+    """Return the nodes that have cards of a model."""
+    found = (yield from _find_models(source)).get(model, [])
+    return {name for table, cards in found for name in _names_of(table, cards)}
+
+
+def _find_models(source: Source) -> Generator[None, None, dict[str, list[tuple[CardTable, Cards]]]]:
+    """Find the cards of each model; two vendors may call cards alike."""
     models: dict[str, list[tuple[CardTable, Cards]]] = {}
     for table in source.state.cluster.tables:
         kinds: dict[str, list[int]] = {}
@@ -98,13 +128,7 @@ def _models(source: Source) -> Generator[None, None, list[ModelView]]:
             which = (table.cards.node != NO_NODE) & np.isin(table.cards.kind, numbers)
             if which.any():
                 models.setdefault(model, []).append((table, table.cards.rows(which)))
-    views = []
-    for model, found in sorted(models.items(), key=lambda item: item[0]):
-        yield
-        nodes = {name for table, cards in found for name in _names_of(table, cards)}
-        cards = [one for _, one in found]
-        views.append(ModelView(model=model, cards=sum(len(one) for one in cards), nodes=len(nodes), **_sums(cards)))
-    return views
+    return models
 
 
 def _names_of(table: CardTable, cards: Cards) -> Iterator[str]:

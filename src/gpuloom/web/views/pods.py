@@ -10,6 +10,7 @@ from gpuloom.engine.explanation.summing import Tally
 from gpuloom.engine.explanation.values import HostVerdict, PodName, ReasonCount
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
+from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import Headroom
 from gpuloom.web.views.hosts import find_with_cards, judge_hosts, read_demand_of, read_last_words
 from gpuloom.web.views.source import Source, Viewer
@@ -28,17 +29,22 @@ def list_pods(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[P
         one for one in source.state.cluster.ledger if viewer.sees(one.namespace) and namespace in {"", one.namespace}
     ]
     for one in sorted(held, key=lambda reservation: (reservation.namespace, reservation.name)):
-        usage = [amount for by_card in one.usage_by_vendor().values() for amount in by_card.values()]
-        yield PodView(
-            pod=viewer.name(one.namespace, one.name),
-            uid=one.uid,
-            node=one.node,
-            standing=standing_of(one),
-            since=one.decided_at,
-            shares=list_given(source, one),
-            memory_mib=sum(amount.memory_mib for amount in usage),
-            cores=sum(amount.cores for amount in usage),
-        )
+        yield view_pod(source, viewer, one)
+
+
+def view_pod(source: Source, viewer: Viewer, held: Reservation) -> PodView:
+    """Return what a pod has."""
+    usage = [amount for by_card in held.usage_by_vendor().values() for amount in by_card.values()]
+    return PodView(
+        pod=viewer.name(held.namespace, held.name),
+        uid=held.uid,
+        node=held.node,
+        standing=standing_of(held),
+        since=held.decided_at,
+        shares=list_given(source, held),
+        memory_mib=sum(amount.memory_mib for amount in usage),
+        cores=sum(amount.cores for amount in usage),
+    )
 
 
 def find_pending(source: Source) -> Generator[None, None, list[Pod]]:

@@ -33,7 +33,7 @@ class Holder(Value, frozen=True, kw_only=True):
 
 
 class CardView(Value, frozen=True, kw_only=True):
-    """One card and what is given away of it; ``holders`` and ``closed_by`` only where they were asked for.
+    """One card and what is allocated of it; ``holders`` and ``closed_by`` only where they were asked for.
 
     ``closed`` where somebody may hold the card whose share of it cannot be read.
     """
@@ -122,10 +122,14 @@ class PendingView(Value, frozen=True, kw_only=True):
 
 
 class QuotaView(Value, frozen=True, kw_only=True):
-    """One resource of one namespace: how much its pods hold, and how much they may (absent: no limit)."""
+    """One resource of one namespace: how much its pods hold, and how much they may (absent: no limit).
+
+    ``unit`` is that of both: MiB, or per cent of a card; older schedulers do not say it.
+    """
 
     namespace: str
     resource: str
+    unit: Literal["MiB", "%", ""] = ""
     used: int
     limit: int | None = None
 

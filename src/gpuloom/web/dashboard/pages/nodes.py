@@ -1,21 +1,28 @@
 """Nodes, one node, one card: what there is, who is on it, since when, how much."""
 
+from collections.abc import Generator
+
 from gpuloom.web.api import RefusedError, WebApi, need_nodes
-from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
+from gpuloom.web.dashboard.asked import Asked, count_needed, cut_rows, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
-from gpuloom.web.dashboard.pages.overview import choose_tiles
+from gpuloom.web.dashboard.pages.choosing import choose_nodes
 from gpuloom.web.dashboard.regions import DashboardPage, Listing
+from gpuloom.web.dashboard.sorting import Sorting, read_sorting, take_first
 from gpuloom.web.views.cards import detail_node, find_card, view_node
-from gpuloom.web.views.heat import list_tiles
+from gpuloom.web.views.heat import Tile, list_tiles
+from gpuloom.web.views.source import Source
+
+_COLUMNS = {"name": False, "cards": True, "memory": True, "cores": True, "shares": True, "pods": True}
 
 
 async def make_nodes(api: WebApi, asked: Asked) -> DashboardPage:
     """Show the nodes as a table."""
     need_nodes(asked.viewer)
-    text, show = asked.option("q"), asked.option("show")
+    sorting = read_sorting(asked, _COLUMNS)
     tiles = await api.pace.finish(list_tiles(api.source))
-    chosen = await api.pace.finish(choose_tiles(tiles, text, show))
-    names = (tile.node for tile in cut_rows(chosen, asked))
+    choice, chosen = await api.pace.finish(choose_nodes(api.source, asked, tiles))
+    first = await api.pace.finish(_take_first(api.source, asked, sorting, chosen))
+    names = (tile.node for tile in cut_rows(first, asked))
     views = await api.pace.collect(view_node(api.source, asked.viewer, name) for name in names)
     rows, turning = turn(asked, views)
     items = await api.pace.collect(draw_items("nodes", "row", {f"n-{node.name}": node for node in rows}))
@@ -23,14 +30,27 @@ async def make_nodes(api: WebApi, asked: Asked) -> DashboardPage:
         title="Nodes",
         here="/nodes",
         regions={
-            "seek": draw("overview", "seek", "/nodes", text, show),
+            "seek": draw("overview", "seek", "/nodes", choice, asked.option("sort")),
             "nodes": Listing(
-                head=draw("nodes", "head", len(chosen)),
+                head=draw("nodes", "head", len(chosen), sorting),
                 items=dict(items),
                 tail=draw("nodes", "tail", turning),
             ),
         },
     )
+
+
+def _take_first(source: Source, asked: Asked, sorting: Sorting, tiles: list[Tile]) -> Generator[None, None, list[Tile]]:
+    """Return the nodes that come first; those that are alike by their names."""
+
+    def rank(tile: Tile) -> object:
+        if sorting.key == "name":
+            return tile.node
+        if sorting.key == "pods":
+            return sum(1 for _ in source.holders(tile.node))
+        return len(tile.cards) if sorting.key == "cards" else getattr(tile, f"{sorting.key}_percent")
+
+    return (yield from take_first(tiles, count_needed(asked), rank, is_reversed=sorting.is_reversed))
 
 
 async def make_node(api: WebApi, asked: Asked) -> DashboardPage:

@@ -1,26 +1,25 @@
 """The cluster in one look: sums, what needs attention, and every card."""
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator
 
 from markupsafe import Markup
 
 from gpuloom.web.api import WebApi, need_nodes
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.drawing import draw
+from gpuloom.web.dashboard.pages.choosing import choose_nodes
 from gpuloom.web.dashboard.regions import DashboardPage, Listing
 from gpuloom.web.dashboard.tiles import draw_tile
 from gpuloom.web.pages import gather, sift
-from gpuloom.web.views.heat import Tile, list_tiles
+from gpuloom.web.views.heat import list_tiles
 from gpuloom.web.views.overview import view_overview
 from gpuloom.web.views.source import Source
 
 CROWD = 60
 """From so many nodes on the map shows them without names."""
+FEW = 12
+"""Up to so many nodes it shows them large."""
 _MOST_TROUBLED = 12
-_KINDS: dict[str, Callable[[Tile], bool]] = {
-    "free": lambda tile: tile.free > 0,
-    "trouble": lambda tile: tile.needs_attention,
-}
 
 
 async def make_overview(api: WebApi, asked: Asked) -> DashboardPage:
@@ -38,22 +37,18 @@ def _draw(source: Source, asked: Asked) -> Generator[None, None, DashboardPage]:
     troubled = yield from sift(tiles, lambda tile: tile.needs_attention)
     trouble = draw("overview", "trouble", troubled[:_MOST_TROUBLED], len(troubled))
     yield
-    text, show = asked.option("q"), asked.option("show")
-    chosen = yield from choose_tiles(tiles, text, show)
+    choice, chosen = yield from choose_nodes(source, asked, tiles)
     items = yield from gather((f"n-{tile.node}", draw_tile(tile)) for tile in chosen)
-    head = draw("overview", "map_head", len(chosen), len(tiles), len(chosen) >= CROWD)
+    head = draw("overview", "map_head", len(chosen), len(tiles), _name_size(len(chosen)))
     listing = Listing(head=head, items=dict(items), tail=Markup("</ul></section>"))
     yield
-    seek = draw("overview", "seek", "/", text, show)
+    seek = draw("overview", "seek", "/", choice, "")
     return DashboardPage(
         title="Overview", here="/", regions={"sums": sums, "trouble": trouble, "seek": seek, "map": listing}
     )
 
 
-def choose_tiles(tiles: Iterable[Tile], text: str, show: str) -> Generator[None, None, list[Tile]]:
-    """Return the nodes with a text in their names that are of a kind: ``free``, ``trouble``, or any."""
-    return sift(tiles, lambda tile: text in tile.node and _KINDS.get(show, _is_any)(tile))
-
-
-def _is_any(_: Tile) -> bool:
-    return True
+def _name_size(nodes: int) -> str:
+    if nodes <= FEW:
+        return "sparse"
+    return "crowded" if nodes >= CROWD else ""

@@ -48,12 +48,13 @@ async def make_pod(api: WebApi, asked: Asked) -> DashboardPage:
     explanation = await api.pace.finish(explain_pod(api.source, asked.viewer, pod, read_depth(asked)))
     regions = dict(await api.pace.collect(_draw_pod(explanation, asked)))
     regions["details"] = await api.pace.finish(draw_details(explanation, asked.path, asked.option("node")))
-    return DashboardPage(title=f"Pod {namespace}/{name}", here="/pending", regions=regions)
+    here = "/pods" if explanation.held is not None else "/pending"
+    return DashboardPage(title=f"Pod {namespace}/{name}", here=here, regions=regions)
 
 
 def draw_details(explanation: Explanation, path: str, wanted: str) -> Generator[None, None, Listing]:
     """Draw the cards of nodes; ``path`` is where to ask for another node than the ``wanted`` one, empty for nowhere."""
-    nodes = {f"n-{node.name}": node for node in explanation.nodes}
+    nodes = {f"n-{node.name}": (node, explanation.held is not None) for node in explanation.nodes}
     items = yield from gather(draw_items("explanation", "one_node", nodes))
     return Listing(
         head=draw("explanation", "details_head", explanation, path, wanted),

@@ -1,6 +1,7 @@
 // What the pages do by themselves: follow changes, tell ages, and walk the map by arrow keys. They work without it too.
 
 const live = document.getElementById("live");
+document.documentElement.dataset.script = "on";
 
 function say(text, kind) {
   if (live.textContent !== text) live.textContent = text;
@@ -71,6 +72,61 @@ function leave() {
 }
 
 document.addEventListener("visibilitychange", () => (document.hidden ? leave() : follow()));
+
+// --- Filters act at once: the page that their form asks for is fetched, and what differs is replaced.
+
+const PATIENCE_MS = 250;
+let typing = 0;
+let asking = null;
+
+function ask(form) {
+  const url = new URL(form.action);
+  url.search = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+  asking?.abort();
+  asking = new AbortController();
+  show(url, asking.signal).catch((error) => error.name === "AbortError" || location.assign(url));
+}
+
+async function show(url, signal) {
+  const reply = await fetch(url, { signal, redirect: "manual" });
+  if (!reply.ok) return location.assign(url);
+  const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
+  for (const region of fresh.querySelectorAll("main > [id]")) replace(region.id, region.outerHTML);
+  history.replaceState(null, "", url);
+  const { stream, state: shown } = fresh.getElementById("live").dataset;
+  leave();
+  if (!stream) return;
+  live.dataset.stream = stream;
+  state = shown;
+  isOver = false;
+  follow();
+}
+
+function askSoon(event) {
+  const form = event.target.closest?.("form[data-at-once]");
+  if (!form || (event.type === "input" && "whole" in event.target.dataset)) return;
+  clearTimeout(typing);
+  typing = setTimeout(ask, event.type === "input" ? PATIENCE_MS : 0, form);
+}
+
+document.addEventListener("input", askSoon);
+document.addEventListener("change", askSoon);
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches("form[data-at-once]")) return;
+  event.preventDefault();
+  clearTimeout(typing);
+  ask(event.target);
+});
+
+// --- Copying what is too long to type.
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-copy]");
+  if (!button) return;
+  await navigator.clipboard.writeText(button.dataset.copy);
+  button.textContent = "✓";
+  setTimeout(() => { button.textContent = "⧉"; }, 1500);
+});
 
 // --- Times are told as ages too.
 

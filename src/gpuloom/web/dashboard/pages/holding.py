@@ -1,0 +1,81 @@
+"""All pods that have cards: searched, filtered, sorted."""
+
+from collections.abc import Generator
+from typing import Any
+
+from gpuloom.engine.state.ledger import Reservation
+from gpuloom.web.api import WebApi, need_pods
+from gpuloom.web.dashboard.asked import Asked, count_needed, cut_rows, turn
+from gpuloom.web.dashboard.drawing import draw, draw_items
+from gpuloom.web.dashboard.regions import DashboardPage, Listing
+from gpuloom.web.dashboard.sorting import Sorting, read_sorting, take_first
+from gpuloom.web.views.pods import view_pod
+from gpuloom.web.views.source import Source
+from gpuloom.web.views.standing import standing_of
+
+FILTERS = ("q", "namespace", "node", "standing")
+_COLUMNS = {"name": False, "node": False, "state": False, "cards": True, "memory": True, "cores": True, "since": True}
+_PODS_A_STEP = 200
+
+
+async def make_pods(api: WebApi, asked: Asked) -> DashboardPage:
+    """Show the pods that have cards and may be seen."""
+    if namespace := asked.option("namespace"):
+        need_pods(asked.viewer, namespace)
+    sorting = read_sorting(asked, _COLUMNS)
+    chosen = await api.pace.finish(_choose(api.source, asked))
+    first = await api.pace.finish(
+        take_first(chosen, count_needed(asked), _rank(sorting), is_reversed=sorting.is_reversed)
+    )
+    found = await api.pace.collect(view_pod(api.source, asked.viewer, one) for one in cut_rows(first, asked))
+    rows, turning = turn(asked, found)
+    items = await api.pace.collect(draw_items("holding", "row", {f"p-{row.uid}": row for row in rows}))
+    wanted = {name: asked.option(name) for name in FILTERS}
+    return DashboardPage(
+        title="Pods",
+        here="/pods",
+        regions={
+            "seek": draw("holding", "seek", wanted, asked.option("sort"), asked.viewer),
+            "pods": Listing(
+                head=draw("holding", "head", len(chosen), sorting),
+                items=dict(items),
+                tail=draw("holding", "tail", turning),
+            ),
+        },
+    )
+
+
+def _choose(source: Source, asked: Asked) -> Generator[None, None, list[Reservation]]:
+    """Return the pods that are like what is asked for, by namespace and name."""
+    text, namespace, node, standing = (asked.option(name) for name in FILTERS)
+    found = []
+    for number, held in enumerate(list(source.state.cluster.ledger)):
+        if number % _PODS_A_STEP == 0:
+            yield
+        if (
+            asked.viewer.sees(held.namespace)
+            and namespace in {"", held.namespace}
+            and node in held.node
+            and text in held.full_name
+            and standing in {"", standing_of(held)}
+        ):
+            found.append(held)
+    return found
+
+
+def _rank(sorting: Sorting) -> Any:
+    """Return by what pods are sorted; those that are alike come in the order of their names."""
+
+    def rank(held: Reservation) -> object:
+        values: dict[str, Any] = {
+            "name": lambda: held.full_name,
+            "node": lambda: held.node,
+            "state": lambda: standing_of(held),
+            "cards": lambda: len({share.uuid for share, _ in held.each_share()}),
+            "memory": lambda: held.memory_mib,
+            "cores": lambda: sum(share.cores for share, is_held in held.each_share() if is_held),
+            "since": lambda: held.decided_at,
+        }
+        return values[sorting.key](), held.full_name
+
+    return rank

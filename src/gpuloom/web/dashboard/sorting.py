@@ -1,0 +1,61 @@
+"""Tables in the order that somebody asks for: the links of their headings, and the rows that come first."""
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+from gpuloom.web.dashboard.asked import Asked
+
+_ITEMS_A_STEP = 200
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sorting:
+    """By which column a table is sorted, and where each column's heading leads."""
+
+    key: str
+    is_reversed: bool
+    links: Mapping[str, str]
+
+    def state(self, key: str) -> str:
+        """Say in ARIA's words how a column is sorted."""
+        if key != self.key:
+            return "none"
+        return "descending" if self.is_reversed else "ascending"
+
+    @property
+    def option(self) -> str:
+        """What the address says of it."""
+        return f"-{self.key}" if self.is_reversed else self.key
+
+
+def read_sorting(asked: Asked, columns: Mapping[str, bool]) -> Sorting:
+    """Read by what to sort; ``columns`` says of each whether it begins with the most. The first is the default.
+
+    A heading leads to its column's own order, the heading of the sorted column to the opposite one.
+    """
+    text = asked.option("sort")
+    key = text.removeprefix("-")
+    if key in columns:
+        is_reversed = text.startswith("-")
+    else:
+        key, is_reversed = next(iter(columns.items()))
+    links = {
+        one: asked.link(sort=f"-{one}" if (not is_reversed if one == key else starts_with_most) else one, page="")
+        for one, starts_with_most in columns.items()
+    }
+    return Sorting(key=key, is_reversed=is_reversed, links=links)
+
+
+def take_first(
+    items: Iterable[_T], count: int, key: Callable[[_T], Any], *, is_reversed: bool
+) -> Generator[None, None, list[_T]]:
+    """Return those that come first of many, in order; a few are looked at in each step."""
+    left, first = iter(items), list[_T]()
+    while some := list(islice(left, _ITEMS_A_STEP)):
+        first = sorted((*first, *some), key=key, reverse=is_reversed)[:count]
+        yield
+    return first
