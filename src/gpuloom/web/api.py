@@ -17,6 +17,7 @@ from gpuloom.kube import PODS, ApiError, NotFoundError
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.rights import Rights, RightsError, SignInError, User
 from gpuloom.web.entrance import Entrance
+from gpuloom.web.operations import OPERATIONS, Operation, describe_api
 from gpuloom.web.pages import Pace
 from gpuloom.web.place import API_ROOT
 from gpuloom.web.preempting import BudgetLookup
@@ -69,7 +70,7 @@ class _Status(msgspec.Struct, rename="camel"):
 
 def fail(code: int, message: str) -> web.Response:
     """Answer with an error."""
-    return _json(_Status(message, _REASONS.get(code, ""), code), code)
+    return _answer_json(msgspec.json.encode(_Status(message, _REASONS.get(code, ""), code)), code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +84,12 @@ class WebApi:
     budgets: BudgetLookup = field(init=False)
 
     def __post_init__(self) -> None:
+        describe_api()  # takes a while, so before anybody waits for it
         object.__setattr__(self, "budgets", BudgetLookup(self.source.parts.client))
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes."""
-        gets: dict[str, Callable[[web.Request, Viewer], Awaitable[Any]]] = {
+        views: dict[str, Callable[[web.Request, Viewer], Awaitable[Any]]] = {
             "/overview": self._overview,
             "/nodes": self._nodes,
             "/nodes/{node}": self._node,
@@ -101,10 +103,11 @@ class WebApi:
             "/decisions/{number}": self._decision,
             "/explain/{namespace}/{pod}": self._explain,
             "/preempt/{namespace}/{pod}": self._preempt,
+            "/fits": self._fits,
         }
         return [
-            *(web.get(f"{API_ROOT}{path}", self._answer(view)) for path, view in gets.items()),
-            web.post(f"{API_ROOT}/fits", self._answer(self._fits)),
+            *(web.route(one.method, f"{API_ROOT}{one.path}", self._answer(one, views[one.path])) for one in OPERATIONS),
+            web.get("/openapi.json", _answer_description),
             web.get(f"{API_ROOT}/recording", self._guard(self._recording)),
             web.route("*", "/api/{path:.*}", _refuse_path),
         ]
@@ -139,10 +142,10 @@ class WebApi:
         """
         return await view_rights(self.rights, user, _named_namespaces(request) | named, self.source.namespaces)
 
-    def _answer(self, view: Callable[[web.Request, Viewer], Awaitable[Any]]) -> Handler:
+    def _answer(self, operation: Operation, view: Callable[[web.Request, Viewer], Awaitable[Any]]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             _, viewer = await self.viewer(request)
-            return _json(await view(request, viewer))
+            return _answer_json(operation.encode(await view(request, viewer)))
 
         return self._guard(handle)
 
@@ -162,7 +165,7 @@ class WebApi:
 
     async def _nodes(self, _request: web.Request, viewer: Viewer) -> Any:
         need_nodes(viewer)
-        return {"items": await self.pace.collect(list_nodes(self.source, viewer))}
+        return await self.pace.collect(list_nodes(self.source, viewer))
 
     async def _node(self, request: web.Request, viewer: Viewer) -> Any:
         need_nodes(viewer)
@@ -173,7 +176,7 @@ class WebApi:
 
     async def _cards(self, _request: web.Request, viewer: Viewer) -> Any:
         need_nodes(viewer)
-        return {"items": await self.pace.collect(list_cards(self.source))}
+        return await self.pace.collect(list_cards(self.source))
 
     async def _card(self, request: web.Request, viewer: Viewer) -> Any:
         need_nodes(viewer)
@@ -192,14 +195,14 @@ class WebApi:
             need_pods(viewer, namespace)
         pending = pick_pending(await self.pace.finish(find_pending(self.source)), viewer, namespace)
         chosen = islice(pending, _read_limit(request))
-        return {"items": await self.pace.finish(list_pending(self.source, chosen))}
+        return await self.pace.finish(list_pending(self.source, chosen))
 
     async def _quotas(self, request: web.Request, viewer: Viewer) -> Any:
         return await self._list(list_quotas, request, viewer)
 
     async def _workload(self, _request: web.Request, viewer: Viewer) -> Any:
         need_nodes(viewer)
-        return {"items": await self.pace.collect(list_workload(self.source))}
+        return await self.pace.collect(list_workload(self.source))
 
     async def _decisions(self, request: web.Request, viewer: Viewer) -> Any:
         return await self._list(list_decisions, request, viewer)
@@ -211,7 +214,7 @@ class WebApi:
         namespace = request.query.get("namespace", "")
         if namespace:
             need_pods(viewer, namespace)
-        return {"items": await self.pace.collect(view(self.source, viewer, namespace), _read_limit(request))}
+        return await self.pace.collect(view(self.source, viewer, namespace), _read_limit(request))
 
     async def _decision(self, request: web.Request, viewer: Viewer) -> Any:
         text = request.match_info["number"]
@@ -318,9 +321,13 @@ def need_pods(viewer: Viewer, namespace: str) -> None:
         raise RefusedError(403, f"this needs the right to list pods in namespace {namespace}")
 
 
-def _json(value: Any, status: int = 200) -> web.Response:
+async def _answer_description(_request: web.Request) -> web.Response:
+    return _answer_json(describe_api())
+
+
+def _answer_json(body: bytes, status: int = 200) -> web.Response:
     return web.Response(
-        body=msgspec.json.encode(value),
+        body=body,
         status=status,
         content_type="application/json",
         headers={"Cache-Control": "no-store"},

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated
 
@@ -111,3 +111,11 @@ def decode_time(text: str) -> datetime:
 def encode_time(moment: datetime) -> str:
     """Write a time as RFC 3339 with seconds, in its own offset (wire protocol 2.4)."""
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def encode_unix_time(seconds: int) -> str:
+    """Write Unix seconds as RFC 3339; nothing for 0, and for what is no time of the calendar."""
+    try:
+        return encode_time(datetime.fromtimestamp(seconds, UTC)) if seconds else ""
+    except (ValueError, OverflowError, OSError):
+        return ""

@@ -1,6 +1,5 @@
 """``gpuloom top``, ``nodes``, ``cards``, ``pods``, ``pending``, ``quota``, ``workload``: what there is, who has it."""
 
-import time
 from dataclasses import replace
 from typing import Literal
 
@@ -9,7 +8,7 @@ from gpuloom.cli.asking.prefixes import choose_uuid
 from gpuloom.cli.asking.printing import print_list, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask, choose_namespace
-from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS, QUOTAS, WORKLOAD, format_age, format_share
+from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS, QUOTAS, WORKLOAD, format_age_since, format_share
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.web.views.values import CardView, Holder
 
@@ -165,7 +164,7 @@ def _tell_card(card: CardView) -> list[str]:
 
 def _tell_holder(holder: Holder) -> str:
     containers = f" ({', '.join(holder.containers)})" if holder.containers else ""
-    since = f", since {format_age(time.time() - holder.since)}" if holder.since else ""
+    since = f", since {format_age_since(holder.since)}" if holder.since else ""
     part = f", as {holder.instance}" if holder.instance else ""
     return (
         f"{holder.pod.full_name}{containers}: {holder.memory_mib:,} MiB, {holder.cores} % of the cores{part}, "

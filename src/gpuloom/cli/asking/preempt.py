@@ -1,6 +1,5 @@
 """``gpuloom preempt --dry-run``: whom preemption would evict for a pod."""
 
-import time
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -10,7 +9,7 @@ from gpuloom.cli.asking.flags import OUTPUT, SOURCE, OutputFlags, SourceFlags
 from gpuloom.cli.asking.printing import paint, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask, choose_pod
-from gpuloom.cli.asking.tables import format_age
+from gpuloom.cli.asking.tables import format_age_since
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.web.views.values import PreemptionView, VictimView
 
@@ -68,7 +67,7 @@ def _tell(view: PreemptionView) -> Iterator[str]:
 
 
 def _tell_victim(victim: VictimView) -> Iterator[str]:
-    age = f", since {format_age(time.time() - victim.started_at)}" if victim.started_at else ""
+    age = f", since {format_age_since(victim.started_at)}" if victim.started_at else ""
     budgets = f", protected by {', '.join(victim.budgets)}" if victim.budgets else ""
     yield f"{victim.pod.full_name}: priority {victim.priority}{age}{budgets}"
     for share in victim.held:

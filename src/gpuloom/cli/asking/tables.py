@@ -5,6 +5,8 @@ import time
 from gpuloom.cli.asking.printing import Column, Table, Tone
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.web.views.values import CardView, ModelView, NodeView, PendingView, PodView, QuotaView, WorkloadView
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.words import decode_time
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 _BAR_CELLS = 10
@@ -40,8 +42,12 @@ def draw_bar(amount: Amount) -> str:
     return "#" * filled + "." * (_BAR_CELLS - filled)
 
 
-def _age(since: int) -> str:
-    return format_age(time.time() - since) if since else ""
+def format_age_since(since: str) -> str:
+    """Say how long ago an RFC 3339 time is, nothing if it is none."""
+    try:
+        return format_age(time.time() - decode_time(since).timestamp())
+    except WireError:
+        return ""
 
 
 def _state(card: CardView) -> str:
@@ -136,7 +142,7 @@ PODS: Table[PodView] = Table(
         Column("CARDS", lambda pod: str(len({share.uuid for share in pod.shares}))),
         Column("MEMORY", lambda pod: f"{pod.memory_mib:,}"),
         Column("CORES", lambda pod: str(pod.cores)),
-        Column("AGE", lambda pod: _age(pod.since)),
+        Column("AGE", lambda pod: format_age_since(pod.since)),
         Column("UUIDS", _uuids, is_wide=True),
     ),
     lambda pod: f"pod/{pod.pod.name}",

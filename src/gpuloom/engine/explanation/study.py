@@ -29,6 +29,7 @@ from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.model.request_columns import Headroom
+from gpuloom.wire.words import encode_unix_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,7 @@ class Study:
             for place, given in enumerate(containers)
             for device, share in enumerate(given)
         ]
-        return Held(node=self.own.node, shares=tuple(shares), decided_at=self.own.decided_at)
+        return Held(node=self.own.node, shares=tuple(shares), decided_at=encode_unix_time(self.own.decided_at))
 
     def _notes(self) -> list[str]:
         """Say what no change of the cluster's use would mend."""

@@ -1,6 +1,6 @@
 """What an explanation consists of. The same structs are its JSON: names in camelCase, what is empty left out."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -8,6 +8,9 @@ Outcome = Literal["fits", "does not fit", "reserved", "bound", "foreign", "asks 
 Standing = Literal["satisfied", "in the way", "held"]
 """Of one of several vendors: some node would do, none would, or the pod has its cards."""
 PartName = Literal["slots", "cores", "memory"]
+
+Moment = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+"""A time in RFC 3339, empty if it is not known."""
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -49,11 +52,11 @@ class Given(Value, frozen=True, kw_only=True):
 
 
 class Held(Value, frozen=True, kw_only=True):
-    """What the pod has: on which node, which shares, since when (Unix seconds of the decision, 0 if not made here)."""
+    """What the pod has: on which node, which shares, since when (RFC 3339, empty if that was not decided here)."""
 
     node: str
     shares: tuple[Given, ...] = ()
-    decided_at: int = 0
+    decided_at: Moment = ""
 
 
 class ScorePart(Value, frozen=True, kw_only=True):

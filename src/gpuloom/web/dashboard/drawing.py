@@ -1,7 +1,6 @@
 """Values to HTML by the templates beside this module; everything that comes from a cluster is escaped."""
 
 from collections.abc import Hashable, Iterator, Mapping
-from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any
 
@@ -13,7 +12,6 @@ from gpuloom.engine.explanation.text import VENDORS_TITLE, tell_ask, tell_policy
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.web.dashboard.amounts import tell_memory, tell_share_of_memory
 from gpuloom.web.dashboard.static import find_asset
-from gpuloom.wire.words import encode_time
 
 _MOST_REMEMBERED = 32_768
 _PLACE = Markup("<!-- regions -->")
@@ -26,10 +24,6 @@ def _tell_number(value: int) -> str:
 def _tell_percent(amount: Amount) -> int:
     """Return how much of something is used, in whole per cent; only full is 100."""
     return amount.used * 100 // amount.total if amount.total else 0
-
-
-def _tell_moment(seconds: int) -> str:
-    return encode_time(datetime.fromtimestamp(seconds, UTC)) if seconds else ""
 
 
 def tell_count(count: int, word: str) -> str:
@@ -85,7 +79,6 @@ def _environment() -> jinja2.Environment:
     filters = {
         "number": _tell_number,
         "percent": _tell_percent,
-        "moment": _tell_moment,
         "memory": tell_memory,
         "share_of_memory": tell_share_of_memory,
         "count": tell_count,

@@ -18,7 +18,7 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import NODE_LOCK
 from gpuloom.wire.lock import decode_lock
 from gpuloom.wire.objects import Node
-from gpuloom.wire.words import encode_time
+from gpuloom.wire.words import encode_time, encode_unix_time
 
 
 def list_cards(source: Source) -> Iterator[CardView]:
@@ -117,7 +117,7 @@ def _view_holder(source: Source, viewer: Viewer, vendor: str, uuid: str, held: R
         cores=sum(usage.cores for usage in mine),
         shares=sum(usage.slots for usage in mine),
         instance=", ".join(part.profile for part in held.instances if part.gpu_uuid == uuid),
-        since=held.decided_at,
+        since=encode_unix_time(held.decided_at),
     )
 
 

@@ -41,7 +41,7 @@ def view_decision(decided: PastDecision, most_names: int = _MOST_NAMES) -> Decis
     names = [container.name for container in pod.all_containers]
     return DecisionView(
         number=decided.number,
-        at=decided.at.isoformat(timespec="milliseconds"),
+        at=decided.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         pod=Viewer().name(pod.namespace, pod.name),
         node=decision.node or "",
         candidates=decision.candidates,

@@ -17,6 +17,7 @@ from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of
 from gpuloom.web.views.values import PendingView, PodView
 from gpuloom.wire.objects import Pod
+from gpuloom.wire.words import encode_unix_time
 
 _PODS_A_STEP = 100
 _Answer = tuple[str, bool, tuple[ReasonCount, ...], HostVerdict]
@@ -40,7 +41,7 @@ def view_pod(source: Source, viewer: Viewer, held: Reservation) -> PodView:
         uid=held.uid,
         node=held.node,
         standing=standing_of(held),
-        since=held.decided_at,
+        since=encode_unix_time(held.decided_at),
         shares=list_given(source, held),
         memory_mib=sum(amount.memory_mib for amount in usage),
         cores=sum(amount.cores for amount in usage),

@@ -18,6 +18,7 @@ from gpuloom.web.views.hosts import find_barred, judge_hosts
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import HeldShare, PreemptionView, VictimView
 from gpuloom.wire.objects import Pod
+from gpuloom.wire.words import encode_unix_time
 
 NOT_ASKED = "PodDisruptionBudgets: a snapshot or recording tells none"
 _PODS_A_STEP = 1000
@@ -178,7 +179,7 @@ def _view_victim(source: Source, viewer: Viewer, one: PotentialVictim) -> Victim
     return VictimView(
         pod=viewer.name(held.namespace, held.name),
         priority=one.priority,
-        started_at=one.started_at,
+        started_at=encode_unix_time(one.started_at),
         held=tuple(_each_share(source, held)),
         budgets=one.budgets if viewer.sees(held.namespace) else (),
     )

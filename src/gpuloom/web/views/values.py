@@ -9,6 +9,7 @@ from gpuloom.engine.explanation.values import (
     Explanation,
     Given,
     HostVerdict,
+    Moment,
     PodName,
     Ranked,
     ReasonCount,
@@ -20,7 +21,7 @@ Standing = Literal["reserved", "bound"]
 
 
 class Holder(Value, frozen=True, kw_only=True):
-    """A pod on a card: how much of it, for which containers, since when (Unix seconds, 0 if not known)."""
+    """A pod on a card: how much of it, for which containers, since when (RFC 3339, empty if not known)."""
 
     pod: PodName
     standing: Standing
@@ -29,7 +30,7 @@ class Holder(Value, frozen=True, kw_only=True):
     cores: int = 0
     shares: int = 0
     instance: str = ""
-    since: int = 0
+    since: Moment = ""
 
 
 class CardView(Value, frozen=True, kw_only=True):
@@ -59,7 +60,7 @@ class LockView(Value, frozen=True, kw_only=True):
     """Who is being handed to the node's device plugin, since when (RFC 3339)."""
 
     pod: PodName
-    since: str = ""
+    since: Moment = ""
 
 
 class NodeView(Value, frozen=True, kw_only=True):
@@ -88,7 +89,7 @@ class NodeDetail(Value, frozen=True, kw_only=True):
 
 
 class PodView(Value, frozen=True, kw_only=True):
-    """A pod that has cards; ``since`` is when that was decided (Unix seconds, 0 if not known).
+    """A pod that has cards; ``since`` is when that was decided (RFC 3339, empty if not known).
 
     Containers are named while the pod is not bound, later numbered: ``#0`` is the first, init containers come first.
     """
@@ -97,7 +98,7 @@ class PodView(Value, frozen=True, kw_only=True):
     uid: str = ""
     node: str
     standing: Standing
-    since: int = 0
+    since: Moment = ""
     shares: tuple[Given, ...] = ()
     memory_mib: int = 0
     cores: int = 0
@@ -112,7 +113,7 @@ class PendingView(Value, frozen=True, kw_only=True):
 
     pod: PodName
     uid: str = ""
-    created: str = ""
+    created: Moment = ""
     waiting_s: float = -1.0
     asks: tuple[ContainerRequest, ...] = ()
     headline: str = ""
@@ -190,7 +191,7 @@ class DecisionView(Value, frozen=True, kw_only=True):
     """A decision as it was made; ``node`` is empty where none fitted. Lists of names may be cut."""
 
     number: int
-    at: str
+    at: Moment
     pod: PodName
     node: str = ""
     candidates: int = 0
@@ -217,14 +218,14 @@ class HeldShare(Value, frozen=True, kw_only=True):
 
 
 class VictimView(Value, frozen=True, kw_only=True):
-    """A pod that would be evicted: its priority, what it holds, since when it runs (Unix seconds, 0 if not known).
+    """A pod that would be evicted: its priority, what it holds, since when it runs (RFC 3339, empty if not known).
 
     ``budgets`` are the PodDisruptionBudgets that protect it, as ``namespace/name``.
     """
 
     pod: PodName
     priority: int = 0
-    started_at: int = 0
+    started_at: Moment = ""
     held: tuple[HeldShare, ...] = ()
     budgets: tuple[str, ...] = ()
 
