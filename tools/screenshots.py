@@ -24,7 +24,8 @@ from local.web.scenes import set_large_scene, set_small_scene  # noqa: E402
 
 from gpuloom.web.server import WebPart, WebSettings  # noqa: E402
 
-WIDTH, HEIGHT = 1280, 800
+WIDTH, HEIGHT = 1400, 800
+PHONE_WIDTH = 390
 MOST_HIGH = 1400
 
 SMALL = {
@@ -32,6 +33,7 @@ SMALL = {
     "nodes": "/nodes",
     "node": "/nodes/node-c",
     "card": "/cards/GPU-node-a-0003-4000-8000",
+    "pods": "/pods?sort=-memory",
     "pending": "/pending",
     "pod": "/pods/default/train-wide",
     "quotas": "/quotas",
@@ -39,6 +41,7 @@ SMALL = {
     "decision": "/decisions/5",
 }
 SMALL_DARK = {"overview-dark": "/", "pod-dark": "/pods/default/train-wide"}
+SMALL_PHONE = {"node-phone": "/nodes/node-c"}
 LARGE = {"overview-1000": "/", "nodes-1000": "/nodes?show=trouble"}
 LARGE_DARK = {"overview-1000-dark": "/"}
 
@@ -55,9 +58,9 @@ async def serve(folder: Path) -> AsyncIterator[tuple[Site, str]]:
 
 
 @asynccontextmanager
-async def signed_in(browser: Browser, url: str, token: str, scheme: Any) -> AsyncIterator[Page]:
+async def signed_in(browser: Browser, url: str, token: str, scheme: Any, width: int = WIDTH) -> AsyncIterator[Page]:
     """Open a window that is signed in."""
-    context = await browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme)
+    context = await browser.new_context(viewport={"width": width, "height": HEIGHT}, color_scheme=scheme)
     page = await context.new_page()
     await page.goto(url)
     await page.fill("#token", token)
@@ -67,22 +70,24 @@ async def signed_in(browser: Browser, url: str, token: str, scheme: Any) -> Asyn
     await context.close()
 
 
-async def picture(page: Page, target: Path) -> None:
+async def picture(page: Page, target: Path, width: int = WIDTH) -> None:
     """Take a picture of the whole page, cut at the bottom if it is long."""
     if await page.locator("[data-stream]").count():
         await page.locator("[data-kind=on]").wait_for()
     high = await page.evaluate("document.querySelector('main').getBoundingClientRect().bottom + window.scrollY")
-    await page.set_viewport_size({"width": WIDTH, "height": min(max(int(high), 400), MOST_HIGH)})
+    await page.set_viewport_size({"width": width, "height": min(max(int(high), 400), MOST_HIGH)})
     await page.screenshot(path=target)
-    await page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+    await page.set_viewport_size({"width": width, "height": HEIGHT})
 
 
-async def take(browser: Browser, site: Site, url: str, scheme: str, pages: dict[str, str], folder: Path) -> None:
+async def take(
+    browser: Browser, site: Site, url: str, scheme: str, pages: dict[str, str], folder: Path, width: int = WIDTH
+) -> None:
     """Take the pictures of some pages."""
-    async with signed_in(browser, url, site.server.token, scheme) as page:
+    async with signed_in(browser, url, site.server.token, scheme, width) as page:
         for name, path in pages.items():
             await page.goto(url + path)
-            await picture(page, folder / f"{name}.png")
+            await picture(page, folder / f"{name}.png", width)
 
 
 async def take_forms(browser: Browser, site: Site, url: str, folder: Path) -> None:
@@ -112,6 +117,7 @@ async def main(folder: Path) -> None:
                 await set_small_scene(site)
                 await take(browser, site, url, "light", SMALL, folder)
                 await take(browser, site, url, "dark", SMALL_DARK, folder)
+                await take(browser, site, url, "light", SMALL_PHONE, folder, PHONE_WIDTH)
                 await take_forms(browser, site, url, folder)
         with tempfile.TemporaryDirectory() as work:
             async with serve(Path(work)) as (site, url):

@@ -122,7 +122,7 @@ def describe_api() -> bytes:
 
 def _describe(operation: Operation) -> dict[str, Any]:
     schema = {"$ref": f"#/components/schemas/{operation.answer.__name__}"}
-    head = {
+    head: dict[str, Any] = {
         "type": "object",
         "required": ["kind", "apiVersion"],
         "properties": {"kind": {"enum": [operation.answer_kind]}, "apiVersion": {"enum": [API_VERSION]}},

@@ -65,7 +65,7 @@ async def test_the_id_of_a_card_can_be_copied(window: Window) -> None:
     await window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await window.sign_in(path="/nodes/node-a")
     await window.page.get_by_role("button", name=f"Copy {CARD}").click()
-    await expect(window.page.get_by_role("button", name=f"Copy {CARD}")).to_have_text("✓")
+    await expect(window.page.get_by_role("button", name=f"Copy {CARD}")).to_have_text("Copied")
     assert await window.page.evaluate("navigator.clipboard.readText()") == CARD
 
 

@@ -124,8 +124,8 @@ document.addEventListener("click", async (event) => {
   const button = event.target.closest("button[data-copy]");
   if (!button) return;
   await navigator.clipboard.writeText(button.dataset.copy);
-  button.textContent = "✓";
-  setTimeout(() => { button.textContent = "⧉"; }, 1500);
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
 });
 
 // --- Times are told as ages too.
