@@ -17,7 +17,7 @@ _STATES: dict[str, Callable[[Tile], bool]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class NodeFilter:
     """What is asked for, and the models among which somebody may choose."""
 
     text: str
@@ -28,10 +28,10 @@ class Choice:
 
 def choose_nodes(
     source: Source, asked: Asked, tiles: Iterable[Tile]
-) -> Generator[None, None, tuple[Choice, list[Tile]]]:
+) -> Generator[None, None, tuple[NodeFilter, list[Tile]]]:
     """Return what is asked for and the nodes that are like it."""
     models = yield from list_models(source)
-    choice = Choice(text=asked.option("q"), show=asked.option("show"), model=asked.option("model"), models=models)
+    choice = NodeFilter(text=asked.option("q"), show=asked.option("show"), model=asked.option("model"), models=models)
     named = (yield from find_nodes_with(source, choice.model)) if choice.model else None
     is_like = _STATES.get(choice.show, _is_any)
 
