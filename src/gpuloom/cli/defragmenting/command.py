@@ -1,5 +1,6 @@
 """The command ``gpuloom defrag``."""
 
+import sys
 import time
 from datetime import timedelta
 from typing import Annotated, Literal
@@ -12,8 +13,7 @@ from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_progress
 from gpuloom.cli.asking.running import run_for_people
-from gpuloom.cli.defragmenting.cluster import MovingCluster, read_cluster
-from gpuloom.cli.defragmenting.moving import Moving, make_moves
+from gpuloom.cli.defragmenting.reading import read_cluster
 from gpuloom.cli.defragmenting.told import ToldPlan, tell_plan
 from gpuloom.cli.defragmenting.wanted import read_wanted
 from gpuloom.cli.evicting import confirm
@@ -21,7 +21,11 @@ from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
 from gpuloom.engine.planning.defragmentation.search import Defragmentation
 from gpuloom.engine.planning.moving import MovingPod
+from gpuloom.kube import KubeClient
+from gpuloom.scheduler.defragmentation.cluster import MovingCluster
+from gpuloom.scheduler.defragmentation.moving import MoveError, Moving, make_moves
 from gpuloom.web.views.explaining import PodError, admit_pod
+from gpuloom.web.views.source import Source
 from gpuloom.wire.hostpods import HostPod
 
 _CLUSTER = ClusterFlags()
@@ -78,14 +82,14 @@ def run_defrag(
 
     async def run() -> None:
         async with open_cluster(cluster) as (client, default):
-            found = await read_cluster(client, forced=force)
-            plan = _plan(found, wanted, namespace or default, max_moves)
+            source, found = await read_cluster(client, forced=force)
+            plan = _plan(source, found, wanted, namespace or default, max_moves)
             told.append(plan)
             _print(plan, output)
             if execute and plan.moves:
                 if not yes:
                     _confirm(len(plan.moves))
-                await make_moves(client, _order(plan, found, timeout))
+                await _make(client, _order(plan, found, timeout))
 
     run_for_people(run())
     return ExitCode.YES if told[0].found else ExitCode.NO
@@ -109,21 +113,26 @@ def _order(plan: ToldPlan, cluster: MovingCluster, timeout: timedelta) -> Moving
     return Moving(pods, plan.node, plan.cards, timeout.total_seconds())
 
 
-def _plan(cluster: MovingCluster, text: str, namespace: str, most_moves: int) -> ToldPlan:
-    source = cluster.source
+async def _make(client: KubeClient, moving: Moving) -> None:
+    try:
+        await make_moves(client, moving, lambda line: sys.stdout.write(f"{line}\n"))
+    except MoveError as error:
+        raise CommandError(str(error)) from error
+
+
+def _plan(source: Source, cluster: MovingCluster, text: str, namespace: str, most_moves: int) -> ToldPlan:
     asked = read_wanted(text, source)
-    pod = _admit(cluster, asked.manifest, asked.namespace or namespace)
+    pod = _admit(source, cluster, asked.manifest, asked.namespace or namespace)
     demands = source.state.read_demands(pod)
     if not demands:
         raise CommandError(f"{asked.name} asks for no card: moves of pods on cards make no room for it")
     wanted = MovingPod(pod.metadata.uid, pod.namespace, pod.name, demands)
-    search = Defragmentation(source.pod_scheduler, cluster.read_demands, cluster.read_hosts(), most_moves)
-    return tell_plan(asked.name, next(iter(demands)), _search(search, wanted), cluster)
+    return tell_plan(asked.name, next(iter(demands)), _search(cluster.search(most_moves), wanted), cluster)
 
 
-def _admit(cluster: MovingCluster, manifest: bytes, namespace: str) -> HostPod:
+def _admit(source: Source, cluster: MovingCluster, manifest: bytes, namespace: str) -> HostPod:
     try:
-        pod, verdict = admit_pod(cluster.source, manifest, namespace)
+        pod, verdict = admit_pod(source, manifest, namespace)
     except PodError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     if not verdict.allowed:

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gpuloom.cli.defragmenting.cluster import MovingCluster
 from gpuloom.engine.planning.defragmentation.empty_cards import count_after_moves, count_empty_cards
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan, PodMove
 from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.local.apiserver.ages import show_duration
+from gpuloom.scheduler.defragmentation.cluster import MovingCluster
 
 
 class ToldMove(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -74,7 +74,7 @@ def tell_plan(wanted: str, vendor: str, plan: DefragmentationPlan | None, cluste
     """Say what a plan means."""
     if plan is None:
         return ToldPlan(wanted=wanted, found=False)
-    state = cluster.source.state.cluster
+    state = cluster.state.cluster
     before, after = count_empty_cards(state, vendor), count_after_moves(state, vendor, plan.moves)
     return ToldPlan(
         wanted=wanted,

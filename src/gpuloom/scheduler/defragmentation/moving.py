@@ -5,16 +5,19 @@ takes them. They are opened again however the moves end.
 """
 
 import asyncio
-import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from gpuloom.cli.cordon import CardPlace, write_cordon
-from gpuloom.cli.defragmenting.cluster import OWNED_PODS, OwnedPod
-from gpuloom.cli.evicting import POLL_S, evict_pod
-from gpuloom.cli.outcomes import CommandError
-from gpuloom.kube import ApiError, KubeClient
+from gpuloom.kube.client import KubeClient, go_on
+from gpuloom.kube.cordons import CardPlace, write_cordon
+from gpuloom.kube.errors import ApiError
+from gpuloom.kube.eviction import POLL_S, NotEvictedError, evict_and_wait
+from gpuloom.scheduler.defragmentation.cluster import OWNED_PODS, OwnedPod
+
+
+class MoveError(Exception):
+    """A move came out otherwise than planned; the message says which, and how many were made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +33,26 @@ class Moving:
     timeout_s: float
 
 
-async def make_moves(client: KubeClient, moving: Moving) -> None:
+async def make_moves(
+    client: KubeClient, moving: Moving, tell: Callable[[str], object], recheck: Callable[[], None] = go_on
+) -> None:
     """Evict one pod after another, each when the one made anew for the last one runs.
 
-    Raises CommandError when anything comes out otherwise: then no further pod is evicted.
+    ``tell`` is given what happened, ``recheck`` is called right before each eviction. Raises MoveError when anything
+    comes out otherwise: then no further pod is evicted; ApiError; and what ``recheck`` raises.
     """
     async with _close_cards(client, moving):
         for number, pod in enumerate(moving.pods, 1):
             before = {one.metadata.uid for one in await _list_siblings(client, pod)}
             try:
-                await evict_pod(client, pod, moving.timeout_s, waits_for_budgets=False)
+                await evict_and_wait(client, pod, moving.timeout_s, waits_for_budgets=False, recheck=recheck)
+                tell(f"pod {pod.full_name} evicted")
                 if pod.owner:
                     node = await _wait_for_successor(client, pod, before, moving.timeout_s)
-                    sys.stdout.write(f"pod {pod.full_name} runs again on node {node}\n")
-            except CommandError as error:
+                    tell(f"pod {pod.full_name} runs again on node {node}")
+            except (MoveError, NotEvictedError) as error:
                 made = f"{number - 1} of {len(moving.pods)} moves were made"
-                raise CommandError(f"{error}; {made}, and the cards are open again") from error
+                raise MoveError(f"{error}; {made}, and the cards are open again") from error
 
 
 @asynccontextmanager
@@ -70,7 +77,7 @@ async def _open_cards(client: KubeClient, closed: Sequence[CardPlace]) -> None:
         except ApiError as error:
             left.append(f"{place.uuid} ({error})")
     if left:
-        raise CommandError(f"cards of node {closed[0].node} stay cordoned: {', '.join(left)}; open them with uncordon")
+        raise MoveError(f"cards of node {closed[0].node} stay cordoned: {', '.join(left)}; open them with uncordon")
 
 
 async def _wait_for_successor(client: KubeClient, pod: OwnedPod, before: set[str], timeout_s: float) -> str:
@@ -83,7 +90,7 @@ async def _wait_for_successor(client: KubeClient, pod: OwnedPod, before: set[str
                         return one.spec.node_name or ""
                 await asyncio.sleep(POLL_S)
     except TimeoutError as error:
-        raise CommandError(
+        raise MoveError(
             f"no pod that {pod.owner} made in place of {pod.full_name} runs after {timeout_s:g} s: "
             f"see gpuloom pending -n {pod.namespace}"
         ) from error
