@@ -13,6 +13,7 @@ from gpuloom.scheduler.bind.nodelock.ownercheck import LockOwnerCheck
 from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.bind.verb import BindVerb
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.defragmentation.controller import Defragmenter
 from gpuloom.scheduler.events.closedcards import ClosedCardEvents
 from gpuloom.scheduler.events.unserved import UnservedEvents
 from gpuloom.scheduler.filter.decide import PodPlacer
@@ -26,7 +27,7 @@ from gpuloom.scheduler.leadership.rivalwatch import RivalLeaseWatch
 from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.metrics.cards import CardMetrics
 from gpuloom.scheduler.metrics.exposition import write_exposition
-from gpuloom.scheduler.metrics.process import ProcessMetrics, count_preemptions, count_rivals
+from gpuloom.scheduler.metrics.process import ProcessMetrics, count_moves, count_preemptions, count_rivals
 from gpuloom.scheduler.metrics.series import Latencies, Series, build_info
 from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
@@ -74,6 +75,7 @@ class Parts:
     nodes: NodeHandler
     quotas: QuotaHandler
     preemption: PreemptionFlow
+    defragmenter: Defragmenter
     gate: LeadershipGate
     rivals: RivalLeases
     cards: CardMetrics
@@ -118,6 +120,7 @@ class Parts:
         )
         yield from own.series(presented)
         yield from count_preemptions(self.preemption.counts, self.state)
+        yield from count_moves(self.defragmenter.counts)
         yield from count_rivals(self.rivals, self.clocks.monotonic)
         for one in self.cards.series(legacy=self.state.settings.legacy_metrics):
             yield one.with_zone()
@@ -143,6 +146,7 @@ class Parts:
             self.outlook.run(),
             requeuer.run(),
             self.preemption.run(),
+            self.defragmenter.run(),
             self.deferred.run(),
             *follow_leases,
         ]
@@ -229,6 +233,7 @@ def assemble(
         nodes=nodes,
         quotas=quotas,
         preemption=PreemptionFlow(client.with_own_budget(), state, attempts, recorder, clocks, observer),
+        defragmenter=Defragmenter(client.with_own_budget(), state, recorder, clocks),
         gate=gate,
         rivals=rivals,
         cards=CardMetrics(state, quotas),

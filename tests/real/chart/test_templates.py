@@ -104,6 +104,7 @@ def test_every_argument_is_one_that_the_command_takes(objects: list[Any]) -> Non
         {"scheduler": {"defaultSchedulerPolicy": {"nodeSchedulerPolicy": "spread"}, "kubeTimeout": 2.5, "kubeQPS": 50}},
         {"scheduler": {"nodeLockExpire": "1h5m", "nodeLockRetryTimeout": "0s"}},
         {"scheduler": {"preemption": {"enabled": True, "budgets": "strict", "mostPlans": 3, "spares": ["a", "b"]}}},
+        {"scheduler": {"defragmentation": {"enabled": True, "wait": "1h", "interval": "30s", "mostMoves": 2}}},
         {"scheduler": {"nodeLabelSelector": {"gpu": "on", "zone": "a"}}, "legacyMetrics": True},
     ],
 )
@@ -648,16 +649,17 @@ EVICTING = {("pods/eviction", "create"), ("pods/status", "patch")}
 
 
 @pytest.mark.parametrize(
-    ("preemption", "added"),
+    ("switched_on", "added"),
     [
         ({}, set()),
-        ({"enabled": True}, EVICTING | {("pods", "delete")}),
-        ({"enabled": True, "budgets": "strict"}, EVICTING),
+        ({"preemption": {"enabled": True}}, EVICTING | {("pods", "delete")}),
+        ({"preemption": {"enabled": True, "budgets": "strict"}}, EVICTING),
+        ({"defragmentation": {"enabled": True}}, {("pods/eviction", "create")}),
     ],
-    ids=["off", "prefer", "strict"],
+    ids=["off", "prefer", "strict", "moves"],
 )
-def test_the_scheduler_may_evict_and_delete_only_what_preemption_needs(
-    helm: Helm, preemption: Any, added: set[tuple[str, str]]
+def test_the_scheduler_may_evict_and_delete_only_what_preemption_and_moves_need(
+    helm: Helm, switched_on: Any, added: set[tuple[str, str]]
 ) -> None:
     def rights(values: Any) -> set[tuple[str, str]]:
         role = find(helm.template(with_values(values)), "ClusterRole", "gpuloom-scheduler")
@@ -665,4 +667,4 @@ def test_the_scheduler_may_evict_and_delete_only_what_preemption_needs(
 
     before = rights({})
     assert not before & (EVICTING | {("pods", "delete")})
-    assert rights({"scheduler": {"preemption": preemption}}) - before == added
+    assert rights({"scheduler": switched_on}) - before == added

@@ -23,7 +23,7 @@ from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
 from gpuloom.engine.planning.defragmentation.search import Progress
 from gpuloom.kube import KubeClient
 from gpuloom.scheduler.defragmentation.cluster import MovingCluster
-from gpuloom.scheduler.defragmentation.moving import MoveError, Moving, make_moves
+from gpuloom.scheduler.defragmentation.moving import MoveError, MoveReport, Moving, make_moves
 from gpuloom.scheduler.defragmentation.planning import order_moves, plan_for
 from gpuloom.web.views.explaining import PodError, admit_pod
 from gpuloom.web.views.source import Source
@@ -110,7 +110,7 @@ def _confirm(count: int) -> None:
 
 async def _make(client: KubeClient, moving: Moving) -> None:
     try:
-        await make_moves(client, moving, lambda line: sys.stdout.write(f"{line}\n"))
+        await make_moves(client, moving, MoveReport.by_lines(lambda line: sys.stdout.write(f"{line}\n")))
     except MoveError as error:
         raise CommandError(str(error)) from error
 

@@ -20,7 +20,7 @@ from gpuloom.local.demo.screen import render_picture
 from gpuloom.local.demo.story import Scene, Story
 from gpuloom.local.demo.verdict import find_faults
 from gpuloom.scheduler.defragmentation.cluster import MovingCluster, read_bound_pods, read_budgets
-from gpuloom.scheduler.defragmentation.moving import MoveError, make_moves
+from gpuloom.scheduler.defragmentation.moving import MoveError, MoveReport, make_moves
 from gpuloom.scheduler.defragmentation.planning import order_moves, plan_for
 from gpuloom.scheduler.timeslice import TimeSlice
 
@@ -151,7 +151,7 @@ class _Stage:
         if plan is None:
             raise DemoError(f"no moves make room for pod {name}")
         try:
-            await make_moves(client, order_moves(cluster, plan, SETTLE_S), self._note)
+            await make_moves(client, order_moves(cluster, plan, SETTLE_S), MoveReport.by_lines(self._note))
         except (MoveError, ApiError) as error:
             raise DemoError(str(error)) from error
 

@@ -1,6 +1,6 @@
 """The cluster as the planner of moves sees it: cards and quotas, nodes, and pods with what they ask for."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
@@ -39,6 +39,10 @@ class OwnedPod(HostPod, frozen=True):
         return frozenset(one.uid for one in self.metadata.owner_references or ())
 
 
+def _nobody(_: OwnedPod) -> bool:
+    return False
+
+
 OWNED_PODS = Resource("", "v1", "pods", "Pod", OwnedPod, namespaced=True)
 
 
@@ -49,6 +53,8 @@ class MovingCluster:
     pods     by UID: all that are on nodes
     budgets  PodDisruptionBudgets as they are now
     forced   whether pods that nothing makes anew may move too
+    usage    what bound pods request of their nodes, cards apart; None where that is to be summed up
+    stays    tells whether a pod is not to move, whatever else is said of it
     wanted   by UID: pods for which room is to be made
     """
 
@@ -56,6 +62,8 @@ class MovingCluster:
     pods: Mapping[str, OwnedPod]
     budgets: Budgets
     forced: bool = False
+    usage: HostUsage | None = None
+    stays: Callable[[OwnedPod], bool] = _nobody
     wanted: dict[str, HostPod] = field(default_factory=dict)
     _demands: dict[str, HostDemand | None] = field(default_factory=dict)
 
@@ -66,7 +74,9 @@ class MovingCluster:
     def read_demands(self, held: Reservation) -> Demands | None:
         """Return what a pod asks for that may move; None for one that may not."""
         pod = self.pods.get(held.uid)
-        if pod is None or pod.is_terminating or not (pod.owner or (self.forced and not pod.metadata.owner_references)):
+        if pod is None or pod.is_terminating or self.stays(pod):
+            return None
+        if not (pod.owner or (self.forced and not pod.metadata.owner_references)):
             return None
         try:
             return self.state.read_demands(pod) or None
@@ -81,11 +91,14 @@ class MovingCluster:
 
     def read_hosts(self) -> HostRoom:
         """Return the nodes that take new pods, as kube-scheduler's filters see them."""
+        nodes = {name: node for name, node in sorted(self.state.nodes.items()) if not explain_unschedulable(node)}
+        return HostRoom(nodes, self.usage if self.usage is not None else self._sum_up(), self._read_host_demand)
+
+    def _sum_up(self) -> HostUsage:
         usage = HostUsage(self.state.hosts.ignored)
         for pod in self.pods.values():
             usage.apply(pod)
-        nodes = {name: node for name, node in sorted(self.state.nodes.items()) if not explain_unschedulable(node)}
-        return HostRoom(nodes, usage, self._read_host_demand)
+        return usage
 
     def _read_host_demand(self, uid: str) -> HostDemand | None:
         if uid not in self._demands:

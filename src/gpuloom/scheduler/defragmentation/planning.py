@@ -26,10 +26,10 @@ def plan_for(
     return (yield from cluster.search(most_moves).plan(wanted))
 
 
-def order_moves(cluster: MovingCluster, plan: DefragmentationPlan, timeout_s: float) -> Moving:
+def order_moves(cluster: MovingCluster, plan: DefragmentationPlan, timeout_s: float, *, marked: bool = False) -> Moving:
     """Say what is to be done for a plan."""
     cards = list_cards(plan.wanted) if plan.wanted else ()
-    return Moving([cluster.pods[move.pod.uid] for move in plan.moves], plan.node, cards, timeout_s)
+    return Moving([cluster.pods[move.pod.uid] for move in plan.moves], plan.node, cards, timeout_s, marked)
 
 
 def list_cards(held: Reservation) -> tuple[str, ...]:
