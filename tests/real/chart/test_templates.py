@@ -24,6 +24,7 @@ from gpuloom.scheduler.leadership.rolelabel import ROLE_LABEL
 from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
+from gpuloom.wire.keys import NODE_CORDON, NODE_MOVING
 from harness.helm import NAMESPACE, Helm
 from harness.policies import read_keys
 
@@ -633,6 +634,12 @@ def test_the_policy_about_accounts_knows_those_that_patch_and_what_vendors_of_on
     assert {told["scheduler"], told["plugin"]} == users
     assert told["ownedAnnotations"] == [*read_keys("owned-annotations.txt"), "acme.example/allocated"]
     assert told["nodeAnnotations"] == [*read_keys("node-annotations.txt"), "acme.example/lock"]
+
+
+def test_the_scheduler_may_close_cards_only_where_it_moves_pods(helm: Helm) -> None:
+    objects = helm.template(with_values({"scheduler": {"defragmentation": {"enabled": True}}}))
+    told = read_variables(list_policies(objects)["gpuloom-accounts"])
+    assert {*told["nodeAnnotations"]} - {*read_keys("node-annotations.txt")} == {NODE_CORDON, NODE_MOVING}
 
 
 def test_the_policy_about_variables_knows_what_the_webhook_writes_and_the_releases_own_pods(helm: Helm) -> None:

@@ -113,8 +113,6 @@ def test_the_policy_about_accounts_knows_owned_annotations_as_the_one_about_owne
         keys.NODE_HANDSHAKE,
         keys.NODE_LOCK,
         keys.NODE_SERVES,
-        keys.NODE_CORDON,
-        keys.NODE_MOVING,
         ROLE_LABEL,
     ],
 )
