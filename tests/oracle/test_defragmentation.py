@@ -1,8 +1,9 @@
 """The planner of moves finds as few as trying every set of pods on every node, and leaves the cluster as it is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from itertools import combinations
 from random import Random
+from typing import Any
 
 import pytest
 from builders import NVIDIA, card, container, pod
@@ -68,11 +69,14 @@ class Case:
             if chooser.random() > 0.15:
                 self.demands[uid] = demands
 
-    def plan(self) -> DefragmentationPlan | None:
+    def steps(self) -> Generator[object, None, DefragmentationPlan | None]:
         nodes = {name: Node(metadata=ObjectMeta(name=name)) for name in self.names}
         scheduler = PodScheduler(self.state, OPTIONS)
         hosts = HostRoom(nodes, None, lambda _uid: None)
-        steps = Defragmentation(scheduler, lambda held: self.demands.get(held.uid), hosts, MOST_MOVES).plan(self.wanted)
+        return Defragmentation(scheduler, lambda held: self.demands.get(held.uid), hosts, MOST_MOVES).plan(self.wanted)
+
+    def plan(self) -> DefragmentationPlan | None:
+        steps = self.steps()
         while True:
             try:
                 next(steps)
@@ -139,3 +143,24 @@ def test_planning_leaves_the_cluster_as_it_is() -> None:
         before = usage(case.state)
         case.plan()
         assert usage(case.state) == before
+
+
+def test_a_step_asks_no_more_than_one_set_of_pods_or_one_node_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scheduler answers calls between two steps."""
+    asked, decide = 0, PodScheduler.decide
+
+    def count(*args: Any, **options: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return decide(*args, **options)
+
+    monkeypatch.setattr(PodScheduler, "decide", count)
+    most_asked = 0
+    for seed in range(30):
+        case = Case(seed)
+        most = max(MOST_MOVES, *(len(list(case.state.ledger.on_node(name))) for name in case.names)) + 1
+        asked = 0
+        for _ in case.steps():
+            assert asked <= most
+            most_asked, asked = max(most_asked, asked), 0
+    assert most_asked > 1

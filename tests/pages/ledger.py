@@ -128,6 +128,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "tests/local/cluster/test_own_vendor.py": ("gpuloom demo --vendor-dir docs/examples",),
     "tests/local/demo/test_demo.py": (
         "gpuloom demo",
+        "gpuloom demo --story making-room",
         "make demo",
         "make demo ARGS=--once",
     ),

@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -20,26 +19,18 @@ from gpuloom.cli.evicting import confirm, evict_pod
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.engine.state.ledger import card_id
 from gpuloom.kube import FULL_PODS, NODES, ApiError, KubeClient
-from gpuloom.kube.annotations import change_annotations
+from gpuloom.kube.cordons import CardPlace, write_cordon
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.keys import NODE_CORDON
 from gpuloom.wire.objects import Node, Pod
 from gpuloom.wire.register import decode_register
 from gpuloom.wire.shares import decode_shares
-from gpuloom.wire.words import decode_list, encode_list
+from gpuloom.wire.words import decode_list
 
 _CLUSTER = ClusterFlags()
 _REGISTER = ("hami.io/node-", "-register")
 _ALLOCATED = "devices-allocated"
-
-
-@dataclass(frozen=True, slots=True)
-class CardPlace:
-    """A card and the node that registered it."""
-
-    node: str
-    uuid: str
 
 
 def cordon_card(card: str, /, *, cluster: ClusterFlags = _CLUSTER) -> None:
@@ -124,26 +115,6 @@ async def _set_cordon(card: str, cluster: ClusterFlags, *, is_closed: bool) -> N
         sys.stdout.write(f"card {place.uuid} of node {place.node} {word if changed else f'already {word}'}\n")
 
 
-async def write_cordon(client: KubeClient, place: CardPlace, *, is_closed: bool) -> bool:
-    """Change the node's list of closed cards; tell whether that was necessary.
-
-    Raises ApiError.
-    """
-    changed = False
-
-    def change(node: Node) -> dict[str, str | None]:
-        nonlocal changed
-        closed = decode_list(node.annotations.get(NODE_CORDON, ""))
-        if (place.uuid in closed) == is_closed:
-            return {}
-        changed = True
-        left = [*closed, place.uuid] if is_closed else [uuid for uuid in closed if uuid != place.uuid]
-        return {NODE_CORDON: encode_list(left) if left else None}
-
-    await change_annotations(client, NODES, place.node, change)
-    return changed
-
-
 async def _find_card(client: KubeClient, card: str) -> CardPlace:
     """Find the node of a card.
 
@@ -189,7 +160,7 @@ async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, ti
         if not yes:
             _confirm(pods, place)
         with show_work(f"evicting {len(pods)} pods"):
-            await asyncio.gather(*(evict_pod(client, pod, timeout_s, waits_for_budgets=True) for pod in pods))
+            await asyncio.gather(*(evict_pod(client, pod, timeout_s) for pod in pods))
         sys.stdout.write(f"card {place.uuid} of node {place.node} drained\n")
 
 

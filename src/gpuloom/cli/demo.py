@@ -13,7 +13,7 @@ from gpuloom.cli.outcomes import CommandError
 from gpuloom.cli.ownvendors import check_beside_shipped, read_own
 from gpuloom.cli.process import run_until_signal
 from gpuloom.local.cluster import LocalClusterError
-from gpuloom.local.demo import DemoError, perform_live, perform_once
+from gpuloom.local.demo import STORIES, DemoError, StoryName, perform_live, perform_once
 from gpuloom.node.errors import NodeError
 from gpuloom.serving.addresses import CannotServeError
 from gpuloom.vendors.catalog import default_profiles
@@ -26,6 +26,7 @@ def run_demo(
     *,
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 0,
     once: bool = False,
+    story: StoryName = "sharing",
     vendor_dir: Path | None = None,
 ) -> None:
     """Show a small cluster with simulated cards at work, until Ctrl-C.
@@ -38,7 +39,9 @@ def run_demo(
     port:
         Port of the API server on the loopback interface, 0 for a free one.
     once:
-        Play the story as fast as the cluster settles, check the outcome, print it and end: 0 if it is right, 1 if not.
+        Play the story as fast as the cluster settles, check and print each scene, and end: 0 if all is right, 1 if not.
+    story:
+        What happens in the cluster: pods share cards, or room is made by preemption and by moving pods.
     vendor_dir:
         Folder with profiles of more vendors (*.toml); the cluster gets a node with two cards of each.
 
@@ -54,4 +57,4 @@ def run_demo(
         console = Console(width=_PLAIN_WIDTH)
     perform = perform_once if once else perform_live
     failures = (DemoError, LocalClusterError, NodeError, CannotServeError)
-    run_until_signal(perform(console, port=port, own=default_profiles(own)), failures=failures)
+    run_until_signal(perform(console, STORIES[story](default_profiles(own)), port=port), failures=failures)

@@ -26,16 +26,18 @@ async def change_annotations(
     *,
     namespace: str = "",
     sleep: Sleep = asyncio.sleep,
+    recheck: Callable[[], None] = go_on,
 ) -> T:
     """Set the annotations that ``change`` returns for the object as it is now; write nothing when nothing changes.
 
-    Returns the object as last seen. Raises ApiError, and what ``change`` raises.
+    ``recheck`` is called right before each write. Returns the object as last seen. Raises ApiError, and what ``change``
+    and ``recheck`` raise.
     """
 
     async def swap() -> T:
         seen = await client.get(resource, name, namespace=namespace)
         changes = change(seen)
-        return await swap_annotations(client, resource, seen, changes) if changes else seen
+        return await swap_annotations(client, resource, seen, changes, recheck) if changes else seen
 
     return await insist(swap, sleep)
 

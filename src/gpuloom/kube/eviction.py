@@ -1,11 +1,21 @@
 """Evict a pod: ask it to leave with its own grace period, as far as its disruption budgets allow."""
 
+import asyncio
 from collections.abc import Callable
 
 import msgspec
 
 from gpuloom.kube.client import KubeClient, go_on
+from gpuloom.kube.errors import ApiError, NotFoundError, TooManyRequestsError
 from gpuloom.kube.resources import PODS
+from gpuloom.wire.objects import Pod
+
+POLL_S = 0.5
+"""So often it is asked whether a pod is gone, or may go by now."""
+
+
+class NotEvictedError(Exception):
+    """A pod is not gone; the message says why."""
 
 
 async def evict(
@@ -32,3 +42,47 @@ async def evict(
     target = f"eviction of {PODS.describe(namespace=namespace, name=name)}"
     data = msgspec.json.encode(body)
     await client.call("POST", path, target, body=data, timeout_s=timeout_s, recheck=recheck)
+
+
+async def evict_and_wait(
+    client: KubeClient,
+    pod: Pod,
+    timeout_s: float,
+    *,
+    waits_for_budgets: bool,
+    recheck: Callable[[], None] = go_on,
+) -> None:
+    """Evict one pod and wait until it is gone; while a PodDisruptionBudget forbids it, wait or give up.
+
+    Raises NotEvictedError, and what ``recheck`` raises, which is called right before each request.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            await _ask_to_leave(client, pod, waits_for_budgets=waits_for_budgets, recheck=recheck)
+            while await _is_there(client, pod):  # noqa: ASYNC110 - asked of the API server, nothing here tells
+                await asyncio.sleep(POLL_S)
+    except TimeoutError as error:
+        raise NotEvictedError(f"pod {pod.full_name} is not gone after {timeout_s:g} s: look at its events") from error
+
+
+async def _ask_to_leave(client: KubeClient, pod: Pod, *, waits_for_budgets: bool, recheck: Callable[[], None]) -> None:
+    while True:
+        try:
+            await evict(client, namespace=pod.namespace, name=pod.name, uid=pod.metadata.uid, recheck=recheck)
+        except NotFoundError:
+            return
+        except TooManyRequestsError as error:
+            if not waits_for_budgets:
+                raise NotEvictedError(f"pod {pod.full_name} is not evicted: {error}") from error
+            await asyncio.sleep(POLL_S)
+        except ApiError as error:
+            raise NotEvictedError(str(error)) from error
+        else:
+            return
+
+
+async def _is_there(client: KubeClient, pod: Pod) -> bool:
+    try:
+        return (await client.get(PODS, pod.name, namespace=pod.namespace)).metadata.uid == pod.metadata.uid
+    except NotFoundError:
+        return False

@@ -74,6 +74,7 @@ class LocalCluster:
         self._guards: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._client: KubeClient | None = None
         self._server: LocalApiServer | None = None
+        self._scheduler: SchedulerProcess | None = None
 
     @property
     def client(self) -> KubeClient:
@@ -89,6 +90,13 @@ class LocalCluster:
             raise RuntimeError("LocalCluster is used outside its async with block")
         return self._server
 
+    @property
+    def scheduler(self) -> SchedulerProcess:
+        """The cluster's scheduler."""
+        if self._scheduler is None:
+            raise RuntimeError("LocalCluster is used outside its async with block")
+        return self._scheduler
+
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             api_server = await stack.enter_async_context(LocalApiServer(port=self._port))
@@ -96,7 +104,7 @@ class LocalCluster:
             api_server.write_kubeconfig(self.kubeconfig)
             self._client = await self._connect(stack)
             authority = CertificateAuthority.create("gpuloom local scheduler CA")
-            scheduler = await self._start_scheduler(stack, authority)
+            scheduler = self._scheduler = await self._start_scheduler(stack, authority)
             url = scheduler.url
             await self._start_pages(stack, api_server, scheduler)
             service = f"{_PAGES_NAMESPACE}/{_PAGES_SERVICE}"
@@ -159,6 +167,7 @@ class LocalCluster:
             profiles=self.description.profiles,
             node_scheduler_policy=self.description.node_scheduler_policy,
             gpu_scheduler_policy=self.description.gpu_scheduler_policy,
+            preemption=self.description.preemption,
         )
         scheduler = await stack.enter_async_context(SchedulerProcess(settings, await self._connect(stack)))
         self._guards.append(scheduler.wait_failed)

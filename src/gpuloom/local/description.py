@@ -8,6 +8,7 @@ from gpuloom.local.vendornode import VendorMachine
 from gpuloom.node.nvml import Nvml
 from gpuloom.node.settings import InjectionSettings
 from gpuloom.node.simulated import MachineDescription
+from gpuloom.scheduler.flags import OnOrOff
 from gpuloom.vendors.catalog import Catalog, load_default_profiles, make_catalog
 from gpuloom.vendors.profile import Profile
 
@@ -39,7 +40,10 @@ _FLAGS = ("enable-ascend", "enable-iluvatar")
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The nodes, the families that the scheduler serves, and how it places by default (binpack or spread)."""
+    """The nodes, the families that the scheduler serves, and how it places by default (binpack or spread).
+
+    preemption  whether it evicts pods for those of higher priority
+    """
 
     nodes: tuple[NodeDescription, ...]
     vendor_nodes: tuple[VendorNodeDescription, ...] = ()
@@ -47,6 +51,7 @@ class ClusterDescription:
     scheduler_name: str = "hami-scheduler"
     node_scheduler_policy: PolicyWord = "binpack"
     gpu_scheduler_policy: str = "spread"
+    preemption: OnOrOff = "off"
 
     @property
     def catalog(self) -> Catalog:

@@ -14,10 +14,13 @@ def pod_manifest(
     namespace: str = "default",
     annotations: Mapping[str, str] | None = None,
     node_selector: Mapping[str, str] | None = None,
+    priority: int | None = None,
+    owner: str = "",
 ) -> dict[str, Any]:
     """Describe a pod with one container that asks for a share of each of so many cards.
 
-    Memory is per card, in MiB or per cent; ``cores`` is in per cent of a card. What is 0 is not asked for.
+    Memory is per card, in MiB or per cent; ``cores`` is in per cent of a card. What is 0 is not asked for. ``owner`` is
+    the name of a StatefulSet.
     """
     asked = {
         "nvidia.com/gpu": cards,
@@ -33,9 +36,15 @@ def pod_manifest(
     spec: dict[str, Any] = {"containers": [container]}
     if node_selector:
         spec["nodeSelector"] = dict(node_selector)
+    if priority is not None:
+        spec["priority"] = priority
+    metadata: dict[str, Any] = {"name": name, "namespace": namespace, "annotations": dict(annotations or {})}
+    if owner:
+        kind = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": f"uid-of-{owner}"}
+        metadata["ownerReferences"] = [{**kind, "controller": True}]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "annotations": dict(annotations or {})},
+        "metadata": metadata,
         "spec": spec,
     }

@@ -84,7 +84,7 @@ class NodeAgent:
             report=self._report_no_room,
             sleep=sleep,
         )
-        self._check = AllocationCheck(settings, self._events, sleep=sleep)
+        self._check = AllocationCheck(settings, client, self._events, sleep=sleep)
         self._registration = NodeRegistration(settings, client, self._inventory, nvml, self._events)
         self._run: asyncio.Task[None] | None = None
 

@@ -8,8 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
+from gpuloom.kube.client import KubeClient
+from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.podevents import record
 from gpuloom.kube.recorder import EventRecorder
+from gpuloom.kube.resources import PODS
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import KubeletError
 from gpuloom.node.kubeletbook import read_book
@@ -43,9 +46,12 @@ class AllocationCheck:
     ``findings`` counts mismatches, ``dropped`` checks that were not made because too many were waiting.
     """
 
-    def __init__(self, settings: NodeSettings, events: EventRecorder, *, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self, settings: NodeSettings, client: KubeClient, events: EventRecorder, *, sleep: Sleep = asyncio.sleep
+    ) -> None:
         self.findings = 0
         self.dropped = 0
+        self._client = client
         self._settings = settings
         self._events = events
         self._sleep = sleep
@@ -79,14 +85,24 @@ class AllocationCheck:
                 return
             found = {name for each in ids for name in holders.get(each, ())}
             if found:
-                self._compare(pod, found)
+                await self._compare(pod, found)
                 return
 
-    def _compare(self, pod: Pod, found: Collection[PodName]) -> None:
-        if (pod.namespace, pod.name) in found:
+    async def _compare(self, pod: Pod, found: Collection[PodName]) -> None:
+        if (pod.namespace, pod.name) in found or await self._has_left(pod):
             return
         self.findings += 1
         names = ", ".join(sorted("/".join(name) for name in found))
         message = f"the kubelet gave this pod's share of a card to {names}: delete both pods"
         _log.error("share given to another pod", pod=pod.full_name, holders=names)
         record(self._events, pod, "Warning", "ShareGivenToAnotherPod", message)
+
+    async def _has_left(self, pod: Pod) -> bool:
+        """Tell whether a pod is gone or going: then the kubelet may have given its ids to the next."""
+        try:
+            seen = await self._client.get(PODS, pod.name, namespace=pod.namespace)
+        except NotFoundError:
+            return True
+        except ApiError:
+            return False
+        return seen.metadata.uid != pod.metadata.uid or seen.is_terminating

@@ -10,6 +10,7 @@ bind          answers /bind: takes the node lock, and writes one Binding with th
 watch         lists and watches pods, nodes and quotas
 pods, nodes   apply what the watches show: reservations are confirmed and forgotten, cards are registered
 preemption    evicts pods to make room for those of higher priority
+defragmentation  moves pods to make room for others
 leadership    says whether this replica may decide and write
 events        makes the texts of events
 outlook       learns which pods are to be expected, and counts the CPU of nodes

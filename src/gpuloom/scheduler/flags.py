@@ -115,6 +115,17 @@ class SchedulerFlags:
     preemption_spares: str = ""
     """Namespaces whose pods are never evicted for others, with commas."""
 
+    defragmentation: OnOrOff = "off"
+    """Whether pods are moved to make room for others that wait long."""
+    defragmentation_wait_s: Annotated[Seconds, Parameter(name="--defragmentation-wait")] = 600.0
+    """A pod that waits longer has others moved for it, and again after as long; such as 10m."""
+    defragmentation_interval_s: Annotated[Seconds, Parameter(name="--defragmentation-interval")] = 60.0
+    """How often it is looked for such pods; for one of them at a time, such as 1m."""
+    defragmentation_most_moves: int = 5
+    """More pods than these are not moved for one; one pod moves at a time."""
+    defragmentation_timeout_s: Annotated[Seconds, Parameter(name="--defragmentation-timeout")] = 300.0
+    """So long at most until an evicted pod is gone, and again until the one made anew runs; then no other moves."""
+
     # How long the lock of a node counts and is waited for.
 
     node_lock_timeout_s: Annotated[Seconds, Parameter(name="--node-lock-timeout", env_var="HAMI_NODELOCK_EXPIRE")] = (

@@ -13,6 +13,7 @@ from gpuloom.scheduler.bind.nodelock.ownercheck import LockOwnerCheck
 from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.bind.verb import BindVerb
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.defragmentation.controller import Defragmenter
 from gpuloom.scheduler.events.closedcards import ClosedCardEvents
 from gpuloom.scheduler.events.unserved import UnservedEvents
 from gpuloom.scheduler.filter.decide import PodPlacer
@@ -26,7 +27,7 @@ from gpuloom.scheduler.leadership.rivalwatch import RivalLeaseWatch
 from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.metrics.cards import CardMetrics
 from gpuloom.scheduler.metrics.exposition import write_exposition
-from gpuloom.scheduler.metrics.process import ProcessMetrics, count_preemptions, count_rivals
+from gpuloom.scheduler.metrics.process import ProcessMetrics, count_moves, count_preemptions, count_rivals
 from gpuloom.scheduler.metrics.series import Latencies, Series, build_info
 from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
@@ -76,6 +77,7 @@ class Parts:
     quotas: QuotaHandler
     preemption: PreemptionFlow
     partly_offered: PartlyOffered
+    defragmenter: Defragmenter
     gate: LeadershipGate
     rivals: RivalLeases
     cards: CardMetrics
@@ -120,6 +122,7 @@ class Parts:
         )
         yield from own.series(presented)
         yield from count_preemptions(self.preemption.counts, self.state)
+        yield from count_moves(self.defragmenter.counts)
         yield from count_rivals(self.rivals, self.clocks.monotonic)
         for one in self.cards.series(legacy=self.state.settings.legacy_metrics):
             yield one.with_zone()
@@ -146,6 +149,7 @@ class Parts:
             requeuer.run(),
             NodePointer(self.state, self.partly_offered, requeuer, self.clocks).run(),
             self.preemption.run(),
+            self.defragmenter.run(),
             self.deferred.run(),
             *follow_leases,
         ]
@@ -234,6 +238,7 @@ def assemble(
         quotas=quotas,
         preemption=PreemptionFlow(client.with_own_budget(), state, attempts, recorder, clocks, observer),
         partly_offered=partly_offered,
+        defragmenter=Defragmenter(client.with_own_budget(), state, recorder, clocks),
         gate=gate,
         rivals=rivals,
         cards=CardMetrics(state, quotas),

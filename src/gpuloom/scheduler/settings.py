@@ -72,6 +72,10 @@ class SchedulerSettings(SchedulerFlags):
         _ = self.catalog
         if self.preemption_most_plans < 1:
             raise SettingsError("--preemption-most-plans must be 1 or more; --preemption=off makes no room at all")
+        if self.defragmentation_most_moves < 1:
+            raise SettingsError("--defragmentation-most-moves must be 1 or more; --defragmentation=off moves no pods")
+        if min(self.defragmentation_wait_s, self.defragmentation_interval_s, self.defragmentation_timeout_s) <= 0:
+            raise SettingsError("--defragmentation-wait, -interval and -timeout must be more than nothing, such as 10m")
         if self.workload_window_s <= 0 or self.workload_interval_s <= 0:
             raise SettingsError("--workload-window and --workload-interval must be more than nothing, such as 10m")
         if self.leader_elect and not (self.leader_elect_resource_name and self.leader_elect_resource_namespace):

@@ -28,7 +28,7 @@ class TimeSlice:
             await asyncio.sleep(0)
             self._until_s = time.perf_counter() + SLICE_S
 
-    async def finish(self, steps: Generator[None, None, _T]) -> _T:
+    async def finish(self, steps: Generator[object, None, _T]) -> _T:
         """Take all steps, letting others run between them, and return their result."""
         while True:
             try:

@@ -25,6 +25,7 @@ from gpuloom.web.rights import view as view_rights
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
 from gpuloom.web.views.decisions import list_decisions, view_decision
 from gpuloom.web.views.explaining import PodError, explain_pod, find_pod, fit_pod
+from gpuloom.web.views.nominated import list_nominations
 from gpuloom.web.views.overview import list_quotas, view_overview
 from gpuloom.web.views.pods import find_pending, list_pending, list_pods, pick_pending
 from gpuloom.web.views.preempting import view_prospect
@@ -97,6 +98,7 @@ class WebApi:
             "/cards/{uuid}": self._card,
             "/pods": self._pods,
             "/pending": self._pending,
+            "/nominations": self._nominations,
             "/quotas": self._quotas,
             "/workload": self._workload,
             "/decisions": self._decisions,
@@ -195,7 +197,10 @@ class WebApi:
             need_pods(viewer, namespace)
         pending = pick_pending(await self.pace.finish(find_pending(self.source)), viewer, namespace)
         chosen = islice(pending, _read_limit(request))
-        return await self.pace.finish(list_pending(self.source, chosen))
+        return await self.pace.finish(list_pending(self.source, viewer, chosen))
+
+    async def _nominations(self, request: web.Request, viewer: Viewer) -> Any:
+        return await self._list(list_nominations, request, viewer)
 
     async def _quotas(self, request: web.Request, viewer: Viewer) -> Any:
         return await self._list(list_quotas, request, viewer)

@@ -9,6 +9,7 @@ NODE_LOCK: Final = "hami.io/mutex.lock"
 NODE_PAIR_SCORES: Final = "hami.io/node-nvidia-score"
 NODE_CORDON: Final = "hami.io/device-cordon"
 NODE_SERVES: Final = "gpuloom.io/serves"
+NODE_MOVING: Final = "gpuloom.io/closed-for-moves"
 
 # On pods, written by gpuloom; VGPU_NODE is a label as well.
 VGPU_NODE: Final = "hami.io/vgpu-node"

@@ -9,7 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from gpuloom.local.demo import DemoError, perform_once
+from gpuloom.local.demo.story import Scene, Story
+from gpuloom.local.description import ClusterDescription, NodeDescription
+from gpuloom.local.manifests import pod_manifest
+from gpuloom.node.simulated import load_machine
+
+STAGE = ClusterDescription((NodeDescription("node-a", load_machine("two-t4")),))
+LARGE = pod_manifest("large", memory_mib=90000)
 GPULOOM = [sys.executable, "-m", "gpuloom.cli"]
 
 
@@ -63,6 +72,31 @@ def test_one_round_names_the_command_for_a_real_kubectl(temp_dir: Path) -> None:
 def test_one_round_leaves_no_file_behind(temp_dir: Path) -> None:
     run_demo(temp_dir, "--once")
     assert list(temp_dir.iterdir()) == []
+
+
+def test_the_story_of_making_room_checks_itself_and_shows_who_makes_room_for_whom(temp_dir: Path) -> None:
+    result = run_demo(temp_dir, "--story", "making-room", "--once")
+    assert (result.returncode, result.stderr, list(temp_dir.iterdir())) == (0, "", [])
+    said = [line.strip() for line in result.stdout.splitlines()]
+    assert "urgent: PreemptionStarted: evicting 2 pods of lower priority from node node-a" in said
+    assert [line.partition(":")[0] for line in said if ": Preempted: " in line][-2:] == ["batch-1", "batch-2"]
+    assert len([line for line in said if line.startswith("pod default/chat-") and "runs again on" in line]) == 2
+
+
+def failing(message: str) -> pytest.RaisesGroup[DemoError]:
+    return pytest.RaisesGroup(pytest.RaisesExc(DemoError, match=message), flatten_subgroups=True)
+
+
+async def test_a_scene_that_does_not_come_out_is_an_error() -> None:
+    story = Story(STAGE, (Scene("", comes=(LARGE,), running=frozenset({"large"})),), "")
+    with failing("after 2 s: pod large does not run"):
+        await perform_once(Console(quiet=True), story, settle_s=2)
+
+
+async def test_moves_that_help_nobody_are_an_error() -> None:
+    story = Story(STAGE, (Scene("", comes=(LARGE,), moves_for="large"),), "")
+    with failing("no moves make room for pod large"):
+        await perform_once(Console(quiet=True), story)
 
 
 def test_a_taken_port_is_one_line_and_leaves_nothing_behind(temp_dir: Path) -> None:

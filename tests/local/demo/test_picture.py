@@ -23,12 +23,14 @@ def make_pod(name: str, shares: str = "", *, node: str = "n1", phase: str = "Run
     )
 
 
-def make_event(pod: str, message: str, second: int, reason: str = "FilteringFailed") -> TimedEvent:
+def make_event(
+    pod: str, message: str, second: int, reason: str = "FilteringFailed", namespace: str = "default"
+) -> TimedEvent:
     return TimedEvent(
         metadata=ObjectMeta(name=f"{pod}.{message}", uid=f"{pod}.{message}"),
         reason=reason,
         message=message,
-        involved_object=ObjectReference(kind="Pod", uid=pod),
+        involved_object=ObjectReference(kind="Pod", uid=pod, name=pod, namespace=namespace),
         last_timestamp=f"2026-01-01T00:00:{second:02}Z",
     )
 
@@ -118,6 +120,23 @@ def test_a_pod_that_runs_on_no_card_is_a_fault() -> None:
 def test_a_cluster_as_promised_has_no_fault() -> None:
     picture = draw_picture([make_node()], [make_pod("a", "GPU-a,NVIDIA,20000,100:;")], [])
     assert find_faults(picture, Scene("", running=frozenset({"a"}))) == []
+
+
+def test_who_made_room_for_whom_is_told_in_order_of_time() -> None:
+    events = [
+        make_event("low", "gone", 2, "Preempted", "other"),
+        make_event("high", "evicting", 2, "PreemptionStarted"),
+        make_event("first", "gone", 1, "Preempted"),
+        make_event("high", "1 nodes CardInsufficientMemory(n1)", 2),
+    ]
+    told = [(one.pod, one.reason) for one in draw_picture([], [], events).happened]
+    assert told == [("first", "Preempted"), ("high", "PreemptionStarted"), ("other/low", "Preempted")]
+
+
+def test_an_event_that_was_promised_and_did_not_come_is_a_fault() -> None:
+    picture = draw_picture([], [], [make_event("low", "gone", 1, "Preempted")])
+    scene = Scene("", happened=frozenset({("low", "Preempted"), ("high", "PreemptionStarted")}))
+    assert find_faults(picture, scene) == ["no event PreemptionStarted tells of pod high"]
 
 
 def test_a_bar_shows_the_smallest_use_and_only_full_is_full() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gpuloom.kube.recorder import EventRecorder
-from gpuloom.kube.resources import EVENTS
+from gpuloom.kube.resources import EVENTS, PODS
 from gpuloom.node.errors import KubeletError
 from gpuloom.node.podresources import AllocationCheck, read_holders
 
@@ -22,7 +22,7 @@ async def check(site, events):
         del seconds
         await asyncio.sleep(0.01)
 
-    check = AllocationCheck(site.settings, events, sleep=do_not_wait)
+    check = AllocationCheck(site.settings, site.client, events, sleep=do_not_wait)
     yield check
     await check.close()
 
@@ -63,6 +63,23 @@ async def test_a_share_in_other_hands_is_an_event_of_its_pod(site, running, chec
     )
     for event in found:
         await site.client.delete(EVENTS, event.name, namespace="default")
+
+
+async def test_ids_of_a_pod_that_has_left_may_be_anothers(site, running, check):
+    left = await site.create_pod("left", count=0)
+    await site.client.delete(PODS, "left", namespace="default")
+    check.begin(left, [*site.kubelet.held_by(running.metadata.uid)])
+    await finish(check)
+    assert check.findings == 0
+
+
+async def test_a_pod_that_has_the_name_of_one_that_left_is_not_taken_for_it(site, running, check):
+    left = await site.create_pod("left", count=0)
+    await site.client.delete(PODS, "left", namespace="default")
+    await site.create_pod("left", count=0)
+    check.begin(left, [*site.kubelet.held_by(running.metadata.uid)])
+    await finish(check)
+    assert check.findings == 0
 
 
 async def test_ids_that_nobody_holds_are_no_finding(running, check):

@@ -356,7 +356,7 @@ async def test_explain_tells_that_room_is_being_made_and_for_whom_it_is_not_yet(
     (told,) = explain(site, high)
     assert told.startswith("would fit on n1 if these leave: default/low (priority 1); not evicted because that is")
     await make_room(site, high)
-    assert explain(site, high) == ("room is being made for it on n1",)
+    assert explain(site, high) == ("room is being made for it on n1: it waits until these have left: default/low",)
 
 
 class LeavingMeanwhile(LowestPriorities):

@@ -26,6 +26,7 @@ from gpuloom.scheduler.leadership.rolelabel import ROLE_LABEL
 from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
+from gpuloom.wire.keys import NODE_CORDON, NODE_MOVING
 from harness.helm import NAMESPACE, Helm
 from harness.policies import read_keys
 
@@ -106,6 +107,7 @@ def test_every_argument_is_one_that_the_command_takes(objects: list[Any]) -> Non
         {"scheduler": {"defaultSchedulerPolicy": {"nodeSchedulerPolicy": "spread"}, "kubeTimeout": 2.5, "kubeQPS": 50}},
         {"scheduler": {"nodeLockExpire": "1h5m", "nodeLockRetryTimeout": "0s"}},
         {"scheduler": {"preemption": {"enabled": True, "budgets": "strict", "mostPlans": 3, "spares": ["a", "b"]}}},
+        {"scheduler": {"defragmentation": {"enabled": True, "wait": "1h", "interval": "30s", "mostMoves": 2}}},
         {"scheduler": {"nodeLabelSelector": {"gpu": "on", "zone": "a"}}, "legacyMetrics": True},
     ],
 )
@@ -656,6 +658,12 @@ def test_the_policy_about_accounts_knows_those_that_patch_and_what_vendors_of_on
     assert told["nodeAnnotations"] == [*read_keys("node-annotations.txt"), "acme.example/lock"]
 
 
+def test_the_scheduler_may_close_cards_only_where_it_moves_pods(helm: Helm) -> None:
+    objects = helm.template(with_values({"scheduler": {"defragmentation": {"enabled": True}}}))
+    told = read_variables(list_policies(objects)["gpuloom-accounts"])
+    assert {*told["nodeAnnotations"]} - {*read_keys("node-annotations.txt")} == {NODE_CORDON, NODE_MOVING}
+
+
 def test_the_policy_about_variables_knows_what_the_webhook_writes_and_the_releases_own_pods(helm: Helm) -> None:
     chosen = {"enabled": True, "names": ["CORP_DEVICES"], "preload": ["/opt/a.so"], "namespaces": ["quiet"]}
     values = {"policies": {"environment": chosen}, "devices": {"nvidia": {"gpuCorePolicy": "force"}}}
@@ -670,16 +678,17 @@ EVICTING = {("pods/eviction", "create")}
 
 
 @pytest.mark.parametrize(
-    ("preemption", "added"),
+    ("switched_on", "added"),
     [
         ({}, set()),
-        ({"enabled": True}, EVICTING | {("pods", "delete")}),
-        ({"enabled": True, "budgets": "strict"}, EVICTING),
+        ({"preemption": {"enabled": True}}, EVICTING | {("pods", "delete")}),
+        ({"preemption": {"enabled": True, "budgets": "strict"}}, EVICTING),
+        ({"defragmentation": {"enabled": True}}, {("pods/eviction", "create")}),
     ],
-    ids=["off", "prefer", "strict"],
+    ids=["off", "prefer", "strict", "moves"],
 )
-def test_the_scheduler_may_evict_and_delete_only_what_preemption_needs(
-    helm: Helm, preemption: Any, added: set[tuple[str, str]]
+def test_the_scheduler_may_evict_and_delete_only_what_preemption_and_moves_need(
+    helm: Helm, switched_on: Any, added: set[tuple[str, str]]
 ) -> None:
     def rights(values: Any) -> set[tuple[str, str]]:
         role = find(helm.template(with_values(values)), "ClusterRole", "gpuloom-scheduler")
@@ -687,4 +696,4 @@ def test_the_scheduler_may_evict_and_delete_only_what_preemption_needs(
 
     before = rights({})
     assert not before & (EVICTING | {("pods", "delete")})
-    assert rights({"scheduler": {"preemption": preemption}}) - before == added
+    assert rights({"scheduler": switched_on}) - before == added

@@ -106,6 +106,7 @@ BESIDE: dict[str, str] = {
 COMMON: dict[str, str] = {
     keys.NODE_LOCK: "lock",
     keys.NODE_CORDON: "list",
+    keys.NODE_MOVING: "list",
     keys.VGPU_NODE: "word",
     keys.VGPU_TIME: "number",
     keys.BIND_TIME: "number",

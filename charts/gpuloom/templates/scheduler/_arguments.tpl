@@ -60,11 +60,22 @@ capabilities:
 - --preemption=on
 - --preemption-budgets={{ $scheduler.preemption.budgets }}
 - --preemption-most-plans={{ $scheduler.preemption.mostPlans }}
+{{- else }}
+- --preemption=off
+{{- end }}
 {{- with $scheduler.preemption.spares }}
 - --preemption-spares={{ join "," . }}
 {{- end }}
+{{- with $scheduler.defragmentation }}
+{{- if .enabled }}
+- --defragmentation=on
+- --defragmentation-wait={{ .wait }}
+- --defragmentation-interval={{ .interval }}
+- --defragmentation-most-moves={{ .mostMoves }}
+- --defragmentation-timeout={{ .timeout }}
 {{- else }}
-- --preemption=off
+- --defragmentation=off
+{{- end }}
 {{- end }}
 {{- with $scheduler.nodeLabelSelector }}
 {{- $pairs := list }}

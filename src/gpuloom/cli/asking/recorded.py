@@ -87,7 +87,7 @@ class RecordedReader:
         """List pods that wait for cards."""
         source = await self._play()
         pending = pick_pending(await Pace().finish(find_pending(source)), EVERYTHING, namespace)
-        return await Pace().finish(list_pending(source, pending))
+        return await Pace().finish(list_pending(source, EVERYTHING, pending))
 
     async def quotas(self, namespace: str) -> list[QuotaView]:
         """List what namespaces hold and may hold."""

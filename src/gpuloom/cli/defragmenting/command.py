@@ -1,6 +1,8 @@
 """The command ``gpuloom defrag``."""
 
+import sys
 import time
+from collections.abc import Generator
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -12,16 +14,19 @@ from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_progress
 from gpuloom.cli.asking.running import run_for_people
-from gpuloom.cli.defragmenting.cluster import MovingCluster, read_cluster
-from gpuloom.cli.defragmenting.moving import Moving, make_moves
+from gpuloom.cli.defragmenting.reading import read_cluster
 from gpuloom.cli.defragmenting.told import ToldPlan, tell_plan
 from gpuloom.cli.defragmenting.wanted import read_wanted
 from gpuloom.cli.evicting import confirm
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
-from gpuloom.engine.planning.defragmentation.search import Defragmentation
-from gpuloom.engine.planning.moving import MovingPod
+from gpuloom.engine.planning.defragmentation.search import Progress
+from gpuloom.kube import KubeClient
+from gpuloom.scheduler.defragmentation.cluster import MovingCluster
+from gpuloom.scheduler.defragmentation.moving import MoveError, MoveReport, Moving, make_moves
+from gpuloom.scheduler.defragmentation.planning import order_moves, plan_for
 from gpuloom.web.views.explaining import PodError, admit_pod
+from gpuloom.web.views.source import Source
 from gpuloom.wire.hostpods import HostPod
 
 _CLUSTER = ClusterFlags()
@@ -78,14 +83,14 @@ def run_defrag(
 
     async def run() -> None:
         async with open_cluster(cluster) as (client, default):
-            found = await read_cluster(client, forced=force)
-            plan = _plan(found, wanted, namespace or default, max_moves)
-            told.append(plan)
-            _print(plan, output)
-            if execute and plan.moves:
+            source, found = await read_cluster(client, forced=force)
+            plan, meaning = _plan(source, found, wanted, namespace or default, max_moves)
+            told.append(meaning)
+            _print(meaning, output)
+            if execute and plan is not None and plan.moves:
                 if not yes:
                     _confirm(len(plan.moves))
-                await make_moves(client, _order(plan, found, timeout))
+                await _make(client, order_moves(found, plan, timeout.total_seconds()))
 
     run_for_people(run())
     return ExitCode.YES if told[0].found else ExitCode.NO
@@ -103,37 +108,36 @@ def _confirm(count: int) -> None:
     confirm(f"Evict {pods}?", unasked=f"{pods} would be evicted: say so with --yes", refused="nothing evicted")
 
 
-def _order(plan: ToldPlan, cluster: MovingCluster, timeout: timedelta) -> Moving:
-    by_name = {(pod.namespace, pod.name): pod for pod in cluster.pods.values()}
-    pods = [by_name[move.namespace, move.name] for move in plan.moves]
-    return Moving(pods, plan.node, plan.cards, timeout.total_seconds())
+async def _make(client: KubeClient, moving: Moving) -> None:
+    try:
+        await make_moves(client, moving, MoveReport.by_lines(lambda line: sys.stdout.write(f"{line}\n")))
+    except MoveError as error:
+        raise CommandError(str(error)) from error
 
 
-def _plan(cluster: MovingCluster, text: str, namespace: str, most_moves: int) -> ToldPlan:
-    source = cluster.source
+def _plan(
+    source: Source, cluster: MovingCluster, text: str, namespace: str, most_moves: int
+) -> tuple[DefragmentationPlan | None, ToldPlan]:
     asked = read_wanted(text, source)
-    pod = _admit(cluster, asked.manifest, asked.namespace or namespace)
+    pod = _admit(source, asked.manifest, asked.namespace or namespace)
     demands = source.state.read_demands(pod)
     if not demands:
         raise CommandError(f"{asked.name} asks for no card: moves of pods on cards make no room for it")
-    wanted = MovingPod(pod.metadata.uid, pod.namespace, pod.name, demands)
-    search = Defragmentation(source.pod_scheduler, cluster.read_demands, cluster.read_hosts(), most_moves)
-    return tell_plan(asked.name, next(iter(demands)), _search(search, wanted), cluster)
+    plan = _search(plan_for(cluster, pod, most_moves))
+    return plan, tell_plan(asked.name, next(iter(demands)), plan, cluster)
 
 
-def _admit(cluster: MovingCluster, manifest: bytes, namespace: str) -> HostPod:
+def _admit(source: Source, manifest: bytes, namespace: str) -> HostPod:
     try:
-        pod, verdict = admit_pod(cluster.source, manifest, namespace)
+        pod, verdict = admit_pod(source, manifest, namespace)
     except PodError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     if not verdict.allowed:
         raise CommandError(f"the pod would be denied: {verdict.message}")
-    cluster.wanted[pod.metadata.uid] = pod
     return pod
 
 
-def _search(search: Defragmentation, wanted: MovingPod) -> DefragmentationPlan | None:
-    steps = search.plan(wanted)
+def _search(steps: Generator[Progress, None, DefragmentationPlan | None]) -> DefragmentationPlan | None:
     with show_progress("looking at nodes") as report:
         while True:
             try:

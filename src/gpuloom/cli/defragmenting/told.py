@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gpuloom.cli.defragmenting.cluster import MovingCluster
 from gpuloom.engine.planning.defragmentation.empty_cards import count_after_moves, count_empty_cards
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan, PodMove
-from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.local.apiserver.ages import show_duration
+from gpuloom.scheduler.defragmentation.cluster import MovingCluster
+from gpuloom.scheduler.defragmentation.planning import list_cards
 
 
 class ToldMove(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -74,13 +74,13 @@ def tell_plan(wanted: str, vendor: str, plan: DefragmentationPlan | None, cluste
     """Say what a plan means."""
     if plan is None:
         return ToldPlan(wanted=wanted, found=False)
-    state = cluster.source.state.cluster
+    state = cluster.state.cluster
     before, after = count_empty_cards(state, vendor), count_after_moves(state, vendor, plan.moves)
     return ToldPlan(
         wanted=wanted,
         found=True,
         node=plan.node,
-        cards=_list_cards(plan.wanted) if plan.wanted else (),
+        cards=list_cards(plan.wanted) if plan.wanted else (),
         moves=tuple(_tell_move(move, cluster) for move in plan.moves),
         is_fewest=plan.is_fewest,
         empty_cards_before=before.cards,
@@ -98,17 +98,13 @@ def _tell_move(move: PodMove, cluster: MovingCluster) -> ToldMove:
         name=pod.name,
         node=pod.node,
         target=move.node,
-        cards=_list_cards(pod),
+        cards=list_cards(pod),
         memory_mib=pod.memory_mib,
         priority=pod.priority,
         started_at=pod.started_at,
         owner=known.owner if known else "",
         budgets=cluster.find_forbidding(pod.uid),
     )
-
-
-def _list_cards(pod: Reservation) -> tuple[str, ...]:
-    return tuple(sorted({card_id(share.uuid) for share, is_held in pod.each_share() if is_held}))
 
 
 def _tell(move: ToldMove, now: float) -> str:

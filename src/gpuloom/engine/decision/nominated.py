@@ -56,6 +56,10 @@ class NominationScheduler:
 
     def would_fit(self, nomination: Nomination) -> bool:
         """Tell whether a nominated pod would fit on its node if all had left that are to leave."""
+        return self.imagine(nomination) is not None
+
+    def imagine(self, nomination: Nomination) -> Reservation | None:
+        """Return what a nominated pod would hold on its node if all had left that are to leave; None without room."""
         fork = self._fork((nomination.node,))
         for other in self.nominations.that_bind(nomination.uid, nomination.priority):
             if other.node == nomination.node:
@@ -112,24 +116,25 @@ class NominationScheduler:
     def _fork(self, nodes: Sequence[str]) -> PodScheduler:
         return PodScheduler(self.pod_scheduler.cluster_state.fork(nodes), self.pod_scheduler.options)
 
-    def _place(self, fork: PodScheduler, nomination: Nomination) -> bool:
+    def _place(self, fork: PodScheduler, nomination: Nomination) -> Reservation | None:
         """Place a nominated pod on its node as if all had left that are to leave; who has not left stays beside it.
 
-        Tells whether it has room there; where it has none it takes none.
+        Returns what it holds; where it has no room it takes none.
         """
         state = fork.cluster_state
-        if state.ledger.find(nomination.uid) is not None:
-            return True
-        leaving = [held for held in state.ledger.on_node(nomination.node) if self._leaves(held.uid, nomination)]
+        if (held := state.ledger.find(nomination.uid)) is not None:
+            return held
+        leaving = [one for one in state.ledger.on_node(nomination.node) if self._leaves(one.uid, nomination)]
         _forget(state, leaving)
         decision = fork.decide(nomination.demands, (nomination.node,))
-        for held in leaving:
-            state.assume(held)
-        if decision.node is not None:
-            demand = next(iter(nomination.demands.values()))
-            held = imagine_reservation(demand, decision.node, decision.shares, decision.instances, decision.extras)
-            state.assume(held)
-        return decision.node is not None
+        for left in leaving:
+            state.assume(left)
+        if decision.node is None:
+            return None
+        demand = next(iter(nomination.demands.values()))
+        return state.assume(
+            imagine_reservation(demand, decision.node, decision.shares, decision.instances, decision.extras)
+        )
 
     def _leaves(self, uid: str, nomination: Nomination) -> bool:
         return uid in nomination.victims or self.is_leaving(uid)

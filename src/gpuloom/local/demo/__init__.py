@@ -4,5 +4,6 @@ The picture is drawn from API objects alone, as any outsider could.
 """
 
 from gpuloom.local.demo.performance import DemoError, perform_live, perform_once
+from gpuloom.local.demo.stories import STORIES, StoryName
 
-__all__ = ["DemoError", "perform_live", "perform_once"]
+__all__ = ["STORIES", "DemoError", "StoryName", "perform_live", "perform_once"]

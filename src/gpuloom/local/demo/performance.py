@@ -3,23 +3,29 @@
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 
-from gpuloom.kube.resources import PODS
+from gpuloom.kube.errors import ApiError
+from gpuloom.kube.resources import HOST_PODS, PODS
 from gpuloom.local.cluster import LocalCluster
+from gpuloom.local.demo.keeper import Keeper
 from gpuloom.local.demo.observer import Observer
 from gpuloom.local.demo.picture import ClusterPicture
 from gpuloom.local.demo.screen import render_picture
-from gpuloom.local.demo.story import Scene, describe_stage, tell_story
+from gpuloom.local.demo.story import Scene, Story
 from gpuloom.local.demo.verdict import find_faults
-from gpuloom.vendors.profile import Profile
+from gpuloom.scheduler.defragmentation.cluster import MovingCluster, read_bound_pods, read_budgets
+from gpuloom.scheduler.defragmentation.moving import MoveError, MoveReport, make_moves
+from gpuloom.scheduler.defragmentation.planning import order_moves, plan_for
+from gpuloom.scheduler.timeslice import TimeSlice
 
-_SETTLE_S = 30.0
+SETTLE_S = 30.0
+_MOST_MOVES = 10
 _SCENE_PAUSE_S = 8.0
 _FRAME_S = 0.25
 _PLAIN_FRAME_S = 2.0
@@ -30,39 +36,36 @@ class DemoError(Exception):
     """The demo did not turn out as it should; the message says what is wrong."""
 
 
-async def perform_once(console: Console, *, port: int = 0, own: Sequence[Profile] = ()) -> None:
-    """Play all scenes as fast as the cluster settles, check each, print the last picture.
+async def perform_once(console: Console, story: Story, *, port: int = 0, settle_s: float = SETTLE_S) -> None:
+    """Play all scenes as fast as the cluster settles; check each, and print the picture of it.
 
-    ``own`` are families of one's own; each gets a node.
-
-    Raises DemoError when a scene did not turn out as it should, OSError when the port is taken.
+    ``settle_s`` is how long a scene may take. Raises DemoError when one did not turn out as it should, OSError when the
+    port is taken.
     """
-    async with _stage(port, own) as (cluster, observer):
-        title = ""
-        for scene in tell_story():
-            await _play(cluster, scene)
-            await _settle(observer, scene)
-            title = scene.title
-        console.print(render_picture(observer.look(), title=title, hints=_hints(cluster)))
+    async with _stage(story, port) as stage:
+        hints = stage.hints()
+        for scene in story.scenes:
+            await stage.play(scene)
+            await stage.settle(scene, settle_s)
+            console.print(render_picture(stage.observer.look(), title=scene.title, hints=hints, notes=stage.notes))
+            hints = []
         console.print("All as it should be: nothing is over-allocated, and whoever waits has a reason.")
 
 
-async def perform_live(console: Console, *, port: int = 0, own: Sequence[Profile] = ()) -> None:
-    """Play the story at a pace for people and go on showing the cluster until cancelled.
-
-    ``own`` are families of one's own; each gets a node.
+async def perform_live(console: Console, story: Story, *, port: int = 0) -> None:
+    """Play a story at a pace for people and go on showing the cluster until cancelled.
 
     Raises OSError when the port is taken.
     """
-    async with _stage(port, own) as (cluster, observer):
-        show = _Show(console, observer, _hints(cluster))
+    async with _stage(story, port) as stage:
+        show = _Show(console, stage)
         async with asyncio.TaskGroup() as group:
             group.create_task(show.run())
-            for scene in tell_story():
-                await _play(cluster, scene)
+            for scene in story.scenes:
                 show.set_title(scene.title)
                 with contextlib.suppress(DemoError):
-                    await _settle(observer, scene)
+                    await stage.play(scene)
+                    await stage.settle(scene, SETTLE_S)
                 await asyncio.sleep(_SCENE_PAUSE_S)
             show.set_title(_ENCORE)
 
@@ -70,72 +73,111 @@ async def perform_live(console: Console, *, port: int = 0, own: Sequence[Profile
 class _Show:
     """Shows the picture whenever it changed: in place on a terminal, one below the other elsewhere."""
 
-    def __init__(self, console: Console, observer: Observer, hints: list[str]) -> None:
+    def __init__(self, console: Console, stage: "_Stage") -> None:
         self._console = console
-        self._observer = observer
-        self._hints = hints
+        self._stage = stage
+        self._hints = stage.hints()
         self._title = ""
 
     def set_title(self, title: str) -> None:
         self._title = title
-        self._observer.changed.set()
+        self._stage.observer.changed.set()
 
     async def run(self) -> None:
         if not self._console.is_terminal:
             async for picture in self._pictures(_PLAIN_FRAME_S):
-                self._console.print(render_picture(picture, title=self._title, hints=self._hints), "")
+                self._console.print(self._render(picture), "")
             return
         with Live(console=self._console, auto_refresh=False, vertical_overflow="ellipsis") as live:
             async for picture in self._pictures(_FRAME_S):
-                live.update(render_picture(picture, title=self._title, hints=self._hints), refresh=True)
+                live.update(self._render(picture), refresh=True)
+
+    def _render(self, picture: ClusterPicture) -> RenderableType:
+        return render_picture(picture, title=self._title, hints=self._hints, notes=self._stage.notes)
 
     async def _pictures(self, pause_s: float) -> AsyncIterator[ClusterPicture]:
         last: tuple[str, ClusterPicture] | None = None
         while True:
-            await self._observer.changed.wait()
+            await self._stage.observer.changed.wait()
             # What changes in quick succession is shown together.
             await asyncio.sleep(pause_s)
-            self._observer.changed.clear()
-            now = (self._title, self._observer.look())
+            self._stage.observer.changed.clear()
+            now = (self._title, self._stage.observer.look())
             if now != last:
                 last = now
                 yield now[1]
 
 
+class _Stage:
+    """The cluster of a story, who watches it, and what was told of moves (``notes``)."""
+
+    def __init__(self, cluster: LocalCluster, ask: str) -> None:
+        self.observer = Observer(cluster.client, cluster.description.catalog)
+        self.keeper = Keeper(cluster.client)
+        self.notes: list[str] = []
+        self._cluster = cluster
+        self._ask = ask
+
+    async def play(self, scene: Scene) -> None:
+        for name in scene.leaves:
+            self.keeper.let_go(name)
+            await self._cluster.client.delete(PODS, name, namespace="default")
+        for manifest in scene.comes:
+            self.keeper.keep(manifest)
+            await self._cluster.submit(manifest)
+        if scene.moves_for:
+            await self._move_for(scene.moves_for)
+
+    async def settle(self, scene: Scene, settle_s: float) -> None:
+        """Wait until a scene is what it promised.
+
+        Raises DemoError.
+        """
+        try:
+            async with asyncio.timeout(settle_s):
+                while find_faults(self.observer.look(), scene):
+                    await self.observer.changed.wait()
+                    self.observer.changed.clear()
+        except TimeoutError as error:
+            faults = "; ".join(find_faults(self.observer.look(), scene))
+            raise DemoError(f"after {settle_s:g} s: {faults}") from error
+
+    async def _move_for(self, name: str) -> None:
+        """Do what ``gpuloom defrag --execute`` does."""
+        client, state = self._cluster.client, self._cluster.scheduler.parts.state
+        pod = await client.get(HOST_PODS, name, namespace="default")
+        cluster = MovingCluster(state, await read_bound_pods(client), await read_budgets(client))
+        plan = await TimeSlice().finish(plan_for(cluster, pod, _MOST_MOVES))
+        if plan is None:
+            raise DemoError(f"no moves make room for pod {name}")
+        try:
+            await make_moves(client, order_moves(cluster, plan, SETTLE_S), MoveReport.by_lines(self._note))
+        except (MoveError, ApiError) as error:
+            raise DemoError(str(error)) from error
+
+    def _note(self, line: str) -> None:
+        self.notes.append(line)
+        self.observer.changed.set()
+
+    def hints(self) -> list[str]:
+        """Say what else one may try."""
+        kubeconfig = self._cluster.kubeconfig
+        return [
+            f"kubeconfig: {kubeconfig}",
+            f"try: kubectl --kubeconfig {kubeconfig} get pods -o wide",
+            f"try: {self._ask} --kubeconfig {kubeconfig}",
+            f"dashboard: {self._cluster.pages_url} (sign in with the token {self._cluster.server.token})",
+        ]
+
+
 @asynccontextmanager
-async def _stage(port: int, own: Sequence[Profile]) -> AsyncIterator[tuple[LocalCluster, Observer]]:
+async def _stage(story: Story, port: int) -> AsyncIterator[_Stage]:
     with tempfile.TemporaryDirectory(prefix="gpuloom-") as directory:
-        async with LocalCluster(describe_stage(own), Path(directory), port=port) as cluster:
+        async with LocalCluster(story.stage, Path(directory), port=port) as cluster:
             await cluster.wait_until_registered()
-            observer = Observer(cluster.client, cluster.description.catalog)
-            async with asyncio.TaskGroup() as group, observer.watching():
-                guard = group.create_task(cluster.wait_failed())
-                yield cluster, observer
-                guard.cancel()
-
-
-async def _play(cluster: LocalCluster, scene: Scene) -> None:
-    for name in scene.leaves:
-        await cluster.client.delete(PODS, name, namespace="default")
-    for manifest in scene.comes:
-        await cluster.submit(manifest)
-
-
-async def _settle(observer: Observer, scene: Scene) -> None:
-    try:
-        async with asyncio.timeout(_SETTLE_S):
-            while find_faults(observer.look(), scene):
-                await observer.changed.wait()
-                observer.changed.clear()
-    except TimeoutError as error:
-        faults = "; ".join(find_faults(observer.look(), scene))
-        raise DemoError(f"after {_SETTLE_S:g} s: {faults}") from error
-
-
-def _hints(cluster: LocalCluster) -> list[str]:
-    return [
-        f"kubeconfig: {cluster.kubeconfig}",
-        f"try: kubectl --kubeconfig {cluster.kubeconfig} get pods -o wide",
-        f"try: gpuloom explain giant --kubeconfig {cluster.kubeconfig}",
-        f"dashboard: {cluster.pages_url} (sign in with the token {cluster.server.token})",
-    ]
+            stage = _Stage(cluster, story.ask)
+            async with asyncio.TaskGroup() as group, stage.observer.watching():
+                guards = [group.create_task(cluster.wait_failed()), group.create_task(stage.keeper.run())]
+                yield stage
+                for guard in guards:
+                    guard.cancel()

@@ -22,6 +22,7 @@ from gpuloom.wire.words import decode_time
 
 _ONE_TRY = timedelta(seconds=1)
 _WHY_REASONS = frozenset({"FilteringFailed", "BindingFailed", "FailedScheduling"})
+_ROOM_REASONS = frozenset({"PreemptionStarted", "Preempted"})
 _SUMMARY = "no available node"
 
 
@@ -71,6 +72,15 @@ class WaitingPod:
 
 
 @dataclass(frozen=True, slots=True)
+class Happening:
+    """What an event says of making room for somebody."""
+
+    pod: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterPicture:
     """The whole cluster at one moment; pods are named without their namespace if that is ``default``."""
 
@@ -78,6 +88,7 @@ class ClusterPicture:
     waiting: tuple[WaitingPod, ...] = ()
     running: frozenset[str] = field(default_factory=frozenset)
     failed: Mapping[str, str] = field(default_factory=dict)
+    happened: tuple[Happening, ...] = ()
 
 
 def draw_picture(
@@ -102,6 +113,7 @@ def draw_picture(
         ),
         running=frozenset(_short_name(pod) for pod in pods if pod.status.phase == "Running"),
         failed={_short_name(pod): pod.status.message for pod in pods if pod.status.phase == "Failed"},
+        happened=_list_happenings(events),
     )
 
 
@@ -116,6 +128,16 @@ def explain_waiting(pod: Pod, events: Iterable[TimedEvent]) -> tuple[str, ...]:
         return ()
     latest = [event.message for event in ours if event.name in times and newest - times[event.name] <= _ONE_TRY]
     return tuple(message for message in latest if not message.startswith(_SUMMARY)) or tuple(latest)
+
+
+def _list_happenings(events: Iterable[TimedEvent]) -> tuple[Happening, ...]:
+    """List who made room for whom, in order of time; those who made it come after those for whom it was made."""
+    told = [event for event in events if event.reason in _ROOM_REASONS]
+    told.sort(key=lambda event: (event.last_timestamp or "", event.reason == "Preempted", event.involved_object.name))
+    return tuple(
+        Happening(_shorten(one.involved_object.namespace, one.involved_object.name), one.reason, one.message)
+        for one in told
+    )
 
 
 def _draw_node(node: Node, holders: Mapping[tuple[str, str], list[tuple[str, Usage]]], catalog: Catalog) -> NodePicture:
@@ -160,7 +182,11 @@ def _describe_wishes(pod: Pod, catalog: Catalog) -> str:
 
 
 def _short_name(pod: Pod) -> str:
-    return pod.name if pod.namespace == "default" else pod.full_name
+    return _shorten(pod.namespace, pod.name)
+
+
+def _shorten(namespace: str, name: str) -> str:
+    return name if namespace == "default" else f"{namespace}/{name}"
 
 
 def _plain(amount: Quantity) -> Quantity:

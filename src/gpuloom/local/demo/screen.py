@@ -13,12 +13,19 @@ from gpuloom.local.demo.picture import CardPicture, ClusterPicture, NodePicture,
 _BAR_CELLS = 8
 
 
-def render_picture(picture: ClusterPicture, *, title: str, hints: Sequence[str]) -> RenderableType:
-    """Lay out what else one may try, the story's title, the waiting pods, and one table per node."""
+def render_picture(
+    picture: ClusterPicture, *, title: str, hints: Sequence[str], notes: Sequence[str] = ()
+) -> RenderableType:
+    """Lay out what else one may try, the story's title, who made room, the waiting pods, and one table per node.
+
+    ``notes`` are lines about moves.
+    """
     # What a small window cuts off is the bottom: the cards of the last nodes.
     parts: list[RenderableType] = [Text(hint, style="dim", no_wrap=True, overflow="ignore") for hint in hints]
     parts.append(Text(title, style="bold"))
     parts.extend(Text(f"{name} failed: {message}", style="red") for name, message in sorted(picture.failed.items()))
+    parts.extend(Text(f"{one.pod}: {one.reason}: {one.message}", style="magenta") for one in picture.happened)
+    parts.extend(Text(note, style="magenta") for note in notes)
     parts.append(_render_waiting(picture.waiting))
     parts.append(Columns(_render_node(node) for node in picture.nodes))
     return Group(*parts)

@@ -1,4 +1,4 @@
-"""The story that the demo tells, as data: who comes, who goes, and how it should end."""
+"""The stories that the demo tells, as data: who comes, who goes, and how it should end. This one is of sharing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,33 @@ from gpuloom.vendors.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One change of the cluster: what is told, who leaves, who comes, and who runs and waits when it has settled."""
+    """One change of the cluster: what is told, who leaves, who comes, and who runs and waits when it has settled.
+
+    moves_for  for this pod, room is made by moves
+    happened   pods, and the reasons of events about them that must have come
+    """
 
     title: str
     leaves: tuple[str, ...] = ()
     comes: tuple[Mapping[str, Any], ...] = ()
     running: frozenset[str] = frozenset()
     waiting: frozenset[str] = frozenset()
+    moves_for: str = ""
+    happened: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A cluster, what happens in it, and a command that explains what can be seen there."""
+
+    stage: ClusterDescription
+    scenes: tuple[Scene, ...]
+    ask: str
+
+
+def tell_of_sharing(own: Sequence[Profile] = ()) -> Story:
+    """Tell how pods share cards, and who waits why; each of the ``own`` families gets a node."""
+    return Story(describe_stage(own), tell_story(), "gpuloom explain giant")
 
 
 def describe_stage(own: Sequence[Profile] = ()) -> ClusterDescription:

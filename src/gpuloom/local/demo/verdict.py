@@ -22,4 +22,6 @@ def find_faults(picture: ClusterPicture, scene: Scene) -> list[str]:
     explained = {pod.name for pod in picture.waiting if pod.reasons}
     faults += [f"pod {name} waits without a reason" for name in sorted(scene.waiting - explained - picture.running)]
     faults += [f"pod {name} is still there" for name in sorted(picture.running.intersection(scene.leaves))]
+    told = {(one.pod, one.reason) for one in picture.happened}
+    faults += [f"no event {reason} tells of pod {name}" for name, reason in sorted(scene.happened - told)]
     return faults

@@ -11,6 +11,7 @@ from gpuloom.model.cards import BY_UNREADABLE
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.defragmentation.controller import DefragmentationCounts
 from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.metrics.series import Samples, Series
@@ -213,6 +214,18 @@ def count_preemptions(counts: PreemptionCounts, state: SchedulerState) -> Iterat
         "gpuloom_preemption_bound_seconds",
         "Seconds from refusal to bound, summed over pods for which room was made",
         lambda: counts.bound_s,
+        _COUNT,
+    )
+
+
+def count_moves(counts: DefragmentationCounts) -> Iterator[Series]:
+    """Give the series about pods that are moved for others."""
+    yield _one("gpuloom_defragmentation_moves", "Pods evicted to run elsewhere", lambda: counts.moves, _COUNT)
+    yield Series(
+        "gpuloom_defragmentation_plans",
+        "Pods that waited long and for which moves were looked for, by what became of it",
+        ("outcome",),
+        lambda: [((outcome,), float(count)) for outcome, count in counts.plans.items()],
         _COUNT,
     )
 

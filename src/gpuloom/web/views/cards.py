@@ -10,6 +10,7 @@ from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
+from gpuloom.web.views.nominated import list_on_node
 from gpuloom.web.views.redaction import redact_closer
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import container_names, standing_of
@@ -42,7 +43,7 @@ def find_card(source: Source, viewer: Viewer, uuid: str) -> CardView | None:
 
 
 def detail_node(source: Source, viewer: Viewer, name: str) -> NodeDetail:
-    """Return a node, each card with its holders."""
+    """Return a node, each card with its holders, and the pods for which room is being made."""
     held = list(source.holders(name))
     cards = tuple(
         msgspec.structs.replace(
@@ -50,7 +51,8 @@ def detail_node(source: Source, viewer: Viewer, name: str) -> NodeDetail:
         )
         for card in _cards(source, name)
     )
-    return NodeDetail(node=view_node(source, viewer, name), cards=cards)
+    nominations = tuple(list_on_node(source, viewer, name))
+    return NodeDetail(node=view_node(source, viewer, name), cards=cards, nominations=nominations)
 
 
 def _find_closers(source: Source, viewer: Viewer, card: CardView) -> tuple[Closer, ...]:

@@ -17,6 +17,7 @@ from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
 from gpuloom.web.views.hosts import Hosts, find_barred, find_with_cards, judge_hosts
+from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
 from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
 from gpuloom.web.views.redaction import redact
 from gpuloom.web.views.source import Source, Viewer
@@ -87,6 +88,8 @@ def _explain(
     if explanation.outcome == "does not fit" and depth.remedies:
         notes = yield from _tell_preemption(source, viewer, pod, hosts, offered)
         explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *notes))
+    if notes := tell_eviction(source, viewer, pod):
+        explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *notes))
     return redact(explanation, viewer.sees)
 
 
@@ -95,8 +98,8 @@ def _tell_preemption(
 ) -> Generator[None, None, tuple[str, ...]]:
     """Say who of lower priority would have to leave, or that they are leaving."""
     state = source.state
-    if nomination := state.nominations.find(pod.metadata.uid):
-        return (f"room is being made for it on {nomination.node}",)
+    if nomination := find_nomination(source, viewer, pod.metadata.uid):
+        return (tell_nomination(nomination),)
     plan = (yield from plan_on(source, pod, find_barred(source, pod, hosts, offered), VictimFacts())).plan
     if plan is None or not plan.victims:
         return ()

@@ -13,6 +13,7 @@ from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import Headroom
 from gpuloom.web.views.hosts import find_with_cards, judge_hosts, read_demand_of, read_last_words
+from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of
 from gpuloom.web.views.values import PendingView, PodView
@@ -67,13 +68,15 @@ def pick_pending(pending: Iterable[Pod], viewer: Viewer, namespace: str = "") ->
     return (pod for pod in pending if viewer.sees(pod.namespace) and namespace in {"", pod.namespace})
 
 
-def list_pending(source: Source, pending: Iterable[Pod]) -> Generator[None, None, list[PendingView]]:
+def list_pending(source: Source, viewer: Viewer, pending: Iterable[Pod]) -> Generator[None, None, list[PendingView]]:
     """Return what pods ask for and why they wait, in steps; every different question is asked once."""
     asked: dict[object, _Answer] = {}
     views = []
     for pod in pending:
         yield
-        views.append((yield from _view_pending(source, pod, asked)))
+        view = yield from _view_pending(source, pod, asked)
+        nomination = find_nomination(source, viewer, pod.metadata.uid)
+        views.append(msgspec.structs.replace(view, nomination=nomination) if nomination else view)
     return views
 
 

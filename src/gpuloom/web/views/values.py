@@ -81,11 +81,27 @@ class NodeView(Value, frozen=True, kw_only=True):
     lock: LockView | None = None
 
 
+class NominationView(Value, frozen=True, kw_only=True):
+    """A pod for which room is being made on a node, since when (RFC 3339).
+
+    ``cards`` are those that it would get as things are now, ``waits_for`` pods that are to leave the node and have not
+    left yet.
+    """
+
+    pod: PodName
+    node: str
+    cards: tuple[str, ...] = ()
+    priority: int = 0
+    since: str = ""
+    waits_for: tuple[PodName, ...] = ()
+
+
 class NodeDetail(Value, frozen=True, kw_only=True):
-    """One node and each of its cards with its holders."""
+    """One node, each of its cards with its holders, and pods for which room is being made on it."""
 
     node: NodeView
     cards: tuple[CardView, ...] = ()
+    nominations: tuple[NominationView, ...] = ()
 
 
 class PodView(Value, frozen=True, kw_only=True):
@@ -108,7 +124,8 @@ class PendingView(Value, frozen=True, kw_only=True):
     """A pod without cards that wants some: what it asks for and why it waits, as of now.
 
     ``waiting_s`` are seconds since it was first refused, -1 where this scheduler was not asked about it yet. ``fits``
-    counts cards and all that kube-scheduler checks beside them; ``host`` tells the two apart.
+    counts cards and all that kube-scheduler checks beside them; ``host`` tells the two apart. ``nomination`` says where
+    room is being made for it.
     """
 
     pod: PodName
@@ -120,6 +137,7 @@ class PendingView(Value, frozen=True, kw_only=True):
     fits: bool = False
     reasons: tuple[ReasonCount, ...] = ()
     host: HostVerdict | None = None
+    nomination: NominationView | None = None
 
 
 class QuotaView(Value, frozen=True, kw_only=True):

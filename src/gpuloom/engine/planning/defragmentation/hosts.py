@@ -1,12 +1,14 @@
 """Whether nodes take pods, cards apart, while pods move between them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuloom.engine.hostfit.demand import HostDemand
 from gpuloom.engine.hostfit.filters import refuse_host
 from gpuloom.engine.hostfit.usage import Footprint, HostUsage
 from gpuloom.wire.objects import Node
+
+_NODES_A_STEP = 50
 
 
 @dataclass(slots=True)
@@ -23,17 +25,23 @@ class HostRoom:
     demand_of: Callable[[str], HostDemand | None]
     _taking: dict[HostDemand, tuple[str, ...]] = field(default_factory=dict)
 
-    def names_for(self, uid: str) -> Sequence[str]:
-        """Return the nodes that take a pod as they are now."""
+    def names_for(self, uid: str) -> Generator[None, None, Sequence[str]]:
+        """Return the nodes that take a pod as they are now, found in steps."""
         demand = self.demand_of(uid)
         if self.usage is None or demand is None:
             return tuple(self.nodes)
         if demand not in self._taking:
-            usage = self.usage
-            self._taking[demand] = tuple(
-                name for name, node in self.nodes.items() if not refuse_host(node, usage.on(name), demand)
-            )
+            self._taking[demand] = tuple((yield from self._ask_all(self.usage, demand)))
         return self._taking[demand]
+
+    def _ask_all(self, usage: HostUsage, demand: HostDemand) -> Generator[None, None, list[str]]:
+        taking: list[str] = []
+        for number, (name, node) in enumerate(self.nodes.items()):
+            if number % _NODES_A_STEP == 0:
+                yield
+            if not refuse_host(node, usage.on(name), demand):
+                taking.append(name)
+        return taking
 
     def takes(self, node: str, uid: str, *, leaving: Iterable[str] = (), coming: Iterable[str] = ()) -> bool:
         """Tell whether a node takes a pod after some pods have left it and others have come."""

@@ -1,8 +1,9 @@
 """The fewest pods that would have to move, each to where it fits now, so that another pod fits."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -25,6 +26,8 @@ MOST_TRIALS = 2_000
 
 DemandsOf = Callable[[Reservation], Demands | None]
 """Looks up what a pod that may move asks for; None for one that may not."""
+
+_R = TypeVar("_R")
 
 Progress = tuple[int, int]
 """How much is done, and of how much."""
@@ -56,14 +59,16 @@ class Defragmentation:
 
         Raises ValueError for a pod that asks for no card.
         """
-        if (node := self._fork.decide(wanted.demands, self.hosts.names_for(wanted.uid)).node) is not None:
+        offered = yield from _report((0, 1), self.hosts.names_for(wanted.uid))
+        if (node := self._fork.decide(wanted.demands, offered).node) is not None:
             return DefragmentationPlan(node)
+        yield 0, 1
         choices: list[NodeChoice] = []
         matrix = self._read_card_by_card(wanted.demands)
         names = self._nodes_with_enough_cards(wanted.demands)
         for number, name in enumerate(names):
             yield number, len(names)
-            choice = self._look_at(wanted, name, matrix)
+            choice = yield from _report((number, len(names)), self._look_at(wanted, name, matrix))
             if choice is not None and choice.least <= self.most_moves:
                 choices.append(choice)
         best: DefragmentationPlan | None = None
@@ -71,8 +76,9 @@ class Defragmentation:
             most = self.most_moves if best is None else len(best.moves) - 1
             if choice.least > most or not self._limit.trials:
                 break
-            yield len(names), len(names)
-            best = self._choose(wanted, choice, most) or best
+            done = len(names), len(names)
+            yield done
+            best = (yield from _report(done, self._choose(wanted, choice, most))) or best
         return best and replace(best, is_fewest=self._limit.trials > 0)
 
     @cached_property
@@ -105,15 +111,20 @@ class Defragmentation:
             possible.intersection_update(matrix.table.names[position] for position in enough.tolist())
         return [name for name in self.hosts.nodes if name in possible]
 
-    def _look_at(self, wanted: MovingPod, node: str, matrix: RuleMatrix | None) -> NodeChoice | None:
-        movable = [held for held in self._state.ledger.on_node(node) if self._finds_room(held)]
+    def _look_at(
+        self, wanted: MovingPod, node: str, matrix: RuleMatrix | None
+    ) -> Generator[None, None, NodeChoice | None]:
+        movable: list[Reservation] = []
+        for held in list(self._state.ledger.on_node(node)):
+            if (yield from self._finds_room(held)):
+                movable.append(held)  # noqa: PERF401 - a comprehension cannot take steps
         if not movable:
             return None
         if matrix is not None:
             return choose_by_cards(node, movable, matrix, next(iter(wanted.demands)))
         return choose_by_trying(node, movable, lambda stay: self._fits_beside(wanted, node, movable, stay))
 
-    def _finds_room(self, held: Reservation) -> bool:
+    def _finds_room(self, held: Reservation) -> Generator[None, None, bool]:
         """Tell whether another node would take a pod now; what all alike pods are told is remembered."""
         demands = self.demands_of(held)
         if demands is None:
@@ -121,19 +132,22 @@ class Defragmentation:
         shape = [(word, msgspec.structs.replace(demand, uid="", name="")) for word, demand in demands.items()]
         key = (*shape, self.hosts.demand_of(held.uid))
         if key not in self._targets:
-            self._targets[key] = tuple(self._first_targets(held.uid, demands))
+            self._targets[key] = yield from self._first_targets(held.uid, demands)
         return any(target != held.node for target in self._targets[key])
 
-    def _first_targets(self, uid: str, demands: Demands) -> Iterator[str]:
-        """Give the first two nodes for a pod: one of them may be its own. It gives back the quota that it takes."""
-        names, headrooms = self.hosts.names_for(uid), dict.fromkeys(demands, UNBOUNDED)
-        first = self._fork.decide(demands, names, headrooms=headrooms).node
-        if first is not None:
-            yield first
-            others = [name for name in names if name != first]
-            second = self._fork.decide(demands, others, headrooms=headrooms).node
-            if second is not None:
-                yield second
+    def _first_targets(self, uid: str, demands: Demands) -> Generator[None, None, tuple[str, ...]]:
+        """Return the first two nodes for a pod: one of them may be its own. It gives back the quota that it takes."""
+        names = yield from self.hosts.names_for(uid)
+        headrooms = dict.fromkeys(demands, UNBOUNDED)
+        targets: list[str] = []
+        for _ in range(2):
+            yield
+            node = self._fork.decide(demands, names, headrooms=headrooms).node
+            if node is None:
+                break
+            targets.append(node)
+            names = [name for name in names if name != node]
+        return tuple(targets)
 
     def _fits_beside(self, wanted: MovingPod, node: str, movable: Sequence[Reservation], stay: frozenset[str]) -> bool:
         """Tell whether a pod fits on a node beside those that stay of the ones that may move."""
@@ -146,18 +160,27 @@ class Defragmentation:
             for held in leaving:
                 self._state.assume(held)
 
-    def _choose(self, wanted: MovingPod, choice: NodeChoice, most: int) -> DefragmentationPlan | None:
+    def _choose(
+        self, wanted: MovingPod, choice: NodeChoice, most: int
+    ) -> Generator[None, None, DefragmentationPlan | None]:
         """Return the first set of pods that makes room, and finds some: small ones are asked first."""
         for uids in choice.sets(most):
             if not self._limit.trials:
                 return None
             self._limit.trials -= 1
-            plan = self._move(wanted, choice.node, [held for held in choice.movable if held.uid in uids])
+            leaving = [held for held in choice.movable if held.uid in uids]
+            offered: dict[str, Sequence[str]] = {}
+            for held in leaving:
+                offered[held.uid] = yield from self.hosts.names_for(held.uid)
+            yield
+            plan = self._move(wanted, choice.node, leaving, offered)
             if plan is not None:
                 return plan
         return None
 
-    def _move(self, wanted: MovingPod, node: str, leaving: Sequence[Reservation]) -> DefragmentationPlan | None:
+    def _move(
+        self, wanted: MovingPod, node: str, leaving: Sequence[Reservation], offered: Mapping[str, Sequence[str]]
+    ) -> DefragmentationPlan | None:
         """Let pods leave, the wanted one come, then place those that left elsewhere; nothing of it stays."""
         for held in leaving:
             self._state.forget(held.uid)
@@ -169,7 +192,8 @@ class Defragmentation:
             room = self._assume(wanted.uid, wanted.demands, decision, decision.node)
             moves: list[PodMove] = []
             for held in sorted(leaving, key=_largest_first):
-                move = self._place(held, node, moves)
+                names = [name for name in offered[held.uid] if name != node]
+                move = self._place(held, names, moves)
                 if move is None:
                     return None
                 moves.append(move)
@@ -180,12 +204,11 @@ class Defragmentation:
                 self._state.forget(held.uid)
                 self._state.assume(held)
 
-    def _place(self, held: Reservation, away_from: str, moves: Sequence[PodMove]) -> PodMove | None:
-        """Place a pod that left on another node, as it would be placed now."""
+    def _place(self, held: Reservation, names: list[str], moves: Sequence[PodMove]) -> PodMove | None:
+        """Place a pod that left on one of these nodes, as it would be placed now."""
         demands = self.demands_of(held)
         if demands is None:
             return None
-        names = [name for name in self.hosts.names_for(held.uid) if name != away_from]
         while (decision := self._fork.decide(demands, names)).node is not None:
             coming = [move.pod.uid for move in moves if move.node == decision.node]
             if not coming or self.hosts.takes(decision.node, held.uid, coming=coming):
@@ -198,6 +221,17 @@ class Defragmentation:
         return self._state.assume(
             imagine_reservation(demand, node, decision.shares, decision.instances, decision.extras, uid=uid)
         )
+
+
+def _report(done: Progress, steps: Generator[None, None, _R]) -> Generator[Progress, None, _R]:
+    """Take steps, and tell after each how far it is; return their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: _R = end.value
+            return result
+        yield done
 
 
 def _largest_first(held: Reservation) -> tuple[int, str, str]:

@@ -66,6 +66,7 @@ async def make_node(api: WebApi, asked: Asked) -> DashboardPage:
         here="/nodes",
         regions={
             "node": draw("nodes", "node", detail.node),
+            "nominations": draw("nominations", "region", detail.nominations),
             "cards": Listing(
                 head=draw("nodes", "cards_head", len(detail.cards)),
                 items=dict(items),

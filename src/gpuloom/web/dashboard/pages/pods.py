@@ -12,8 +12,9 @@ from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import DashboardPage, Listing, Region
 from gpuloom.web.pages import gather
 from gpuloom.web.views.explaining import explain_pod
+from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.pods import find_pending, list_pending, pick_pending
-from gpuloom.web.views.values import PendingView
+from gpuloom.web.views.values import NominationView, PendingView
 
 
 async def make_pending(api: WebApi, asked: Asked) -> DashboardPage:
@@ -22,7 +23,7 @@ async def make_pending(api: WebApi, asked: Asked) -> DashboardPage:
     if namespace:
         need_pods(asked.viewer, namespace)
     pending = pick_pending(await api.pace.finish(find_pending(api.source)), asked.viewer, namespace)
-    found = await api.pace.finish(list_pending(api.source, cut_rows(pending, asked)))
+    found = await api.pace.finish(list_pending(api.source, asked.viewer, cut_rows(pending, asked)))
     rows, turning = turn(asked, found)
     # How long a pod waits is told by its age, which does not change with every look.
     drawn = draw_items("pods", "pending_row", {f"p-{row.uid}": _without_clock(row) for row in rows})
@@ -46,7 +47,8 @@ async def make_pod(api: WebApi, asked: Asked) -> DashboardPage:
     namespace, name = asked.name("namespace"), asked.name("pod")
     pod = await api.find_pod(namespace, name, asked.viewer)
     explanation = await api.pace.finish(explain_pod(api.source, asked.viewer, pod, read_depth(asked)))
-    regions = dict(await api.pace.collect(_draw_pod(explanation, asked)))
+    nomination = find_nomination(api.source, asked.viewer, pod.metadata.uid)
+    regions = dict(await api.pace.collect(_draw_pod(explanation, nomination, asked)))
     regions["details"] = await api.pace.finish(draw_details(explanation, asked.path, asked.option("node")))
     here = "/pods" if explanation.held is not None else "/pending"
     return DashboardPage(title=f"Pod {namespace}/{name}", here=here, regions=regions)
@@ -63,8 +65,11 @@ def draw_details(explanation: Explanation, path: str, wanted: str) -> Generator[
     )
 
 
-def _draw_pod(explanation: Explanation, asked: Asked) -> Iterator[tuple[str, Region]]:
+def _draw_pod(
+    explanation: Explanation, nomination: NominationView | None, asked: Asked
+) -> Iterator[tuple[str, Region]]:
     yield "verdict", draw("explanation", "verdict", explanation)
+    yield "nominations", draw("nominations", "region", (nomination,) if nomination else ())
     yield "files", draw("pods", "files", asked.name("namespace"), asked.name("pod"), asked.viewer)
     yield "summary", draw("explanation", "summary", explanation)
 

@@ -1,20 +1,20 @@
 """The cluster as the planner of moves sees it: cards and quotas, nodes, and pods with what they ask for."""
 
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gpuloom.cli.asking.finding import read_objects
 from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
 from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.engine.planning.defragmentation.hosts import HostRoom
+from gpuloom.engine.planning.defragmentation.search import Defragmentation
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.budgets import Budgets
 from gpuloom.engine.state.ledger import Reservation
-from gpuloom.kube import ApiError, KubeClient
+from gpuloom.kube.client import KubeClient
 from gpuloom.kube.resources import DISRUPTION_BUDGETS, Resource
-from gpuloom.web.views.source import Source
+from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
+from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.fullpods import FullMeta
 from gpuloom.wire.hostpods import HostPod
 
@@ -39,6 +39,10 @@ class OwnedPod(HostPod, frozen=True):
         return frozenset(one.uid for one in self.metadata.owner_references or ())
 
 
+def _nobody(_: OwnedPod) -> bool:
+    return False
+
+
 OWNED_PODS = Resource("", "v1", "pods", "Pod", OwnedPod, namespaced=True)
 
 
@@ -49,22 +53,33 @@ class MovingCluster:
     pods     by UID: all that are on nodes
     budgets  PodDisruptionBudgets as they are now
     forced   whether pods that nothing makes anew may move too
+    usage    what bound pods request of their nodes, cards apart; None where that is to be summed up
+    stays    tells whether a pod is not to move, whatever else is said of it
+    wanted   by UID: pods for which room is to be made
     """
 
-    source: Source
+    state: SchedulerState
     pods: Mapping[str, OwnedPod]
     budgets: Budgets
-    forced: bool
+    forced: bool = False
+    usage: HostUsage | None = None
+    stays: Callable[[OwnedPod], bool] = _nobody
     wanted: dict[str, HostPod] = field(default_factory=dict)
     _demands: dict[str, HostDemand | None] = field(default_factory=dict)
+
+    def search(self, most_moves: int) -> Defragmentation:
+        """Return what looks for plans of no more moves than these."""
+        return Defragmentation(self.state.pod_scheduler, self.read_demands, self.read_hosts(), most_moves)
 
     def read_demands(self, held: Reservation) -> Demands | None:
         """Return what a pod asks for that may move; None for one that may not."""
         pod = self.pods.get(held.uid)
-        if pod is None or pod.is_terminating or not (pod.owner or (self.forced and not pod.metadata.owner_references)):
+        if pod is None or pod.is_terminating or self.stays(pod):
+            return None
+        if not (pod.owner or (self.forced and not pod.metadata.owner_references)):
             return None
         try:
-            return self.source.state.read_demands(pod) or None
+            return self.state.read_demands(pod) or None
         except PolicyError:
             return None
 
@@ -76,39 +91,38 @@ class MovingCluster:
 
     def read_hosts(self) -> HostRoom:
         """Return the nodes that take new pods, as kube-scheduler's filters see them."""
-        usage = HostUsage(self.source.state.hosts.ignored)
+        nodes = {name: node for name, node in sorted(self.state.nodes.items()) if not explain_unschedulable(node)}
+        return HostRoom(nodes, self.usage if self.usage is not None else self._sum_up(), self._read_host_demand)
+
+    def _sum_up(self) -> HostUsage:
+        usage = HostUsage(self.state.hosts.ignored)
         for pod in self.pods.values():
             usage.apply(pod)
-        nodes = self.source.state.nodes
-        names = (name for name in self.source.open_node_names() if name in nodes)
-        return HostRoom({name: nodes[name] for name in names}, usage, self._read_host_demand)
+        return usage
 
     def _read_host_demand(self, uid: str) -> HostDemand | None:
         if uid not in self._demands:
             pod = self.pods.get(uid) or self.wanted.get(uid)
-            self._demands[uid] = read_host_demand(pod, self.source.state.hosts.ignored) if pod else None
+            self._demands[uid] = read_host_demand(pod, self.state.hosts.ignored) if pod else None
         return self._demands[uid]
 
 
-async def read_cluster(client: KubeClient, *, forced: bool) -> MovingCluster:
-    """Read nodes, quotas, all pods, and the budgets that protect them.
+async def read_bound_pods(client: KubeClient) -> dict[str, OwnedPod]:
+    """Read all pods that are on nodes, by UID.
 
     Raises ApiError.
     """
-    source = await (await read_objects(client, "")).source()
     pods, _ = await client.list_all(OWNED_PODS)
-    bound = {pod.metadata.uid: pod for pod in pods if pod.spec.node_name}
-    return MovingCluster(source, bound, await _read_budgets(client), forced)
+    return {pod.metadata.uid: pod for pod in pods if pod.spec.node_name}
 
 
-async def _read_budgets(client: KubeClient) -> Budgets:
-    """Read all budgets; who may not see them is told so, for the rest of the plan is true without them."""
+async def read_budgets(client: KubeClient) -> Budgets:
+    """Read all PodDisruptionBudgets.
+
+    Raises ApiError.
+    """
     budgets = Budgets()
-    try:
-        found, _ = await client.list_all(DISRUPTION_BUDGETS)
-    except ApiError as error:
-        sys.stderr.write(f"gpuloom: whether budgets forbid the moves cannot be told: {error}\n")
-    else:
-        for budget in found:
-            budgets.apply(budget)
+    found, _ = await client.list_all(DISRUPTION_BUDGETS)
+    for budget in found:
+        budgets.apply(budget)
     return budgets

@@ -1,0 +1,161 @@
+"""Moves for pods that wait long, made by the scheduler itself while it is in charge.
+
+Now and then it looks for the most important pod that has waited longer than a settable time, plans as ``gpuloom defrag
+--for`` does, and makes the moves as ``--execute`` does. Cards that a process left closed, because it was killed or lost
+its leadership, are opened by whoever is in charge next: the node says which they are.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import structlog
+
+from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
+from gpuloom.engine.scoring.weights import PolicyError
+from gpuloom.kube.client import KubeClient
+from gpuloom.kube.cordons import list_closed_for_moves, open_after_moves
+from gpuloom.kube.errors import ApiError
+from gpuloom.kube.podevents import record
+from gpuloom.kube.recorder import EventRecorder
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.defragmentation.cluster import MovingCluster, OwnedPod, read_bound_pods, read_budgets
+from gpuloom.scheduler.defragmentation.moving import MoveError, MoveReport, make_moves
+from gpuloom.scheduler.defragmentation.planning import order_moves, plan_for
+from gpuloom.scheduler.state import SchedulerState, UnschedulablePod
+from gpuloom.scheduler.timeslice import TimeSlice
+from gpuloom.wire.hostpods import HostPod
+
+_log = structlog.get_logger(__name__)
+
+
+class _StoppedError(Exception):
+    """Nothing may be written any more, or nobody needs it."""
+
+
+@dataclass(slots=True)
+class DefragmentationCounts:
+    """Counts since the start of the process: pods that were moved, and plans by what became of them."""
+
+    moves: int = 0
+    plans: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class Defragmenter:
+    """Makes moves for pods that wait. ``counts`` says how many."""
+
+    client: KubeClient
+    state: SchedulerState
+    recorder: EventRecorder
+    clocks: Clocks
+    counts: DefragmentationCounts = field(default_factory=DefragmentationCounts)
+    _not_before: dict[str, float] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Look for pods that wait until cancelled; switched off, only open what was left closed."""
+        settings = self.state.settings
+        while True:
+            await self.clocks.sleep(settings.defragmentation_interval_s)
+            try:
+                await self._open_left()
+                if settings.defragmentation == "on" and (pod := self._choose()) is not None:
+                    await self._make_room(pod)
+            except _StoppedError:
+                self.counts.plans["stopped"] += 1
+            except ApiError as error:
+                self.counts.plans["failed"] += 1
+                _log.warning("no moves made", cause=str(error))
+
+    async def _open_left(self) -> None:
+        """Open the cards that were closed for moves which nobody makes any more."""
+        if not self.state.is_in_charge:
+            return
+        for node in list(self.state.nodes.values()):
+            if closed := list_closed_for_moves(node):
+                _log.info("cards opened that moves left closed", node=node.name, cards=list(closed))
+                await open_after_moves(self.client, node.name, closed, self._recheck)
+
+    def _choose(self) -> HostPod | None:
+        """Return the most important pod that has waited long enough, of equal ones the one that waits longest."""
+        now = self.clocks.monotonic()
+        waiting = self.state.unschedulable
+        self._not_before = {uid: when for uid, when in self._not_before.items() if uid in waiting}
+        for one in sorted(waiting.values(), key=_rank) if self.state.is_in_charge else ():
+            uid = one.pod.metadata.uid
+            pod = self.state.pods.get(uid)
+            is_due = now - one.since >= self.state.settings.defragmentation_wait_s <= now - self._not_before.get(uid, 0)
+            if is_due and isinstance(pod, HostPod) and self._waits(uid) and self.state.nominations.find(uid) is None:
+                self._not_before[uid] = now
+                return pod
+        return None
+
+    async def _make_room(self, pod: HostPod) -> None:
+        cluster = await self._read()
+        plan = await self._plan(cluster, pod)
+        if plan is None:
+            self.counts.plans["none"] += 1
+            return
+        if not plan.moves:
+            self.counts.plans["fits"] += 1
+            return
+        self._recheck()
+        count = f"{len(plan.moves)} pod{'s' if len(plan.moves) > 1 else ''}"
+        record(self.recorder, pod, "Normal", "MovesStarted", f"moving {count} off node {plan.node} so that it fits")
+        _log.info("moving pods", room_for=pod.full_name, node=plan.node, pods=len(plan.moves))
+        try:
+            await self._move(pod, plan, cluster)
+        except MoveError as error:
+            self.counts.plans["failed"] += 1
+            _log.warning("moves stopped", room_for=pod.full_name, node=plan.node, cause=str(error))
+            # Without the names of others' pods, which are in the log.
+            record(self.recorder, pod, "Warning", "MovesStopped", f"moves off node {plan.node} came out otherwise")
+        else:
+            self.counts.plans["made"] += 1
+
+    async def _read(self) -> MovingCluster:
+        budgets, pods = await read_budgets(self.client), await read_bound_pods(self.client)
+        spared = self.state.settings.spared_namespaces
+
+        def stays(pod: OwnedPod) -> bool:
+            return pod.namespace in spared or bool(cluster.find_forbidding(pod.metadata.uid))
+
+        cluster = MovingCluster(self.state, pods, budgets, usage=self.state.hosts, stays=stays)
+        return cluster
+
+    async def _plan(self, cluster: MovingCluster, pod: HostPod) -> DefragmentationPlan | None:
+        try:
+            return await TimeSlice().finish(plan_for(cluster, pod, self.state.settings.defragmentation_most_moves))
+        except PolicyError:
+            return None
+
+    async def _move(self, pod: HostPod, plan: DefragmentationPlan, cluster: MovingCluster) -> None:
+        uid = pod.metadata.uid
+
+        def recheck_move() -> None:
+            if not self._waits(uid):
+                raise _StoppedError
+
+        def note(moved: OwnedPod) -> None:
+            self.counts.moves += 1
+            _log.info("pod evicted", pod=moved.full_name, node=plan.node, room_for=pod.full_name)
+            # By UID: names of other namespaces are nobody's business.
+            record(self.recorder, moved, "Normal", "Moved", f"Evicted to make room on node {plan.node} for pod {uid}")
+
+        report = MoveReport(note, lambda moved, node: _log.info("pod runs again", pod=moved.full_name, node=node))
+        timeout_s = self.state.settings.defragmentation_timeout_s
+        moving = order_moves(cluster, plan, timeout_s, marked=True)
+        await make_moves(self.client, moving, report, recheck=self._recheck, recheck_move=recheck_move)
+
+    def _waits(self, uid: str) -> bool:
+        pod = self.state.pods.get(uid)
+        if pod is None or pod.spec.node_name or pod.is_terminating:
+            return False
+        return self.state.cluster.ledger.find(uid) is None
+
+    def _recheck(self) -> None:
+        if not self.state.is_in_charge:
+            raise _StoppedError
+
+
+def _rank(one: UnschedulablePod) -> tuple[int, float]:
+    return -one.pod.priority, one.since

@@ -1,0 +1,128 @@
+"""Making the moves of a plan: one pod at a time, with the cards closed that are to become free.
+
+A closed card takes no new pod, so the pod that is made anew cannot come back to the cards that it left, and no other
+takes them. They are opened again however the moves end.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from gpuloom.kube.client import KubeClient, go_on
+from gpuloom.kube.cordons import close_for_moves, open_after_moves
+from gpuloom.kube.errors import ApiError
+from gpuloom.kube.eviction import POLL_S, NotEvictedError, evict_and_wait
+from gpuloom.scheduler.defragmentation.cluster import OWNED_PODS, OwnedPod
+
+
+class MoveError(Exception):
+    """A move came out otherwise than planned; the message says which, and how many were made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """What is to be moved, in order, and which cards are to become free.
+
+    timeout_s  so long at most until a pod is gone, and again until the one that is made anew runs
+    marked     whether the node is to tell which cards are closed for moves, for whoever finds them left
+    """
+
+    pods: Sequence[OwnedPod]
+    node: str
+    cards: Sequence[str]
+    timeout_s: float
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReport:
+    """Who is told of each pod that was evicted, and of the node on which the one made anew runs."""
+
+    evicted: Callable[[OwnedPod], object]
+    runs_again: Callable[[OwnedPod, str], object]
+
+    @classmethod
+    def by_lines(cls, tell: Callable[[str], object]) -> "MoveReport":
+        """Tell it in lines for people."""
+        return cls(
+            lambda pod: tell(f"pod {pod.full_name} evicted"),
+            lambda pod, node: tell(f"pod {pod.full_name} runs again on node {node}"),
+        )
+
+
+async def make_moves(
+    client: KubeClient,
+    moving: Moving,
+    report: MoveReport,
+    *,
+    recheck: Callable[[], None] = go_on,
+    recheck_move: Callable[[], None] = go_on,
+) -> None:
+    """Evict one pod after another, each when the one made anew for the last one runs.
+
+    ``recheck`` is called right before each write, ``recheck_move`` right before each
+    eviction. Raises MoveError when anything comes out otherwise: then no further pod is evicted; ApiError; and what
+    they raise.
+    """
+
+    def recheck_eviction() -> None:
+        recheck()
+        recheck_move()
+
+    async with _close_cards(client, moving, recheck):
+        for number, pod in enumerate(moving.pods, 1):
+            before = {one.metadata.uid for one in await _list_siblings(client, pod)}
+            try:
+                await evict_and_wait(client, pod, moving.timeout_s, waits_for_budgets=False, recheck=recheck_eviction)
+                report.evicted(pod)
+                if pod.owner:
+                    report.runs_again(pod, await _wait_for_successor(client, pod, before, moving.timeout_s))
+            except (MoveError, NotEvictedError) as error:
+                made = f"{number - 1} of {len(moving.pods)} moves were made"
+                raise MoveError(f"{error}; {made}, and the cards are open again") from error
+
+
+@asynccontextmanager
+async def _close_cards(client: KubeClient, moving: Moving, recheck: Callable[[], None]) -> AsyncIterator[None]:
+    """Close the cards meanwhile; those that were closed before stay so."""
+    closed: list[str] = []
+    try:
+        await close_for_moves(client, moving.node, moving.cards, closed, marked=moving.marked, recheck=recheck)
+        yield
+    finally:
+        if closed:
+            await _open_cards(client, moving.node, closed, recheck)
+
+
+async def _open_cards(client: KubeClient, node: str, closed: Sequence[str], recheck: Callable[[], None]) -> None:
+    try:
+        await open_after_moves(client, node, closed, recheck)
+    except ApiError as error:
+        names = ", ".join(closed)
+        raise MoveError(f"cards of node {node} stay cordoned: {names} ({error}); open them with uncordon") from error
+
+
+async def _wait_for_successor(client: KubeClient, pod: OwnedPod, before: set[str], timeout_s: float) -> str:
+    """Wait until a pod that its owner made anew runs; return its node."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                for one in await _list_siblings(client, pod):
+                    if one.metadata.uid not in before and one.status.phase in {"Running", "Succeeded"}:
+                        return one.spec.node_name or ""
+                await asyncio.sleep(POLL_S)
+    except TimeoutError as error:
+        raise MoveError(
+            f"no pod that {pod.owner} made in place of {pod.full_name} runs after {timeout_s:g} s: "
+            f"see gpuloom pending -n {pod.namespace}"
+        ) from error
+
+
+async def _list_siblings(client: KubeClient, pod: OwnedPod) -> list[OwnedPod]:
+    """List the pods of the same owner; of one without an owner nobody."""
+    owners = pod.owner_uids
+    if not owners:
+        return []
+    pods, _ = await client.list_all(OWNED_PODS, namespace=pod.namespace)
+    return [one for one in pods if owners & one.owner_uids]

@@ -1,0 +1,37 @@
+"""A plan for a pod that waits, and the order to carry it out."""
+
+from collections.abc import Generator
+
+from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
+from gpuloom.engine.planning.defragmentation.search import Progress
+from gpuloom.engine.planning.moving import MovingPod
+from gpuloom.engine.state.ledger import Reservation, card_id
+from gpuloom.scheduler.defragmentation.cluster import MovingCluster
+from gpuloom.scheduler.defragmentation.moving import Moving
+from gpuloom.wire.hostpods import HostPod
+
+
+def plan_for(
+    cluster: MovingCluster, pod: HostPod, most_moves: int
+) -> Generator[Progress, None, DefragmentationPlan | None]:
+    """Look in steps for the fewest moves that make room for a pod; None when no moves help.
+
+    Raises PolicyError for weights that cannot be read, ValueError for a pod that asks for no card.
+    """
+    demands = cluster.state.read_demands(pod)
+    if not demands:
+        raise ValueError(f"pod {pod.full_name} asks for no card")
+    cluster.wanted[pod.metadata.uid] = pod
+    wanted = MovingPod(pod.metadata.uid, pod.namespace, pod.name, demands)
+    return (yield from cluster.search(most_moves).plan(wanted))
+
+
+def order_moves(cluster: MovingCluster, plan: DefragmentationPlan, timeout_s: float, *, marked: bool = False) -> Moving:
+    """Say what is to be done for a plan."""
+    cards = list_cards(plan.wanted) if plan.wanted else ()
+    return Moving([cluster.pods[move.pod.uid] for move in plan.moves], plan.node, cards, timeout_s, marked)
+
+
+def list_cards(held: Reservation) -> tuple[str, ...]:
+    """Return the cards that a pod holds shares of, in order."""
+    return tuple(sorted({card_id(share.uuid) for share, is_held in held.each_share() if is_held}))

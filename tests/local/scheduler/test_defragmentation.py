@@ -1,0 +1,160 @@
+"""The scheduler moves pods by itself, so that one that waits long fits."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from local.scheduler.clock import let_answers_arrive, poll
+from local.scheduler.site import DEFAULTS, Site, card
+
+from gpuloom.kube import DISRUPTION_BUDGETS, NODES
+from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
+from gpuloom.wire.keys import NODE_CORDON, NODE_MOVING
+from gpuloom.wire.objects import Pod
+
+ON = replace(
+    DEFAULTS, defragmentation="on", defragmentation_wait_s=120.0, defragmentation_interval_s=60.0, preemption="on"
+)
+SMALL, WHOLE = 3000, 10000
+
+
+@pytest.fixture
+async def site(empty: Site) -> Site:
+    """A scheduler that moves pods, and two nodes with a card of 10,000 MiB each."""
+    await start(empty, ON)
+    return empty
+
+
+async def start(site: Site, settings: SchedulerSettings) -> None:
+    await site.start(settings)
+    await site.process.wait_synced()
+    for name in ("n1", "n2"):
+        await site.register(name, card(name))
+
+
+async def run(site: Site, name: str, node: str, *offered: str, **request: Any) -> Pod:
+    """Let a pod get its card and run."""
+    pod = await site.submit(name, **{"memory_mib": SMALL, "owner": "set"} | request)
+    assert await site.choose(pod, node, *offered) == node
+    assert await site.bind(pod, node) == ""
+    await site.wait_bound(pod)
+    await site.unlock(node)
+    return await site.change_pod(name, {"status": {"phase": "Running"}}, subresource="status")
+
+
+async def wait_long(site: Site, name: str = "whole") -> Pod:
+    """Let a pod that needs a whole card be refused, and time pass until it has waited long."""
+    pod = await site.submit(name, memory_mib=WHOLE)
+    assert await site.choose(pod, *sorted(site.process.state.nodes)) is None
+    for _ in range(3):
+        await site.clock.advance(60)
+        await let_answers_arrive()
+    return pod
+
+
+async def leaving(site: Site) -> Pod:
+    """Wait until one pod is evicted."""
+    await poll(lambda: len(site.process.state.terminating) == 1)
+    (uid,) = site.process.state.terminating
+    return site.process.state.pods[uid]
+
+
+async def closed(site: Site, node: str) -> tuple[str, str]:
+    annotations = (await site.client.get(NODES, node)).annotations
+    return annotations.get(NODE_CORDON, ""), annotations.get(NODE_MOVING, "")
+
+
+def plans(site: Site) -> dict[str, int]:
+    return dict(site.process.parts.defragmenter.counts.plans)
+
+
+async def test_pods_move_off_a_node_and_the_one_that_waits_fits_there(site: Site) -> None:
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    whole = await wait_long(site)
+    left = await leaving(site)
+    node, other = ("n1", "n2") if left.name == "a" else ("n2", "n1")
+    assert await closed(site, node) == (card(node).id, card(node).id)
+    await site.remove(left)
+    await run(site, "anew", other, node)
+    await poll(lambda: plans(site) == {"made": 1})
+    assert await closed(site, node) == ("", "")
+    await site.wait_for_node(await site.client.get(NODES, node))
+    assert await site.choose(whole, "n1", "n2") == node
+    assert site.process.parts.defragmenter.counts.moves == 1
+    told = (await site.wait_event("MovesStarted", "whole")).message
+    assert told == f"moving 1 pod off node {node} so that it fits"
+    told = (await site.wait_event("Moved", left.name)).message
+    assert told == f"Evicted to make room on node {node} for pod {whole.metadata.uid}"
+
+
+async def test_switched_off_nobody_moves(empty: Site) -> None:
+    await start(empty, DEFAULTS)
+    await run(empty, "a", "n1")
+    await run(empty, "b", "n2")
+    await wait_long(empty)
+    assert (plans(empty), len(empty.process.state.terminating)) == ({}, 0)
+
+
+async def test_nobody_moves_for_a_pod_that_has_not_waited_long(site: Site) -> None:
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    assert await site.choose(await site.submit("whole", memory_mib=WHOLE), "n1", "n2") is None
+    await site.clock.advance(100)
+    await let_answers_arrive()
+    assert plans(site) == {}
+
+
+@pytest.mark.parametrize("owner", ["", "set"])
+async def test_those_that_nothing_makes_anew_or_that_a_budget_protects_stay(site: Site, owner: str) -> None:
+    if owner:
+        body = {"metadata": {"name": "all"}, "spec": {"maxUnavailable": 0, "selector": {}}}
+        await site.client.create(DISRUPTION_BUDGETS, body, namespace="default")
+    await run(site, "a", "n1", owner=owner)
+    await run(site, "b", "n2", owner=owner)
+    await wait_long(site)
+    await poll(lambda: plans(site) == {"none": 1})
+    assert len(site.process.state.terminating) == 0
+
+
+async def test_pods_of_spared_namespaces_stay(empty: Site) -> None:
+    await start(empty, replace(ON, preemption_spares="default"))
+    await run(empty, "a", "n1")
+    await run(empty, "b", "n2")
+    await wait_long(empty)
+    await poll(lambda: plans(empty) == {"none": 1})
+
+
+async def test_no_further_pod_moves_for_one_that_is_gone(site: Site) -> None:
+    await site.register("n3", card("n3"))
+    for name in ("a", "b"):
+        await run(site, name, "n1")
+    for name, node in (("c", "n2"), ("d", "n3")):
+        await run(site, name, node, memory_mib=7000)
+    whole = await wait_long(site)
+    left = await leaving(site)
+    await site.remove(whole)
+    await site.remove(left)
+    await run(site, "anew", "n2")
+    await poll(lambda: plans(site) == {"stopped": 1})
+    assert len(site.process.state.terminating) == 0
+    assert await closed(site, "n1") == ("", "")
+
+
+async def test_cards_that_another_process_left_closed_are_opened_and_others_are_not(empty: Site) -> None:
+    await empty.start(DEFAULTS)
+    await empty.process.wait_synced()
+    await empty.register("n1", card("n1"), card("n1", 1))
+    first, second = (one.id for one in (card("n1"), card("n1", 1)))
+    await empty.annotate("n1", {NODE_CORDON: f"{first},{second}", NODE_MOVING: second})
+    await empty.clock.advance(60)
+    await empty.clock.run_until(lambda: NODE_MOVING not in empty.process.state.nodes["n1"].annotations)
+    assert await closed(empty, "n1") == (first, "")
+
+
+@pytest.mark.parametrize(
+    "flags", [{"defragmentation_most_moves": 0}, {"defragmentation_wait_s": 0.0}, {"defragmentation_interval_s": 0.0}]
+)
+def test_limits_that_mean_nothing_are_refused(flags: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match="--defragmentation"):
+        replace(DEFAULTS, **flags)

@@ -1,0 +1,93 @@
+"""Pods for which room is being made, as the API and the pages show them, and why others are evicted."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import pytest
+from local.scheduler.clock import poll
+from local.scheduler.site import DEFAULTS, open_site
+from local.web.pages import Pages
+from local.web.scenes import run_pod
+from local.web.test_api import NAMESPACES, only_pods_of
+
+from gpuloom.web.server import WebPart, WebSettings
+from gpuloom.wire.words import encode_time
+
+
+@pytest.fixture
+async def pages(tmp_path: Path) -> AsyncIterator[Pages]:
+    """A pod of priority 10 waits for one of priority 0 to leave the only card."""
+    async with open_site(tmp_path) as site:
+        await site.start(replace(DEFAULTS, preemption="on"))
+        await site.process.wait_synced()
+        await site.register("n1")
+        settings = WebSettings(web_bind="127.0.0.1:0")
+        async with (
+            WebPart(settings, site.process.parts, site.client) as part,
+            aiohttp.ClientSession() as session,
+        ):
+            assert await run_pod(site, "low", "n1", memory_mib=9000) == "n1"
+            high = await site.submit("high", memory_mib=9000, spec={"priority": 10})
+            assert await site.choose(high) is None
+            await site.clock.run_until(lambda: len(site.process.state.nominations) > 0, step_s=0.05)
+            await poll(lambda: len(site.process.state.terminating) > 0)
+            yield Pages(site, part, session)
+
+
+async def test_a_nomination_tells_node_cards_since_when_and_who_has_to_leave(pages: Pages) -> None:
+    (seen,) = (await pages.see("/nominations"))["items"]
+    (nomination,) = pages.site.process.state.nominations
+    (card,) = (await pages.see("/nodes/n1"))["cards"]
+    assert seen == {
+        "pod": {"namespace": "default", "name": "high"},
+        "node": "n1",
+        "cards": [card["uuid"]],
+        "priority": 10,
+        "since": encode_time(datetime.fromtimestamp(nomination.since, UTC)),
+        "waitsFor": [{"namespace": "default", "name": "low"}],
+    }
+    assert (await pages.see("/nodes/n1"))["nominations"] == [seen]
+    assert [one["nomination"] for one in (await pages.see("/pending"))["items"]] == [seen]
+    assert (await pages.see("/nominations?namespace=other"))["items"] == []
+
+
+async def test_explanations_say_for_whom_a_pod_is_evicted_and_for_whom_the_other_waits(pages: Pages) -> None:
+    low, high = await pages.see("/explain/default/low"), await pages.see("/explain/default/high")
+    assert low["notes"] == ["evicted to make room on n1 for default/high, of priority 10"]
+    assert high["notes"] == ["room is being made for it on n1: it waits until these have left: default/low"]
+
+
+async def test_pages_of_node_and_pod_show_the_nomination(pages: Pages) -> None:
+    (nomination,) = pages.site.process.state.nominations
+    since = encode_time(datetime.fromtimestamp(nomination.since, UTC))
+    for path in ("/nodes/n1", "/pods/default/high"):
+        page = await pages.read(path)
+        table = page.partition("<caption>Room is being made</caption>")[2].partition("</table>")[0]
+        for told in ("/pods/default/high", "/pods/default/low", "/nodes/n1", "/cards/GPU-", since):
+            assert told in table
+    assert "Room is being made for it on node" in await pages.read("/pending")
+    assert "evicted to make room on n1 for default/high" in await pages.read("/pods/default/low")
+
+
+async def test_a_node_without_nominations_shows_none(pages: Pages) -> None:
+    await pages.site.remove(await pages.site.pod("high"))
+    await poll(lambda: len(pages.site.process.state.nominations) == 0)
+    assert "Room is being made" not in await pages.read("/nodes/n1")
+    assert "nominations" not in await pages.see("/nodes/n1")
+
+
+async def test_who_may_not_see_a_pod_learns_neither_its_name_nor_whom_it_evicts(pages: Pages) -> None:
+    await pages.site.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+    pods_of_other = only_pods_of("other")
+    somebody = pages.site.server.accounts.add(
+        "somebody", lambda *asked: asked[:2] == ("list", "nodes") or pods_of_other(*asked)
+    )
+    assert (await pages.see("/nominations", who=somebody))["items"] == []
+    seen = await pages.see("/nodes/n1", who=somebody)
+    assert [one["pod"] for one in seen["nominations"]] == [{}]
+    assert [one["waitsFor"] for one in seen["nominations"]] == [[{}]]
+    assert "default" not in msgspec.json.encode(seen).decode()
