@@ -57,6 +57,7 @@ class SchedulerState:
     """Cards and reservations, and the objects that watches and calls have shown.
 
     hosts     what all bound pods request of their nodes, cards apart
+    decider   decides for pods, and leaves those room that are nominated
     pods      by UID: those that ask for cards or hold some
     nodes     by name
     terminating  UIDs of those that are being deleted and still there
@@ -79,6 +80,7 @@ class SchedulerState:
     cluster: ClusterState = field(init=False)
     hosts: HostUsage = field(init=False)
     pod_scheduler: PodScheduler = field(init=False)
+    decider: NominationScheduler = field(init=False)
     unserved: UnservedPods = field(init=False)
     plugins: PluginPods = field(default_factory=PluginPods)
     pods: dict[str, Pod] = field(default_factory=dict)
@@ -101,6 +103,7 @@ class SchedulerState:
         self.cluster = ClusterState(self.settings.catalog)
         self.hosts = HostUsage(name for profile in self.settings.catalog for name in profile.resources.all)
         self.pod_scheduler = PodScheduler(self.cluster, self.settings.options)
+        self.decider = NominationScheduler(self.pod_scheduler, self.nominations, self.terminating)
         self.unserved = UnservedPods(self.settings.catalog)
 
     @property
@@ -112,11 +115,6 @@ class SchedulerState:
     def objection(self) -> str:
         """Why this process may not write now, empty when it may."""
         return "" if self.is_in_charge else self.obstacle or _NOT_LISTED
-
-    @property
-    def decider(self) -> NominationScheduler:
-        """What decides for pods, and leaves those room that are nominated."""
-        return NominationScheduler(self.pod_scheduler, self.nominations, self.is_leaving)
 
     def is_leaving(self, uid: str) -> bool:
         """Tell whether a pod is being deleted, as far as the watch has shown it."""
