@@ -666,7 +666,7 @@ def test_the_policy_about_variables_knows_what_the_webhook_writes_and_the_releas
     assert (told["everyPod"], told["denyEnvFrom"]) == (False, False)
 
 
-EVICTING = {("pods/eviction", "create")}
+EVICTING = {("pods/eviction", "create"), ("poddisruptionbudgets", "watch")}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from gpuloom.engine.hostfit.filters import refuse_host
 from gpuloom.engine.planning.preemption.checking import still_holds
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
 from gpuloom.engine.planning.preemption.plan import PreemptionPlanner
-from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
+from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, split_by_budget
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
@@ -21,7 +21,8 @@ from gpuloom.scheduler.timeslice import TimeSlice, run_to_end
 from gpuloom.wire.hostpods import HostPod
 
 _FORBIDDEN = "forbidden"
-"""Stands for the budgets of a pod whose eviction was refused: which they are, the API server does not tell."""
+"""Stands for a budget that lets nobody go: of a pod whose eviction was refused just now, or that has several budgets,
+which the Eviction API cannot count."""
 
 
 class Dropped(Enum):
@@ -68,7 +69,9 @@ class PlanFinder:
             return Dropped.ROOM
         plan = await self._plan(attempt, time_slice)
         if plan is None:
-            return Dropped.BUDGET if self.refused else Dropped.NO_VICTIMS
+            return (
+                Dropped.BUDGET if self.refused or (self.strict and self.state.budgets.allowed) else Dropped.NO_VICTIMS
+            )
         return self._confirm(attempt, plan, host_demand, closed)
 
     def _is_as_shown(self, attempt: PreemptionAttempt, pod: HostPod) -> bool:
@@ -84,7 +87,12 @@ class PlanFinder:
         kept, nodes = self._kept_nodes(attempt), self.state.nodes
         candidates = [name for name in attempt.names.all() if name in nodes and name not in kept]
         planner = PreemptionPlanner(
-            self.state.pod_scheduler, self.look_up, {}, self.strict, self._find_leaving(), self.index
+            self.state.pod_scheduler,
+            self.look_up,
+            self.state.budgets.allowed,
+            self.strict,
+            self._find_leaving(),
+            self.index,
         )
         return await time_slice.finish(planner.plan(Preemptor(attempt.demands, attempt.priority), candidates))
 
@@ -96,6 +104,8 @@ class PlanFinder:
         is_open = plan.node in state.nodes and plan.node not in self._kept_nodes(attempt)
         leaving = self._find_leaving()
         may_leave = all(self.look_up(one.reservation) == one and one.uid not in leaving for one in plan.victims)
+        breaking, _ = split_by_budget(plan.victims, state.budgets.allowed)
+        may_leave = may_leave and {one.uid for one in breaking} <= plan.breaking
         if not (is_open and may_leave and {one.uid for one in plan.leaving} <= leaving):
             return Dropped.CHANGED
         if refuse_host(state.nodes[plan.node], state.hosts.on(plan.node), host_demand):
@@ -110,9 +120,13 @@ class PlanFinder:
 
     def look_up(self, held: Reservation) -> PotentialVictim:
         """Return what is known of a pod that holds cards."""
+        labels = self.state.victim_labels.get(held.uid, {})
+        budgets = self.state.budgets.protecting(held.namespace, held.name, labels)
+        if held.uid in self.refused or len(budgets) > 1:
+            budgets = (*budgets, _FORBIDDEN)
         return PotentialVictim(
             held,
-            budgets=(_FORBIDDEN,) if held.uid in self.refused else (),
+            budgets=budgets,
             may_leave=held.namespace not in self.spared and self._can_be_evicted(held.uid),
         )
 

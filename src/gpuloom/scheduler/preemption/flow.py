@@ -22,6 +22,7 @@ from gpuloom.scheduler.preemption.finding import Dropped, PlanFinder
 from gpuloom.scheduler.preemption.nominating import LIMIT_S, nominate
 from gpuloom.scheduler.preemption.refused import REMEMBERED_S, RefusedEvictions
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.watch.budgets import BudgetHandler
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.keys import NOMINATED
 from gpuloom.wire.nomination import encode_nomination
@@ -42,13 +43,14 @@ class _StoppedError(Exception):
 
 @dataclass(slots=True)
 class PreemptionFlow:
-    """Makes room. ``counts`` says what became of it."""
+    """Makes room. ``counts`` says what became of it; nobody is evicted before all ``budgets`` are known."""
 
     client: KubeClient
     state: SchedulerState
     attempts: PreemptionAttempts
     recorder: EventRecorder
     clocks: Clocks
+    budgets: BudgetHandler | None
     observer: ProcessObserver | None = None
     counts: PreemptionCounts = field(default_factory=PreemptionCounts)
     refused: RefusedEvictions = field(init=False)
@@ -86,6 +88,8 @@ class PreemptionFlow:
         return max(due - self.clocks.monotonic(), 0.0 if self._may_begin() else PERIOD_S)
 
     def _may_begin(self) -> bool:
+        if self.budgets is None or not self.budgets.is_listed:
+            return False
         return self.state.is_in_charge and len(self.state.nominations) < self.state.settings.preemption_most_plans
 
     async def _try_due(self, tasks: asyncio.TaskGroup) -> None:
@@ -153,7 +157,7 @@ class PreemptionFlow:
         leave = f"{count} pod{'s' if count != 1 else ''} of lower priority"
         record(self.recorder, pod, "Normal", "PreemptionStarted", f"evicting {leave} from node {plan.node}")
         for victim in plan.victims:
-            match await self.evictor.evict(victim, nomination, recheck):
+            match await self.evictor.evict(victim, nomination, recheck, may_break=victim.uid in plan.breaking):
                 case EvictionOutcome.LEAVES:
                     self.counts.victims += 1
                 case EvictionOutcome.FORBIDDEN:
