@@ -372,6 +372,15 @@ class LeavingMeanwhile(LowestPriorities):
         return found
 
 
+async def test_what_the_first_plan_needs_is_read_ahead(site: Site) -> None:
+    await run(site, "low", 8000, 1)
+    await site.clock.advance(1)
+    await let_answers_arrive()
+    index, cluster = site.process.parts.preemption.finder.index, site.process.state.cluster
+    assert list(LowestPriorities().catch_up(cluster, "NVIDIA"))
+    assert not list(index.catch_up(cluster, "NVIDIA"))
+
+
 async def test_nobody_leaves_when_another_node_gets_room_while_the_plan_is_made(site: Site) -> None:
     await site.register("n2")
     low, other = await run(site, "low", 8000, 1), await run(site, "other", 8000, 20, node="n2")

@@ -1,5 +1,6 @@
 """Finding node and victims for a refused pod, in time slices; or why nobody is evicted for it."""
 
+import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
@@ -57,6 +58,13 @@ class PlanFinder:
     spared: frozenset[str]
     strict: bool
     index: LowestPriorities = field(default_factory=LowestPriorities)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def prepare(self) -> None:
+        """Read ahead, in time slices, what the next plan would have to: the first time all reservations."""
+        async with self._turn:
+            for profile in self.state.settings.catalog:
+                await TimeSlice().finish(self.index.catch_up(self.state.cluster, profile.word))
 
     async def find(self, attempt: PreemptionAttempt) -> PreemptionPlan | Dropped:
         """Find who has to leave which node; what is returned holds as long as the caller does not await."""
@@ -94,7 +102,8 @@ class PlanFinder:
             self._find_leaving(),
             self.index,
         )
-        return await time_slice.finish(planner.plan(Preemptor(attempt.demands, attempt.priority), candidates))
+        async with self._turn:
+            return await time_slice.finish(planner.plan(Preemptor(attempt.demands, attempt.priority), candidates))
 
     def _confirm(
         self, attempt: PreemptionAttempt, plan: PreemptionPlan, host_demand: HostDemand, closed: frozenset[str]

@@ -29,7 +29,7 @@ from gpuloom.wire.nomination import encode_nomination
 from gpuloom.wire.objects import Pod
 
 PERIOD_S = 1.0
-"""So often nominations are looked at that nobody has ended."""
+"""So often nominations are looked at that nobody has ended, and it is read ahead what the next plan needs."""
 AGAIN_S = 1.0
 LONGEST_AGAIN_S = 30.0
 MOST_RETRIES = 8
@@ -218,6 +218,8 @@ class PreemptionFlow:
     async def _sweep(self) -> None:
         while True:
             await self.clocks.sleep(PERIOD_S)
+            if self.state.is_in_charge:
+                await self.finder.prepare()
             for nomination in self.state.nominations if self.state.is_in_charge else ():
                 if cause := self._find_end(nomination):
                     self._end(nomination, cause)
