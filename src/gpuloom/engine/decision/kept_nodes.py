@@ -5,7 +5,7 @@ without asking, as long as nothing about it changed. Where a quota limits anybod
 it leaves changes with pods on other nodes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -153,20 +153,17 @@ class KeptNodes:
         """Counts forks of the nodes that are remembered."""
         return sum(kept.forks for kept in self._by_key.values())
 
-    def find(self, node: str, nominations: Sequence[Nomination], *demands: Demands) -> KeptNode:
-        """Return a node with nominated pods placed; ``demands`` are of those that ask.
-
-        nominations  most important first
-        """
-        if any(map(self._is_limited, (*demands, *(one.demands for one in nominations)))):
-            return KeptNode(self.live, node, nominations, self.leaving)
+    def find(self, by_node: Mapping[str, Sequence[Nomination]], demands: Demands) -> dict[str, KeptNode]:
+        """Return nodes with nominated pods placed, for a pod that asks; nominations are most important first."""
         self._note_changed()
+        is_limited = self._is_limited(demands)
+        return {node: self._find(node, some, is_limited=is_limited) for node, some in by_node.items()}
+
+    def _find(self, node: str, nominations: Sequence[Nomination], *, is_limited: bool) -> KeptNode:
+        if is_limited or any(self._is_limited(one.demands) for one in nominations):
+            return KeptNode(self.live, node, nominations, self.leaving)
         key = node, tuple((one.uid, one.since, one.victims) for one in nominations)
         return self._by_key.recall(key, lambda: KeptNode(self.live, node, nominations, self.leaving))
-
-    def clear(self) -> None:
-        """Forget all of them."""
-        self._by_key.clear()
 
     def _is_limited(self, demands: Demands) -> bool:
         by_vendor = self.live.by_vendor

@@ -62,7 +62,8 @@ class NominationScheduler:
         if not self.pod_scheduler.cluster_state.has(nomination.node):
             return False
         others = self.nominations.that_bind(nomination.uid, nomination.priority)
-        kept = self.kept.find(nomination.node, [*(one for one in others if one.node == nomination.node), nomination])
+        there = [*(one for one in others if one.node == nomination.node), nomination]
+        kept = self.kept.find({nomination.node: there}, nomination.demands)[nomination.node]
         kept.bring_up()
         return nomination.uid in kept.fitting
 
@@ -89,7 +90,7 @@ class NominationScheduler:
         for one in self.nominations.that_bind(_uid_of(demands), priority):
             if cluster.has(one.node) and cluster.ledger.find(one.uid) is None:
                 by_node.setdefault(one.node, []).append(one)
-        return {node: self.kept.find(node, nominations, demands) for node, nominations in by_node.items()}
+        return self.kept.find(by_node, demands) if by_node else {}
 
 
 def _uid_of(demands: Demands) -> str:
