@@ -63,6 +63,7 @@ capabilities:
 {{- with $scheduler.preemption.spares }}
 - --preemption-spares={{ join "," . }}
 {{- end }}
+- --preemption-min-age={{ $scheduler.preemption.minAge }}
 {{- else }}
 - --preemption=off
 {{- end }}

@@ -14,6 +14,7 @@ from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim,
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
+from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.pods.elsewhere import takes_beside_cards
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt
 from gpuloom.scheduler.preemption.refused import RefusedEvictions
@@ -34,6 +35,7 @@ class Dropped(Enum):
     ROOM = "room"
     NO_VICTIMS = "no_victims"
     LEAVING = "leaving"
+    YOUNG = "young"
     BUDGET = "budget"
     FORBIDDEN = "forbidden"
     CHANGED = "changed"
@@ -49,6 +51,7 @@ class PlanFinder:
     evicted  UIDs of pods that were asked to leave, until the watch shows it
     spared   namespaces whose pods never leave for others
     strict   whether pods that a budget protects never do
+    clocks   for the age of those who may leave
     index    of the least important on each card
     """
 
@@ -57,6 +60,7 @@ class PlanFinder:
     evicted: Collection[str]
     spared: frozenset[str]
     strict: bool
+    clocks: Clocks
     index: LowestPriorities = field(default_factory=LowestPriorities)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -77,9 +81,7 @@ class PlanFinder:
             return Dropped.ROOM
         plan = await self._plan(attempt, time_slice)
         if plan is None:
-            return (
-                Dropped.BUDGET if self.refused or (self.strict and self.state.budgets.allowed) else Dropped.NO_VICTIMS
-            )
+            return self._tell_why_none()
         return self._confirm(attempt, plan, host_demand, closed)
 
     def _is_as_shown(self, attempt: PreemptionAttempt, pod: HostPod) -> bool:
@@ -136,7 +138,22 @@ class PlanFinder:
         return PotentialVictim(
             held,
             budgets=budgets,
-            may_leave=held.namespace not in self.spared and self._can_be_evicted(held.uid),
+            may_leave=held.namespace not in self.spared
+            and self._can_be_evicted(held.uid)
+            and not self._is_too_young(held),
+        )
+
+    def _is_too_young(self, held: Reservation) -> bool:
+        """Whether a pod got its cards too short a while ago; one of which nobody knows when may leave."""
+        return max(self.clocks.unix - held.decided_at, 0) < self.state.settings.preemption_min_age_s
+
+    def _tell_why_none(self) -> Dropped:
+        """Say why there is no plan, as far as time may change that."""
+        if self.refused or (self.strict and self.state.budgets.allowed):
+            return Dropped.BUDGET
+        has_age = self.state.settings.preemption_min_age_s > 0
+        return (
+            Dropped.YOUNG if has_age and any(map(self._is_too_young, self.state.cluster.ledger)) else Dropped.NO_VICTIMS
         )
 
     def _find_leaving(self) -> frozenset[str]:

@@ -68,6 +68,7 @@ class PreemptionFlow:
             self.evictor.evicted.keys(),
             settings.spared_namespaces,
             settings.preemption_budgets == "strict",
+            self.clocks,
         )
 
     async def run(self) -> None:
@@ -107,7 +108,7 @@ class PreemptionFlow:
 
     def _drop(self, attempt: PreemptionAttempt, cause: Dropped) -> None:
         self.counts.dropped[cause.value] += 1
-        pause_s = REMEMBERED_S if cause is Dropped.BUDGET else min(AGAIN_S * 2**attempt.retries, LONGEST_AGAIN_S)
+        pause_s = REMEMBERED_S if cause in _WAITING else min(AGAIN_S * 2**attempt.retries, LONGEST_AGAIN_S)
         if cause in _WORTH_ANOTHER_TRY and attempt.retries < MOST_RETRIES:
             self.attempts.put_back(attempt, self.clocks.monotonic() + pause_s)
 
@@ -242,7 +243,8 @@ class PreemptionFlow:
         return "" if state.decider.would_fit(nomination) else "no_room"
 
 
-_WORTH_ANOTHER_TRY = frozenset({Dropped.CHANGED, Dropped.FORBIDDEN, Dropped.BUDGET, Dropped.FAILED, Dropped.UNWRITTEN})
+_WAITING = frozenset({Dropped.BUDGET, Dropped.YOUNG})
+_WORTH_ANOTHER_TRY = _WAITING | {Dropped.CHANGED, Dropped.FORBIDDEN, Dropped.FAILED, Dropped.UNWRITTEN}
 
 
 def _annotate(text: str | None) -> Mapping[str, object]:
