@@ -26,6 +26,7 @@ from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
 
 NOMINATED = 10
+OTHERS = 20
 LATER = 4
 """A reservation is given back after so many calls."""
 OPEN = 3
@@ -112,8 +113,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=300)
     given = parser.parse_args()
     for name, others, mib in (
-        ("the best node has room beside the nominated pod", 100, 5_000),
-        ("nodes with nominations refuse, another takes the pod", 100, 25_000),
+        ("the best node has room beside the nominated pod", OTHERS, 5_000),
+        ("nodes with nominations refuse, another takes the pod", OTHERS, 25_000),
         ("nobody takes the pod", 0, 25_000),
     ):
         cases = [Case(given.nodes, others, mib, nominated=nominated) for nominated in (False, True)]
@@ -121,7 +122,7 @@ def main() -> None:
             for case in cases:
                 case.call()
         for case, word in zip(cases, ("without", "with"), strict=True):
-            print_case(f"{name}, {word} nominations", **summarize(case.times_s[10:]), last=case.call().node)
+            print_case(f"{name}, {word} nominations", **summarize(case.times_s[10:]), node=case.call().node)
 
 
 if __name__ == "__main__":
