@@ -26,7 +26,8 @@ from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
 
 NOMINATED = 10
-OTHERS = 20
+MOST_OTHERS = 100
+"""So many nodes have room beside those with nominations, half of all at most."""
 LATER = 4
 """A reservation is given back after so many calls."""
 OPEN = 3
@@ -112,12 +113,13 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--runs", type=int, default=300)
     given = parser.parse_args()
-    for name, others, mib in (
-        ("the best node has room beside the nominated pod", OTHERS, 5_000),
-        ("nodes with nominations refuse, another takes the pod", OTHERS, 25_000),
+    others = min(MOST_OTHERS, given.nodes // 2)
+    for name, open_nodes, mib in (
+        ("the best node has room beside the nominated pod", others, 5_000),
+        ("nodes with nominations refuse, another takes the pod", others, 25_000),
         ("nobody takes the pod", 0, 25_000),
     ):
-        cases = [Case(given.nodes, others, mib, nominated=nominated) for nominated in (False, True)]
+        cases = [Case(given.nodes, open_nodes, mib, nominated=nominated) for nominated in (False, True)]
         for _ in range(given.runs):
             for case in cases:
                 case.call()
