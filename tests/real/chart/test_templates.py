@@ -106,6 +106,7 @@ def test_every_argument_is_one_that_the_command_takes(objects: list[Any]) -> Non
         {"scheduler": {"defaultSchedulerPolicy": {"nodeSchedulerPolicy": "spread"}, "kubeTimeout": 2.5, "kubeQPS": 50}},
         {"scheduler": {"nodeLockExpire": "1h5m", "nodeLockRetryTimeout": "0s"}},
         {"scheduler": {"preemption": {"enabled": True, "budgets": "strict", "mostPlans": 3, "spares": ["a", "b"]}}},
+        {"scheduler": {"preemption": {"enabled": True, "minAge": "10m"}}},
         {"scheduler": {"nodeLabelSelector": {"gpu": "on", "zone": "a"}}, "legacyMetrics": True},
     ],
 )
