@@ -16,7 +16,7 @@ unit: WORKERS = $(CORES)
 # A machine that keeps Python from writing bytecode would compile every test anew in each worker.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test unit ci check docs chaos soak controlplane lock clean help fuzz audit sbom unit-all gpu publish
+.PHONY: demo test unit ci check docs chaos churns soak controlplane lock clean help fuzz audit sbom unit-all gpu publish
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -56,10 +56,14 @@ check: $(READY) ## format, lint, types, layers
 chaos: $(READY) ## ten minutes of the soak
 	PYTHONPATH=tests $(BIN)/python benchmarks/soak.py --duration-s 600 $(ARGS)
 
+churns: $(READY) ## a thousand random churns of pods of all priorities: was each eviction needed? CHURNS=1000
+	CHURNS=$(CHURNS) $(TOGETHER) tests/local/scheduler/test_preemption_churn.py $(ARGS)
+
 soak: $(READY) ## an hour of pods and faults over two schedulers on a real control plane; ends with a table
 	PYTHONPATH=tests $(BIN)/python benchmarks/soak.py $(ARGS)
 
 SECONDS ?= 600
+CHURNS ?= 1000
 
 .venv/fuzz/ready: locks/fuzz.lock $(READY)
 	@$(BIN)/uv pip install --quiet --target .venv/fuzz --require-hashes -r locks/fuzz.lock

@@ -114,6 +114,8 @@ class SchedulerFlags:
     """For so many pods room is made at a time."""
     preemption_spares: str = ""
     """Namespaces whose pods are never evicted for others, with commas."""
+    preemption_min_age_s: Annotated[Seconds, Parameter(name="--preemption-min-age")] = 0.0
+    """A pod is not evicted for others so soon after it got its cards, such as 10m."""
 
     defragmentation: OnOrOff = "off"
     """Whether pods are moved to make room for others that wait long."""

@@ -43,6 +43,7 @@ from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
 from gpuloom.scheduler.preemption.flow import PreemptionFlow
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.watch.budgets import BudgetHandler
 from gpuloom.scheduler.watch.informers import Informers
 from gpuloom.scheduler.watch.quotas import QuotaHandler
 from gpuloom.serving.aside import Aside
@@ -211,7 +212,10 @@ def assemble(
         node_resync.trigger()
 
     pods = (PodHandlerByAnnotation if settings.trust_annotations else PodHandler)(state, clocks.monotonic)
-    informers = Informers(client, pods, nodes, quotas, locks, note_listed=note_listed, observer=observer)
+    budgets = BudgetHandler(state.budgets) if settings.preemption == "on" else None
+    informers = Informers(
+        client, pods, nodes, quotas, locks, note_listed=note_listed, observer=observer, budgets=budgets
+    )
     rivals = RivalLeases(
         (settings.leader_elect_resource_namespace, settings.leader_elect_resource_name), settings.rival_namespaces
     )
@@ -236,7 +240,7 @@ def assemble(
         pods=pods,
         nodes=nodes,
         quotas=quotas,
-        preemption=PreemptionFlow(client.with_own_budget(), state, attempts, recorder, clocks, observer),
+        preemption=PreemptionFlow(client.with_own_budget(), state, attempts, recorder, clocks, budgets, observer),
         partly_offered=partly_offered,
         defragmenter=Defragmenter(client.with_own_budget(), state, recorder, clocks),
         gate=gate,

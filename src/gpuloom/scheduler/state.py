@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -11,6 +12,7 @@ from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.engine.placement.placement_cache import DemandClass, demand_class_of
 from gpuloom.engine.request.demand import Demands, asks_for_cards, read_demands
+from gpuloom.engine.state.budgets import Budgets
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.interner import Interner
 from gpuloom.engine.state.nominations import Nomination, Nominations
@@ -57,6 +59,7 @@ class SchedulerState:
     """Cards and reservations, and the objects that watches and calls have shown.
 
     hosts     what all bound pods request of their nodes, cards apart
+    decider   decides for pods, and leaves those room that are nominated
     pods      by UID: those that ask for cards or hold some
     nodes     by name
     terminating  UIDs of those that are being deleted and still there
@@ -64,6 +67,8 @@ class SchedulerState:
     unserved  pods that keep their node busy
     plugins   the pods of device plugins
     gone      UID of a pod that is deleted to the time when that was seen (binding 2.2)
+    budgets   PodDisruptionBudgets, as far as somebody may be evicted
+    victim_labels  by UID the labels of bound pods, as far as somebody may be evicted
     unschedulable  by UID, oldest first: pods that fit nowhere and wait for capacity
     nominations  pods for which room is being made
     nominations_ended  those that are over and that nobody has looked at yet, oldest first
@@ -79,6 +84,7 @@ class SchedulerState:
     cluster: ClusterState = field(init=False)
     hosts: HostUsage = field(init=False)
     pod_scheduler: PodScheduler = field(init=False)
+    decider: NominationScheduler = field(init=False)
     unserved: UnservedPods = field(init=False)
     plugins: PluginPods = field(default_factory=PluginPods)
     pods: dict[str, Pod] = field(default_factory=dict)
@@ -86,6 +92,8 @@ class SchedulerState:
     terminating: set[str] = field(default_factory=set)
     allocating: set[str] = field(default_factory=set)
     gone: dict[str, float] = field(default_factory=dict)
+    budgets: Budgets = field(default_factory=Budgets)
+    victim_labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
     unschedulable: dict[str, UnschedulablePod] = field(default_factory=dict)
     nominations: Nominations = field(default_factory=Nominations)
     nominations_ended: deque[NominationEnd] = field(default_factory=lambda: deque(maxlen=MOST_ENDED))
@@ -101,6 +109,7 @@ class SchedulerState:
         self.cluster = ClusterState(self.settings.catalog)
         self.hosts = HostUsage(name for profile in self.settings.catalog for name in profile.resources.all)
         self.pod_scheduler = PodScheduler(self.cluster, self.settings.options)
+        self.decider = NominationScheduler(self.pod_scheduler, self.nominations, self.terminating)
         self.unserved = UnservedPods(self.settings.catalog)
 
     @property
@@ -112,11 +121,6 @@ class SchedulerState:
     def objection(self) -> str:
         """Why this process may not write now, empty when it may."""
         return "" if self.is_in_charge else self.obstacle or _NOT_LISTED
-
-    @property
-    def decider(self) -> NominationScheduler:
-        """What decides for pods, and leaves those room that are nominated."""
-        return NominationScheduler(self.pod_scheduler, self.nominations, self.is_leaving)
 
     def is_leaving(self, uid: str) -> bool:
         """Tell whether a pod is being deleted, as far as the watch has shown it."""
@@ -178,6 +182,7 @@ class SchedulerState:
         if len(self.gone) > MOST_GONE:
             del self.gone[next(iter(self.gone))]
         self.pods.pop(uid, None)
+        self.victim_labels.pop(uid, None)
         self.terminating.discard(uid)
         self.allocating.discard(uid)
         self.unserved.note_gone(uid, now)

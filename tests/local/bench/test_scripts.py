@@ -40,7 +40,12 @@ def test_explaining_is_measured_as_a_person_and_as_the_scheduler_sees_it() -> No
 
 def test_planning_of_evictions_is_measured() -> None:
     cases = measure("preempting.py", "--nodes=100", "--runs=1")
-    assert [case["victims"] for case in cases.values()] == [1, 1, 8]
+    assert [case["victims"] for case in cases.values()] == [1, 1, 1, 8]
+
+
+def test_decisions_beside_nominations_are_measured() -> None:
+    cases = measure("nominated.py", "--nodes=40", "--runs=20")
+    assert [case["node"] is None for case in cases.values()] == [False] * 5 + [True]
 
 
 def test_planning_of_moves_is_measured_for_every_size() -> None:

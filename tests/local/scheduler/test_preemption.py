@@ -257,6 +257,17 @@ async def test_pods_of_spared_namespaces_stay(empty: Site) -> None:
     await leaves_nobody(empty, low)
 
 
+async def test_a_pod_stays_until_it_has_had_its_cards_for_a_while(empty: Site) -> None:
+    await empty.start(replace(ON, preemption_min_age_s=120.0))
+    await empty.process.wait_synced()
+    await empty.register("n1")
+    low = await run(empty, "low", 8000, 1)
+    assert await empty.choose(await submit(empty, "high", 8000, 10)) is None
+    await empty.clock.run_until(lambda: dropped(empty).get("young", 0) > 0, step_s=0.05)
+    await leaves_nobody(empty, low)
+    await empty.clock.run_until(lambda: empty.process.state.is_leaving(low.metadata.uid), step_s=5)
+
+
 async def test_a_static_pod_stays(site: Site) -> None:
     await site.submit("low", memory_mib=8000, spec={"priority": 1})
     low = await site.change_pod("low", {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}})
@@ -370,6 +381,15 @@ class LeavingMeanwhile(LowestPriorities):
         found = yield from super().catch_up(state, word)
         self._leave()
         return found
+
+
+async def test_what_the_first_plan_needs_is_read_ahead(site: Site) -> None:
+    await run(site, "low", 8000, 1)
+    await site.clock.advance(1)
+    await let_answers_arrive()
+    index, cluster = site.process.parts.preemption.finder.index, site.process.state.cluster
+    assert list(LowestPriorities().catch_up(cluster, "NVIDIA"))
+    assert not list(index.catch_up(cluster, "NVIDIA"))
 
 
 async def test_nobody_leaves_when_another_node_gets_room_while_the_plan_is_made(site: Site) -> None:

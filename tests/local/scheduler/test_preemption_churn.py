@@ -1,13 +1,19 @@
-"""Nobody is evicted in vain, and nobody waits whom the less important could let in, whatever happens when."""
+"""Nobody is evicted in vain, and nobody waits whom the less important could let in, whatever happens when.
 
+``make churns`` runs a thousand of these; ``CHURNS`` says how many, ``FIRST`` where to begin.
+"""
+
+import os
 from random import Random
 
 import pytest
 from local.scheduler.churn import NODES, Churn
 from local.scheduler.site import Site, card
 
+FIRST, CHURNS = int(os.environ.get("FIRST", "0")), int(os.environ.get("CHURNS", "6"))
 
-@pytest.mark.parametrize("seed", range(6))
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + CHURNS))
 async def test_every_victim_was_needed_and_no_card_is_exceeded(empty: Site, seed: int) -> None:
     chance = Random(seed)
     churn = Churn(empty, chance)

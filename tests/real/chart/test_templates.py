@@ -108,6 +108,7 @@ def test_every_argument_is_one_that_the_command_takes(objects: list[Any]) -> Non
         {"scheduler": {"nodeLockExpire": "1h5m", "nodeLockRetryTimeout": "0s"}},
         {"scheduler": {"preemption": {"enabled": True, "budgets": "strict", "mostPlans": 3, "spares": ["a", "b"]}}},
         {"scheduler": {"defragmentation": {"enabled": True, "wait": "1h", "interval": "30s", "mostMoves": 2}}},
+        {"scheduler": {"preemption": {"enabled": True, "minAge": "10m"}}},
         {"scheduler": {"nodeLabelSelector": {"gpu": "on", "zone": "a"}}, "legacyMetrics": True},
     ],
 )
@@ -674,7 +675,7 @@ def test_the_policy_about_variables_knows_what_the_webhook_writes_and_the_releas
     assert (told["everyPod"], told["denyEnvFrom"]) == (False, False)
 
 
-EVICTING = {("pods/eviction", "create")}
+EVICTING = {("pods/eviction", "create"), ("poddisruptionbudgets", "watch")}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from gpuloom.engine.decision.nominated import NominationScheduler
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.request.demand import Demands, read_demands, read_phases
 from gpuloom.engine.request.options import Options
+from gpuloom.engine.state.closings import Closing
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.nominations import Nomination, Nominations
@@ -20,6 +21,7 @@ from gpuloom.vendors.catalog import make_catalog
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.nomination import decode_nomination, encode_nomination
+from gpuloom.wire.objects import ObjectMeta, ResourceQuota, ResourceQuotaSpec
 
 CATALOG = make_catalog([NVIDIA])
 
@@ -35,7 +37,7 @@ class Cluster:
         self.nominations = Nominations()
         self.leaving: set[str] = set()
         self.live = PodScheduler(self.state, Options())
-        self.scheduler = NominationScheduler(self.live, self.nominations, self.leaving.__contains__)
+        self.scheduler = NominationScheduler(self.live, self.nominations, self.leaving)
 
     def demands(self, name: str, gib: int, cards: int = 1) -> Demands:
         return read_demands(pod(name=name, gpu=cards, gpumem=gib * 1024), CATALOG, Options())
@@ -194,3 +196,98 @@ def test_the_annotation_is_read_as_it_was_written_and_nothing_else_is() -> None:
     for text in ("", "n1", ";2026-11-21T15:09:56Z", "n1;yesterday", "n" * 400 + ";2026-11-21T15:09:56Z"):
         with pytest.raises(WireError):
             decode_nomination(text)
+
+
+def test_ten_kept_nodes_are_forked_once_for_a_storm_of_alike_pods() -> None:
+    names = [f"kept-{number}" for number in range(10)]
+    c = Cluster({**dict.fromkeys(names, 1), "free": 2})
+    for name in names:
+        c.nominate(f"high-{name}", 12, 10, name)
+    for number in range(30):
+        assert c.place(f"p{number}", 5) == "free"
+        c.end(f"p{number}")
+    assert c.scheduler.kept.forks == len(names)
+
+
+def test_a_kept_node_whose_pods_come_and_go_is_not_forked_again() -> None:
+    c = Cluster({"a": 1})
+    c.nominate("high", 8, 10, "a")
+    for number in range(20):
+        assert c.place(f"p{number}", 4) == "a"
+        assert c.place(f"q{number}", 4) == "a"
+        assert c.place(f"r{number}", 4) is None
+        c.end(f"p{number}", f"q{number}")
+    assert c.scheduler.kept.forks == 1
+
+
+def test_whether_nominated_pods_would_fit_is_known_from_the_forks_of_others() -> None:
+    c = Cluster({"a": 1, "b": 1})
+    nominated = [c.nominate("one", 8, 10, "a"), c.nominate("two", 8, 10, "b")]
+    for _ in range(5):
+        c.place("low", 4)
+        assert all(map(c.scheduler.would_fit, nominated))
+        c.end("low")
+    assert c.scheduler.kept.forks == 2
+
+
+def test_a_kept_node_that_registers_other_cards_is_asked_anew() -> None:
+    c = Cluster({"a": 1})
+    c.nominate("high", 12, 10, "a")
+    assert c.decide("low", 8, 0).node is None
+    c.state.register("a", "NVIDIA", NodeCards((card("a-0"), card("a-1", index=1))))
+    assert c.decide("low", 8, 0).node == "a"
+    c.state.close(Closing("somebody", "default", "p", "a", "unreadable", {"NVIDIA": frozenset({"a-1"})}))
+    assert c.decide("low", 8, 0).node is None
+
+
+def test_pods_that_begin_to_leave_make_room_for_the_nominated_one_beside_others() -> None:
+    c = Cluster({"a": 2})
+    c.place("first", 16, 0, "a")
+    c.nominate("high", 16, 10, "a")
+    assert c.decide("low", 8, 0).node is None
+    c.leaving.add("uid-first")
+    assert c.decide("low", 8, 0).node == "a"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_remembered_of_kept_nodes_says_what_a_new_fork_says(seed: int) -> None:
+    chooser = Random(seed)
+    c = Cluster({name: chooser.randint(1, 3) for name in "abcd"})
+    for number in range(60):
+        change(c, chooser, number)
+        fresh = NominationScheduler(PodScheduler(c.state, Options()), c.nominations, c.leaving)
+        gib, count, priority = chooser.choice((2, 6, 12)), chooser.choice((1, 1, 2)), chooser.randint(0, 3)
+        demands, names = c.demands(f"p{number}", gib, count), NodeNames(msgspec.json.encode(list("abcd")))
+        expected, found = (one.decide_among(demands, names, priority) for one in (fresh, c.scheduler))
+        assert (found.node, found.shares) == (expected.node, expected.shares)
+        if found.node is None:
+            assert tell(found) == tell(expected)
+        assert all(c.scheduler.would_fit(one) == fresh.would_fit(one) for one in c.nominations)
+        c.place(f"p{number}", gib, priority, *"abcd", cards=count)
+
+
+def change(c: Cluster, chooser: Random, number: int) -> None:
+    """Change something that matters to kept nodes, or nothing."""
+    name = chooser.choice("abcd")
+    match chooser.randrange(10):
+        case 0:
+            victims = [one.name for one in c.state.ledger][: chooser.randrange(3)]
+            c.nominate(f"high-{number}", chooser.randint(1, 16), chooser.randint(1, 3), name, *victims)
+        case 1:
+            c.leaving.symmetric_difference_update(chooser.sample([f"uid-p{one}" for one in range(60)], 5))
+        case 2:
+            c.end(*[one.name for one in c.state.ledger][: chooser.randrange(3)])
+        case 3:
+            cards = tuple(card(f"{name}-{at}", index=at) for at in range(chooser.randint(0, 3)))
+            c.state.register(name, "NVIDIA", NodeCards(cards))
+        case 4:
+            hard: dict[str, str | int | float] = {"limits.nvidia.com/gpumem": chooser.choice((8, 32, 64)) * 1024}
+            c.state.quotas.apply(ResourceQuota(ObjectMeta("q", "default"), ResourceQuotaSpec(hard)))
+        case 5:
+            c.state.quotas.delete(ResourceQuota(ObjectMeta("q", "default")))
+        case _:
+            pass
+
+
+def tell(decision: PodDecision) -> dict[str, str]:
+    return {node: refusal.text for node, refusal in decision.refusals.items()}

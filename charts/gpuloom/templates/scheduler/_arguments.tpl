@@ -60,6 +60,7 @@ capabilities:
 - --preemption=on
 - --preemption-budgets={{ $scheduler.preemption.budgets }}
 - --preemption-most-plans={{ $scheduler.preemption.mostPlans }}
+- --preemption-min-age={{ $scheduler.preemption.minAge }}
 {{- else }}
 - --preemption=off
 {{- end }}

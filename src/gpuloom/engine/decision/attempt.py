@@ -6,9 +6,10 @@ not decide, on one node after another until one takes the pod. What the answer d
 other candidates of a pod with several containers, is found out afterwards, from the table as it was.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 
@@ -43,6 +44,8 @@ from gpuloom.model.request_columns import UNBOUNDED, Headroom
 from gpuloom.wire.nodeindex import NameIndex
 from gpuloom.wire.nodenames import NodeNames
 
+NOT_CLOSED: Mapping[str, Refusal] = MappingProxyType({})
+"""For the usual case that only cards decide."""
 BATCH_SIZE = 128
 """So many nodes are asked in one step where cards can be chosen one by one: that takes one to two milliseconds."""
 
@@ -53,6 +56,7 @@ class SchedulingAttempt:
 
     index       of the table's names
     most_tries  on so many nodes the pod may be placed before others have their turn, None for any number
+    closed      nodes that do not take the pod whatever their cards say, and why
     placements  what nodes answered to pods of this class, once it is known
     """
 
@@ -65,6 +69,7 @@ class SchedulingAttempt:
     demand: Demand
     headroom: Headroom
     most_tries: int | None = None
+    closed: Mapping[str, Refusal] = field(default_factory=lambda: NOT_CLOSED)
     placements: PlacementCache | None = None
     _refusals: dict[str, Refusal] = field(default_factory=dict)
     _request: Request = field(init=False)
@@ -89,9 +94,10 @@ class SchedulingAttempt:
             refused = results.ranks[candidates.known] == UNFIT if explain else None
         else:
             refused = self._refused_by_rules(candidates.known, results)
-            decision = self._decide_by_placing(candidates, refused, results)
+            decision = self._decide_by_placing(candidates, refused | self._is_closed(candidates.known), results)
         if refused is not None and (decision.node is None or explain):
             self._explain(decision, candidates, results, refused)
+            decision.refusals.update(self._refuse_closed(candidates.known))
         return decision
 
     def has_capacity(self) -> bool:
@@ -142,14 +148,15 @@ class SchedulingAttempt:
         """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
         results = self._filter()
         if self._is_decided_by_rank:
-            best = find_best(names, self.table, results.ranks)
+            ranks = self._close(results.ranks.copy())
+            best = find_best(names, self.table, ranks)
             if best is None:
                 return None
-            decision = Decision(None, (), (), partial(self._rank_among, names, results.ranks.copy()), {})
+            decision = Decision(None, (), (), partial(self._rank_among, names, ranks), {})
             self._settle(decision, best, place_fitting(self._placer, self.table, best, results))
             return decision
         known, placements = self._all_nodes(), self._recall_placements()
-        ranks = self._rank_for_placing(known, self._refused_by_rules(known, results), placements, results)
+        ranks = self._close(self._rank_for_placing(known, self._refused_by_rules(known, results), placements, results))
         decision = Decision(None, (), (), partial(self._rank_among, names, ranks), self._refusals)
         find, exclude = partial(find_best, names, self.table, ranks), partial(_exclude_from, ranks)
         self._place_on_best(decision, placements, find, exclude)
@@ -174,12 +181,26 @@ class SchedulingAttempt:
             return True
         return not (self.demand.policy.numa_bind or self._is_quota_tight or self.table.partitions)
 
+    def _close(self, ranks: Scores) -> Scores:
+        """Take out of ranks by position the nodes that are closed."""
+        if self.closed:
+            ranks[[self.table.positions.get(node, NO_NODE) for node in self.closed]] = UNFIT
+        return ranks
+
+    def _is_closed(self, positions: Ints) -> Flags:
+        return np.isin(positions, [self.table.positions.get(node, NO_NODE) for node in self.closed])
+
+    def _refuse_closed(self, positions: Ints) -> dict[str, Refusal]:
+        """Return why those of some nodes refuse that are closed."""
+        names = map(self.table.names.__getitem__, positions[self._is_closed(positions)].tolist())
+        return {name: self.closed[name] for name in names}
+
     def _all_nodes(self) -> Ints:
         count = len(self.table.names)
         return np.flatnonzero(self.table.ends[:count] > self.table.starts[:count])
 
     def _decide_by_rank(self, candidates: Candidates, results: FilterResults) -> Decision:
-        ranking = self._rank(candidates, results.ranks)
+        ranking = self._rank(candidates, self._close(results.ranks.copy()) if self.closed else results.ranks)
         best = ranking.best()
         decision = Decision(None, (), (), ranking, {})
         if best is not None:
@@ -263,10 +284,12 @@ class SchedulingAttempt:
 
     def _refuse_all(self, candidates: Candidates, results: FilterResults) -> dict[str, Refusal]:
         """Return why no candidate fits: the refusals of the last time if nothing has changed since."""
-        refusals = self.refusal_cache.recall(self.table, results, candidates)
+        refusals = self.refusal_cache.recall(self.table, results, candidates, self.closed)
         if refusals is None:
-            refusals = self._refuse(candidates.known, candidates.unknown, results)
-            self.refusal_cache.note(self.table, results, candidates, refusals)
+            known = candidates.known[~self._is_closed(candidates.known)] if self.closed else candidates.known
+            refusals = self._refuse(known, candidates.unknown, results)
+            refusals.update(self._refuse_closed(candidates.known))
+            self.refusal_cache.note(self.table, results, candidates, self.closed, refusals)
         return refusals
 
     def _refuse(self, positions: Ints, unknown: Iterable[str], results: FilterResults) -> dict[str, Refusal]:

@@ -1,19 +1,19 @@
 """Decisions with respect for nominations (:mod:`gpuloom.engine.state.nominations`).
 
 Nodes with a nomination are few. A pod is decided about as always, from what is remembered; only when that gives it such
-a node, those nodes are asked again on a fork in which the nominated pods are placed. What is remembered never depends
-on nominations.
+a node, the node is asked again on a fork in which the nominated pods are placed (``kept_nodes``).
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 
 import msgspec
 
-from gpuloom.engine.decision.imagined import imagine_reservation
+from gpuloom.engine.decision.kept_nodes import KeptNode, KeptNodes
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.placement.placement_cache import demand_class_of
 from gpuloom.engine.request.demand import Demands
-from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.nominations import Nomination, Nominations
 from gpuloom.model.refusal import Refusal
@@ -24,12 +24,16 @@ from gpuloom.wire.nodenames import NodeNames
 class NominationScheduler:
     """Decides as ``pod_scheduler`` does, and leaves nominated pods their room.
 
-    is_leaving  tells of a UID whether that pod ends already
+    leaving  UIDs of pods that end already
     """
 
     pod_scheduler: PodScheduler
     nominations: Nominations
-    is_leaving: Callable[[str], bool]
+    leaving: AbstractSet[str]
+    kept: KeptNodes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kept", KeptNodes(self.pod_scheduler, self.leaving))
 
     def decide_among(
         self, demands: Demands, names: NodeNames, priority: int, *, most_tries: int | None = None
@@ -49,7 +53,7 @@ class NominationScheduler:
         """Tell whether any node would do; for a nominated pod, whether its own would, or else any."""
         if not self.pod_scheduler.has_capacity(demands):
             return False
-        if not self._bound_nodes(demands, priority):
+        if not self._find_kept(demands, priority):
             return True
         names = _name(list(self.pod_scheduler.cluster_state.nodes))
         return self._decide_among(demands, names, priority, None).node is not None
@@ -60,84 +64,36 @@ class NominationScheduler:
 
     def imagine(self, nomination: Nomination) -> Reservation | None:
         """Return what a nominated pod would hold on its node if all had left that are to leave; None without room."""
-        fork = self._fork((nomination.node,))
-        for other in self.nominations.that_bind(nomination.uid, nomination.priority):
-            if other.node == nomination.node:
-                self._place(fork, other)
-        return self._place(fork, nomination)
+        if not self.pod_scheduler.cluster_state.has(nomination.node):
+            return None
+        others = self.nominations.that_bind(nomination.uid, nomination.priority)
+        there = [*(one for one in others if one.node == nomination.node), nomination]
+        return self.kept.find({nomination.node: there}, nomination.demands)[nomination.node].imagine(nomination.uid)
 
     def _decide_among(self, demands: Demands, names: NodeNames, priority: int, most_tries: int | None) -> PodDecision:
-        decision = self.pod_scheduler.decide_among(demands, names, most_tries=most_tries)
-        if decision.node is None or decision.node not in self._bound_nodes(demands, priority):
-            return decision
-        return self._keep_off(decision, demands, names, priority, most_tries)
-
-    def _keep_off(
-        self, decision: PodDecision, demands: Demands, names: NodeNames, priority: int, most_tries: int | None
-    ) -> PodDecision:
-        """Decide again about nodes on which others wait, as long as one of them is the best.
-
-        The best is asked alone, because it mostly takes the pod; after that all of them are.
-        """
-        bound, closed = self._bound_nodes(demands, priority), dict[str, Refusal]()
-        asked: Sequence[str] = [node for node in bound if node == decision.node]
-        while decision.node is not None and decision.node in bound:
-            fork = self._fork_with_nominated(asked, demands, priority)
-            placed = fork.decide(demands, (decision.node,))
+        """Decide, and ask nodes on which others wait whether they take the pod beside those, best first."""
+        kept, closed, asked = self._find_kept(demands, priority), dict[str, Refusal](), demand_class_of(demands)
+        for node, one in kept.items():
+            if refusal := one.find_refusal(asked):
+                closed[node] = refusal
+        decision = self.pod_scheduler.decide_among(demands, names, most_tries=most_tries, closed=closed)
+        while decision.node in kept:
+            node = decision.node
+            placed = kept[node].decide(demands, asked)
             if placed.node is not None:
-                decision = PodDecision(decision.decision, placed.shares, placed.instances, placed.extras)
-                break
-            closed |= fork.decide(demands, asked, explain=True).refusals
+                return PodDecision(decision.decision, placed.shares, placed.instances, placed.extras)
+            closed = {**closed, node: placed.refusals[node]}
             decision.decision.abandon()
-            decision = self.pod_scheduler.decide_among(demands, names.without(closed), most_tries=most_tries)
-            asked = [node for node in bound if node not in closed]
-        if closed:
-            # The refusals may be remembered for others, so they are never changed.
-            own = {node: refusal for node, refusal in closed.items() if names.has(node)}
-            decision.decision.refusals = {**decision.refusals, **own}
+            decision = self.pod_scheduler.decide_among(demands, names, most_tries=most_tries, closed=closed)
         return decision
 
-    def _bound_nodes(self, demands: Demands, priority: int) -> Sequence[str]:
+    def _find_kept(self, demands: Demands, priority: int) -> dict[str, KeptNode]:
         """Return the nodes on which others wait that go before this pod and hold nothing yet."""
-        bound = self.nominations.that_bind(_uid_of(demands), priority)
-        if not bound:
-            return ()
-        cluster = self.pod_scheduler.cluster_state
-        nodes = dict.fromkeys(one.node for one in bound if cluster.ledger.find(one.uid) is None)
-        return [node for node in nodes if cluster.has(node)]
-
-    def _fork_with_nominated(self, nodes: Sequence[str], demands: Demands, priority: int) -> PodScheduler:
-        fork = self._fork(nodes)
+        cluster, by_node = self.pod_scheduler.cluster_state, dict[str, list[Nomination]]()
         for one in self.nominations.that_bind(_uid_of(demands), priority):
-            if one.node in nodes:
-                self._place(fork, one)
-        return fork
-
-    def _fork(self, nodes: Sequence[str]) -> PodScheduler:
-        return PodScheduler(self.pod_scheduler.cluster_state.fork(nodes), self.pod_scheduler.options)
-
-    def _place(self, fork: PodScheduler, nomination: Nomination) -> Reservation | None:
-        """Place a nominated pod on its node as if all had left that are to leave; who has not left stays beside it.
-
-        Returns what it holds; where it has no room it takes none.
-        """
-        state = fork.cluster_state
-        if (held := state.ledger.find(nomination.uid)) is not None:
-            return held
-        leaving = [one for one in state.ledger.on_node(nomination.node) if self._leaves(one.uid, nomination)]
-        _forget(state, leaving)
-        decision = fork.decide(nomination.demands, (nomination.node,))
-        for left in leaving:
-            state.assume(left)
-        if decision.node is None:
-            return None
-        demand = next(iter(nomination.demands.values()))
-        return state.assume(
-            imagine_reservation(demand, decision.node, decision.shares, decision.instances, decision.extras)
-        )
-
-    def _leaves(self, uid: str, nomination: Nomination) -> bool:
-        return uid in nomination.victims or self.is_leaving(uid)
+            if cluster.has(one.node) and cluster.ledger.find(one.uid) is None:
+                by_node.setdefault(one.node, []).append(one)
+        return self.kept.find(by_node, demands) if by_node else {}
 
 
 def _uid_of(demands: Demands) -> str:
@@ -146,8 +102,3 @@ def _uid_of(demands: Demands) -> str:
 
 def _name(names: Sequence[str]) -> NodeNames:
     return NodeNames(msgspec.json.encode(names))
-
-
-def _forget(state: ClusterState, held: Iterable[Reservation]) -> None:
-    for one in held:
-        state.forget(one.uid)

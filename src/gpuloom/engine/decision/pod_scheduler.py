@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from gpuloom.engine.decision.annotations import annotate
+from gpuloom.engine.decision.attempt import NOT_CLOSED
 from gpuloom.engine.decision.decision import Decision, UnsettledError
 from gpuloom.engine.decision.vendor_intersection import TOO_FEW, VendorIntersection
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
@@ -114,29 +115,44 @@ class PodScheduler:
             decision = self._join(demands, headrooms).answer(names, explain=explain)
         return self._complete(decision, demands, headrooms)
 
-    def decide_among(self, demands: Demands, names: NodeNames, *, most_tries: int | None = None) -> PodDecision:
+    def decide_among(
+        self,
+        demands: Demands,
+        names: NodeNames,
+        *,
+        most_tries: int | None = None,
+        closed: Mapping[str, Refusal] = NOT_CLOSED,
+    ) -> PodDecision:
         """Choose as :meth:`decide` does, among nodes as a call names them; large lists are not read before the answer.
 
+        closed  nodes that do not take the pod whatever their cards say, and why
         Raises ValueError when the demands ask for no card, UnsettledError when the pod was placed on ``most_tries``
         nodes in vain.
         """
         if not demands:
             raise ValueError("the pod asks for no card")
         if len(demands) > 1:
-            return self._complete(self._decide_jointly(demands, names, most_tries), demands, {})
+            return self._complete(self._decide_jointly(demands, names, most_tries, closed), demands, {})
         word, demand = next(iter(demands.items()))
-        decision = self.by_vendor[word].decide_among(demand, names, most_tries=most_tries)
+        decision = self.by_vendor[word].decide_among(demand, names, most_tries=most_tries, closed=closed)
         self._know_other_vendors(word, decision)
         return self._complete(decision, demands, {})
 
-    def _decide_jointly(self, demands: Demands, names: NodeNames, most_tries: int | None) -> Decision:
+    def _decide_jointly(
+        self, demands: Demands, names: NodeNames, most_tries: int | None, closed: Mapping[str, Refusal]
+    ) -> Decision:
         try:
             intersection = self._join(demands, {}, most_tries)
         except UnsettledError as error:
             # One vendor has more nodes to try; the others may have as well.
             raise UnsettledError(self.place_ahead(demands)) from error
-        decision = intersection.search(names) if names.is_searchable else None
-        return intersection.answer(names.all(), explain=False) if decision is None else decision
+        left = names.without(closed) if closed else names
+        decision = intersection.search(left) if left.is_searchable else None
+        if decision is None:
+            decision = intersection.answer(left.all(), explain=False)
+            if decision.node is None:
+                decision.refusals.update((node, closed[node]) for node in closed if names.has(node))
+        return decision
 
     def _join(
         self, demands: Demands, headrooms: Mapping[str, Headroom], most_tries: int | None = None

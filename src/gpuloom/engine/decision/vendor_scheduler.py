@@ -1,10 +1,10 @@
 """Scheduling over the cards of one vendor, and what is remembered between attempts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuloom.engine.decision.assessment import Assessment
-from gpuloom.engine.decision.attempt import SchedulingAttempt
+from gpuloom.engine.decision.attempt import NOT_CLOSED, SchedulingAttempt
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.filtering.candidates import Candidates, look_up, look_up_among
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile, compile_profile
@@ -17,6 +17,7 @@ from gpuloom.engine.placement.placement_cache import PlacementCaches
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.vendor_state import VendorState
+from gpuloom.model.refusal import Refusal
 from gpuloom.model.request_columns import UNBOUNDED, Headroom
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.nodeindex import NameIndex
@@ -72,13 +73,21 @@ class VendorScheduler:
         headroom = self.headroom(demand) if headroom is None else headroom
         return self._attempt(demand, headroom).answer(candidates, explain=explain)
 
-    def decide_among(self, demand: Demand, names: NodeNames, *, most_tries: int | None = None) -> Decision:
+    def decide_among(
+        self,
+        demand: Demand,
+        names: NodeNames,
+        *,
+        most_tries: int | None = None,
+        closed: Mapping[str, Refusal] = NOT_CLOSED,
+    ) -> Decision:
         """Choose as :meth:`decide` does, among nodes as a call names them; large lists are not read before the answer.
 
+        closed  nodes that do not take the pod whatever their cards say, and why
         Raises ValueError when the demand asks for no card, UnsettledError when the pod was placed on
         ``most_tries`` nodes in vain.
         """
-        attempt = self._attempt(demand, self.headroom(demand), most_tries)
+        attempt = self._attempt(demand, self.headroom(demand), most_tries, closed)
         decision = attempt.search(names) if names.is_searchable else None
         if decision is None:
             decision = attempt.answer(look_up_among(self.state.table, self.index, names), explain=False)
@@ -107,7 +116,13 @@ class VendorScheduler:
         """
         return self._attempt(demand, self.headroom(demand)).place_ahead()
 
-    def _attempt(self, demand: Demand, headroom: Headroom, most_tries: int | None = None) -> SchedulingAttempt:
+    def _attempt(
+        self,
+        demand: Demand,
+        headroom: Headroom,
+        most_tries: int | None = None,
+        closed: Mapping[str, Refusal] = NOT_CLOSED,
+    ) -> SchedulingAttempt:
         return SchedulingAttempt(
             compiled=self.compiled,
             table=self.state.table,
@@ -118,6 +133,7 @@ class VendorScheduler:
             demand=demand,
             headroom=headroom,
             most_tries=most_tries,
+            closed=closed,
         )
 
     def headroom(self, demand: Demand, fork: VendorState | None = None) -> Headroom:

@@ -1,6 +1,7 @@
 """Why no node served, remembered for pods that fit nowhere: they come again and again, mostly without a change."""
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,11 +17,12 @@ MOST_REMEMBERED = 8
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """Why no node serves, and when that was so: under these results, at the mark."""
+    """Why no node serves, and when that was so: under these results, with these nodes closed, at the mark."""
 
     results: FilterResults
     mark: int
     registrations: int
+    closed: Mapping[str, Refusal]
     refusals: dict[str, Refusal]
 
 
@@ -30,27 +32,37 @@ class RefusalCache:
 
     _remembered: deque[_Remembered] = field(default_factory=lambda: deque(maxlen=MOST_REMEMBERED))
 
-    def recall(self, table: CardTable, results: FilterResults, candidates: Candidates) -> dict[str, Refusal] | None:
-        """Return why none of the candidates serves, found out anew of nodes that changed; None if it must be of all."""
+    def recall(
+        self, table: CardTable, results: FilterResults, candidates: Candidates, closed: Mapping[str, Refusal]
+    ) -> dict[str, Refusal] | None:
+        """Return why none of the candidates serves, found out anew of nodes that changed; None if it must be of all.
+
+        closed  nodes that do not serve whatever their cards say, and why
+        """
         if not self._are_all(table, candidates):
             return None
-        last = next((one for one in self._remembered if one.results is results), None)
+        last = next((one for one in self._remembered if one.results is results and one.closed == closed), None)
         changed = table.changed_since(last.mark, last.registrations) if last else None
         if last is None or changed is None:
             return None
         if not changed:
             return last.refusals
         refusals = _refuse_changed(changed, table, last)
-        self.note(table, results, candidates, refusals)
+        self.note(table, results, candidates, closed, refusals)
         return refusals
 
     def note(
-        self, table: CardTable, results: FilterResults, candidates: Candidates, refusals: dict[str, Refusal]
+        self,
+        table: CardTable,
+        results: FilterResults,
+        candidates: Candidates,
+        closed: Mapping[str, Refusal],
+        refusals: dict[str, Refusal],
     ) -> None:
         """Remember why none of the candidates serves."""
         if self._are_all(table, candidates):
-            others = [one for one in self._remembered if one.results is not results]
-            one = _Remembered(results, table.change_log.mark, table.registrations, refusals)
+            others = [one for one in self._remembered if one.results is not results or one.closed != closed]
+            one = _Remembered(results, table.change_log.mark, table.registrations, dict(closed), refusals)
             self._remembered = deque([*others, one], maxlen=MOST_REMEMBERED)
 
     @staticmethod
@@ -62,7 +74,8 @@ class RefusalCache:
 def _refuse_changed(changed: set[int], table: CardTable, last: _Remembered) -> dict[str, Refusal]:
     """Return the refusals of the last time, found out anew for nodes that changed; the same object if none did."""
     # A node without cards of this vendor may change as well: those of others count in its score.
-    positions = {name: position for position in changed if (name := table.names[position]) in table.positions}
+    names = {table.names[position]: position for position in changed}
+    positions = {name: at for name, at in names.items() if name in table.positions and name not in last.closed}
     refusals = last.results.refuse(table, np.fromiter(positions.values(), np.int64))
     news = {
         name: refusal for name, refusal in zip(positions, refusals, strict=True) if last.refusals[name] is not refusal

@@ -144,6 +144,10 @@ class ClusterState(ReservedState):
             if state := self._states.get(word):
                 state.note_parts(reservation)
 
+    def is_plain(self, node: str) -> bool:
+        """Whether a node's columns follow from its cards and what is held of them, whatever was there before."""
+        return all(self._states[word].is_plain(node) for word in self.words_of(node))
+
     def set_cpu(self, node: str, cpu: HostCpu | None) -> None:
         """Set the CPU of a node that policies look at, None for no longer known."""
         if self.outlook.set_cpu(node, cpu):

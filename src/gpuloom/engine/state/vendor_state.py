@@ -151,6 +151,10 @@ class VendorState(ReservedState):
             if pending.get(card.id) == card.policy:
                 del pending[card.id]
 
+    def is_plain(self, node: str) -> bool:
+        """Whether a node's columns follow from its cards and what is held of them, whatever was there before."""
+        return not (self._has_tenants or node in self._divided or self._pending.get(node))
+
     def closed_on(self, node: str) -> AbstractSet[str]:
         """Return the cards of a node that somebody may hold whose share of them cannot be read."""
         return self._closings.closed(node, self._profile.word, self._known_on(node))

@@ -132,6 +132,8 @@ class PodHandler:
         (self._state.terminating.add if pod.is_terminating else self._state.terminating.discard)(pod.metadata.uid)
         if pod.spec.node_name:
             self._state.pods[pod.metadata.uid] = self._trimmer.trim(pod)
+            if self._state.settings.preemption == "on":
+                self._state.victim_labels[pod.metadata.uid] = pod.labels
             self._follow_phase(pod)
         else:
             self._state.pods[pod.metadata.uid] = pod

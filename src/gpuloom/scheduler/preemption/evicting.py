@@ -1,6 +1,6 @@
 """Asking victims to leave: by the Eviction API, or past a budget where a plan knowingly breaks one."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -37,6 +37,9 @@ class EvictionOutcome(Enum):
     FAILED = "failed"
 
 
+_Ask = Callable[[PotentialVictim, Nomination, Callable[[], None]], Awaitable[None]]
+
+
 @dataclass(slots=True)
 class Evictor:
     """Evicts pods, none of them twice. ``evicted`` holds the UIDs of those that were asked, oldest first."""
@@ -47,16 +50,26 @@ class Evictor:
     evicted: dict[str, None] = field(default_factory=dict)
 
     async def evict(
-        self, victim: PotentialVictim, nomination: Nomination, recheck: Callable[[], None]
+        self, victim: PotentialVictim, nomination: Nomination, recheck: Callable[[], None], *, may_break: bool = False
     ) -> EvictionOutcome:
-        """Ask a pod to leave; one that a budget protects is deleted, because the plan knows that it breaks it.
+        """Ask a pod to leave; with ``may_break`` it is deleted if its budgets forbid that.
 
         ``recheck`` is called right before each write. Raises what it raises.
         """
-        held = victim.reservation
-        if held.uid in self.evicted:
+        if victim.uid in self.evicted:
             return EvictionOutcome.GONE
-        ask = self._delete if victim.budgets else self._evict
+        outcome = EvictionOutcome.FORBIDDEN
+        # Of several budgets the Eviction API knows no answer.
+        if not (may_break and len(victim.budgets) > 1):
+            outcome = await self._ask(self._evict, victim, nomination, recheck)
+        if outcome is EvictionOutcome.FORBIDDEN and may_break:
+            outcome = await self._ask(self._delete, victim, nomination, recheck)
+        return outcome
+
+    async def _ask(
+        self, ask: _Ask, victim: PotentialVictim, nomination: Nomination, recheck: Callable[[], None]
+    ) -> EvictionOutcome:
+        held = victim.reservation
         outcome = EvictionOutcome.FAILED
         for pause_s in (*_PAUSES_S, None):
             try:

@@ -1,5 +1,6 @@
 """Finding node and victims for a refused pod, in time slices; or why nobody is evicted for it."""
 
+import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
@@ -9,10 +10,11 @@ from gpuloom.engine.hostfit.filters import refuse_host
 from gpuloom.engine.planning.preemption.checking import still_holds
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
 from gpuloom.engine.planning.preemption.plan import PreemptionPlanner
-from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
+from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, split_by_budget
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
+from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.pods.elsewhere import takes_beside_cards
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt
 from gpuloom.scheduler.preemption.refused import RefusedEvictions
@@ -21,7 +23,8 @@ from gpuloom.scheduler.timeslice import TimeSlice, run_to_end
 from gpuloom.wire.hostpods import HostPod
 
 _FORBIDDEN = "forbidden"
-"""Stands for the budgets of a pod whose eviction was refused: which they are, the API server does not tell."""
+"""Stands for a budget that lets nobody go: of a pod whose eviction was refused just now, or that has several budgets,
+which the Eviction API cannot count."""
 
 
 class Dropped(Enum):
@@ -32,6 +35,7 @@ class Dropped(Enum):
     ROOM = "room"
     NO_VICTIMS = "no_victims"
     LEAVING = "leaving"
+    YOUNG = "young"
     BUDGET = "budget"
     FORBIDDEN = "forbidden"
     CHANGED = "changed"
@@ -47,6 +51,7 @@ class PlanFinder:
     evicted  UIDs of pods that were asked to leave, until the watch shows it
     spared   namespaces whose pods never leave for others
     strict   whether pods that a budget protects never do
+    clocks   for the age of those who may leave
     index    of the least important on each card
     """
 
@@ -55,7 +60,15 @@ class PlanFinder:
     evicted: Collection[str]
     spared: frozenset[str]
     strict: bool
+    clocks: Clocks
     index: LowestPriorities = field(default_factory=LowestPriorities)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def prepare(self) -> None:
+        """Read ahead, in time slices, what the next plan would have to: the first time all reservations."""
+        async with self._turn:
+            for profile in self.state.settings.catalog:
+                await TimeSlice().finish(self.index.catch_up(self.state.cluster, profile.word))
 
     async def find(self, attempt: PreemptionAttempt) -> PreemptionPlan | Dropped:
         """Find who has to leave which node; what is returned holds as long as the caller does not await."""
@@ -68,7 +81,7 @@ class PlanFinder:
             return Dropped.ROOM
         plan = await self._plan(attempt, time_slice)
         if plan is None:
-            return Dropped.BUDGET if self.refused else Dropped.NO_VICTIMS
+            return self._tell_why_none()
         return self._confirm(attempt, plan, host_demand, closed)
 
     def _is_as_shown(self, attempt: PreemptionAttempt, pod: HostPod) -> bool:
@@ -84,9 +97,15 @@ class PlanFinder:
         kept, nodes = self._kept_nodes(attempt), self.state.nodes
         candidates = [name for name in attempt.names.all() if name in nodes and name not in kept]
         planner = PreemptionPlanner(
-            self.state.pod_scheduler, self.look_up, {}, self.strict, self._find_leaving(), self.index
+            self.state.pod_scheduler,
+            self.look_up,
+            self.state.budgets.allowed,
+            self.strict,
+            self._find_leaving(),
+            self.index,
         )
-        return await time_slice.finish(planner.plan(Preemptor(attempt.demands, attempt.priority), candidates))
+        async with self._turn:
+            return await time_slice.finish(planner.plan(Preemptor(attempt.demands, attempt.priority), candidates))
 
     def _confirm(
         self, attempt: PreemptionAttempt, plan: PreemptionPlan, host_demand: HostDemand, closed: frozenset[str]
@@ -96,6 +115,8 @@ class PlanFinder:
         is_open = plan.node in state.nodes and plan.node not in self._kept_nodes(attempt)
         leaving = self._find_leaving()
         may_leave = all(self.look_up(one.reservation) == one and one.uid not in leaving for one in plan.victims)
+        breaking, _ = split_by_budget(plan.victims, state.budgets.allowed)
+        may_leave = may_leave and {one.uid for one in breaking} <= plan.breaking
         if not (is_open and may_leave and {one.uid for one in plan.leaving} <= leaving):
             return Dropped.CHANGED
         if refuse_host(state.nodes[plan.node], state.hosts.on(plan.node), host_demand):
@@ -110,10 +131,29 @@ class PlanFinder:
 
     def look_up(self, held: Reservation) -> PotentialVictim:
         """Return what is known of a pod that holds cards."""
+        labels = self.state.victim_labels.get(held.uid, {})
+        budgets = self.state.budgets.protecting(held.namespace, held.name, labels)
+        if held.uid in self.refused or len(budgets) > 1:
+            budgets = (*budgets, _FORBIDDEN)
         return PotentialVictim(
             held,
-            budgets=(_FORBIDDEN,) if held.uid in self.refused else (),
-            may_leave=held.namespace not in self.spared and self._can_be_evicted(held.uid),
+            budgets=budgets,
+            may_leave=held.namespace not in self.spared
+            and self._can_be_evicted(held.uid)
+            and not self._is_too_young(held),
+        )
+
+    def _is_too_young(self, held: Reservation) -> bool:
+        """Whether a pod got its cards too short a while ago; one of which nobody knows when may leave."""
+        return max(self.clocks.unix - held.decided_at, 0) < self.state.settings.preemption_min_age_s
+
+    def _tell_why_none(self) -> Dropped:
+        """Say why there is no plan, as far as time may change that."""
+        if self.refused or (self.strict and self.state.budgets.allowed):
+            return Dropped.BUDGET
+        has_age = self.state.settings.preemption_min_age_s > 0
+        return (
+            Dropped.YOUNG if has_age and any(map(self._is_too_young, self.state.cluster.ledger)) else Dropped.NO_VICTIMS
         )
 
     def _find_leaving(self) -> frozenset[str]:

@@ -22,13 +22,14 @@ from gpuloom.scheduler.preemption.finding import Dropped, PlanFinder
 from gpuloom.scheduler.preemption.nominating import LIMIT_S, nominate
 from gpuloom.scheduler.preemption.refused import REMEMBERED_S, RefusedEvictions
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.watch.budgets import BudgetHandler
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.keys import NOMINATED
 from gpuloom.wire.nomination import encode_nomination
 from gpuloom.wire.objects import Pod
 
 PERIOD_S = 1.0
-"""So often nominations are looked at that nobody has ended."""
+"""So often nominations are looked at that nobody has ended, and it is read ahead what the next plan needs."""
 AGAIN_S = 1.0
 LONGEST_AGAIN_S = 30.0
 MOST_RETRIES = 8
@@ -42,13 +43,14 @@ class _StoppedError(Exception):
 
 @dataclass(slots=True)
 class PreemptionFlow:
-    """Makes room. ``counts`` says what became of it."""
+    """Makes room. ``counts`` says what became of it; nobody is evicted before all ``budgets`` are known."""
 
     client: KubeClient
     state: SchedulerState
     attempts: PreemptionAttempts
     recorder: EventRecorder
     clocks: Clocks
+    budgets: BudgetHandler | None
     observer: ProcessObserver | None = None
     counts: PreemptionCounts = field(default_factory=PreemptionCounts)
     refused: RefusedEvictions = field(init=False)
@@ -66,6 +68,7 @@ class PreemptionFlow:
             self.evictor.evicted.keys(),
             settings.spared_namespaces,
             settings.preemption_budgets == "strict",
+            self.clocks,
         )
 
     async def run(self) -> None:
@@ -86,6 +89,8 @@ class PreemptionFlow:
         return max(due - self.clocks.monotonic(), 0.0 if self._may_begin() else PERIOD_S)
 
     def _may_begin(self) -> bool:
+        if self.budgets is None or not self.budgets.is_listed:
+            return False
         return self.state.is_in_charge and len(self.state.nominations) < self.state.settings.preemption_most_plans
 
     async def _try_due(self, tasks: asyncio.TaskGroup) -> None:
@@ -103,7 +108,7 @@ class PreemptionFlow:
 
     def _drop(self, attempt: PreemptionAttempt, cause: Dropped) -> None:
         self.counts.dropped[cause.value] += 1
-        pause_s = REMEMBERED_S if cause is Dropped.BUDGET else min(AGAIN_S * 2**attempt.retries, LONGEST_AGAIN_S)
+        pause_s = REMEMBERED_S if cause in _WAITING else min(AGAIN_S * 2**attempt.retries, LONGEST_AGAIN_S)
         if cause in _WORTH_ANOTHER_TRY and attempt.retries < MOST_RETRIES:
             self.attempts.put_back(attempt, self.clocks.monotonic() + pause_s)
 
@@ -153,7 +158,7 @@ class PreemptionFlow:
         leave = f"{count} pod{'s' if count != 1 else ''} of lower priority"
         record(self.recorder, pod, "Normal", "PreemptionStarted", f"evicting {leave} from node {plan.node}")
         for victim in plan.victims:
-            match await self.evictor.evict(victim, nomination, recheck):
+            match await self.evictor.evict(victim, nomination, recheck, may_break=victim.uid in plan.breaking):
                 case EvictionOutcome.LEAVES:
                     self.counts.victims += 1
                 case EvictionOutcome.FORBIDDEN:
@@ -214,6 +219,8 @@ class PreemptionFlow:
     async def _sweep(self) -> None:
         while True:
             await self.clocks.sleep(PERIOD_S)
+            if self.state.is_in_charge:
+                await self.finder.prepare()
             for nomination in self.state.nominations if self.state.is_in_charge else ():
                 if cause := self._find_end(nomination):
                     self._end(nomination, cause)
@@ -236,7 +243,8 @@ class PreemptionFlow:
         return "" if state.decider.would_fit(nomination) else "no_room"
 
 
-_WORTH_ANOTHER_TRY = frozenset({Dropped.CHANGED, Dropped.FORBIDDEN, Dropped.BUDGET, Dropped.FAILED, Dropped.UNWRITTEN})
+_WAITING = frozenset({Dropped.BUDGET, Dropped.YOUNG})
+_WORTH_ANOTHER_TRY = _WAITING | {Dropped.CHANGED, Dropped.FORBIDDEN, Dropped.FAILED, Dropped.UNWRITTEN}
 
 
 def _annotate(text: str | None) -> Mapping[str, object]:

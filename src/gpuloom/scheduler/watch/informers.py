@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from gpuloom.kube import (
+    DISRUPTION_BUDGETS,
     HOST_PODS,
     NODES,
     PODS,
@@ -27,6 +28,7 @@ from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.timeslice import TimeSlice
+from gpuloom.scheduler.watch.budgets import BudgetHandler
 from gpuloom.scheduler.watch.quotas import QuotaHandler
 from gpuloom.scheduler.watch.skip import skip_on_error
 from gpuloom.wire.hostpods import HostPod
@@ -34,6 +36,8 @@ from gpuloom.wire.objects import KubeObject, Node, ResourceQuota
 
 LONGEST_PAUSE_S = 5.0
 """What happened while the API server was away is known so soon after it is back; few watch."""
+_NEEDED = {PODS.plural, NODES.plural, RESOURCE_QUOTAS.plural}
+"""Before these are listed nothing is decided."""
 _O = TypeVar("_O", bound=KubeObject)
 _Object_contra = TypeVar("_Object_contra", bound=KubeObject, contravariant=True)
 
@@ -127,7 +131,10 @@ class _WholeList(Generic[_O]):
 
 
 class Informers:
-    """Keeps pods, nodes and quotas as the API server shows them; ``note_listed`` is called when all are listed."""
+    """Keeps pods, nodes and quotas as the API server shows them; ``note_listed`` is called when all are listed.
+
+    With ``budgets`` PodDisruptionBudgets as well, for which nobody waits and of which no observer is told.
+    """
 
     def __init__(
         self,
@@ -139,8 +146,10 @@ class Informers:
         *,
         note_listed: Callable[[], None],
         observer: ProcessObserver | None = None,
+        budgets: BudgetHandler | None = None,
     ) -> None:
         self._client = client
+        self._budgets = budgets
         self._observer = observer
         self._pods = pods
         self._nodes = nodes
@@ -181,11 +190,14 @@ class Informers:
             await asyncio.gather(again, *follows, return_exceptions=True)
 
     def _follows(self) -> tuple[Coroutine[Any, Any, None], ...]:
-        return (
+        follows = (
             self._follow(HOST_PODS, self._pod_list(), self._pods),
             self._follow(RESOURCE_QUOTAS, self._whole(RESOURCE_QUOTAS, self._replace_quotas), self._quotas),
             self._follow(NODES, self._whole(NODES, self._replace_nodes), _NodeChangeHandler(self._nodes, self._locks)),
         )
+        if self._budgets is None:
+            return follows
+        return *follows, self._follow(DISRUPTION_BUDGETS, _WholeList(self._budgets.replace), self._budgets)
 
     def _pod_list(self) -> "_ListHandler[HostPod]":
         """Pods are taken one by one, because there are very many; an observer takes them all at once."""
@@ -230,14 +242,14 @@ class Informers:
                         await time_slice.yield_if_over()
 
     def _tell_observer(self, resource: Resource[Any], item: KubeObject, *, is_gone: bool = False) -> None:
-        if self._observer is not None:
+        if self._observer is not None and resource is not DISRUPTION_BUDGETS:
             self._observer.on_change(resource.kind, item, is_gone=is_gone)
 
     def _note_complete(self, plural: str) -> None:
         if plural in self._complete or self._again.is_set():
             return
         self._complete.add(plural)
-        if self._complete == {PODS.plural, NODES.plural, RESOURCE_QUOTAS.plural}:
+        if plural in _NEEDED and self._complete >= _NEEDED:
             self._note_listed()
 
     def _replace_pods(self, pods: list[HostPod], unreadable: list[Unreadable]) -> None:

@@ -34,13 +34,18 @@ class PreemptionPlan:
 
     victims  to be evicted, most important first; none if those that end already make room, or it is there
     leaving  end already, and their cards are counted on
-    broken   how many victims a PodDisruptionBudget protects
+    breaking  UIDs of victims whose leaving breaks a PodDisruptionBudget
     """
 
     node: str
     victims: tuple[PotentialVictim, ...]
     leaving: tuple[PotentialVictim, ...] = ()
-    broken: int = 0
+    breaking: frozenset[str] = frozenset()
+
+    @property
+    def broken(self) -> int:
+        """How many victims' leaving breaks a PodDisruptionBudget."""
+        return len(self.breaking)
 
     @property
     def cost(self) -> Cost:
@@ -75,9 +80,9 @@ class _Trial:
     @property
     def plan(self) -> PreemptionPlan:
         """The plan as far as it is known."""
-        broken = sum(victim.uid in self.breaking for victim in self.victims)
         victims = tuple(sorted(self.victims, key=lambda one: one.importance))
-        return PreemptionPlan(self.node, victims, self.leaving, broken)
+        breaking = self.breaking.intersection(victim.uid for victim in victims)
+        return PreemptionPlan(self.node, victims, self.leaving, breaking)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,187 @@
+"""Nodes on which pods are nominated, as they would be with those placed: a small fork each, brought up when it changed.
+
+A fork takes a millisecond until it has answered once, bringing it up a tenth of that. What a node refused is told again
+without asking, as long as nothing about it changed. Where a quota limits anybody concerned, nothing is remembered: what
+it leaves changes with pods on other nodes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from gpuloom.engine.decision.imagined import imagine_reservation
+from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.placement.placement_cache import DemandClass
+from gpuloom.engine.request.demand import Demands
+from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import Reservation
+from gpuloom.engine.state.lru_cache import LruCache
+from gpuloom.engine.state.nominations import Nomination
+from gpuloom.model.refusal import Refusal
+from gpuloom.model.request_columns import UNBOUNDED
+
+MOST_KEPT = 64
+"""So many forks are kept, for nodes and for those who leave different pods their room there."""
+MOST_REFUSED = 128
+_Key = tuple[str, tuple[tuple[str, int, frozenset[str]], ...]]
+
+
+@dataclass(slots=True)
+class KeptNode:
+    """A node with nominated pods placed as if all had left that are to leave; who has not left stays beside them.
+
+    nominations  most important first; one that has no room takes none
+    leaving      UIDs of pods that end already
+    forks        counts forks of the live state
+    is_stale     whether the node may have changed
+    """
+
+    live: PodScheduler
+    node: str
+    nominations: Sequence[Nomination]
+    leaving: AbstractSet[str]
+    forks: int = 0
+    is_stale: bool = True
+    _fork: PodScheduler = field(init=False)
+    _facts: tuple[object, ...] = ()
+    _outlook: int = -1
+    _copied: dict[str, Reservation] = field(default_factory=dict)
+    _left: AbstractSet[str] = frozenset()
+    _imagined: list[str] = field(default_factory=list)
+    _refused: dict[DemandClass, Refusal] = field(default_factory=dict)
+
+    def find_refusal(self, asked: DemandClass) -> Refusal | None:
+        """Return why the node refuses pods of a class, None if it takes them or nobody has asked since it changed."""
+        return None if self._has_changed() else self._refused.get(asked)
+
+    def decide(self, demands: Demands, asked: DemandClass) -> PodDecision:
+        """Choose cards of the node for a pod that leaves the nominated ones their room."""
+        self.bring_up()
+        decision = self._decide(demands)
+        if decision.node is None:
+            if len(self._refused) >= MOST_REFUSED:
+                self._refused.clear()
+            self._refused[asked] = decision.refusals[self.node]
+        return decision
+
+    def imagine(self, uid: str) -> Reservation | None:
+        """Return what a nominated pod holds here, None where it has no room."""
+        self.bring_up()
+        return self._state.ledger.find(uid)
+
+    def bring_up(self) -> None:
+        """Make it as the node is now."""
+        if not self._has_changed():
+            return
+        state, facts = self.live.cluster_state, self._read_facts()
+        if facts != self._facts or not state.is_plain(self.node):
+            self._fork = PodScheduler(state.fork((self.node,)), self.live.options)
+            self._copied = {held.uid: held for held in state.ledger.on_node(self.node)}
+            self._facts, self._outlook = facts, state.outlook.version
+            self.forks += 1
+        else:
+            self._follow()
+        self.is_stale, self._left = False, self._copied.keys() & self.leaving
+        self._refused.clear()
+        self._imagined.clear()
+        for one in self.nominations:
+            self._place(one)
+
+    def _has_changed(self) -> bool:
+        outlook = self.live.cluster_state.outlook
+        return self.is_stale or outlook.version != self._outlook or self._copied.keys() & self.leaving != self._left
+
+    def _read_facts(self) -> tuple[object, ...]:
+        """Return what the node's cards are, reservations apart."""
+        state, node = self.live.cluster_state, self.node
+        registered = [state.registered(node, word) for word in sorted(state.words_of(node))]
+        return registered, state.closings.on_node(node), state.outlook.find_cpu(node), state.outlook.version
+
+    def _follow(self) -> None:
+        """Reserve what is reserved on the node now."""
+        now = {held.uid: held for held in self.live.cluster_state.ledger.on_node(self.node)}
+        self._state.postpone()
+        for uid in self._imagined:
+            self._state.forget(uid)
+        for uid, held in self._copied.items():
+            if now.get(uid) is not held:
+                self._state.forget(uid)
+        for uid, held in now.items():
+            if self._copied.get(uid) is not held:
+                self._state.assume(held)
+        self._state.catch_up()
+        self._copied = now
+
+    @property
+    def _state(self) -> ClusterState:
+        return self._fork.cluster_state
+
+    def _decide(self, demands: Demands) -> PodDecision:
+        headrooms = {
+            word: UNBOUNDED
+            for word, demand in demands.items()
+            if self.live.by_vendor[word].headroom(demand) == UNBOUNDED
+        }
+        return self._fork.decide(demands, (self.node,), headrooms=headrooms)
+
+    def _place(self, nomination: Nomination) -> None:
+        """Place a nominated pod, if it has room."""
+        if nomination.uid in self._copied:
+            return
+        leaving = [held for held in self._copied.values() if held.uid in self._left or held.uid in nomination.victims]
+        for held in leaving:
+            self._state.forget(held.uid)
+        decision = self._decide(nomination.demands)
+        for held in leaving:
+            self._state.assume(held)
+        if decision.node is not None:
+            demand = next(iter(nomination.demands.values()))
+            self._imagined.append(nomination.uid)
+            self._state.assume(
+                imagine_reservation(demand, decision.node, decision.shares, decision.instances, decision.extras)
+            )
+
+
+@dataclass(slots=True)
+class KeptNodes:
+    """Remembers nodes on which pods are nominated. What is known of a node lasts until something about it changes."""
+
+    live: PodScheduler
+    leaving: AbstractSet[str]
+    _by_key: LruCache[_Key, KeptNode] = field(default_factory=lambda: LruCache(MOST_KEPT))
+    _marks: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def forks(self) -> int:
+        """Counts forks of the nodes that are remembered."""
+        return sum(kept.forks for kept in self._by_key.values())
+
+    def find(self, by_node: Mapping[str, Sequence[Nomination]], demands: Demands) -> dict[str, KeptNode]:
+        """Return nodes with nominated pods placed, for a pod that asks; nominations are most important first."""
+        self._note_changed()
+        is_limited = self._is_limited(demands)
+        return {node: self._find(node, some, is_limited=is_limited) for node, some in by_node.items()}
+
+    def _find(self, node: str, nominations: Sequence[Nomination], *, is_limited: bool) -> KeptNode:
+        if is_limited or any(self._is_limited(one.demands) for one in nominations):
+            return KeptNode(self.live, node, nominations, self.leaving)
+        key = node, tuple((one.uid, one.since, one.victims) for one in nominations)
+        return self._by_key.recall(key, lambda: KeptNode(self.live, node, nominations, self.leaving))
+
+    def _is_limited(self, demands: Demands) -> bool:
+        by_vendor = self.live.by_vendor
+        return any(by_vendor[word].headroom(demand) != UNBOUNDED for word, demand in demands.items())
+
+    def _note_changed(self) -> None:
+        changed = frozenset(self._changed())
+        for kept in self._by_key.values() if changed else ():
+            kept.is_stale = kept.is_stale or kept.node in changed
+
+    def _changed(self) -> Iterator[str]:
+        """Give the nodes that changed since the last time; the change log has only the last ones."""
+        for number, table in enumerate(self.live.cluster_state.tables):
+            log, mark = table.change_log, self._marks.get(number, -1)
+            if log.mark != mark:
+                self._marks[number] = log.mark
+                positions = log.since(mark)
+                yield from table.names if positions is None else map(table.names.__getitem__, positions)

@@ -1,0 +1,108 @@
+"""Making room beside PodDisruptionBudgets: what they allow is known before anybody is asked to leave."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from local.scheduler.clock import poll
+from local.scheduler.site import Site, card
+from local.scheduler.test_preemption import ON, dropped, leaves_nobody, make_room, run, submit, wait_leaving
+
+from gpuloom.kube import DISRUPTION_BUDGETS, HOST_PODS
+from gpuloom.wire.objects import Pod
+
+WEB = {"app": "web"}
+
+
+@pytest.fixture
+async def site(empty: Site) -> Site:
+    """A scheduler that makes room, and two nodes with one card each."""
+    await start(empty)
+    return empty
+
+
+async def start(site: Site, **settings: Any) -> None:
+    await site.start(replace(ON, **settings))
+    await site.process.wait_synced()
+    await site.register("n1")
+    await site.register("n2", card("n2"))
+
+
+async def run_labelled(site: Site, name: str, priority: int, node: str) -> Pod:
+    """Let a pod of the web get its cards."""
+    pod = await run(site, name, 8000, priority, node=node)
+    await site.change_pod(name, {"metadata": {"labels": WEB}})
+    await poll(lambda: site.process.state.victim_labels[pod.metadata.uid] == WEB)
+    return pod
+
+
+async def protect(site: Site, allowed: int, name: str = "web") -> None:
+    """Make a budget for the web that lets so many pods go."""
+    known = site.process.state.budgets.allowed
+    body = {"metadata": {"name": name}, "spec": {"maxUnavailable": 1, "selector": {"matchLabels": WEB}}}
+    await site.client.create(DISRUPTION_BUDGETS, body, namespace="default")
+    status = {"status": {"disruptionsAllowed": allowed}}
+    await site.client.patch(DISRUPTION_BUDGETS, name, status, namespace="default", subresource="status")
+    await poll(lambda: known.get(f"default/{name}") == allowed)
+
+
+async def test_a_protected_pod_is_not_even_asked_where_another_may_leave(site: Site) -> None:
+    protected, other = await run_labelled(site, "protected", 1, "n1"), await run(site, "other", 8000, 2, node="n2")
+    await protect(site, 0)
+    asked = site.fail("POST", "/pods/protected/eviction", status=500)
+    await make_room(site, await submit(site, "high", 8000, 10), "n1", "n2")
+    await wait_leaving(site, other)
+    await leaves_nobody(site, protected)
+    assert not site.has_happened(asked)
+
+
+async def test_a_pod_whose_budget_lets_it_go_is_evicted_by_the_eviction_api(site: Site) -> None:
+    low = await run_labelled(site, "low", 1, "n1")
+    await run(site, "more-important", 8000, 2, node="n2")
+    await protect(site, 1)
+    await make_room(site, await submit(site, "high", 8000, 10), "n1", "n2")
+    await wait_leaving(site, low)
+    found = await site.client.get(HOST_PODS, "low", namespace="default")
+    assert not [one for one in found.status.conditions or () if one.type == "DisruptionTarget"]
+
+
+async def test_when_a_budget_is_gone_its_pods_may_leave_again(site: Site) -> None:
+    low = await run_labelled(site, "low", 1, "n1")
+    await run(site, "more-important", 8000, 2, node="n2")
+    await protect(site, 0)
+    await site.client.delete(DISRUPTION_BUDGETS, "web", namespace="default")
+    await poll(lambda: not site.process.state.budgets.allowed)
+    await make_room(site, await submit(site, "high", 8000, 10), "n1", "n2")
+    await wait_leaving(site, low)
+
+
+async def test_strictly_nobody_is_asked_whom_a_budget_protects(empty: Site) -> None:
+    await start(empty, preemption_budgets="strict")
+    pods = [await run_labelled(empty, f"low-{node}", 1, node) for node in ("n1", "n2")]
+    await protect(empty, 0)
+    asked = empty.fail("POST", "/eviction", status=500)
+    assert await empty.choose(await submit(empty, "high", 8000, 10), "n1", "n2") is None
+    await empty.clock.run_until(lambda: dropped(empty).get("budget", 0) > 0, step_s=0.05)
+    await leaves_nobody(empty, *pods)
+    assert not empty.has_happened(asked)
+
+
+async def test_a_pod_with_two_budgets_is_deleted_because_the_eviction_api_cannot_count_them(site: Site) -> None:
+    for node in ("n1", "n2"):
+        await run_labelled(site, f"low-{node}", 1, node)
+    await protect(site, 1)
+    await protect(site, 1, "other")
+    asked = site.fail("POST", "/eviction", status=500)
+    high = await submit(site, "high", 8000, 10)
+    await make_room(site, high, "n1", "n2")
+    await site.clock.run_until(lambda: site.process.parts.preemption.counts.victims == 1, step_s=0.05)
+    assert not site.has_happened(asked)
+
+
+async def test_nobody_leaves_before_all_budgets_are_listed(empty: Site) -> None:
+    empty.fail("GET", "/poddisruptionbudgets", status=403, times=1000)
+    await start(empty)
+    low, other = await run(empty, "low", 8000, 1), await run(empty, "other", 8000, 1, node="n2")
+    assert await empty.choose(await submit(empty, "high", 8000, 10), "n1", "n2") is None
+    await leaves_nobody(empty, low, other)
+    assert not empty.process.parts.preemption.counts.attempts
