@@ -72,6 +72,11 @@ class SchedulerSettings(SchedulerFlags):
         _ = self.catalog
         if self.preemption_most_plans < 1:
             raise SettingsError("--preemption-most-plans must be 1 or more; --preemption=off makes no room at all")
+        if self.node_choice == "scheduler" and self.filter_write == "inline":
+            raise SettingsError(
+                "--node-choice=scheduler needs --filter-write=bind: "
+                "a decision that stands on the pod before it is bound names one node"
+            )
         if self.workload_window_s <= 0 or self.workload_interval_s <= 0:
             raise SettingsError("--workload-window and --workload-interval must be more than nothing, such as 10m")
         if self.leader_elect and not (self.leader_elect_resource_name and self.leader_elect_resource_namespace):

@@ -290,6 +290,20 @@ def test_the_extender_is_reached_in_the_pod_only(helm: Helm) -> None:
         assert "9398" not in json.dumps(find(objects, kind, "-scheduler"))
 
 
+@pytest.mark.parametrize(
+    ("values", "verb", "weight"),
+    [({}, None, 1), ({"nodeChoice": "scheduler"}, "prioritize", 1),
+     ({"nodeChoice": "scheduler", "nodeChoiceWeight": 7}, "prioritize", 7)],
+)  # fmt: skip
+def test_kube_scheduler_asks_for_scores_where_it_chooses(
+    helm: Helm, values: Any, verb: str | None, weight: int
+) -> None:
+    objects = helm.template(with_values({"scheduler": values}))
+    (extender,) = read_data(objects, "-scheduler", "config.yaml")["extenders"]
+    assert (extender.get("prioritizeVerb"), extender["weight"]) == (verb, weight)
+    assert f"--node-choice={values.get('nodeChoice', 'extender')}" in find_container(objects, "extender")["args"]
+
+
 def test_two_replicas_follow_the_lease_of_kube_scheduler(helm: Helm) -> None:
     objects = helm.template(with_values({}))
     lease = read_data(objects, "-scheduler", "config.yaml")["leaderElection"]

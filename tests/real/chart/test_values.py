@@ -54,6 +54,8 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         ({"scheduler": {"replicas": 0}}, "at '/scheduler/replicas': minimum: got 0, want 1"),
         ({"scheduler": {"nodeLockExpire": "five"}}, "at '/scheduler/nodeLockExpire': 'five' does not match pattern"),
         ({"scheduler": {"defaultSchedulerPolicy": {"nodeSchedulerPolicy": "pack"}}}, "one of 'binpack', 'spread'"),
+        ({"scheduler": {"nodeChoice": "both"}}, "at '/scheduler/nodeChoice'"),
+        ({"scheduler": {"nodeChoiceWeight": 0}}, "at '/scheduler/nodeChoiceWeight': minimum: got 0, want 1"),
         ({"resourceName": "gpu"}, "at '/resourceName': 'gpu' does not match pattern"),
         ({"devicePlugin": {"deviceMemoryScaling": 0}}, "at '/devicePlugin/deviceMemoryScaling'"),
         (

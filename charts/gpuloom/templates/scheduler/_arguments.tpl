@@ -52,6 +52,7 @@ capabilities:
 {{- end }}
 - --node-scheduler-policy={{ $scheduler.defaultSchedulerPolicy.nodeSchedulerPolicy }}
 - --gpu-scheduler-policy={{ $scheduler.defaultSchedulerPolicy.gpuSchedulerPolicy }}
+- --node-choice={{ $scheduler.nodeChoice }}
 - --force-overwrite-default-scheduler={{ $scheduler.forceOverwriteDefaultScheduler }}
 - --node-lock={{ $scheduler.nodeLock }}
 - --node-lock-timeout={{ $scheduler.nodeLockExpire }}

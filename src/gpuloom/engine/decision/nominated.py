@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gpuloom.engine.decision.imagined import imagine_reservation
+from gpuloom.engine.decision.offer import Offer, make_offer
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -44,6 +45,31 @@ class NominationScheduler:
             if decision.node is not None:
                 return decision
         return self._decide_among(demands, names, priority, most_tries)
+
+    def decide_on(self, demands: Demands, node: str, priority: int) -> PodDecision:
+        """Choose cards on a node that somebody else chose; the refusals say why it does not take the pod.
+
+        Raises what :meth:`PodScheduler.decide` raises.
+        """
+        if node in self._bound_nodes(demands, priority):
+            return self._fork_with_nominated((node,), demands, priority).decide(demands, (node,))
+        return self.pod_scheduler.decide(demands, (node,))
+
+    def offer(
+        self, demands: Demands, decision: PodDecision, chosen: str, priority: int, *, most_tries: int | None = None
+    ) -> Offer:
+        """Return all nodes that take a pod about which was just decided, but those that others are to have.
+
+        chosen  the node that was decided for
+        Raises what :meth:`PodScheduler.rank_fitting` raises.
+        """
+        ranking = self.pod_scheduler.rank_fitting(demands, decision, most_tries=most_tries)
+        offer = make_offer(ranking, chosen)
+        bound = [node for node in self._bound_nodes(demands, priority) if node != chosen and node in offer.nodes]
+        if not bound:
+            return offer
+        closed = self._fork_with_nominated(bound, demands, priority).decide(demands, bound, explain=True).refusals
+        return offer.without(closed)
 
     def has_capacity(self, demands: Demands, priority: int) -> bool:
         """Tell whether any node would do; for a nominated pod, whether its own would, or else any."""
