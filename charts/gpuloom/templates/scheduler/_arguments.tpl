@@ -52,6 +52,9 @@ capabilities:
 {{- end }}
 - --node-scheduler-policy={{ $scheduler.defaultSchedulerPolicy.nodeSchedulerPolicy }}
 - --gpu-scheduler-policy={{ $scheduler.defaultSchedulerPolicy.gpuSchedulerPolicy }}
+{{- with include "gpuloom.workloadKey" . }}
+- --workload-file=/workload/{{ . }}
+{{- end }}
 - --node-choice={{ $scheduler.nodeChoice }}
 - --force-overwrite-default-scheduler={{ $scheduler.forceOverwriteDefaultScheduler }}
 - --node-lock={{ $scheduler.nodeLock }}
@@ -93,4 +96,19 @@ capabilities:
 {{- if .enabled }}{{ $hosts = append $hosts .host }}{{ end -}}
 {{- end -}}
 {{ join "," $hosts }}
+{{- end -}}
+
+{{/* The ConfigMap with the pods to be expected, empty where they are learned. */}}
+{{- define "gpuloom.workload" -}}
+{{- with .Values.scheduler.workload -}}
+{{- if and .pods .configMap -}}
+{{- fail (printf "scheduler.workload has pods and configMap %s: give one of them" .configMap) -}}
+{{- end -}}
+{{- if .pods }}{{ include "gpuloom.scheduler" $ }}-workload{{ else }}{{ .configMap }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The key of that ConfigMap. */}}
+{{- define "gpuloom.workloadKey" -}}
+{{- if include "gpuloom.workload" . }}{{ .Values.scheduler.workload.key }}{{ end -}}
 {{- end -}}
