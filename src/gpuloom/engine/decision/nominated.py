@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gpuloom.engine.decision.imagined import imagine_reservation
-from gpuloom.engine.decision.offer import Offer, make_offer
+from gpuloom.engine.decision.offer import NodeOffer, make_offer
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -57,7 +57,7 @@ class NominationScheduler:
 
     def offer(
         self, demands: Demands, decision: PodDecision, chosen: str, priority: int, *, most_tries: int | None = None
-    ) -> Offer:
+    ) -> NodeOffer:
         """Return all nodes that take a pod about which was just decided, but those that others are to have.
 
         chosen  the node that was decided for

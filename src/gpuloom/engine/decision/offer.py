@@ -13,16 +13,16 @@ BEST_GRADE = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class NodeOffer:
     """Nodes in the order in which they were named, and the grade of each, 0 to 10."""
 
     nodes: Sequence[str]
     grades: Sequence[int]
 
-    def without(self, nodes: Container[str]) -> "Offer":
+    def without(self, nodes: Container[str]) -> "NodeOffer":
         """Return the same without some nodes."""
         kept = [(node, grade) for node, grade in zip(self.nodes, self.grades, strict=True) if node not in nodes]
-        return Offer([node for node, _ in kept], [grade for _, grade in kept])
+        return NodeOffer([node for node, _ in kept], [grade for _, grade in kept])
 
     def grade(self, names: Iterable[str]) -> list[tuple[str, int]]:
         """Return the grade of each of these nodes, 0 for those that are not offered."""
@@ -30,7 +30,7 @@ class Offer:
         return [(name, known.get(name, 0)) for name in names]
 
 
-def make_offer(ranking: Ranking, chosen: str) -> Offer:
+def make_offer(ranking: Ranking, chosen: str) -> NodeOffer:
     """Grade the nodes that fit: 10 for the chosen one alone, 9 for its equals, 0 for the worst, between them by score.
 
     Whoever follows the highest grade so gets the node whose cards are reserved.
@@ -39,7 +39,7 @@ def make_offer(ranking: Ranking, chosen: str) -> Offer:
     grades = _grade(ranks)
     if chosen in names:
         grades[names.index(chosen)] = BEST_GRADE
-    return Offer(names, grades)
+    return NodeOffer(names, grades)
 
 
 def _grade(ranks: Scores) -> list[int]:

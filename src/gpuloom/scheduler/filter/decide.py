@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_success
-from gpuloom.engine.decision.offer import Offer
+from gpuloom.engine.decision.offer import NodeOffer
 from gpuloom.engine.decision.pod_scheduler import PodDecision
 from gpuloom.engine.request.demand import Demands, read_phases
 from gpuloom.engine.scoring.weights import PolicyError
@@ -96,7 +96,7 @@ class PodPlacer:
             else self._accept(pod, pod_decision, pod_decision.node, at, offer)
         )
 
-    def _offer(self, pod: Pod, demands: Demands, decision: PodDecision, most_tries: int | None) -> Offer | None:
+    def _offer(self, pod: Pod, demands: Demands, decision: PodDecision, most_tries: int | None) -> NodeOffer | None:
         """Return all nodes that take a pod, None where the extender chooses."""
         if decision.node is None or self.state.settings.node_choice == "extender":
             return None
@@ -145,7 +145,9 @@ class PodPlacer:
             return f"pod {pod.full_name} is bound to node {held.node} already"
         return ""
 
-    def _accept(self, pod: Pod, decision: PodDecision, node: str, at: datetime, offer: Offer | None) -> FilterResult:
+    def _accept(
+        self, pod: Pod, decision: PodDecision, node: str, at: datetime, offer: NodeOffer | None
+    ) -> FilterResult:
         self.state.unschedulable.pop(pod.metadata.uid, None)
         self.partly_offered.drop(pod.metadata.uid)
         self._reserve(pod, decision, node, at)

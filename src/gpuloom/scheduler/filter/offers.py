@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from gpuloom.engine.decision.offer import Offer
+from gpuloom.engine.decision.offer import NodeOffer
 from gpuloom.wire.extender import FilterArgs, HostPriority
 
 MOST_OFFERS = 8
@@ -14,9 +14,9 @@ MOST_OFFERS = 8
 class RecentOffers:
     """The last offers by the pod's UID."""
 
-    _offers: OrderedDict[str, Offer] = field(default_factory=OrderedDict)
+    _offers: OrderedDict[str, NodeOffer] = field(default_factory=OrderedDict)
 
-    def note(self, uid: str, offer: Offer) -> None:
+    def note(self, uid: str, offer: NodeOffer) -> None:
         """Remember what a pod was offered; the oldest of too many goes."""
         self._offers[uid] = offer
         self._offers.move_to_end(uid)
