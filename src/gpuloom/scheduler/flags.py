@@ -107,6 +107,12 @@ class SchedulerFlags:
     node_label_selector: str = ""
     """Only nodes with these labels are looked at, k=v,k2=v2."""
 
+    cpu_pods_avoid: str = ""
+    """Labels of nodes, k=v,k2=v2, that pods without cards are asked to leave alone while others have room; empty for
+    none."""
+    cpu_pods_namespaces: str = ""
+    """Namespaces whose pods are asked to, with commas; empty for all."""
+
     # Who makes room for whom.
 
     preemption: OnOrOff = "off"

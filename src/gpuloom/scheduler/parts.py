@@ -6,6 +6,7 @@ from typing import Any
 
 from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
 from gpuloom.kube import EventRecorder, KubeClient
+from gpuloom.scheduler.admission.cpuonly import add_preference
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
 from gpuloom.scheduler.bind.moving import ReservationMover
@@ -202,7 +203,8 @@ def assemble(
     offers = ClusterOffers(state)
 
     def review_and_warn(one: Review) -> Verdict:
-        return add_warnings(one, review_recorded(one), settings, offers.cluster)
+        verdict = add_preference(one, review_recorded(one), settings)
+        return add_warnings(one, verdict, settings, offers.cluster)
 
     def note_listed() -> None:
         gate.note_listed()

@@ -63,7 +63,13 @@ FROM_HAMI: dict[str, Any] = {
         "service": {"type": "NodePort"},
     },
 }
-WITH_WORKLOAD: dict[str, Any] = {"scheduler": {"workload": {"pods": [{"cpuMilli": 500}]}, "nodeChoice": "scheduler"}}
+WITH_WORKLOAD: dict[str, Any] = {
+    "scheduler": {
+        "workload": {"pods": [{"cpuMilli": 500}]},
+        "nodeChoice": "scheduler",
+        "cpuOnlyPods": {"avoidGpuNodes": True, "namespaces": ["web"]},
+    }
+}
 ACME = Path(__file__).parents[3] / "docs/examples/acme.toml"
 POLICY_KINDS = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 ALL = {
@@ -341,6 +347,26 @@ def find_workload(objects: list[Any]) -> tuple[str, str]:
     (flag,) = (one for one in extender["args"] if one.startswith("--workload-file="))
     assert flag.startswith(f"--workload-file={mount['mountPath']}/")
     return volume["configMap"]["name"], flag
+
+
+@pytest.mark.parametrize(
+    ("values", "flags"),
+    [
+        ({}, []),
+        ({"avoidGpuNodes": True}, ["--cpu-pods-avoid=gpu=on"]),
+        ({"avoidGpuNodes": True, "nodeLabels": {"pool": "a", "x": "b"}, "namespaces": ["web", "db"]},
+         ["--cpu-pods-avoid=pool=a,x=b", "--cpu-pods-namespaces=web,db"]),
+    ],
+)  # fmt: skip
+def test_pods_without_cards_are_asked_to_leave_the_nodes_of_device_plugins(
+    helm: Helm, values: Any, flags: list[str]
+) -> None:
+    objects = helm.template(with_values({"scheduler": {"cpuOnlyPods": values}}))
+    assert [one for one in find_container(objects, "extender")["args"] if one.startswith("--cpu-pods")] == flags
+    # Pods without cards reach the webhook as all others do.
+    (webhook,) = find(objects, "MutatingWebhookConfiguration")["webhooks"]
+    for selector in ("namespaceSelector", "objectSelector"):
+        assert [one["key"] for one in webhook[selector]["matchExpressions"]] == ["hami.io/webhook"]
 
 
 def test_two_replicas_follow_the_lease_of_kube_scheduler(helm: Helm) -> None:

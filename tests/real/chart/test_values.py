@@ -87,6 +87,13 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
         ({"device-config": {"content": "nvidia: ["}}, "device-config.content is not YAML"),
         ({"device-config": {"content": "nvidia: {defaultCores: 5}"}}, "the device configuration names no resource"),
         ({"scheduler": {"workload": {"pods": [{}], "configMap": "mine"}}}, "pods and configMap mine: give one of them"),
+        (
+            {
+                "scheduler": {"cpuOnlyPods": {"avoidGpuNodes": True}},
+                "devicePlugin": {"nvidiaNodeSelector": {"gpu": None}},
+            },
+            "scheduler.cpuOnlyPods.avoidGpuNodes needs nodeLabels",
+        ),
         ({"devicePlugin": {"libPath": "/opt/vgpu"}}, "must be global.gpuHookPath with /vgpu behind it"),
     ],
 )

@@ -70,10 +70,18 @@ capabilities:
 {{- else }}
 - --preemption=off
 {{- end }}
+{{- if $scheduler.cpuOnlyPods.avoidGpuNodes }}
+{{- $labels := default .Values.devicePlugin.nvidiaNodeSelector $scheduler.cpuOnlyPods.nodeLabels }}
+{{- if not $labels }}
+{{- fail "scheduler.cpuOnlyPods.avoidGpuNodes needs nodeLabels beside it, or devicePlugin.nvidiaNodeSelector: nothing tells nodes with GPUs" }}
+{{- end }}
+- --cpu-pods-avoid={{ include "gpuloom.labelPairs" $labels }}
+{{- with $scheduler.cpuOnlyPods.namespaces }}
+- --cpu-pods-namespaces={{ join "," . }}
+{{- end }}
+{{- end }}
 {{- with $scheduler.nodeLabelSelector }}
-{{- $pairs := list }}
-{{- range $key, $value := . }}{{ $pairs = append $pairs (printf "%s=%s" $key $value) }}{{ end }}
-- --node-label-selector={{ join "," $pairs }}
+- --node-label-selector={{ include "gpuloom.labelPairs" . }}
 {{- end }}
 {{- if $scheduler.leaderElect }}
 - --leader-elect=true
@@ -111,4 +119,11 @@ capabilities:
 {{/* The key of that ConfigMap. */}}
 {{- define "gpuloom.workloadKey" -}}
 {{- if include "gpuloom.workload" . }}{{ .Values.scheduler.workload.key }}{{ end -}}
+{{- end -}}
+
+{{/* Labels as a flag takes them, k=v,k2=v2. */}}
+{{- define "gpuloom.labelPairs" -}}
+{{- $pairs := list -}}
+{{- range $key, $value := . }}{{ $pairs = append $pairs (printf "%s=%s" $key $value) }}{{ end -}}
+{{ join "," $pairs }}
 {{- end -}}
