@@ -141,9 +141,9 @@ class Fleet:
         if self._gpuloom is not None:
             await asyncio.to_thread(self._gpuloom.stop)
 
-    async def start_kube_scheduler(self, extender_url: str = "") -> None:
+    async def start_kube_scheduler(self, extender_url: str = "", *, prioritizes: bool = False) -> None:
         """Start kube-scheduler, with its limits on calls raised."""
-        config = {**scheduler_configuration(extender_url or self.extender_url), **RAISED_LIMITS}
+        config = scheduler_configuration(extender_url or self.extender_url, prioritizes=prioritizes) | RAISED_LIMITS
         await asyncio.to_thread(self.control_plane.start_scheduler, config)
 
     async def read_metrics(self) -> str:

@@ -15,17 +15,23 @@ NVIDIA_RESOURCES = (
 
 
 def scheduler_configuration(
-    extender_url: str, *, scheduler_name: str = SCHEDULER_NAME, resources: Iterable[str] = NVIDIA_RESOURCES
+    extender_url: str,
+    *,
+    scheduler_name: str = SCHEDULER_NAME,
+    resources: Iterable[str] = NVIDIA_RESOURCES,
+    prioritizes: bool = False,
 ) -> dict[str, Any]:
     """Return a KubeSchedulerConfiguration with one profile and gpuloom as extender (wire protocol 7.3).
 
-    `extender_url` is the URL below which /filter and /bind are served; with https, its certificate is not checked.
+    `extender_url` is the URL below which /filter and /bind are served; with https, its certificate is not checked. Who
+    `prioritizes` asks gpuloom for scores as well (binding 10).
     """
     secure = extender_url.startswith("https:")
     extender = {
         "urlPrefix": extender_url,
         "filterVerb": "filter",
         "bindVerb": "bind",
+        **({"prioritizeVerb": "prioritize"} if prioritizes else {}),
         "nodeCacheCapable": True,
         "weight": 1,
         "httpTimeout": "30s",

@@ -1,6 +1,7 @@
 """What Filter answers: decision, reply, events and annotations (scheduler 4.2, 4.7, wire protocol 3 and 5)."""
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -90,10 +91,22 @@ def reply(answer: Answer, node_names: Sequence[str] | None, settings: Settings) 
     names: list[str] | None = None
     if not answer.requested:
         names = None if node_names is None else list(node_names)
+    elif answer.node is not None and settings.node_choice == "scheduler":
+        names = [name for name in dict.fromkeys(node_names or ()) if name in answer.scores]
     elif answer.node is not None:
         names = [answer.node]
     refused = answer.requested and answer.node is None and not answer.error
     return _reply(NodeNames=names, FailedNodes=answer.failed_nodes(settings) if refused else None, Error=answer.error)
+
+
+def grade(answer: Answer, name: str) -> int:
+    """Return the score that kube-scheduler is told of a node: 10 for the chosen one, others share out 0 to 9."""
+    if name == answer.node:
+        return 10
+    if name not in answer.scores:
+        return 0
+    worst, best = next(iter(answer.scores.values())), list(answer.scores.values())[-1]
+    return 9 if worst == best else math.floor(9 * (answer.scores[name] - worst) / (best - worst))
 
 
 def simulation_reply(

@@ -9,7 +9,7 @@ import msgspec
 
 from gpuloom.wire.objects import Node, Pod, ResourceQuota
 from gpuloom.wire.words import decode_time
-from oracle.answer import Answer, decision_patch, reply, simulation_reply
+from oracle.answer import Answer, decision_patch, grade, reply, simulation_reply
 from oracle.filtering import filter_pod, simulate
 from oracle.nodeloop import NodeLoop
 from oracle.podcache import PodCache
@@ -41,6 +41,8 @@ class Replay:
             "REVIEW": self._review,
             "FILTER": self._filter,
             "BIND": self._bind,
+            "PRIORITIZE": self._prioritize,
+            "MOVED": self._move,
             "FORGOTTEN": self._forget,
         }
         answer = takers[line["type"]](line)
@@ -59,6 +61,7 @@ class Replay:
         self.quotas: dict[tuple[str, str], ResourceQuota] = {}
         self._known_pods: set[str] = set()
         self._shown: dict[str, Pod] = {}
+        self._offered: dict[str, Answer] = {}
 
     def _take_settings(self, line: Line) -> None:
         self._start_over(read_settings(line.get("flags") or {}, line.get("deviceConfig")))
@@ -122,6 +125,7 @@ class Replay:
         else:
             answer = filter_pod(self.cluster, pod, names or [], self.settings)
             self._reserve(pod, answer)
+            self._offered[pod.metadata.uid] = answer
             result = reply(answer, names, self.settings)
             patch = decision_patch(answer, pod, int(self.now.timestamp()), self.settings)
         events = [{"type": event.type, "reason": event.reason, "message": event.message} for event in answer.events]
@@ -140,6 +144,21 @@ class Replay:
         args = {key.lower(): value for key, value in line["args"].items()}
         if args["poduid"] not in self._known_pods or args["node"] not in self.nodes.memories:
             self.pods.forget(args["poduid"])
+
+    def _prioritize(self, line: Line) -> dict[str, Any]:
+        """Score nodes for a pod that was filtered just before (binding 10)."""
+        uid = line["args"]["Pod"]["metadata"]["uid"]
+        answer = self._offered.get(uid, Answer())
+        scores = [{"Host": name, "Score": grade(answer, name)} for name in line["args"]["NodeNames"]]
+        return {"type": "PRIORITIZED", "result": scores}
+
+    def _move(self, line: Line) -> None:
+        """Take that a reservation goes to another node if that takes the pod, and stays otherwise (binding 10)."""
+        pod, held = self._shown.get(line["uid"]), self.pods.pods.get(line["uid"])
+        if pod is not None and held is not None and held.node != line["node"]:
+            answer = filter_pod(self.cluster, pod, [line["node"]], self.settings)
+            if answer.node is not None:
+                self._reserve(pod, answer)
 
     def _forget(self, line: Line) -> None:
         """Take the end of a reservation that the running process decided (binding 8)."""

@@ -71,6 +71,7 @@ class Settings:
     simulation_reply: str = "best"
     strict_quantities: bool = True
     filter_write: str = "bind"
+    node_choice: str = "extender"
     trust_annotations: bool = False
     unreadable: str = "close"
     strip_owned_keys: bool = True

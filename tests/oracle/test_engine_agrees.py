@@ -1,6 +1,9 @@
 """The engine behind the live flows answers every generated recording as the oracle does."""
 
 import os
+from collections.abc import Iterator
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +22,28 @@ SHARDS = 19
 def test_engine_and_oracle_agree_on_some_cases(first: int) -> None:
     for seed in range(first, first + 100):
         assert not (difference := find_difference(case_from_seed(seed).lines, Replay())), f"seed {seed}\n{difference}"
+
+
+@pytest.mark.parametrize("first", range(0, FEW_SEEDS, 100))
+def test_engine_and_oracle_agree_where_kube_scheduler_chooses(first: int) -> None:
+    """binding 10."""
+    for seed in range(first, first + 100):
+        lines = list(choose_elsewhere(case_from_seed(seed), Random(seed)))
+        assert not (difference := find_difference(lines, Replay())), f"seed {seed}\n{difference}"
+
+
+def choose_elsewhere(case: Case, chance: Random) -> Iterator[dict[str, Any]]:
+    """Let kube-scheduler ask for scores after each Filter, and Bind move the reservation to any node."""
+    for line in case.lines:
+        if line["type"] == "SETTINGS":
+            yield {**line, "flags": {**line.get("flags", {}), "node-choice": "scheduler"}}
+            continue
+        yield line
+        names = line["args"].get("NodeNames") if line["type"] == "FILTER" else None
+        if names:
+            yield {"type": "ADDED", "object": {"kind": "Pod", **line["args"]["Pod"]}}
+            yield {"type": "PRIORITIZE", "id": f"{line.get('id')}-scores", "args": line["args"]}
+            yield {"type": "MOVED", "uid": line["args"]["Pod"]["metadata"]["uid"], "node": chance.choice(names)}
 
 
 @pytest.mark.long

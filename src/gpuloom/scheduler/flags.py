@@ -18,6 +18,7 @@ from gpuloom.scheduler.nodes.health import HandshakeProbe
 
 HandshakeCleanup = Literal["remove", "deleted"]
 FilterWrite = Literal["bind", "inline"]
+NodeChoice = Literal["extender", "scheduler"]
 OnUnreadable = Literal["close", "ignore"]
 LockWait = Literal["all", "group-only"]
 NodeLockUse = Literal["auto", "always"]
@@ -89,6 +90,8 @@ class SchedulerFlags:
     """How nodes are chosen unless a pod says otherwise."""
     gpu_scheduler_policy: str = "spread"
     """How cards are chosen unless a pod says otherwise; fragmentation for nodes chooses cards too."""
+    node_choice: NodeChoice = "extender"
+    """Whether the extender chooses the node, or names and scores all that fit, and kube-scheduler chooses."""
     workload_window_s: Annotated[Seconds, Parameter(name="--workload-window")] = 604_800.0
     """The policy fragmentation learns which pods to expect: after this long a pod counts half, such as 168h."""
     workload_interval_s: Annotated[Seconds, Parameter(name="--workload-interval")] = 600.0
@@ -103,6 +106,12 @@ class SchedulerFlags:
     """Whether Iluvatar cards are served, by a set of resources for each chip."""
     node_label_selector: str = ""
     """Only nodes with these labels are looked at, k=v,k2=v2."""
+
+    cpu_pods_avoid: str = ""
+    """Labels of nodes, k=v,k2=v2, that pods without cards are asked to leave alone while others have room; empty for
+    none."""
+    cpu_pods_namespaces: str = ""
+    """Namespaces whose pods are asked to, with commas; empty for all."""
 
     # Who makes room for whom.
 

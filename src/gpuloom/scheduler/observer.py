@@ -8,10 +8,11 @@ from gpuloom.engine.state.nominations import Nomination
 from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.wire.admission import Review, Verdict
-from gpuloom.wire.extender import BindArgs, FilterArgs, FilterResult
+from gpuloom.wire.extender import BindArgs, FilterArgs, FilterResult, HostPriority
 from gpuloom.wire.objects import KubeObject
 
 FilterCall = Callable[[FilterArgs], Awaitable[FilterResult]]
+PrioritizeCall = Callable[[FilterArgs], list[HostPriority]]
 BindCall = Callable[[BindArgs], Awaitable[None]]
 ReviewCall = Callable[[Review], Verdict]
 
@@ -31,6 +32,9 @@ class ProcessObserver(Protocol):
     def on_forgotten(self, uid: str, why: str) -> None:
         """Take that a timer ended a reservation."""
 
+    def on_moved(self, uid: str, node: str) -> None:
+        """Take that a Bind moved its pod's reservation to the node that kube-scheduler chose."""
+
     def on_nominated(self, nomination: Nomination) -> None:
         """Take that room is being made for a pod, which no call and no watch has told."""
 
@@ -42,6 +46,9 @@ class ProcessObserver(Protocol):
 
     def wrap_filter(self, verb: FilterVerb) -> FilterCall:
         """Wrap the filter call."""
+
+    def wrap_prioritize(self, call: PrioritizeCall) -> PrioritizeCall:
+        """Wrap the prioritize call."""
 
     def wrap_bind(self, call: BindCall) -> BindCall:
         """Wrap the bind call."""

@@ -6,8 +6,10 @@ from typing import Any
 
 from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
 from gpuloom.kube import EventRecorder, KubeClient
+from gpuloom.scheduler.admission.cpuonly import add_preference
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
+from gpuloom.scheduler.bind.moving import ReservationMover
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.bind.nodelock.ownercheck import LockOwnerCheck
 from gpuloom.scheduler.bind.podlabel import PodLabeller
@@ -66,6 +68,7 @@ class Parts:
     deferred: DeferredWork
     locks: NodeLocks
     bind_verb: BindVerb
+    mover: ReservationMover
     labeller: PodLabeller
     outlook: OutlookKeeper
     handshakes: HandshakeWriter
@@ -93,10 +96,12 @@ class Parts:
     def routes(self) -> Routes:
         """Make the HTTP handlers."""
         observer, filter_call, bind_call = self.observer, self.filter_verb.filter, self.bind_verb.bind
+        prioritize = self.state.offers.prioritize
         return Routes(
             settings=self.state.settings,
             webhook=self.webhook,
             filter=observer.wrap_filter(self.filter_verb) if observer else filter_call,
+            prioritize=observer.wrap_prioritize(prioritize) if observer else prioritize,
             bind=observer.wrap_bind(bind_call) if observer else bind_call,
             wait_answerable=self.gate.wait_answerable,
             is_ready=lambda: self.gate.is_ready,
@@ -184,6 +189,7 @@ def assemble(
         is_busy=lambda: bool(state.binding) or latencies.is_busy,
     )
     labeller = PodLabeller(client, state, clocks)
+    mover = ReservationMover(state, observer.on_moved if observer else None)
     attempts = PreemptionAttempts(settings.preemption == "on", state.nominations)
     partly_offered = PartlyOffered()
     placer = PodPlacer(state, recorder, clocks, deferred, attempts, partly_offered, event_bytes, outlook)
@@ -202,7 +208,8 @@ def assemble(
     offers = ClusterOffers(state)
 
     def review_and_warn(one: Review) -> Verdict:
-        return add_warnings(one, review_recorded(one), settings, offers.cluster)
+        verdict = add_preference(one, review_recorded(one), settings)
+        return add_warnings(one, verdict, settings, offers.cluster)
 
     def note_listed() -> None:
         gate.note_listed()
@@ -229,7 +236,8 @@ def assemble(
         recorder=recorder,
         deferred=deferred,
         locks=locks,
-        bind_verb=BindVerb(client.with_own_budget(), state, locks, recorder, clocks, labeller),
+        bind_verb=BindVerb(client.with_own_budget(), state, locks, recorder, clocks, labeller, mover),
+        mover=mover,
         labeller=labeller,
         outlook=outlook,
         handshakes=handshakes,

@@ -67,6 +67,8 @@ class SchedulerSettings(SchedulerFlags):
         Raises SettingsError.
         """
         _ = self.node_labels
+        if not self.avoided_labels and self.avoiding_namespaces:
+            raise SettingsError("--cpu-pods-namespaces belongs to --cpu-pods-avoid")
         _ = self.tls_secret
         _ = self.webhook_clients
         _ = self.catalog
@@ -76,6 +78,11 @@ class SchedulerSettings(SchedulerFlags):
             raise SettingsError("--defragmentation-most-moves must be 1 or more; --defragmentation=off moves no pods")
         if min(self.defragmentation_wait_s, self.defragmentation_interval_s, self.defragmentation_timeout_s) <= 0:
             raise SettingsError("--defragmentation-wait, -interval and -timeout must be more than nothing, such as 10m")
+        if self.node_choice == "scheduler" and self.filter_write == "inline":
+            raise SettingsError(
+                "--node-choice=scheduler needs --filter-write=bind: "
+                "a decision that stands on the pod before it is bound names one node"
+            )
         if self.workload_window_s <= 0 or self.workload_interval_s <= 0:
             raise SettingsError("--workload-window and --workload-interval must be more than nothing, such as 10m")
         if self.leader_elect and not (self.leader_elect_resource_name and self.leader_elect_resource_namespace):
@@ -106,10 +113,20 @@ class SchedulerSettings(SchedulerFlags):
 
         Raises SettingsError when ``node_label_selector`` is not of the form ``k=v,k2=v2``.
         """
-        pairs = [pair.partition("=") for pair in self.node_label_selector.split(",") if pair.strip()]
-        if any(not separator or not key.strip() for key, separator, _ in pairs):
-            raise SettingsError(f"--node-label-selector {self.node_label_selector!r} is not of the form k=v,k2=v2")
-        return {key.strip(): value.strip() for key, _, value in pairs}
+        return _read_labels("--node-label-selector", self.node_label_selector)
+
+    @property
+    def avoided_labels(self) -> dict[str, str]:
+        """The labels of nodes that pods without cards are to leave alone, empty for none.
+
+        Raises SettingsError when ``cpu_pods_avoid`` is not of the form ``k=v,k2=v2``.
+        """
+        return _read_labels("--cpu-pods-avoid", self.cpu_pods_avoid)
+
+    @property
+    def avoiding_namespaces(self) -> frozenset[str]:
+        """The namespaces whose pods are asked to, empty for all."""
+        return _read_list(self.cpu_pods_namespaces)
 
     @property
     def tls_secret(self) -> tuple[str, str]:
@@ -172,3 +189,10 @@ class SchedulerSettings(SchedulerFlags):
 
 def _read_list(text: str) -> frozenset[str]:
     return frozenset(word.strip() for word in text.split(",") if word.strip())
+
+
+def _read_labels(flag: str, text: str) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
+    if any(not separator or not key.strip() for key, separator, _ in pairs):
+        raise SettingsError(f"{flag} {text!r} is not of the form k=v,k2=v2")
+    return {key.strip(): value.strip() for key, _, value in pairs}

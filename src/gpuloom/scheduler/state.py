@@ -20,6 +20,7 @@ from gpuloom.engine.state.unserved import UnservedPods
 from gpuloom.model.nodecards import Facts
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.filter.history import DecisionHistory
+from gpuloom.scheduler.filter.offers import RecentOffers
 from gpuloom.scheduler.pods.plugins import PluginPods
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.profile import Profile
@@ -76,6 +77,7 @@ class SchedulerState:
     binding   UIDs whose binding is sent and not settled
     capacity_freed  set when capacity came back; whoever requeues unschedulable pods clears it
     decisions  those made last, for people
+    offers    the nodes that pods were offered last, where kube-scheduler chooses among them
     obstacle  why this process must neither decide nor write now, empty when it may
     in_charge_since  when this process was synced and in charge (monotonic seconds), None while it is not
     """
@@ -101,6 +103,7 @@ class SchedulerState:
     binding: set[str] = field(default_factory=set)
     capacity_freed: asyncio.Event = field(default_factory=asyncio.Event)
     decisions: DecisionHistory = field(default_factory=DecisionHistory)
+    offers: RecentOffers = field(default_factory=RecentOffers)
     obstacle: str = ""
     in_charge_since: float | None = None
     _likenesses: Interner[DemandClass] = field(default_factory=lambda: Interner(MOST_LIKENESSES))

@@ -25,6 +25,7 @@ class Experiment:
 
     workload  pods of which policies learn what is typical
     policies  by the names of the table of policies
+    avoided   names of nodes that pods without GPUs leave alone while others have room, in mode B
     bounded   whether to tell what no policy can beat, which needs SciPy
     times     whether to tell how long decisions took, which differs from run to run
     """
@@ -35,6 +36,7 @@ class Experiment:
     policies: tuple[str, ...]
     mode: Mode
     seeds: tuple[int, ...]
+    avoided: frozenset[str] = frozenset()
     bounded: bool = False
     times: bool = False
 
@@ -111,6 +113,7 @@ def _do(experiment: Experiment, task: _Task) -> RunResult | float:
         workload=experiment.workload,
         mode=experiment.mode,
         seed=task.seed,
+        avoided=experiment.avoided,
     )
     return make_result(
         task.policy, experiment.mode, task.seed, journal, capacity=cluster.capacity, times=experiment.times

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from gpuloom.simulation.cluster import TraceCluster
 from gpuloom.simulation.measure import Journal
@@ -23,14 +23,16 @@ def place_all(
     workload: tuple[TracePod, ...],
     mode: Mode,
     seed: int,
+    avoided: Collection[str] = (),
     progress: Progress = lambda _: None,
 ) -> Journal:
     """Let pods arrive at a cluster, which is full afterwards, and tell what happened to each.
 
     workload  pods of which policies learn what is typical
+    avoided   names of nodes that pods without GPUs leave alone while others have room, in mode B
     """
     policy = maker(PolicySetup(cluster, workload, mode, _make_generator(seed, "policy")))
-    others = DefaultScheduler(cluster, _make_generator(seed, "kube-scheduler"))
+    others = DefaultScheduler(cluster, _make_generator(seed, "kube-scheduler"), avoided)
     arrived_in_all = allocated_in_all = 0
     arrived: list[int] = []
     allocated: list[int] = []

@@ -1,7 +1,7 @@
 """Who places the pods without GPUs (section 1): the policy, kube-scheduler, or nobody because there are none."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -18,17 +18,25 @@ def select_pods(pods: Sequence[TracePod], mode: Mode) -> tuple[TracePod, ...]:
     return tuple(pod for pod in pods if mode != "C" or not pod.shape.is_cpu_only)
 
 
-class DefaultScheduler:
-    """Places CPU-only pods by the default scoring of kube-scheduler: least allocated and balanced, ties at random."""
+_PREFERRED = 2 * 100
+"""What a preferred node affinity adds to a node's score: its weight among kube-scheduler's scores times the most."""
 
-    def __init__(self, cluster: TraceCluster, rng: random.Random) -> None:
+
+class DefaultScheduler:
+    """Places CPU-only pods by the default scoring of kube-scheduler: least allocated and balanced, ties at random.
+
+    avoided  names of nodes that the pods prefer not to run on
+    """
+
+    def __init__(self, cluster: TraceCluster, rng: random.Random, avoided: Collection[str] = ()) -> None:
         self._cluster = cluster
         self._random = rng
+        self._preference = np.array([0 if name in avoided else _PREFERRED for name in cluster.names], np.int64)
 
     def choose(self, shape: TraceShape, fits: Mask) -> Choice:
         """Choose one of the nodes that fit; never called without one."""
         nodes = fits.nonzero()[0]
-        scores = score_default(self._cluster, shape, nodes)
+        scores = score_default(self._cluster, shape, nodes) + self._preference[nodes]
         best = nodes[scores == scores.max()]
         return Choice(int(best[self._random.randrange(len(best))]), ())
 

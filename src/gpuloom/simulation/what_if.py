@@ -1,4 +1,4 @@
-"""Other clusters and other workloads than those of the files: nodes more or less, pods more often."""
+"""Other clusters and other workloads than those of the files: nodes more or less, or avoided, pods more often."""
 
 import re
 from collections import Counter
@@ -61,6 +61,22 @@ def scale_pods(pods: Sequence[TracePod], factor: float) -> tuple[TracePod, ...]:
     if not scaled:
         raise SimulationError(f"--scale-pods {factor:g} leaves no pod of {len(ordered)}: give a larger factor")
     return tuple(scaled)
+
+
+def find_avoided(nodes: Sequence[TraceNode], groups: str) -> frozenset[str]:
+    """Return the names of nodes of some models and sizes: ``a100:8`` are those with 8 GPUs of model a100.
+
+    Raises SimulationError when there is none of a kind.
+    """
+    avoided: set[str] = set()
+    for part in groups.split(","):
+        model, _, gpus = part.strip().rpartition(":")
+        alike = {node.name for node in nodes if str(node.gpus) == gpus and node.model.casefold() == model.casefold()}
+        if not alike:
+            kinds = sorted({f"{node.model}:{node.gpus}" for node in nodes})
+            raise SimulationError(f"--cpu-pods-avoid {part.strip()!r}: expected kinds of nodes, of {', '.join(kinds)}")
+        avoided |= alike
+    return frozenset(avoided)
 
 
 def _read_groups(groups: str) -> list[tuple[str, int, int]]:

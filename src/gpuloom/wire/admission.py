@@ -26,10 +26,13 @@ MOST_TRIMMED_BYTES = 512 * 1024
 """Largest part of a pod that is read; Kubernetes accepts annotations of 256 KiB."""
 
 
+_NULL = msgspec.Raw(b"null")
+
+
 class _Request(msgspec.Struct, frozen=True):
     uid: str = ""
     namespace: str = ""
-    object: msgspec.Raw = msgspec.Raw(b"null")
+    object: msgspec.Raw = _NULL
 
 
 class _Review(msgspec.Struct, frozen=True, rename="camel"):
@@ -53,6 +56,9 @@ class _TrimmedContainer(Container, frozen=True):
 class _TrimmedSpec(PodSpec, frozen=True):
     containers: list[_TrimmedContainer] | None = None
     init_containers: list[_TrimmedContainer] | None = None
+    # Where the pod wants to run (``wire/wishes``), as it came.
+    node_selector: msgspec.Raw = _NULL
+    affinity: msgspec.Raw = _NULL
 
 
 class _TrimmedPod(Pod, frozen=True):

@@ -57,8 +57,15 @@ class BindResult(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
     error: str = ""
 
 
+class HostPriority(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+    """One node of the reply to a prioritize call, and its score, 0 to 10."""
+
+    host: str
+    score: int
+
+
 def decode_filter_args(body: bytes) -> FilterArgs:
-    """Read the body of a filter call; ``nodes`` stays undecoded, as may ``nodenames``; null is None.
+    """Read the body of a filter or prioritize call; ``nodes`` stays undecoded, as may ``nodenames``; null is None.
 
     Raises WireError with the decoder's text.
     """
@@ -85,6 +92,11 @@ def encode_result(result: FilterResult | BindResult) -> bytes:
         # Where the encoder would encode it, it takes the encoded form.
         result = msgspec.structs.replace(result, failed_nodes=result.failed_nodes.written)
     return msgspec.json.encode(result)
+
+
+def encode_priorities(priorities: Sequence[HostPriority]) -> bytes:
+    """Write the reply to a prioritize call."""
+    return msgspec.json.encode(priorities)
 
 
 @dataclass(frozen=True, slots=True)

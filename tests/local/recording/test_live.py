@@ -228,6 +228,26 @@ async def test_binds_of_a_node_without_lock_are_replayed_without_one(site: Site,
     assert await check(file) == (4, [])
 
 
+async def test_binds_to_nodes_that_kube_scheduler_chose_are_replayed(site: Site, file: Path) -> None:
+    """binding 10: the reservation moves before the lock is waited for, and others are filtered meanwhile."""
+    await start(site, file, replace(DEFAULTS, node_choice="scheduler"))
+    await site.register("n2")
+    first, second = await site.submit("first", memory_mib=6000), await site.submit("second", memory_mib=6000)
+    await site.filter(first, "n1", "n2")
+    await site.call("prioritize", {"Pod": first, "Nodes": None, "NodeNames": ["n1", "n2"]})
+    await site.annotate("n2", {LOCK: encode_lock(NodeLock(site.clock.now(), "default", "second"))})
+    waiting = site.start_bind(first, "n2")
+    await poll(lambda: site.process.locks.waiting == 1)
+    assert (await site.filter(second, "n1", "n2"))["NodeNames"] == ["n1"]
+    assert "does not take" in await site.bind(second, "n2")
+    await site.annotate("n2", {LOCK: None})
+    assert await site.clock.run_until_done(waiting) == ""
+    await site.stack.aclose()
+    kinds = [line["type"] for line in read(file)]
+    assert kinds.index("MOVED") < kinds.index("BIND")
+    assert await check(file) == (5, [])
+
+
 async def test_making_room_is_replayed_to_the_same_answers(site: Site, file: Path) -> None:
     await start(site, file, replace(DEFAULTS, preemption="on"))
     state = site.process.state

@@ -15,7 +15,7 @@ from gpuloom.engine.state.nominations import Nomination
 from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.scheduler import SchedulerProcess
 from gpuloom.scheduler.filter.verb import FilterVerb
-from gpuloom.scheduler.observer import BindCall, FilterCall, ReviewCall
+from gpuloom.scheduler.observer import BindCall, FilterCall, PrioritizeCall, ReviewCall
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import KubeObject, Pod
 
@@ -89,12 +89,17 @@ class Judge:
 
     def on_forgotten(self, uid: str, why: str) -> None: ...
 
+    def on_moved(self, uid: str, node: str) -> None: ...
+
     def on_nomination_ended(self, uid: str) -> None: ...
 
     def on_outlook(self, mix: PodMix | None, cpu: Mapping[str, HostCpu | None]) -> None: ...
 
     def wrap_filter(self, verb: FilterVerb) -> FilterCall:
         return verb.filter
+
+    def wrap_prioritize(self, call: PrioritizeCall) -> PrioritizeCall:
+        return call
 
     def wrap_bind(self, call: BindCall) -> BindCall:
         return call

@@ -5,6 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from real.chart.objects import (
     HAMI,
@@ -23,6 +24,8 @@ from gpuloom.cli.ownvendors import read_own_file
 from gpuloom.kube.credentials import SERVICE_ACCOUNT_DIR
 from gpuloom.node.settings import InjectionSettings
 from gpuloom.scheduler.leadership.rolelabel import ROLE_LABEL
+from gpuloom.scheduler.outlook.file import read_workload
+from gpuloom.scheduler.outlook.lines import ExpectedPods, read_mix
 from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
@@ -61,6 +64,13 @@ FROM_HAMI: dict[str, Any] = {
         "service": {"type": "NodePort"},
     },
 }
+WITH_WORKLOAD: dict[str, Any] = {
+    "scheduler": {
+        "workload": {"pods": [{"cpuMilli": 500}]},
+        "nodeChoice": "scheduler",
+        "cpuOnlyPods": {"avoidGpuNodes": True, "namespaces": ["web"]},
+    }
+}
 ACME = Path(__file__).parents[3] / "docs/examples/acme.toml"
 POLICY_KINDS = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 ALL = {
@@ -75,6 +85,7 @@ ALL = {
     "driver-elsewhere": DRIVER_ELSEWHERE,
     "monitored": MONITORED,
     "from-hami": FROM_HAMI,
+    "with-workload": WITH_WORKLOAD,
 }
 
 
@@ -291,6 +302,74 @@ def test_the_extender_is_reached_in_the_pod_only(helm: Helm) -> None:
     assert "--extender-bind=127.0.0.1:9398" in find_container(objects, "extender")["args"]
     for kind in ("Service", "NetworkPolicy"):
         assert "9398" not in json.dumps(find(objects, kind, "-scheduler"))
+
+
+@pytest.mark.parametrize(
+    ("values", "verb", "weight"),
+    [({}, None, 1), ({"nodeChoice": "scheduler"}, "prioritize", 1),
+     ({"nodeChoice": "scheduler", "nodeChoiceWeight": 7}, "prioritize", 7)],
+)  # fmt: skip
+def test_kube_scheduler_asks_for_scores_where_it_chooses(
+    helm: Helm, values: Any, verb: str | None, weight: int
+) -> None:
+    objects = helm.template(with_values({"scheduler": values}))
+    (extender,) = read_data(objects, "-scheduler", "config.yaml")["extenders"]
+    assert (extender.get("prioritizeVerb"), extender["weight"]) == (verb, weight)
+    assert f"--node-choice={values.get('nodeChoice', 'extender')}" in find_container(objects, "extender")["args"]
+
+
+WORKLOAD = [
+    {"count": 60, "vendor": "NVIDIA", "cards": 1, "cpuMilli": 4000, "memoryPercent": 50, "models": ["a100"]},
+    {"count": 20, "cpuMilli": 500},
+]
+
+
+def test_a_workload_of_values_is_a_file_that_the_scheduler_reads(helm: Helm, tmp_path: Path) -> None:
+    objects = helm.template(with_values({"scheduler": {"workload": {"pods": WORKLOAD}}}))
+    (tmp_path / "w").write_text(find(objects, "ConfigMap", "-workload")["data"]["workload.yaml"])
+    assert read_workload(tmp_path / "w").counts == read_mix(msgspec.convert(WORKLOAD, list[ExpectedPods])).counts
+    assert find_workload(objects) == ("gpuloom-scheduler-workload", "--workload-file=/workload/workload.yaml")
+
+
+def test_a_workload_may_lie_in_a_config_map_of_ones_own(helm: Helm) -> None:
+    objects = helm.template(with_values({"scheduler": {"workload": {"configMap": "mine", "key": "jobs.json"}}}))
+    assert [one for one in objects if one["metadata"]["name"].endswith("-workload")] == []
+    assert find_workload(objects) == ("mine", "--workload-file=/workload/jobs.json")
+
+
+def test_without_a_workload_it_is_learned(helm: Helm) -> None:
+    assert "workload" not in json.dumps(helm.template(with_values({})))
+
+
+def find_workload(objects: list[Any]) -> tuple[str, str]:
+    """Return the ConfigMap where the extender finds its workload, and the flag that names the file."""
+    (spec,) = (spec for spec in list_pod_specs(objects) if "extender" in {one["name"] for one in spec["containers"]})
+    (volume,) = (one for one in spec["volumes"] if one["name"] == "workload")
+    extender = find_container(objects, "extender")
+    (mount,) = (one for one in extender["volumeMounts"] if one["name"] == "workload")
+    (flag,) = (one for one in extender["args"] if one.startswith("--workload-file="))
+    assert flag.startswith(f"--workload-file={mount['mountPath']}/")
+    return volume["configMap"]["name"], flag
+
+
+@pytest.mark.parametrize(
+    ("values", "flags"),
+    [
+        ({}, []),
+        ({"avoidGpuNodes": True}, ["--cpu-pods-avoid=gpu=on"]),
+        ({"avoidGpuNodes": True, "nodeLabels": {"pool": "a", "x": "b"}, "namespaces": ["web", "db"]},
+         ["--cpu-pods-avoid=pool=a,x=b", "--cpu-pods-namespaces=web,db"]),
+    ],
+)  # fmt: skip
+def test_pods_without_cards_are_asked_to_leave_the_nodes_of_device_plugins(
+    helm: Helm, values: Any, flags: list[str]
+) -> None:
+    objects = helm.template(with_values({"scheduler": {"cpuOnlyPods": values}}))
+    assert [one for one in find_container(objects, "extender")["args"] if one.startswith("--cpu-pods")] == flags
+    # Pods without cards reach the webhook as all others do.
+    (webhook,) = find(objects, "MutatingWebhookConfiguration")["webhooks"]
+    for selector in ("namespaceSelector", "objectSelector"):
+        assert [one["key"] for one in webhook[selector]["matchExpressions"]] == ["hami.io/webhook"]
 
 
 def test_two_replicas_follow_the_lease_of_kube_scheduler(helm: Helm) -> None:

@@ -54,6 +54,10 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         ({"scheduler": {"replicas": 0}}, "at '/scheduler/replicas': minimum: got 0, want 1"),
         ({"scheduler": {"nodeLockExpire": "five"}}, "at '/scheduler/nodeLockExpire': 'five' does not match pattern"),
         ({"scheduler": {"defaultSchedulerPolicy": {"nodeSchedulerPolicy": "pack"}}}, "one of 'binpack', 'spread'"),
+        ({"scheduler": {"nodeChoice": "both"}}, "at '/scheduler/nodeChoice'"),
+        ({"scheduler": {"nodeChoiceWeight": 0}}, "at '/scheduler/nodeChoiceWeight': minimum: got 0, want 1"),
+        ({"scheduler": {"workload": {"pods": [{"cpu": 1}]}}}, "additional properties 'cpu' not allowed"),
+        ({"scheduler": {"workload": {"key": "a/b"}}}, "at '/scheduler/workload/key': 'a/b' does not match pattern"),
         ({"resourceName": "gpu"}, "at '/resourceName': 'gpu' does not match pattern"),
         ({"devicePlugin": {"deviceMemoryScaling": 0}}, "at '/devicePlugin/deviceMemoryScaling'"),
         (
@@ -82,6 +86,14 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
     [
         ({"device-config": {"content": "nvidia: ["}}, "device-config.content is not YAML"),
         ({"device-config": {"content": "nvidia: {defaultCores: 5}"}}, "the device configuration names no resource"),
+        ({"scheduler": {"workload": {"pods": [{}], "configMap": "mine"}}}, "pods and configMap mine: give one of them"),
+        (
+            {
+                "scheduler": {"cpuOnlyPods": {"avoidGpuNodes": True}},
+                "devicePlugin": {"nvidiaNodeSelector": {"gpu": None}},
+            },
+            "scheduler.cpuOnlyPods.avoidGpuNodes needs nodeLabels",
+        ),
         ({"devicePlugin": {"libPath": "/opt/vgpu"}}, "must be global.gpuHookPath with /vgpu behind it"),
     ],
 )

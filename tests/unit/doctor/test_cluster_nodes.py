@@ -186,6 +186,14 @@ def test_what_is_wrong_with_the_extender_is_told_with_the_field(changes: dict[st
     assert [problem for problem in problems if word in problem.remedy]
 
 
+@pytest.mark.parametrize(("verb", "words"), [("", ["prioritizeVerb"]), ("prioritize", [])])
+def test_a_kube_scheduler_that_chooses_nodes_asks_for_scores(verb: str, words: list[str]) -> None:
+    flags = replace(FLAGS, node_choice="scheduler")
+    problems = judge(judge_kube_scheduler, kube_scheduler=extender(prioritize_verb=verb), flags=flags)
+    assert [word for problem in problems for word in words if word in problem.remedy] == words
+    assert {problem.severity for problem in problems} == ({WARNING} if words else set())
+
+
 def test_a_vendor_that_may_not_be_there_at_all_is_only_a_warning() -> None:
     kept = tuple(one for one in EXTENDER.managed_resources if one.name.startswith("nvidia.com/"))
     problems = judge(judge_kube_scheduler, kube_scheduler=extender(managed_resources=kept))

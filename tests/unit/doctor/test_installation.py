@@ -40,7 +40,7 @@ kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: false}
 profiles: [{schedulerName: hami-scheduler}]
 extenders:
-- {urlPrefix: "http://127.0.0.1:9398", filterVerb: filter, bindVerb: bind, httpTimeout: 30s,
+- {urlPrefix: "http://127.0.0.1:9398", filterVerb: filter, prioritizeVerb: prioritize, bindVerb: bind, httpTimeout: 30s,
    managedResources: [{name: nvidia.com/gpu, ignoredByScheduler: true}]}
 """
 

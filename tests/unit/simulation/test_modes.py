@@ -43,3 +43,11 @@ def test_equals_come_by_chance():
     rule = DefaultScheduler(cluster, random.Random(1))
     fits = cluster.find_fitting(SHAPE)
     assert {rule.choose(SHAPE, fits).node for _ in range(50)} == {0, 1}
+
+
+def test_nodes_that_are_avoided_are_taken_where_no_other_has_room():
+    cluster = make_cluster((2000, 2000), (64000, 64000))
+    rule = DefaultScheduler(cluster, random.Random(1), {"n1"})
+    assert rule.choose(SHAPE, cluster.find_fitting(SHAPE)).node == 0
+    large = TraceShape(4000, 4000, 0, 0, "")
+    assert rule.choose(large, cluster.find_fitting(large)).node == 1

@@ -3,7 +3,7 @@ import pytest
 from gpuloom.simulation.cluster import TraceNode
 from gpuloom.simulation.errors import SimulationError
 from gpuloom.simulation.pods import TracePod, TraceShape
-from gpuloom.simulation.what_if import add_nodes, remove_nodes, scale_pods
+from gpuloom.simulation.what_if import add_nodes, find_avoided, remove_nodes, scale_pods
 
 NODES = (
     TraceNode("a", 96_000, 393_216, 8, "A100"),
@@ -60,3 +60,13 @@ def test_pods_come_so_many_times(factor, count):
 
 def test_twice_the_pods_are_each_pod_twice():
     assert sorted(pod.shape for pod in scale_pods(PODS, 2)) == sorted([pod.shape for pod in PODS] * 2)
+
+
+def test_nodes_are_avoided_by_model_and_size():
+    assert find_avoided(NODES, "a100:8, T4:2") == {"a", "b", "d"}
+
+
+@pytest.mark.parametrize("groups", ["a100", "a100:4", "B200:8", ""])
+def test_kinds_of_nodes_that_are_not_there_cannot_be_avoided(groups):
+    with pytest.raises(SimulationError, match="expected kinds of nodes, of A100:8, H100:8, T4:2"):
+        find_avoided(NODES, groups)

@@ -52,6 +52,10 @@ capabilities:
 {{- end }}
 - --node-scheduler-policy={{ $scheduler.defaultSchedulerPolicy.nodeSchedulerPolicy }}
 - --gpu-scheduler-policy={{ $scheduler.defaultSchedulerPolicy.gpuSchedulerPolicy }}
+{{- with include "gpuloom.workloadKey" . }}
+- --workload-file=/workload/{{ . }}
+{{- end }}
+- --node-choice={{ $scheduler.nodeChoice }}
 - --force-overwrite-default-scheduler={{ $scheduler.forceOverwriteDefaultScheduler }}
 - --node-lock={{ $scheduler.nodeLock }}
 - --node-lock-timeout={{ $scheduler.nodeLockExpire }}
@@ -78,10 +82,18 @@ capabilities:
 - --defragmentation=off
 {{- end }}
 {{- end }}
+{{- if $scheduler.cpuOnlyPods.avoidGpuNodes }}
+{{- $labels := default .Values.devicePlugin.nvidiaNodeSelector $scheduler.cpuOnlyPods.nodeLabels }}
+{{- if not $labels }}
+{{- fail "scheduler.cpuOnlyPods.avoidGpuNodes needs nodeLabels beside it, or devicePlugin.nvidiaNodeSelector: nothing tells nodes with GPUs" }}
+{{- end }}
+- --cpu-pods-avoid={{ include "gpuloom.labelPairs" $labels }}
+{{- with $scheduler.cpuOnlyPods.namespaces }}
+- --cpu-pods-namespaces={{ join "," . }}
+{{- end }}
+{{- end }}
 {{- with $scheduler.nodeLabelSelector }}
-{{- $pairs := list }}
-{{- range $key, $value := . }}{{ $pairs = append $pairs (printf "%s=%s" $key $value) }}{{ end }}
-- --node-label-selector={{ join "," $pairs }}
+- --node-label-selector={{ include "gpuloom.labelPairs" . }}
 {{- end }}
 {{- if $scheduler.leaderElect }}
 - --leader-elect=true
@@ -104,4 +116,26 @@ capabilities:
 {{- if .enabled }}{{ $hosts = append $hosts .host }}{{ end -}}
 {{- end -}}
 {{ join "," $hosts }}
+{{- end -}}
+
+{{/* The ConfigMap with the pods to be expected, empty where they are learned. */}}
+{{- define "gpuloom.workload" -}}
+{{- with .Values.scheduler.workload -}}
+{{- if and .pods .configMap -}}
+{{- fail (printf "scheduler.workload has pods and configMap %s: give one of them" .configMap) -}}
+{{- end -}}
+{{- if .pods }}{{ include "gpuloom.scheduler" $ }}-workload{{ else }}{{ .configMap }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The key of that ConfigMap. */}}
+{{- define "gpuloom.workloadKey" -}}
+{{- if include "gpuloom.workload" . }}{{ .Values.scheduler.workload.key }}{{ end -}}
+{{- end -}}
+
+{{/* Labels as a flag takes them, k=v,k2=v2. */}}
+{{- define "gpuloom.labelPairs" -}}
+{{- $pairs := list -}}
+{{- range $key, $value := . }}{{ $pairs = append $pairs (printf "%s=%s" $key $value) }}{{ end -}}
+{{ join "," $pairs }}
 {{- end -}}

@@ -22,7 +22,7 @@ from gpuloom.simulation.picture import draw_curves
 from gpuloom.simulation.policies import find_policy
 from gpuloom.simulation.reading.traces import read_nodes, read_pods, read_pods_for
 from gpuloom.simulation.results import average
-from gpuloom.simulation.what_if import add_nodes, remove_nodes, scale_pods
+from gpuloom.simulation.what_if import add_nodes, find_avoided, remove_nodes, scale_pods
 
 _NO_SOLVER = "--bound needs SciPy: install it with pip install 'gpuloom[simulate]', or leave --bound out"
 
@@ -39,6 +39,7 @@ def run_simulate(
     workload: str = "",
     add_nodes: str = "",
     remove_nodes: str = "",
+    cpu_pods_avoid: str = "",
     scale_pods: Annotated[float, Parameter(validator=Number(gt=0, lte=1000))] = 1.0,
     bound: bool | None = None,
     times: Annotated[bool, Parameter(negative=())] = False,
@@ -73,6 +74,9 @@ def run_simulate(
         What if there were more: a100:8x4 adds 4 nodes with 8 GPUs of model a100 each; several separated by commas.
     remove_nodes:
         What if there were fewer: as --add-nodes.
+    cpu_pods_avoid:
+        What if pods without GPUs preferred other nodes, in mode B: a100:8 for those with 8 GPUs of model a100; several
+        separated by commas.
     scale_pods:
         What if pods came so many times as often.
     bound:
@@ -86,6 +90,8 @@ def run_simulate(
     try:
         experiment = _read_experiment(nodes, pods, policy, mode, seeds, workload)
         experiment = _change(experiment, added=add_nodes, removed=remove_nodes, factor=scale_pods)
+        if cpu_pods_avoid:
+            experiment = replace(experiment, avoided=find_avoided(experiment.nodes, cpu_pods_avoid))
         experiment = replace(experiment, bounded=_wants_bound(bound), times=times)
         if plot is not None:
             check_folder(plot)

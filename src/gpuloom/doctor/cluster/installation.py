@@ -39,6 +39,7 @@ class ExtenderFlags:
     rival_names: str = _DEFAULT.rival_lease_names
     lock_timeout_s: float = _DEFAULT.node_lock_timeout_s
     lock_wait_s: float = _DEFAULT.node_lock_retry_timeout_s
+    node_choice: str = _DEFAULT.node_choice
     switches: frozenset[str] = frozenset()
     tls_secret: str = ""
     tls_webhook: str = ""
@@ -75,6 +76,7 @@ def read_flags(container: InstalledContainer) -> ExtenderFlags:
         rival_names=flags.get("rival-lease-names", _DEFAULT.rival_lease_names),
         lock_timeout_s=_read_seconds(flags.get("node-lock-timeout", ""), _DEFAULT.node_lock_timeout_s),
         lock_wait_s=_read_seconds(flags.get("node-lock-retry-timeout", ""), _DEFAULT.node_lock_retry_timeout_s),
+        node_choice=flags.get("node-choice", _DEFAULT.node_choice),
         tls_secret=flags.get("tls-self-manage", ""),
         tls_webhook=flags.get("tls-webhook", ""),
         switches=frozenset(name for name, value in flags.items() if value == "true"),

@@ -92,6 +92,9 @@ def _judge_extender(scheduler: KubeScheduler, extender: ExtenderConfig, flags: E
     if extender.bind_verb != "bind":
         text = f"its bindVerb is {extender.bind_verb!r}, so pods are bound without cards"
         yield _complain(scheduler, text, "set bindVerb: bind")
+    if flags.node_choice == "scheduler" and extender.prioritize_verb != "prioritize":
+        text = f"its prioritizeVerb is {extender.prioritize_verb!r}, so it chooses nodes without gpuloom's scores"
+        yield _complain(scheduler, text, "set prioritizeVerb: prioritize, or --node-choice=extender", Severity.WARNING)
     if not extender.node_cache_capable:
         text = "nodeCacheCapable is not set, so whole nodes are sent with every question, and that is slow"
         yield _complain(scheduler, text, "set nodeCacheCapable: true", Severity.WARNING)

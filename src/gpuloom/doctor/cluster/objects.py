@@ -238,6 +238,7 @@ class ExtenderConfig(msgspec.Struct, frozen=True, rename="camel"):
 
     url_prefix: str = ""
     filter_verb: str = ""
+    prioritize_verb: str = ""
     bind_verb: str = ""
     node_cache_capable: bool = False
     http_timeout: str = msgspec.field(default="", name="httpTimeout")

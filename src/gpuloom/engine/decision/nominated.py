@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from gpuloom.engine.decision.kept_nodes import KeptNode, KeptNodes
+from gpuloom.engine.decision.offer import NodeOffer, make_offer
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.placement.placement_cache import demand_class_of
 from gpuloom.engine.request.demand import Demands
@@ -48,6 +49,30 @@ class NominationScheduler:
             if decision.node is not None:
                 return decision
         return self._decide_among(demands, names, priority, most_tries)
+
+    def decide_on(self, demands: Demands, node: str, priority: int) -> PodDecision:
+        """Choose cards on a node that somebody else chose; the refusals say why it does not take the pod.
+
+        Raises what :meth:`PodScheduler.decide` raises.
+        """
+        kept = self._find_kept(demands, priority)
+        if node in kept:
+            return kept[node].decide(demands, demand_class_of(demands))
+        return self.pod_scheduler.decide(demands, (node,))
+
+    def offer(
+        self, demands: Demands, decision: PodDecision, chosen: str, priority: int, *, most_tries: int | None = None
+    ) -> NodeOffer:
+        """Return all nodes that take a pod about which was just decided, but those that others are to have.
+
+        chosen  the node that was decided for
+        Raises what :meth:`PodScheduler.rank_fitting` raises.
+        """
+        ranking = self.pod_scheduler.rank_fitting(demands, decision, most_tries=most_tries)
+        offer = make_offer(ranking, chosen)
+        kept, asked = self._find_kept(demands, priority), demand_class_of(demands)
+        open_to_ask = kept.keys() & set(offer.nodes) - {chosen}
+        return offer.without({node for node in open_to_ask if kept[node].decide(demands, asked).node is None})
 
     def has_capacity(self, demands: Demands, priority: int) -> bool:
         """Tell whether any node would do; for a nominated pod, whether its own would, or else any."""

@@ -138,6 +138,17 @@ class PodScheduler:
         self._know_other_vendors(word, decision)
         return self._complete(decision, demands, {})
 
+    def rank_fitting(self, demands: Demands, decision: PodDecision, *, most_tries: int | None = None) -> Ranking:
+        """Rank all nodes that take a pod about which was just decided; none of them has still to be asked.
+
+        Raises UnsettledError when more than ``most_tries`` nodes have not answered.
+        """
+        if decision.is_complete:
+            return decision.fitting
+        # Cards of several vendors are always decided about to the end.
+        ((word, demand),) = demands.items()
+        return decision.fitting.only(self.by_vendor[word].assess(demand, most_tries=most_tries).takes)
+
     def _decide_jointly(
         self, demands: Demands, names: NodeNames, most_tries: int | None, closed: Mapping[str, Refusal]
     ) -> Decision:

@@ -13,8 +13,8 @@ What is remembered, for whom, until when, and why that is safe:
 - The change log drops old entries; a reader that is behind it asks about all cards again. So nothing stale is ever
   read: what is remembered either saw every change or is thrown away.
 - Requests that name cards, and those for which a quota is tight, are hardly ever repeated; they are not remembered.
-- ``fragmentation`` keeps what all classes ask of a node (``fragmentation_view``), and by class what a pod costs on nodes
-  in the same state (``fragmentation_ranks``); of a node that changed, only the cards that are others are read.
+- ``fragmentation`` keeps what all classes ask of a node (``fragmentation_view``), and by class what a pod costs on
+  nodes in the same state (``fragmentation_ranks``); of a node that changed, only the cards that are others are read.
 - Why no node served is kept for the last few classes (``refusal_cache``), and told anew of nodes that changed.
 
 Vendors whose cards cannot be chosen one by one have hooks, which see the cards of many nodes as a ``CardMatrix``

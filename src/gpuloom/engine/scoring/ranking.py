@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from gpuloom.engine.scoring.policy import NodePolicy
-from gpuloom.model.cards import Ints, Scores
+from gpuloom.model.cards import Flags, Ints, Scores
 
 UNFIT = np.float32(-np.inf)
 """The rank of a node that does not fit."""
@@ -52,6 +52,16 @@ class Ranking:
         """Take nodes out."""
         if positions:
             self._ranks[np.isin(self._positions, np.fromiter(positions, np.int64, len(positions)))] = UNFIT
+
+    def only(self, fitting: Flags) -> "Ranking":
+        """Return the same nodes without those that do not fit after all, which flags by position tell."""
+        ranks = np.where(fitting[self._positions], self._ranks, UNFIT)
+        return Ranking(self._names, self._positions, ranks, candidates=self.candidates, policy=self._policy)
+
+    def as_named(self) -> tuple[list[str], Scores]:
+        """Return names and ranks of the nodes that fit, in the order in which they were named."""
+        places = np.flatnonzero(self._ranks != UNFIT)
+        return [self._names[position] for position in self._positions[places].tolist()], self._ranks[places]
 
     def worst_first(self, most: int | None = None) -> list[tuple[str, float]]:
         """Return names and scores, best last; at most so many, the worst."""

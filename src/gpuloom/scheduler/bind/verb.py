@@ -19,6 +19,7 @@ from gpuloom.engine.state.unserved import Unserved
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient, NotFoundError
 from gpuloom.kube.annotations import patch_same
 from gpuloom.kube.podevents import record
+from gpuloom.scheduler.bind.moving import MoveRefusedError, ReservationMover
 from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE, LockError, NodeLocks
 from gpuloom.scheduler.bind.nodelock.queue import LockTicket
 from gpuloom.scheduler.bind.podlabel import PodLabeller
@@ -62,6 +63,7 @@ class BindVerb:
         recorder: EventRecorder,
         clocks: Clocks,
         labeller: PodLabeller,
+        mover: ReservationMover,
     ) -> None:
         self._client = client
         self._state = state
@@ -69,6 +71,7 @@ class BindVerb:
         self._recorder = recorder
         self._clocks = clocks
         self._labeller = labeller
+        self._mover = mover
         self._writer = BindingWriter(client, state, clocks)
         self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
         self._running: dict[str, int] = {}
@@ -255,7 +258,24 @@ class BindVerb:
             return held
         if pod.annotations.get(VGPU_NODE) == node and (adopted := self._adopt(pod, node)):
             return adopted
+        if held is not None and self._state.settings.node_choice == "scheduler":
+            return self._move(pod, held, node)
         raise BindError(f"no reservation of pod {pod.full_name} on node {node}, filter again")
+
+    def _move(self, pod: Pod, held: Reservation, node: str) -> Reservation:
+        """Reserve on the node that kube-scheduler chose among those that Filter named."""
+        if held.status is not ReservationStatus.ASSUMED:
+            # Our Binding came about; the watch that shows the pod is late.
+            raise BindError(f"pod {pod.full_name} is already bound to node {held.node}")
+        if self._running.get(held.uid) == held.number:
+            raise BindError(f"bind of pod {pod.full_name} in progress")
+        if node not in self._state.nodes:
+            # That is for the caller to say: what the pod holds ends then.
+            return held
+        try:
+            return self._mover.move(pod, held, node)
+        except MoveRefusedError as error:
+            raise BindError(str(error)) from error
 
     def _adopt(self, pod: Pod, node: str) -> Reservation | None:
         """Reserve what another scheduler wrote on the pod in its Filter, if exactly these cards still fit."""

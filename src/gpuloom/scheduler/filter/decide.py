@@ -9,6 +9,7 @@ import msgspec
 import structlog
 
 from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_success
+from gpuloom.engine.decision.offer import NodeOffer
 from gpuloom.engine.decision.pod_scheduler import PodDecision
 from gpuloom.engine.request.demand import Demands, read_phases
 from gpuloom.engine.scoring.weights import PolicyError
@@ -65,6 +66,7 @@ class PodPlacer:
             return self._simulate(pod, args, args.nodes)
         if objection := self._find_objection(pod):
             return FilterResult(error=objection)
+        self.state.offers.forget(pod.metadata.uid)
         try:
             demands = self.state.read_demands(pod)
         except PolicyError as error:
@@ -83,6 +85,7 @@ class PodPlacer:
             self.outlook.see(pod, demands)
         names = args.nodenames or NodeNames(b"[]")
         pod_decision = self.state.decider.decide_among(demands, names, pod.priority, most_tries=most_tries)
+        offer = self._offer(pod, demands, pod_decision, most_tries)
         self._follow_nomination(pod.metadata.uid, pod_decision)
         self.attempts.drop(pod.metadata.uid)
         at = self.clocks.now()
@@ -90,8 +93,14 @@ class PodPlacer:
         return (
             self._refuse(pod, demands, pod_decision, names)
             if pod_decision.node is None
-            else self._accept(pod, pod_decision, pod_decision.node, at)
+            else self._accept(pod, pod_decision, pod_decision.node, at, offer)
         )
+
+    def _offer(self, pod: Pod, demands: Demands, decision: PodDecision, most_tries: int | None) -> NodeOffer | None:
+        """Return all nodes that take a pod, None where the extender chooses."""
+        if decision.node is None or self.state.settings.node_choice == "extender":
+            return None
+        return self.state.decider.offer(demands, decision, decision.node, pod.priority, most_tries=most_tries)
 
     def _simulate(self, pod: Pod, args: FilterArgs, nodes: msgspec.Raw) -> FilterResult:
         """Answer an autoscaler that sends whole nodes, as if they were unused; nothing changes here (scheduler 4.8)."""
@@ -136,12 +145,17 @@ class PodPlacer:
             return f"pod {pod.full_name} is bound to node {held.node} already"
         return ""
 
-    def _accept(self, pod: Pod, decision: PodDecision, node: str, at: datetime) -> FilterResult:
+    def _accept(
+        self, pod: Pod, decision: PodDecision, node: str, at: datetime, offer: NodeOffer | None
+    ) -> FilterResult:
         self.state.unschedulable.pop(pod.metadata.uid, None)
         self.partly_offered.drop(pod.metadata.uid)
         self._reserve(pod, decision, node, at)
         self._defer(decision, self._record_success(pod, decision))
-        return FilterResult(node_names=[node])
+        if offer is None:
+            return FilterResult(node_names=[node])
+        self.state.offers.note(pod.metadata.uid, offer)
+        return FilterResult(node_names=offer.nodes)
 
     def _record_success(self, pod: Pod, decision: PodDecision) -> Iterator[None]:
         yield from decision.complete()

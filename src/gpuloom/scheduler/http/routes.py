@@ -11,7 +11,7 @@ from gpuloom.scheduler.bind.verb import BindError
 from gpuloom.scheduler.http.pprof import profile_routes
 from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.metrics.series import Latencies
-from gpuloom.scheduler.observer import BindCall, FilterCall
+from gpuloom.scheduler.observer import BindCall, FilterCall, PrioritizeCall
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.serving.addresses import Address, is_loopback
 from gpuloom.serving.bodies import TooLargeError, read_body
@@ -24,6 +24,7 @@ from gpuloom.wire.extender import (
     FilterResult,
     decode_bind_args,
     decode_filter_args,
+    encode_priorities,
     encode_result,
 )
 
@@ -60,6 +61,7 @@ class Routes:
     settings: SchedulerSettings
     webhook: WebhookEndpoint
     filter: FilterCall
+    prioritize: PrioritizeCall
     bind: BindCall
     wait_answerable: Callable[[], Awaitable[object]]
     is_ready: Callable[[], bool]
@@ -83,10 +85,10 @@ class Routes:
         return [*self._verbs(), *self._probes()]
 
     def _verbs(self, guard: Callable[[Handler], Handler] = _answer_all) -> tuple[web.RouteDef, ...]:
-        return (
-            web.post("/filter", guard(self._timed("filter", self._filter))),
-            web.post("/bind", guard(self._timed("bind", self._bind))),
-        )
+        verbs = {"filter": self._filter, "bind": self._bind}
+        if self.settings.node_choice == "scheduler":
+            verbs["prioritize"] = self._prioritize
+        return tuple(web.post(f"/{verb}", guard(self._timed(verb, handler))) for verb, handler in verbs.items())
 
     def _probes(self) -> tuple[web.RouteDef, ...]:
         return (web.get("/healthz", self._healthz), web.get("/readyz", self._readyz))
@@ -116,6 +118,14 @@ class Routes:
         if args.pod is not None:
             await self.wait_answerable()
         return _json(encode_result(await self.filter(args)))
+
+    async def _prioritize(self, request: web.Request) -> web.Response:
+        try:
+            args = decode_filter_args(await _read_args(request))
+        except (WireError, TooLargeError) as error:
+            # The reply is a bare list; kube-scheduler does without scores then.
+            raise web.HTTPBadRequest(text=str(error)) from error
+        return _json(encode_priorities(self.prioritize(args)))
 
     async def _bind(self, request: web.Request) -> web.Response:
         try:

@@ -1,13 +1,13 @@
 """Answer lines (recording 3), as values that become JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from gpuloom.scheduler.recording.replayclient import Effects
 from gpuloom.wire.admission import Verdict, encode_review
-from gpuloom.wire.extender import BindResult, FilterResult
+from gpuloom.wire.extender import BindResult, FilterResult, HostPriority
 
 Answer = dict[str, Any]
 
@@ -33,6 +33,11 @@ def filtered(result: FilterResult, patch: Mapping[str, Any] | None, effects: Eff
         "patch": patch,
         "events": effects.events,
     }
+
+
+def prioritized(priorities: Sequence[HostPriority]) -> Answer:
+    """Say which scores kube-scheduler was told."""
+    return {"type": "PRIORITIZED", "result": msgspec.to_builtins(priorities)}
 
 
 def bound(result: BindResult, effects: Effects) -> Answer:

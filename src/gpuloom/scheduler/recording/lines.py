@@ -69,6 +69,19 @@ class BindLine(Line, frozen=True, tag="BIND", kw_only=True):
     waited: float = 0.0
 
 
+class PrioritizeLine(Line, frozen=True, tag="PRIORITIZE", kw_only=True):
+    """kube-scheduler asks how good nodes are for a pod that was just filtered."""
+
+    args: msgspec.Raw
+
+
+class MovedLine(Line, frozen=True, tag="MOVED", kw_only=True):
+    """A Bind, whose own line comes when it ended, moved its pod's reservation to this node."""
+
+    uid: str
+    node: str
+
+
 class FailedObject(msgspec.Struct, frozen=True):
     """The object that a write was about."""
 
@@ -143,6 +156,10 @@ class FilteredLine(AnswerLine, frozen=True, tag="FILTERED"):
     """The answer to FILTER."""
 
 
+class PrioritizedLine(AnswerLine, frozen=True, tag="PRIORITIZED"):
+    """The answer to PRIORITIZE."""
+
+
 class BoundLine(AnswerLine, frozen=True, tag="BOUND"):
     """The answer to BIND."""
 
@@ -157,6 +174,8 @@ InputLine = (
     | ReviewLine
     | FilterLine
     | BindLine
+    | PrioritizeLine
+    | MovedLine
     | WriteFailedLine
     | ForgottenLine
     | NominatedLine
@@ -164,7 +183,7 @@ InputLine = (
     | OutlookLine
     | LostLine
 )
-AnyLine = InputLine | ReconciledLine | ReviewedLine | FilteredLine | BoundLine
+AnyLine = InputLine | ReconciledLine | ReviewedLine | FilteredLine | PrioritizedLine | BoundLine
 
 _DECODER: msgspec.json.Decoder[AnyLine] = msgspec.json.Decoder(AnyLine)
 

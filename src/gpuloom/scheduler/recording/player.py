@@ -1,10 +1,12 @@
 """A recording played to the decision core: line by line, each with its answer."""
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from gpuloom.kube.errors import Status
+from gpuloom.scheduler.bind.moving import MoveRefusedError
 from gpuloom.scheduler.bind.verb import BindError
 from gpuloom.scheduler.outlook.lines import read_cpu, read_mix
 from gpuloom.scheduler.pods.cleanup import GONE
@@ -21,9 +23,11 @@ from gpuloom.scheduler.recording.lines import (
     FilterLine,
     ForgottenLine,
     ModifiedLine,
+    MovedLine,
     NominatedLine,
     NominationEndedLine,
     OutlookLine,
+    PrioritizeLine,
     ReconcileLine,
     ReviewLine,
     SettingsLine,
@@ -75,6 +79,8 @@ class Player:
                 return await self._filter(line)
             case ReviewLine():
                 return self._review(line)
+            case PrioritizeLine():
+                return self._prioritize(line)
             case BindLine():
                 return await self._bind(line)
             case ReconcileLine():
@@ -99,6 +105,8 @@ class Player:
                 self._take_failure(line)
             case ForgottenLine():
                 self._forget(line)
+            case MovedLine():
+                self._move(line)
             case NominatedLine():
                 nominate(self.process.parts.state, line.uid, line.node, line.since, frozenset(line.victims))
             case NominationEndedLine():
@@ -115,6 +123,13 @@ class Player:
         self._set_failures(line.id)
         result = await verb.filter(args)
         return answers.filtered(result, verb.patch_of(args, result), client.take_effects())
+
+    def _prioritize(self, line: PrioritizeLine) -> Answer:
+        try:
+            args = decode_filter_args(bytes(line.args))
+        except WireError as error:
+            raise LineError(f"args: {error}") from error
+        return answers.prioritized(self.process.parts.state.offers.prioritize(args))
 
     def _review(self, line: ReviewLine) -> Answer:
         try:
@@ -158,6 +173,14 @@ class Player:
         except ValueError as error:
             raise LineError(f"pods: {error}") from error
         self.process.parts.outlook.tell(mix, read_cpu(line.cpu or {}))
+
+    def _move(self, line: MovedLine) -> None:
+        """Move a reservation as the Bind did whose line follows; what cannot move is for that Bind to say."""
+        state = self.process.parts.state
+        pod, held = state.pods.get(line.uid), state.cluster.ledger.find(line.uid)
+        if pod is not None and held is not None and held.node != line.node:
+            with suppress(MoveRefusedError):
+                self.process.parts.mover.move(pod, held, line.node)
 
     def _forget(self, line: ForgottenLine) -> None:
         state = self.process.parts.state

@@ -13,7 +13,7 @@ from gpuloom.kube import LEASES, NODES, PODS, RESOURCE_QUOTAS
 from gpuloom.scheduler.bind.verb import BindError
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.filter.verb import FilterVerb
-from gpuloom.scheduler.observer import BindCall, FilterCall, ReviewCall
+from gpuloom.scheduler.observer import BindCall, FilterCall, PrioritizeCall, ReviewCall
 from gpuloom.scheduler.pods.plugins import is_plugin
 from gpuloom.scheduler.recording import answers
 from gpuloom.scheduler.recording.calls import write_bind_args, write_filter_args, write_review
@@ -31,7 +31,7 @@ from gpuloom.scheduler.recording.writer import RecordingWriter
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.admission import Review, Verdict
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.extender import BindArgs, BindResult, FilterArgs, FilterResult
+from gpuloom.wire.extender import BindArgs, BindResult, FilterArgs, FilterResult, HostPriority
 from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import KubeObject, Pod
 
@@ -88,6 +88,10 @@ class ProcessRecorder:
         """Write that a timer ended a reservation."""
         self._write({"type": "FORGOTTEN", "uid": uid, "why": why})
 
+    def on_moved(self, uid: str, node: str) -> None:
+        """Write that a Bind moved its pod's reservation; its own line comes when it has waited."""
+        self._write({"type": "MOVED", "uid": uid, "node": node})
+
     def on_nominated(self, nomination: Nomination) -> None:
         """Write that room is being made for a pod."""
         self._write(nomination_line(nomination))
@@ -114,6 +118,17 @@ class ProcessRecorder:
             return result
 
         return filter_recorded
+
+    def wrap_prioritize(self, call: PrioritizeCall) -> PrioritizeCall:
+        """Record the prioritize call."""
+
+        def prioritize_recorded(args: FilterArgs) -> list[HostPriority]:
+            result = call(args)
+            line = {"type": "PRIORITIZE", "args": write_filter_args(args, self._projection)}
+            self._end(RecordedCall(self._writer, self._clocks), line, answers.prioritized(result))
+            return result
+
+        return prioritize_recorded
 
     def wrap_bind(self, call: BindCall) -> BindCall:
         """Record the bind call."""

@@ -1,0 +1,35 @@
+"""What Filter offered last, for the question of kube-scheduler that follows it (binding 10)."""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from gpuloom.engine.decision.offer import NodeOffer
+from gpuloom.wire.extender import FilterArgs, HostPriority
+
+MOST_OFFERS = 8
+"""kube-scheduler asks for the scores of one pod before it filters the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentOffers:
+    """The last offers by the pod's UID."""
+
+    _offers: OrderedDict[str, NodeOffer] = field(default_factory=OrderedDict)
+
+    def note(self, uid: str, offer: NodeOffer) -> None:
+        """Remember what a pod was offered; the oldest of too many goes."""
+        self._offers[uid] = offer
+        self._offers.move_to_end(uid)
+        if len(self._offers) > MOST_OFFERS:
+            self._offers.popitem(last=False)
+
+    def forget(self, uid: str) -> None:
+        """Forget what a pod was offered: it is decided about again."""
+        self._offers.pop(uid, None)
+
+    def prioritize(self, args: FilterArgs) -> list[HostPriority]:
+        """Score the nodes of a call; all alike, 0, for a pod that was offered none."""
+        names = [] if args.nodenames is None else args.nodenames.all()
+        offer = None if args.pod is None else self._offers.get(args.pod.metadata.uid)
+        grades = [(name, 0) for name in names] if offer is None else offer.grade(names)
+        return [HostPriority(name, grade) for name, grade in grades]
