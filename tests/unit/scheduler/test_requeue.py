@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 from builders import pod
 
+from gpuloom.engine.decision.nominated import NominationScheduler
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.request.demand import Demands
 from gpuloom.kube import KubeClient
@@ -41,6 +42,9 @@ class Setting:
         self.woken: list[str] = []
         self.state = SchedulerState(SchedulerSettings())
         self.state.pod_scheduler = cast("PodScheduler", self.pod_scheduler)
+        self.state.decider = NominationScheduler(
+            self.state.pod_scheduler, self.state.nominations, self.state.terminating
+        )
         self.sizes: dict[str, int] = {}
         self.arriving: dict[int, int] = {}
         self.requeuer = PodRequeuer(cast("KubeClient", self), self.state, Clocks(sleep=self.sleep))
