@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from gpuloom.cli.asking.clusters import open_cluster
 from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_progress
@@ -18,6 +17,7 @@ from gpuloom.cli.defragmenting.told import ToldPlan, tell_plan
 from gpuloom.cli.defragmenting.wanted import read_wanted
 from gpuloom.cli.evicting import confirm
 from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.client.clusters import open_cluster
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
 from gpuloom.engine.planning.defragmentation.search import Defragmentation
 from gpuloom.engine.planning.moving import MovingPod
@@ -77,7 +77,7 @@ def run_defrag(
     told: list[ToldPlan] = []
 
     async def run() -> None:
-        async with open_cluster(cluster) as (client, default):
+        async with open_cluster(cluster.way) as (client, default):
             found = await read_cluster(client, forced=force)
             plan = _plan(found, wanted, namespace or default, max_moves)
             told.append(plan)
