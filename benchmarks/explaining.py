@@ -1,7 +1,7 @@
 """How long it takes to be told why a pod waits in a large cluster, from the command line to the last line it prints.
 
 ``.venv/bin/python benchmarks/explaining.py`` starts a scheduler with its pages against a stand-in API server and runs
-``gpuloom explain -v`` against it, as a person does: the start of Python, the way to the scheduler, its work and the text
+``gpuloom explain -v`` against it, as a person does: start of Python, way to the scheduler, its work and the text
 all count. The same answer is then fetched alone, which is the scheduler's part.
 """
 
