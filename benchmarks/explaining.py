@@ -1,7 +1,7 @@
 """How long it takes to be told why a pod waits in a large cluster, from the command line to the last line it prints.
 
 ``.venv/bin/python benchmarks/explaining.py`` starts a scheduler with its pages against a stand-in API server and runs
-``gpuloom explain`` against it, as a person does: the start of Python, the way to the scheduler, its work and the text
+``gpuloom explain -v`` against it, as a person does: start of Python, way to the scheduler, its work and the text
 all count. The same answer is then fetched alone, which is the scheduler's part.
 """
 
@@ -73,8 +73,8 @@ def start_scheduler(kubeconfig: Path, log: Path) -> tuple[subprocess.Popen[bytes
 
 
 def run_command(server: str, *flags: str) -> tuple[float, float, int]:
-    """Run ``gpuloom explain``; seconds, its own processor time in seconds, and how many lines it printed."""
-    command = [GPULOOM, "explain", WAITING, "-n", NAMESPACE, "--server", server, *flags]
+    """Run ``gpuloom explain -v``; seconds, its own processor time in seconds, and how many lines it printed."""
+    command = [GPULOOM, "explain", WAITING, "-v", "-n", NAMESPACE, "--server", server, *flags]
     began_s, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "GPULOOM_TOKEN": "benchmark"})
     wall_s, now = time.perf_counter() - began_s, resource.getrusage(resource.RUSAGE_CHILDREN)

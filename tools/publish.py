@@ -4,7 +4,8 @@ Usage: make publish ARGS="--registry REGISTRY --base NAME@sha256:..." (more: --h
 Images and chart go to a container registry, as REGISTRY/gpuloom/scheduler, REGISTRY/gpuloom/node and
 oci://REGISTRY/charts/gpuloom; the wheel to an index of packages, with --index. Log in to the registry with the tools
 that push: docker or buildah, helm, cosign; the index's account is in UV_PUBLISH_TOKEN, or UV_PUBLISH_USERNAME and
-UV_PUBLISH_PASSWORD. All is built before anything is pushed. Ends with 1 where a step failed, 2 for wrong arguments.
+UV_PUBLISH_PASSWORD. With --krew URL, an archive that you put there, and its manifest, are made in build/krew. All is
+built before anything is pushed. Ends with 1 where a step failed, 2 for wrong arguments.
 """
 
 import argparse
@@ -35,6 +36,7 @@ class Order:
     registry  of images and chart, such as registry.example/team
     base      the images' base image, by digest
     index     where wheels are uploaded, empty for no wheel
+    krew      where the archive for kubectl's plugin manager will be, empty for none
     sign      None: unsigned; empty: cosign signs without a key; else the name of cosign's key
     insecure  the registry speaks plain HTTP
     builder   docker or buildah
@@ -45,6 +47,7 @@ class Order:
     base: str
     builder: str
     index: str = ""
+    krew: str = ""
     sign: str | None = None
     insecure: bool = False
     options: tuple[str, ...] = ()
@@ -75,6 +78,7 @@ def read_order(arguments: Sequence[str]) -> Order:
     parser.add_argument("--registry", required=True, help="of images and chart, such as registry.example/team")
     parser.add_argument("--base", required=True, help="base image by digest: python:3.14-slim@sha256:...")
     parser.add_argument("--index", default="", help="URL to which the wheel is uploaded; no wheel without it")
+    parser.add_argument("--krew", default="", metavar="URL", help="make a plugin for krew, whose archive will be there")
     parser.add_argument("--sign", nargs="?", const="", metavar="KEY", help="sign with cosign, keyless or with a key")
     parser.add_argument("--insecure", action="store_true", help="the registry speaks plain HTTP")
     parser.add_argument("--builder", choices=BUILDERS, help="docker, or buildah where there is no docker")
@@ -84,7 +88,14 @@ def read_order(arguments: Sequence[str]) -> Order:
         parser.error(f"--registry {found.registry}: a host and perhaps a path, without https:// and a slash at the end")
     builder = found.builder or next((name for name in BUILDERS if shutil.which(name)), BUILDERS[0])
     return Order(
-        found.registry, found.base, builder, found.index, found.sign, found.insecure, tuple(found.build_option)
+        registry=found.registry,
+        base=found.base,
+        builder=builder,
+        index=found.index,
+        krew=found.krew,
+        sign=found.sign,
+        insecure=found.insecure,
+        options=tuple(found.build_option),
     )
 
 
@@ -112,16 +123,17 @@ def publish(order: Order, version: str, directory: Path) -> list[str]:
     for target, name in names.items():
         build_image(order, target, name)
     run("helm", "package", "charts/gpuloom", "--destination", directory)
-    wheel = build_wheel(directory) if order.index else None
+    wheel = build_wheel(directory) if order.index or order.krew else None
+    plugin = make_plugin(wheel, order.krew) if wheel and order.krew else []
     published = [push_image(order, name, directory) for name in names.values()]
     published.append(push_chart(order, directory / f"gpuloom-{version}.tgz"))
     if order.sign is not None:
         for name in published:
             sign(order, name)
-    if wheel:
+    if wheel and order.index:
         run(Path(sys.executable).with_name("uv"), "publish", "--publish-url", order.index, wheel)
         published.append(f"{wheel.name} in {order.index}")
-    return published
+    return published + plugin
 
 
 def build_image(order: Order, target: str, name: str) -> None:
@@ -135,6 +147,12 @@ def build_wheel(directory: Path) -> Path:
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", directory)
     (wheel,) = directory.glob("*.whl")
     return wheel
+
+
+def make_plugin(wheel: Path, url: str) -> list[str]:
+    """Make archive and manifest for krew; return where they are."""
+    made = run(sys.executable, "tools/cli/krew.py", "--wheel", wheel, "--url", url).split()
+    return [str(Path(name).relative_to(ROOT)) for name in made]
 
 
 def push_image(order: Order, name: str, directory: Path) -> str:

@@ -12,6 +12,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from cyclopts.argument import Argument
@@ -35,31 +36,46 @@ def list_tables(page: str) -> list[str]:
 
 def list_flags(command: str) -> Iterator[str]:
     """Give the lines of a command's table."""
-    arguments = build_app()[command].assemble_argument_collection(parse_docstring=True)
-    told = [argument for argument in arguments if argument.names != ("*",) and argument.children == []]
     yield "| Flag | Default | Meaning |"
     yield "|---|---|---|"
-    for argument in told:
-        yield f"| {_names(argument)} | {_default(argument)} | {_meaning(argument)} |"
+    for flag in describe_flags(command):
+        names = ", ".join(f"`{name}`" for name in flag.names)
+        default = "(required)" if flag.is_required else f"`{flag.default}`" if flag.default else ""
+        meaning = flag.meaning.replace("|", "\\|")
+        variables = ", ".join(f"`{name}`" for name in flag.variables)
+        yield f"| {names} | {default} | {meaning}{f' Also as {variables}.' if variables else ''} |"
 
 
-def _names(argument: Argument) -> str:
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A flag of a command, for whoever tells of it."""
+
+    names: tuple[str, ...]
+    default: str
+    meaning: str
+    variables: tuple[str, ...]
+    is_required: bool
+
+
+def describe_flags(command: str) -> list[Flag]:
+    """Return a command's flags as the code has them."""
+    arguments = build_app()[command].assemble_argument_collection(parse_docstring=True)
+    return [_describe(argument) for argument in arguments if argument.names != ("*",) and argument.children == []]
+
+
+def _describe(argument: Argument) -> Flag:
     names = [name for name in argument.names if not name.startswith("--no-") or name == "--no-headers"]
     names += [name for name in argument.names if name.startswith("--no-request")]
-    return ", ".join(f"`{name}`" for name in dict.fromkeys(names))
+    meaning = " ".join((argument.parameter.help or "").split())
+    variables = tuple(argument.parameter.env_var or ())
+    return Flag(tuple(dict.fromkeys(names)), _default(argument), meaning, variables, argument.required)
 
 
 def _default(argument: Argument) -> str:
     default = argument.field_info.default
     if argument.required or default in ("", None, ()) or default is argument.field_info.empty:
-        return "" if not argument.required else "(required)"
-    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
-
-
-def _meaning(argument: Argument) -> str:
-    text = " ".join((argument.parameter.help or "").split()).replace("|", "\\|")
-    variables = [f"`{name}`" for name in argument.parameter.env_var or ()]
-    return f"{text} Also as {', '.join(variables)}." if variables else text
+        return ""
+    return str(default).lower() if isinstance(default, bool) else str(default)
 
 
 async def run_examples(page: str) -> str:
@@ -88,7 +104,7 @@ async def _run(command: str, kubeconfig: Path) -> str:
         *shlex.split(command)[1:],
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        cwd=PAGE.parent,
+        cwd=PAGE.parents[1],
         env={**os.environ, "KUBECONFIG": str(kubeconfig)},
     )
     output, _ = await process.communicate()

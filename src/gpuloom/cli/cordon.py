@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from gpuloom.cli.asking.clusters import open_cluster
 from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
 from gpuloom.cli.asking.prefixes import choose_uuid
 from gpuloom.cli.asking.printing import print_value, write_lines
@@ -17,6 +16,7 @@ from gpuloom.cli.asking.running import run_for_people
 from gpuloom.cli.draining import DrainPlan, plan_drain
 from gpuloom.cli.evicting import confirm, evict_pod
 from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.client.clusters import open_cluster
 from gpuloom.engine.state.ledger import card_id
 from gpuloom.kube import FULL_PODS, NODES, ApiError, KubeClient
 from gpuloom.kube.cordons import CardPlace, write_cordon
@@ -108,7 +108,7 @@ def drain_card(
 
 
 async def _set_cordon(card: str, cluster: ClusterFlags, *, is_closed: bool) -> None:
-    async with open_cluster(cluster) as (client, _):
+    async with open_cluster(cluster.way) as (client, _):
         place = await _find_card(client, card)
         changed = await write_cordon(client, place, is_closed=is_closed)
         word = "cordoned" if is_closed else "uncordoned"
@@ -146,7 +146,7 @@ def _cards_of(node: Node) -> Iterator[CardPlace]:
 
 
 async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, timeout_s: float) -> None:
-    async with open_cluster(cluster) as (client, _):
+    async with open_cluster(cluster.way) as (client, _):
         place = await _find_card(client, card)
         pods = await _pods_on(client, place)
         await _tell_plan(client, place, pods)
@@ -165,7 +165,7 @@ async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, ti
 
 
 async def _look_ahead(card: str, cluster: ClusterFlags, take: Callable[[DrainPlan], object]) -> None:
-    async with open_cluster(cluster) as (client, _):
+    async with open_cluster(cluster.way) as (client, _):
         place = await _find_card(client, card)
         take(await plan_drain(client, place.node, place.uuid, await _pods_on(client, place)))
 

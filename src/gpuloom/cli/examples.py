@@ -6,14 +6,14 @@ from typing import Final
 EXIT_CODES: Final = "Exit codes: 0 yes, 1 no, 2 wrong usage, 3 cannot be told, because nobody could be asked."
 
 EXAMPLES: Final[Mapping[str, str]] = {
-    "top": "gpuloom top nodes",
-    "nodes": "gpuloom nodes -o wide",
+    "top": "gpuloom top nodes --sort-by .memory.used",
+    "nodes": "gpuloom nodes -l disk=ssd -o wide",
     "cards": "gpuloom cards --state idle --model A100",
-    "pods": "gpuloom pods --all-namespaces",
+    "pods": "gpuloom pods --all-namespaces --watch",
     "pending": "gpuloom pending -A",
     "quota": "gpuloom quota -n team-a",
     "workload": "gpuloom workload -o json",
-    "explain": "gpuloom explain team-a/notebook --all-nodes",
+    "explain": "gpuloom explain team-a/notebook -v",
     "fits": "gpuloom fits -f pod.yaml",
     "preempt": "gpuloom preempt team-a/notebook --dry-run",
     "defrag": "gpuloom defrag --for pod.yaml",

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
-import structlog
 
 from gpuloom.kube.credentials import Credentials
 from gpuloom.kube.errors import ExpiredError, TooManyRequestsError, UnreachableError, UnreadableError
@@ -27,11 +26,17 @@ WRITE_DEADLINE_S = 4.0
 _LIST_RESTARTS = 3
 _RETRY_FLOOR_S = 0.1
 _Item = TypeVar("_Item")
-_log = structlog.get_logger(__name__)
 
 
 def go_on() -> None:
     """Accept everything."""
+
+
+def log_left_out(target: str, why: str) -> None:
+    """Log that a list has an object that cannot be read."""
+    import structlog  # noqa: PLC0415 - commands that people wait for do without
+
+    structlog.get_logger(__name__).warning("object left out of a list", target=target, error=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,7 @@ class KubeClient:
     After a 429 with ``Retry-After`` a call waits and tries again, as long as its deadline allows. ``timeout_s`` is the
     deadline of calls without a shorter one. Waiting for a turn under ``rate_limit`` is not part of it. A write that may
     be out of date after such a wait takes a ``recheck``, which is called right before the write and raises to stop it.
+    ``on_left_out`` is told of objects in lists that cannot be read.
     """
 
     def __init__(
@@ -86,7 +92,9 @@ class KubeClient:
         timeout_s: float = 30.0,
         rate_limit: RateLimit = RateLimit(),  # noqa: B008 - frozen
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        on_left_out: Callable[[str, str], None] = log_left_out,
     ) -> None:
+        self._on_left_out = on_left_out
         self._transport = Transport(credentials)
         self._timeout_s = timeout_s
         self._pace = RateLimiter(rate_limit, sleep=sleep)
@@ -147,7 +155,7 @@ class KubeClient:
         page_size: int = 500,
         must_read_all: bool = False,
     ) -> tuple[list[T], str]:
-        """Return all objects, read page by page, and the list's version; log and leave out what cannot be read.
+        """Return all objects, read page by page, and the list's version; leave out what cannot be read, and say so.
 
         A list whose continue token expires is started again, three times at most. With ``must_read_all``, raises
         :class:`~gpuloom.kube.errors.UnreadableError` when an object cannot be read: for callers that treat a missing
@@ -319,7 +327,7 @@ class KubeClient:
             for _, why in page.unreadable:
                 if must_read_all:
                     raise UnreadableError(request.verb, request.target, 0, f"an object cannot be read: {why}")
-                _log.warning("object left out of a list", target=request.target, error=why)
+                self._on_left_out(request.target, why)
             token = page.continue_token
             if not token:
                 return items, page.version

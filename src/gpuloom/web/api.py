@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from gpuloom.engine.explanation.study import STANDARD, Depth
+from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.kube import PODS, ApiError, NotFoundError
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.rights import Rights, RightsError, SignInError, User

@@ -151,6 +151,8 @@ async def test_a_snapshot_tells_the_same_but_for_budgets(stage: Stage) -> None:
 
 async def test_explain_names_who_would_have_to_leave_and_why_they_stay(stage: Stage) -> None:
     leaves = "  note: would fit on node-a if these leave: default/a-1 (priority 1); not evicted because "
-    assert f"{leaves}preemption is switched off (--preemption)\n" in (await stage.gpuloom("explain", "urgent")).out
-    assert f"{leaves}its preemptionPolicy is Never\n" in (await stage.gpuloom("explain", "never")).out
-    assert "note: would fit" not in (await stage.gpuloom("explain", "meek")).out
+    assert (
+        f"{leaves}preemption is switched off (--preemption)\n" in (await stage.gpuloom("explain", "urgent", "-v")).out
+    )
+    assert f"{leaves}its preemptionPolicy is Never\n" in (await stage.gpuloom("explain", "never", "-v")).out
+    assert "note: would fit" not in (await stage.gpuloom("explain", "meek", "-v")).out

@@ -81,9 +81,19 @@ async def test_a_namespace_without_pods_is_said_to_have_none(stage: Stage) -> No
 
 
 async def test_explain_tells_every_card_with_its_numbers(stage: Stage) -> None:
-    said = await stage.gpuloom("explain", "waits")
-    assert said.out.startswith("pod default/waits fits on none of 2 nodes\n")
+    said = await stage.gpuloom("explain", "waits", "-v")
+    assert said.out.startswith("pod default/waits fits on none of 2 nodes.\n")
     assert said.out.count("CardInsufficientMemory (asks 60,000 MiB;") == 6
+
+
+async def test_explain_says_it_in_two_sentences(stage: Stage) -> None:
+    first, second = (await stage.gpuloom("explain", "waits")).out.splitlines()
+    assert first == "pod default/waits fits on none of 2 nodes."
+    assert second == "It asks for 60,000 MiB of one card; the largest card that it accepts has 23,034."
+
+
+async def test_whoever_names_nodes_gets_details(stage: Stage) -> None:
+    assert "  node-b: " in (await stage.gpuloom("explain", "waits", "--node", "node-b")).out
 
 
 async def test_explain_is_the_same_from_the_scheduler_and_from_the_api_servers_objects(stage: Stage) -> None:
@@ -123,7 +133,8 @@ async def test_fits_tells_how_many(stage: Stage) -> None:
 
 
 async def test_fits_tells_what_a_node_lacks_beside_cards(stage: Stage) -> None:
-    said = await stage.gpuloom("fits", "-f", "-", stdin=POD.replace("spec:", "spec:\n  nodeSelector: {disk: ssd}"))
+    pod = POD.replace("spec:", "spec:\n  nodeSelector: {disk: ssd}")
+    said = await stage.gpuloom("fits", "-v", "-f", "-", stdin=pod)
     told = "cards on 2 nodes; 0 of them take the pod: 2 node(s) didn't match Pod's node affinity/selector"
     assert said.code == 1
     assert said.out.startswith(f"Pod/new: no room: {told}\n")
@@ -137,7 +148,7 @@ async def test_fits_tells_what_the_webhook_would_warn_of(stage: Stage) -> None:
 
 async def test_a_snapshot_says_that_it_tells_of_cards_alone(stage: Stage) -> None:
     snapshot = await stage.gpuloom("snapshot")
-    said = await stage.gpuloom("explain", "waits", "--from", "-", stdin=snapshot.out)
+    said = await stage.gpuloom("explain", "waits", "-v", "--from", "-", stdin=snapshot.out)
     assert "\n  not looked at: taints, node selector and affinity, CPU, memory," in said.out
 
 

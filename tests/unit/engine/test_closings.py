@@ -6,8 +6,9 @@ import pytest
 from builders import card, pod
 
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.explain import explain, finish
-from gpuloom.engine.explanation.study import Depth, ExplanationScope
+from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.filtering.rule_table import select_rules

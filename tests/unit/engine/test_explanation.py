@@ -5,8 +5,9 @@ import pytest
 from builders import NVIDIA, Engine, card, container, pod
 from msgspec.structs import replace
 
+from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.explain import explain, finish
-from gpuloom.engine.explanation.study import Depth, ExplanationScope
+from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import CardVerdict, Explanation, NodeVerdict
 from gpuloom.engine.request.demand import read_demand

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.explain import explain, finish
-from gpuloom.engine.explanation.study import Depth, ExplanationScope
+from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.values import Explanation, NodeVerdict
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.state.card_table import NodeCards

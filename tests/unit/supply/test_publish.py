@@ -1,10 +1,13 @@
 """make publish builds everything before it pushes anything, names what it pushed by digest, and stops at a failure."""
 
+import io
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,3 +111,19 @@ def test_a_registry_that_is_a_url_is_refused(publish: Publish, log: Path, regist
     done = publish(f"--registry={registry}", f"--base={BASE}")
     assert (done.returncode, steps(log)) == (2, [])
     assert registry in done.stderr
+
+
+def test_a_plugin_for_krew_is_made_of_the_wheel(publish: Publish) -> None:
+    done = publish(f"--registry={REGISTRY}", f"--base={BASE}", "--krew=https://files.example/gpuloom.tar.gz")
+    assert done.returncode == 0, done.stderr
+    archive, manifest = (ROOT / line for line in done.stdout.splitlines() if line.startswith("build/krew/"))
+    assert "uri: https://files.example/gpuloom.tar.gz\n" in manifest.read_text()
+    with tarfile.open(archive) as plugin, zipfile.ZipFile(io.BytesIO(read(plugin, ".whl"))) as wheel:
+        assert [name for name in wheel.namelist() if name.endswith("share/man/man1/gpuloom.1")]
+
+
+def read(archive: tarfile.TarFile, end: str) -> bytes:
+    (name,) = [name for name in archive.getnames() if name.endswith(end)]
+    file = archive.extractfile(name)
+    assert file is not None
+    return file.read()

@@ -1,6 +1,7 @@
 """``gpuloom explain``: why a pod goes where it goes, or nowhere."""
 
 import re
+from itertools import islice
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -16,7 +17,7 @@ from gpuloom.cli.asking.flags import (
 from gpuloom.cli.asking.printing import paint, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask, choose_pod
-from gpuloom.engine.explanation.text import tell_explanation
+from gpuloom.engine.explanation.text import tell_briefly, tell_explanation
 from gpuloom.engine.explanation.values import Explanation
 
 _REASON = re.compile(r"(?<=: )(Card|Node|Numa|Exclusive|Resource|Allocated)[A-Za-z]+|node unregistered")
@@ -31,7 +32,7 @@ def explain_pod(
     source: SourceFlags = SOURCE,
     form: OutputFlags = OUTPUT,
 ) -> None:
-    """Tell where a pod can run and where not, and why: every card with the numbers, and what would help.
+    """Tell where a pod can run and where not, and why, in two sentences; with -v every card and what would help.
 
     Parameters
     ----------
@@ -44,20 +45,22 @@ def explain_pod(
 
     async def question(reader: Reader) -> None:
         where, name = choose_pod(pod, namespace or reader.namespace)
-        explanation = await reader.explain(where, name, depth)
+        explanation = await reader.explain(where, name, depth.depth)
         if form.output in {"json", "yaml"}:
             print_value(explanation, form)
         else:
-            print_explanation(explanation)
+            print_explanation(explanation, depth)
 
     ask(source, question)
 
 
-def print_explanation(explanation: Explanation) -> None:
-    """Print it for people."""
-    lines = tell_explanation(explanation)
-    write_lines([paint(next(lines), "bold")])
-    write_lines(map(_colour, lines))
+def print_explanation(explanation: Explanation, depth: DepthFlags) -> None:
+    """Print it for people: two sentences, and below them all the rest where it is wanted."""
+    first, *others = tell_briefly(explanation)
+    write_lines([paint(first, "bold"), *others])
+    if depth.has_details:
+        # Its first line is that of the sentences.
+        write_lines(map(_colour, islice(tell_explanation(explanation), 1, None)))
 
 
 def _colour(line: str) -> str:

@@ -51,7 +51,7 @@ def check_fit(
     async def question(reader: Reader) -> None:
         told = []
         for one in wanted:
-            fits = await reader.fits(one.manifest, one.namespace or namespace or reader.namespace, depth)
+            fits = await reader.fits(one.manifest, one.namespace or namespace or reader.namespace, depth.depth)
             fitting.append(not fits.denied and (fits.pods >= one.replicas or fits.is_least))
             told.append((one, fits))
         if form.output in {"json", "yaml"}:
@@ -59,13 +59,13 @@ def check_fit(
             print_value({"items": items}, form)
             return
         for one, fits in told:
-            _tell(one, fits)
+            _tell(one, fits, depth)
 
     ask(source, question)
     return ExitCode.YES if all(fitting) else ExitCode.NO
 
 
-def _tell(wanted: Wanted, fits: Fits) -> None:
+def _tell(wanted: Wanted, fits: Fits, depth: DepthFlags) -> None:
     write_lines(f"{wanted.name}: warning: {warning}" for warning in fits.warnings)
     if fits.denied:
         write_lines([f"{wanted.name}: would be denied: {fits.denied}"])
@@ -81,4 +81,4 @@ def _tell(wanted: Wanted, fits: Fits) -> None:
         why = f": {tell_taking(host)}" if host is not None and host.with_cards else ""
         write_lines([f"{wanted.name}: no room{why}"])
     if fits.explanation is not None:
-        print_explanation(fits.explanation)
+        print_explanation(fits.explanation, depth)

@@ -7,6 +7,11 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from gpuloom.client.way import SERVER_VARIABLE, SERVICE_VARIABLE, Way
+from gpuloom.engine.explanation.depth import Depth
+
+_ALL_NODES = 100_000
+_MOST_NODES = 8
 Output = Literal["table", "wide", "json", "yaml", "name"]
 
 
@@ -20,20 +25,30 @@ class ClusterFlags:
     context: str = ""
     """Context of the kubeconfig; without it the current one."""
 
+    @property
+    def way(self) -> Way:
+        """The way to the cluster."""
+        return Way(self.kubeconfig, self.context)
+
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class SourceFlags(ClusterFlags):
     """Who is asked."""
 
-    server: Annotated[str, Parameter(env_var="GPULOOM_SERVER")] = ""
+    server: Annotated[str, Parameter(env_var=SERVER_VARIABLE)] = ""
     """URL of the scheduler's pages (its --web-bind); without it they are asked through the API server."""
     server_ca: Path | None = None
     """Certificate authority (PEM) of that URL; without it the installation's, for public names the system's."""
-    service: Annotated[str, Parameter(env_var="GPULOOM_SERVICE")] = ""
+    service: Annotated[str, Parameter(env_var=SERVICE_VARIABLE)] = ""
     """NAMESPACE/NAME of the scheduler's Service; without it the one that the webhook configuration names."""
     snapshot: Annotated[str, Parameter(name="--from", allow_leading_hyphen=True)] = ""
     """Ask a snapshot or a recording instead of a cluster; - is standard input."""
+
+    @property
+    def way(self) -> Way:
+        """The way to the scheduler."""
+        return Way(self.kubeconfig, self.context, self.server, self.server_ca, self.service)
 
 
 @Parameter(name="*")
@@ -45,6 +60,28 @@ class NamespaceFlags:
     """Namespace; without it the context's."""
     all_namespaces: Annotated[bool, Parameter(name=["--all-namespaces", "-A"], negative=())] = False
     """All namespaces that may be seen."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class SelectorFlags:
+    """Which items of a list."""
+
+    selector: Annotated[str, Parameter(name=["--selector", "-l"])] = ""
+    """Only those with these labels, such as disk=ssd: pods by their own, nodes and cards by the node's."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ListFlags:
+    """In which order, and whether to stay."""
+
+    sort_by: str = ""
+    """Sort by this field of -o json, such as .memory.used."""
+    watch: Annotated[bool, Parameter(name=["--watch", "-w"], negative=())] = False
+    """After the list, print what changes, until Ctrl-C."""
+    output_watch_events: Annotated[bool, Parameter(negative=())] = False
+    """With --watch, say of each line whether it was ADDED, MODIFIED or DELETED."""
 
 
 @Parameter(name="*")
@@ -63,9 +100,11 @@ class OutputFlags:
 class DepthFlags:
     """How much an explanation tells."""
 
+    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], negative=())] = False
+    """Tell all, not the two sentences alone: what is asked for, each reason, each card with its numbers."""
     node: Annotated[tuple[str, ...], Parameter(negative=())] = ()
     """Tell all cards of these nodes; may be given several times."""
-    nodes: Annotated[int, Parameter(validator=Number(gte=0))] = 8
+    nodes: Annotated[int, Parameter(validator=Number(gte=0))] = _MOST_NODES
     """Tell all cards of so many nodes, those nearest to fitting."""
     all_nodes: Annotated[bool, Parameter(negative=())] = False
     """Tell all cards of all nodes."""
@@ -73,12 +112,20 @@ class DepthFlags:
     """Name so many nodes in every list."""
 
     @property
-    def most_nodes(self) -> int:
-        """How many nodes get details."""
-        return 100_000 if self.all_nodes else self.nodes
+    def has_details(self) -> bool:
+        """Whether more than two sentences is wanted; whoever says of which nodes wants it too."""
+        return self.verbose or bool(self.node) or self.all_nodes or self.nodes != _MOST_NODES
+
+    @property
+    def depth(self) -> Depth:
+        """The same for those who explain."""
+        most_nodes = _ALL_NODES if self.all_nodes else self.nodes
+        return Depth(nodes=frozenset(self.node), most_nodes=most_nodes, most_names=self.names)
 
 
 SOURCE = SourceFlags()
 NAMESPACE = NamespaceFlags()
+SELECTOR = SelectorFlags()
+LISTING = ListFlags()
 OUTPUT = OutputFlags()
 DEPTH = DepthFlags()

@@ -1,21 +1,44 @@
 """``gpuloom top``, ``nodes``, ``cards``, ``pods``, ``pending``, ``quota``, ``workload``: what there is, who has it."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeVar
 
-from gpuloom.cli.asking.flags import NAMESPACE, OUTPUT, SOURCE, NamespaceFlags, OutputFlags, SourceFlags
+from gpuloom.cli.asking.flags import (
+    LISTING,
+    NAMESPACE,
+    OUTPUT,
+    SELECTOR,
+    SOURCE,
+    ListFlags,
+    NamespaceFlags,
+    OutputFlags,
+    SelectorFlags,
+    SourceFlags,
+)
+from gpuloom.cli.asking.listing import check_listing, show_list
 from gpuloom.cli.asking.prefixes import choose_uuid
-from gpuloom.cli.asking.printing import print_list, print_value, write_lines
+from gpuloom.cli.asking.printing import Table, print_list, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask, choose_namespace
+from gpuloom.cli.asking.selecting import select_nodes, select_pods
 from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS, QUOTAS, WORKLOAD, format_age_since, format_share
 from gpuloom.cli.outcomes import CommandError, ExitCode
-from gpuloom.web.views.values import CardView, Holder
+from gpuloom.client.errors import UnknownObjectError
+from gpuloom.web.views.values import CardView, Holder, NodeView, PendingView, PodView
 
+_T = TypeVar("_T")
 _STATES = Literal["all", "unhealthy", "cordoned", "idle", "used"]
 
 
-def list_nodes(name: str = "", /, *, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT) -> None:
+def list_nodes(
+    name: str = "",
+    /,
+    *,
+    chosen: SelectorFlags = SELECTOR,
+    listing: ListFlags = LISTING,
+    source: SourceFlags = SOURCE,
+    form: OutputFlags = OUTPUT,
+) -> None:
     """List nodes with what is given away of their cards, and why a node has none; of one node, every card.
 
     Parameters
@@ -24,10 +47,15 @@ def list_nodes(name: str = "", /, *, source: SourceFlags = SOURCE, form: OutputF
         Tell all about this node: its cards and who is on them.
 
     """
+    _check_one(name, chosen, listing)
 
     async def question(reader: Reader) -> None:
+        async def read() -> list[NodeView]:
+            is_chosen = await select_nodes(source, chosen.selector)
+            return [node for node in await reader.nodes() if is_chosen(node.name)]
+
         if not name:
-            print_list(await reader.nodes(), NODES, form)
+            await show_list(reader, read, _of(NODES, chosen), listing, form)
             return
         detail = await reader.node(name)
         if form.output in {"json", "yaml"}:
@@ -47,6 +75,8 @@ def list_cards(
     node: str = "",
     model: str = "",
     state: _STATES = "all",
+    chosen: SelectorFlags = SELECTOR,
+    listing: ListFlags = LISTING,
     source: SourceFlags = SOURCE,
     form: OutputFlags = OUTPUT,
 ) -> None:
@@ -64,8 +94,21 @@ def list_cards(
         Only cards like this; idle ones are those that nobody is on.
 
     """
+    _check_one(uuid, chosen, listing)
+    has_choice = bool(node or model or chosen.selector) or state != "all"
 
     async def question(reader: Reader) -> None:
+        async def read() -> list[CardView]:
+            is_chosen = await select_nodes(source, chosen.selector)
+            return [
+                card
+                for card in await reader.cards()
+                if (not node or card.node == node)
+                and is_chosen(card.node)
+                and model.lower() in card.model.lower()
+                and _is_like(card, state)
+            ]
+
         if uuid:
             card = await _find_card(reader, uuid)
             if form.output in {"json", "yaml"}:
@@ -73,65 +116,99 @@ def list_cards(
             else:
                 write_lines(_tell_card(card))
             return
-        known = await reader.cards()
-        cards = [
-            card
-            for card in known
-            if (not node or card.node == node) and model.lower() in card.model.lower() and _is_like(card, state)
-        ]
-        print_list(cards, replace(CARDS, empty="No card is like this.") if known else CARDS, form)
+        table = replace(CARDS, empty="No card is like this.") if has_choice else CARDS
+        await show_list(reader, read, table, listing, form)
 
     ask(source, question)
 
 
 def list_pods(
-    *, namespaces: NamespaceFlags = NAMESPACE, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT
+    *,
+    namespaces: NamespaceFlags = NAMESPACE,
+    chosen: SelectorFlags = SELECTOR,
+    listing: ListFlags = LISTING,
+    source: SourceFlags = SOURCE,
+    form: OutputFlags = OUTPUT,
 ) -> None:
     """List the pods that have cards: how much, where, since when."""
 
     async def question(reader: Reader) -> None:
-        print_list(await reader.pods(choose_namespace(namespaces, reader)), PODS, form)
+        namespace = choose_namespace(namespaces, reader)
+
+        async def read() -> list[PodView]:
+            is_chosen = await select_pods(source, chosen.selector, namespace)
+            return [pod for pod in await reader.pods(namespace) if is_chosen(pod)]
+
+        await show_list(reader, read, _of(PODS, chosen), listing, form)
 
     ask(source, question)
 
 
 def list_pending(
-    *, namespaces: NamespaceFlags = NAMESPACE, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT
+    *,
+    namespaces: NamespaceFlags = NAMESPACE,
+    chosen: SelectorFlags = SELECTOR,
+    listing: ListFlags = LISTING,
+    source: SourceFlags = SOURCE,
+    form: OutputFlags = OUTPUT,
 ) -> None:
     """List the pods that wait for cards, and why."""
 
     async def question(reader: Reader) -> None:
-        print_list(await reader.pending(choose_namespace(namespaces, reader)), PENDING, form)
+        namespace = choose_namespace(namespaces, reader)
+
+        async def read() -> list[PendingView]:
+            is_chosen = await select_pods(source, chosen.selector, namespace)
+            return [pod for pod in await reader.pending(namespace) if is_chosen(pod)]
+
+        await show_list(reader, read, _of(PENDING, chosen), listing, form)
 
     ask(source, question)
 
 
 def list_quotas(
-    *, namespaces: NamespaceFlags = NAMESPACE, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT
+    *,
+    namespaces: NamespaceFlags = NAMESPACE,
+    listing: ListFlags = LISTING,
+    source: SourceFlags = SOURCE,
+    form: OutputFlags = OUTPUT,
 ) -> None:
     """List what namespaces hold of cards and what their quotas leave."""
 
     async def question(reader: Reader) -> None:
-        print_list(await reader.quotas(choose_namespace(namespaces, reader)), QUOTAS, form)
+        namespace = choose_namespace(namespaces, reader)
+        await show_list(reader, lambda: reader.quotas(namespace), QUOTAS, listing, form)
 
     ask(source, question)
 
 
-def list_workload(*, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT) -> None:
+def list_workload(*, listing: ListFlags = LISTING, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT) -> None:
     """List the shapes of pods that the policy fragmentation expects, the commonest first."""
 
     async def question(reader: Reader) -> None:
-        print_list(await reader.workload(), WORKLOAD, form)
+        await show_list(reader, reader.workload, WORKLOAD, listing, form)
 
     ask(source, question)
+
+
+def _check_one(name: str, chosen: SelectorFlags, listing: ListFlags) -> None:
+    check_listing(listing, name)
+    if name and chosen.selector:
+        raise CommandError(f"{name} cannot be given with a selector: leave one of them out", ExitCode.USAGE)
+
+
+def _of(table: Table[_T], chosen: SelectorFlags) -> Table[_T]:
+    return (
+        replace(table, empty=f"{table.empty.rstrip('.')} with labels {chosen.selector}.") if chosen.selector else table
+    )
 
 
 async def _find_card(reader: Reader, text: str) -> CardView:
     """Ask for a card by its UUID, or by the beginning of it."""
     try:
         return await reader.card(text)
-    except CommandError as error:
-        uuid = choose_uuid(text, [card.uuid for card in await reader.cards()]) if error.code is ExitCode.NO else None
+    except UnknownObjectError:
+        uuid = choose_uuid(text, [card.uuid for card in await reader.cards()])
         if uuid is None:
             raise
     return await reader.card(uuid)

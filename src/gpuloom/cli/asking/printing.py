@@ -14,8 +14,13 @@ _T = TypeVar("_T")
 _GAP = "   "
 _NOTHING = "<none>"
 
+Event = Literal["ADDED", "MODIFIED", "DELETED"]
 Tone = Literal["", "good", "bad", "warn", "dim", "bold"]
 _CODES = {"good": "32", "bad": "31", "warn": "33", "dim": "2", "bold": "1"}
+
+
+def _same(item: _T) -> _T:
+    return item
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +35,23 @@ class Column(Generic[_T]):
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[_T]):
-    """How a kind of item is listed; ``name`` is what ``-o name`` prints, ``empty`` what is said of an empty list."""
+    """How a kind of item is listed.
+
+    name    what ``-o name`` prints
+    empty   what is said of an empty list
+    id      tells items apart, where their names do not
+    steady  the item without what time alone changes
+    """
 
     columns: Sequence[Column[_T]]
     name: Callable[[_T], str]
     empty: str
+    id: Callable[[_T], str] | None = None
+    steady: Callable[[_T], _T] = _same
+
+    def key(self, item: _T) -> str:
+        """Return what tells this item from the others."""
+        return (self.id or self.name)(item)
 
 
 def print_list(items: Sequence[_T], table: Table[_T], form: OutputFlags) -> None:
@@ -44,8 +61,59 @@ def print_list(items: Sequence[_T], table: Table[_T], form: OutputFlags) -> None
             print_value({"items": items}, form)
         case "name":
             write_lines(table.name(item) for item in items)
+        case _ if items:
+            ListPrinter(table, form).print([("ADDED", item) for item in items])
         case _:
-            _print_table(items, table, form)
+            sys.stderr.write(f"{table.empty}\n")
+
+
+class ListPrinter(Generic[_T]):
+    """Prints items as they come, in columns that stay where they are; JSON and YAML a document for each."""
+
+    def __init__(self, table: Table[_T], form: OutputFlags, *, has_events: bool = False) -> None:
+        self._table = table
+        self._form = form
+        self._has_events = has_events
+        self._columns = [column for column in table.columns if form.output == "wide" or not column.is_wide]
+        self._widths: list[int] = []
+
+    def print(self, items: Sequence[tuple[Event, _T]]) -> None:
+        """Print these."""
+        match self._form.output:
+            case "json" | "yaml":
+                self._print_documents(items)
+            case "name":
+                write_lines(self._table.name(item) for _, item in items)
+            case _ if items:
+                self._print_rows(items)
+
+    def _print_documents(self, items: Sequence[tuple[Event, _T]]) -> None:
+        for event, item in items:
+            if self._form.output == "yaml":
+                write_lines(["---"])
+            print_value({"type": event, "object": item} if self._has_events else item, self._form)
+
+    def _print_rows(self, items: Sequence[tuple[Event, _T]]) -> None:
+        rows = [
+            self._cells(event, [column.text(item) or _NOTHING for column in self._columns]) for event, item in items
+        ]
+        headings = [] if self._widths or self._form.no_headers else [self._headings()]
+        widths = [max(map(len, cells)) for cells in zip(*headings, *rows, strict=True)]
+        self._widths = list(map(max, self._widths, widths)) if self._widths else widths
+        write_lines(paint(_join(row, self._widths), "bold") for row in headings)
+        for (_, item), row in zip(items, rows, strict=True):
+            cells = [text.ljust(width) for text, width in zip(row, self._widths, strict=True)]
+            write_lines([_GAP.join(map(paint, cells, self._tones(item))).rstrip()])
+
+    def _headings(self) -> list[str]:
+        return self._cells("EVENT", [column.heading for column in self._columns])
+
+    def _cells(self, event: str, cells: list[str]) -> list[str]:
+        return [event, *cells] if self._has_events else cells
+
+    def _tones(self, item: _T) -> list[Tone]:
+        tones: list[Tone] = [column.tone(item) if column.tone else "" for column in self._columns]
+        return ["", *tones] if self._has_events else tones
 
 
 def print_value(value: Any, form: OutputFlags) -> None:
@@ -69,21 +137,6 @@ def has_colours() -> bool:
 def paint(text: str, tone: Tone) -> str:
     """Colour a text where that is seen."""
     return f"\x1b[{_CODES[tone]}m{text}\x1b[0m" if tone and has_colours() else text
-
-
-def _print_table(items: Sequence[_T], table: Table[_T], form: OutputFlags) -> None:
-    if not items:
-        sys.stderr.write(f"{table.empty}\n")
-        return
-    columns = [column for column in table.columns if form.output == "wide" or not column.is_wide]
-    rows = [[column.text(item) or _NOTHING for column in columns] for item in items]
-    headings = [] if form.no_headers else [[column.heading for column in columns]]
-    widths = [max(len(row[at]) for row in (*headings, *rows)) for at in range(len(columns))]
-    write_lines(paint(_join(row, widths), "bold") for row in headings)
-    for item, row in zip(items, rows, strict=True):
-        cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
-        tones = [column.tone(item) if column.tone else "" for column in columns]
-        write_lines([_GAP.join(map(paint, cells, tones)).rstrip()])
 
 
 def _join(row: Sequence[str], widths: Sequence[int]) -> str:

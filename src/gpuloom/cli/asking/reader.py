@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from gpuloom.cli.asking.flags import DepthFlags
+from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.web.views.values import (
     CardView,
@@ -21,7 +21,7 @@ from gpuloom.web.views.values import (
 class Reader(Protocol):
     """Answers about one cluster; an empty namespace is all of them.
 
-    Everything raises CommandError in one line.
+    Everything raises AskingError in one line.
     """
 
     @property
@@ -55,11 +55,11 @@ class Reader(Protocol):
     async def workload(self) -> list[WorkloadView]:
         """List the pods that are to be expected."""
 
-    async def explain(self, namespace: str, name: str, depth: DepthFlags) -> Explanation:
+    async def explain(self, namespace: str, name: str, depth: Depth) -> Explanation:
         """Explain a pod."""
 
     async def preempt(self, namespace: str, name: str) -> PreemptionView:
         """Say whom preemption would evict for a pod."""
 
-    async def fits(self, manifest: bytes, namespace: str, depth: DepthFlags) -> Fits:
+    async def fits(self, manifest: bytes, namespace: str, depth: Depth) -> Fits:
         """Say whether a pod would fit."""

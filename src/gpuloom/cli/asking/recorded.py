@@ -4,11 +4,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gpuloom.cli.asking.flags import DepthFlags
 from gpuloom.cli.asking.progress import show_reading
-from gpuloom.cli.asking.served import SEE_PODS
 from gpuloom.cli.outcomes import CommandError, ExitCode
-from gpuloom.engine.explanation.study import Depth
+from gpuloom.client.errors import DeclinedError, UnknownObjectError
+from gpuloom.client.served import SEE_PODS
+from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import PODS
 from gpuloom.scheduler.recording.errors import LineError
@@ -65,7 +65,7 @@ class RecordedReader:
         """Tell of one node and who is on its cards."""
         source = await self._play()
         if name not in source.node_names():
-            raise CommandError(f"there is no node {name} in {self.name}: see gpuloom nodes")
+            raise UnknownObjectError(f"there is no node {name} in {self.name}: see gpuloom nodes")
         return detail_node(source, EVERYTHING, name)
 
     async def cards(self) -> list[CardView]:
@@ -76,7 +76,7 @@ class RecordedReader:
         """Tell of one card and who is on it."""
         card = find_card(await self._play(), EVERYTHING, uuid)
         if card is None:
-            raise CommandError(f"no node has a card {uuid} in {self.name}: see gpuloom cards")
+            raise UnknownObjectError(f"no node has a card {uuid} in {self.name}: see gpuloom cards")
         return card
 
     async def pods(self, namespace: str) -> list[PodView]:
@@ -97,7 +97,7 @@ class RecordedReader:
         """List the pods that are to be expected."""
         return list(list_workload(await self._play()))
 
-    async def explain(self, namespace: str, name: str, depth: DepthFlags) -> Explanation:
+    async def explain(self, namespace: str, name: str, depth: Depth) -> Explanation:
         """Explain a pod."""
         told: Explanation | None = None
         player = Player()
@@ -111,26 +111,26 @@ class RecordedReader:
         source = Source(player.process.parts)
         pod = find_pod(source, namespace, name)
         if pod is None:
-            raise CommandError(f"{self.name} tells of no pod {namespace}/{name} that asks for cards: {SEE_PODS}")
+            raise UnknownObjectError(f"{self.name} tells of no pod {namespace}/{name} that asks for cards: {SEE_PODS}")
         if not pod.containers:
             pod = await player.process.client.get(PODS, name, namespace=namespace)
-        return await Pace().finish(explain_pod(source, EVERYTHING, pod, _read_depth(depth)))
+        return await Pace().finish(explain_pod(source, EVERYTHING, pod, depth))
 
     async def preempt(self, namespace: str, name: str) -> PreemptionView:
         """Say whom preemption would evict for a pod."""
         source, facts = await self._play(), VictimFacts(not_looked_at=NOT_ASKED)
         pod = find_pod(source, namespace, name)
         if pod is None:
-            raise CommandError(f"{self.name} tells of no pod {namespace}/{name} that asks for cards: {SEE_PODS}")
+            raise UnknownObjectError(f"{self.name} tells of no pod {namespace}/{name} that asks for cards: {SEE_PODS}")
         prospect = await Pace().finish(find_prospect(source, pod, facts))
         return view_prospect(source, EVERYTHING, pod, prospect, facts)
 
-    async def fits(self, manifest: bytes, namespace: str, depth: DepthFlags) -> Fits:
+    async def fits(self, manifest: bytes, namespace: str, depth: Depth) -> Fits:
         """Say whether a pod would fit."""
         try:
-            return await Pace().finish(fit_pod(await self._play(), EVERYTHING, manifest, namespace, _read_depth(depth)))
+            return await Pace().finish(fit_pod(await self._play(), EVERYTHING, manifest, namespace, depth))
         except PodError as error:
-            raise CommandError(str(error)) from error
+            raise DeclinedError(str(error)) from error
 
     async def source(self) -> Source:
         """Give the scheduler as it is at the end, to look at."""
@@ -160,14 +160,12 @@ class RecordedReader:
             raise CommandError(f"{self.name}:{number}: {error}", ExitCode.USAGE) from error
 
 
-async def _explain(player: Player, args: FilterArgs, depth: DepthFlags) -> Explanation | None:
+async def _explain(player: Player, args: FilterArgs, depth: Depth) -> Explanation | None:
     """Explain a call before it is answered; what the pod holds from an earlier try is not in its own way."""
     if args.pod is None:
         return None
     offered = frozenset(args.nodenames.all() if args.nodenames else ())
-    return await Pace().finish(
-        explain_pod(Source(player.process.parts), EVERYTHING, args.pod, _read_depth(depth), offered=offered)
-    )
+    return await Pace().finish(explain_pod(Source(player.process.parts), EVERYTHING, args.pod, depth, offered=offered))
 
 
 def _read_call(line: FilterLine, namespace: str, name: str) -> FilterArgs | None:
@@ -179,10 +177,6 @@ def _read_call(line: FilterLine, namespace: str, name: str) -> FilterArgs | None
     pod = args.pod
     is_meant = pod is not None and (pod.namespace or "default", pod.name) == (namespace, name)
     return args if is_meant and args.nodes is None else None
-
-
-def _read_depth(depth: DepthFlags) -> Depth:
-    return Depth(nodes=frozenset(depth.node), most_nodes=depth.most_nodes, most_names=depth.names)
 
 
 def read_file(name: str) -> Iterator[Numbered]:

@@ -6,9 +6,9 @@ from typing import Any
 from gpuloom.cli.asking.finding import open_reader
 from gpuloom.cli.asking.flags import NamespaceFlags, SourceFlags
 from gpuloom.cli.asking.reader import Reader
-from gpuloom.cli.logs import configure_quiet
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.cli.process import run_until_signal
+from gpuloom.client.errors import AskingError, DeclinedError, MisusedError
 
 Question = Callable[[Reader], Awaitable[None]]
 
@@ -23,16 +23,29 @@ def ask(flags: SourceFlags, question: Question) -> None:
         async with open_reader(flags) as reader:
             await question(reader)
 
-    run_for_people(run())
+    run_until_signal(_tell_failure(run()))
 
 
 def run_for_people(work: Coroutine[Any, Any, None]) -> None:
-    """Run a short command that says itself what is wrong.
+    """Run a short command that says itself what is wrong, with code that logs.
 
     Raises CommandError.
     """
+    from gpuloom.cli.logs import configure_quiet  # noqa: PLC0415 - logging takes long to load
+
     configure_quiet()
-    run_until_signal(work)
+    run_until_signal(_tell_failure(work))
+
+
+async def _tell_failure(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except MisusedError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    except DeclinedError as error:
+        raise CommandError(str(error), ExitCode.NO) from error
+    except AskingError as error:
+        raise CommandError(str(error), ExitCode.UNKNOWN) from error
 
 
 def choose_namespace(flags: NamespaceFlags, reader: Reader) -> str:

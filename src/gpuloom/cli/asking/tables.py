@@ -2,6 +2,8 @@
 
 import time
 
+from msgspec.structs import replace
+
 from gpuloom.cli.asking.printing import Column, Table, Tone
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.web.views.values import CardView, ModelView, NodeView, PendingView, PodView, QuotaView, WorkloadView
@@ -104,8 +106,8 @@ NODES: Table[NodeView] = Table(
         Column("NAME", lambda node: node.name),
         Column("CARDS", lambda node: str(node.cards)),
         Column("PODS", lambda node: str(node.pods)),
-        Column("MEMORY", lambda node: format_share(node.memory) if node.cards else ""),
-        Column("CORES", lambda node: format_share(node.cores) if node.cards else ""),
+        Column("MEMORY(MiB)", lambda node: format_share(node.memory) if node.cards else ""),
+        Column("CORES(%)", lambda node: format_share(node.cores) if node.cards else ""),
         Column("SHARES", lambda node: f"{node.shares.used}/{node.shares.total}" if node.cards else ""),
         Column("MODEL", lambda node: ",".join(node.models)),
         Column("SCORE", lambda node: f"{node.score:.2f}", is_wide=True),
@@ -122,8 +124,8 @@ CARDS: Table[CardView] = Table(
         Column("INDEX", lambda card: str(card.index)),
         Column("UUID", lambda card: card.uuid),
         Column("MODEL", lambda card: card.model),
-        Column("MEMORY", lambda card: format_share(card.memory)),
-        Column("CORES", lambda card: f"{card.cores.used}/{card.cores.total}"),
+        Column("MEMORY(MiB)", lambda card: format_share(card.memory)),
+        Column("CORES(%)", lambda card: f"{card.cores.used}/{card.cores.total}"),
         Column("SHARES", lambda card: f"{card.shares.used}/{card.shares.total}"),
         Column("MODE", lambda card: card.mode, is_wide=True),
         Column("NUMA", lambda card: str(card.numa), is_wide=True),
@@ -140,13 +142,14 @@ PODS: Table[PodView] = Table(
         Column("STATE", lambda pod: pod.standing),
         Column("NODE", lambda pod: pod.node),
         Column("CARDS", lambda pod: str(len({share.uuid for share in pod.shares}))),
-        Column("MEMORY", lambda pod: f"{pod.memory_mib:,}"),
-        Column("CORES", lambda pod: str(pod.cores)),
+        Column("MEMORY(MiB)", lambda pod: f"{pod.memory_mib:,}"),
+        Column("CORES(%)", lambda pod: str(pod.cores)),
         Column("AGE", lambda pod: format_age_since(pod.since)),
         Column("UUIDS", _uuids, is_wide=True),
     ),
     lambda pod: f"pod/{pod.pod.name}",
     "No pod has a card.",
+    id=lambda pod: pod.pod.full_name,
 )
 
 PENDING: Table[PendingView] = Table(
@@ -159,6 +162,8 @@ PENDING: Table[PendingView] = Table(
     ),
     lambda pod: f"pod/{pod.pod.name}",
     "No pod waits for a card.",
+    id=lambda pod: pod.pod.full_name,
+    steady=lambda pod: replace(pod, waiting_s=0.0),
 )
 
 QUOTAS: Table[QuotaView] = Table(
@@ -179,12 +184,13 @@ WORKLOAD: Table[WorkloadView] = Table(
         Column("VENDOR", lambda shape: shape.vendor),
         Column("CARDS", lambda shape: str(shape.cards) if shape.cards else ""),
         Column("MEMORY", lambda shape: tell_memory(shape) if shape.cards else ""),
-        Column("CORES", lambda shape: f"{shape.cores} %" if shape.cards else ""),
+        Column("CORES(%)", lambda shape: str(shape.cores) if shape.cards else ""),
         Column("CPU", lambda shape: f"{shape.cpu_milli / 1000:g}"),
         Column("MODELS", lambda shape: ", ".join([*shape.models, *(f"not {model}" for model in shape.not_models)])),
     ),
     lambda shape: f"workload/{shape.vendor}",
     "No pods are expected.",
+    id=lambda shape: repr(replace(shape, part=0.0)),
 )
 
 MODELS: Table[ModelView] = Table(
@@ -192,8 +198,8 @@ MODELS: Table[ModelView] = Table(
         Column("MODEL", lambda model: model.model),
         Column("CARDS", lambda model: str(model.cards)),
         Column("NODES", lambda model: str(model.nodes)),
-        Column("MEMORY", lambda model: f"{draw_bar(model.memory)} {format_share(model.memory)}"),
-        Column("CORES", lambda model: f"{draw_bar(model.cores)} {format_share(model.cores)}"),
+        Column("MEMORY(MiB)", lambda model: f"{draw_bar(model.memory)} {format_share(model.memory)}"),
+        Column("CORES(%)", lambda model: f"{draw_bar(model.cores)} {format_share(model.cores)}"),
         Column("SHARES", lambda model: format_share(model.shares)),
     ),
     lambda model: f"model/{model.model}",

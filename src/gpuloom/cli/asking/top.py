@@ -1,24 +1,37 @@
 """``gpuloom top``: how much of the cluster's cards is given away and, where monitors can be reached, really used."""
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Literal
 
-from gpuloom.cli.asking.clusters import open_cluster
-from gpuloom.cli.asking.flags import OUTPUT, SOURCE, OutputFlags, SourceFlags
-from gpuloom.cli.asking.printing import Column, Table, print_list, print_value, write_lines
+import msgspec
+
+from gpuloom.cli.asking.flags import (
+    LISTING,
+    OUTPUT,
+    SELECTOR,
+    SOURCE,
+    ListFlags,
+    OutputFlags,
+    SelectorFlags,
+    SourceFlags,
+)
+from gpuloom.cli.asking.listing import show_list
+from gpuloom.cli.asking.printing import Column, Table, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask
+from gpuloom.cli.asking.selecting import select_nodes
 from gpuloom.cli.asking.tables import MODELS, draw_bar, format_share
 from gpuloom.cli.asking.utilization import CardUtilization, Uses, sum_uses
+from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.client.clusters import open_cluster
 from gpuloom.engine.explanation.values import Amount
-from gpuloom.web.views.values import CardView, Overview
+from gpuloom.web.views.values import CardView, ModelView, Overview
 
 What = Literal["models", "nodes", "cards"]
 
 
-@dataclass(frozen=True, slots=True)
-class Used:
+class Used(msgspec.Struct, frozen=True):
     """A node or a card: what is given away of it, and what is used of it, None where nobody says."""
 
     name: str
@@ -32,17 +45,25 @@ _TABLE: Table[Used] = Table(
     (
         Column("NAME", lambda one: one.name),
         Column("MODEL", lambda one: one.model),
-        Column("MEMORY GIVEN", lambda one: f"{draw_bar(one.memory)} {format_share(one.memory)}"),
-        Column("MEMORY USED", lambda one: f"{one.use.memory_mib:,}" if one.use else "unknown"),
-        Column("CORES GIVEN", lambda one: format_share(one.cores)),
-        Column("BUSY", lambda one: f"{one.use.busy}%" if one.use else "unknown"),
+        Column("MEMORY GIVEN(MiB)", lambda one: f"{draw_bar(one.memory)} {format_share(one.memory)}"),
+        Column("MEMORY USED(MiB)", lambda one: f"{one.use.memory_mib:,}" if one.use else "unknown"),
+        Column("CORES GIVEN(%)", lambda one: format_share(one.cores)),
+        Column("BUSY(%)", lambda one: str(one.use.busy) if one.use else "unknown"),
     ),
     lambda one: one.name,
     "No node has registered a card: see gpuloom nodes.",
 )
 
 
-def show_top(what: What = "models", /, *, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT) -> None:
+def show_top(
+    what: What = "models",
+    /,
+    *,
+    chosen: SelectorFlags = SELECTOR,
+    listing: ListFlags = LISTING,
+    source: SourceFlags = SOURCE,
+    form: OutputFlags = OUTPUT,
+) -> None:
     """Show how much is given away, by model, node or card; and how much is really used, as the monitors say.
 
     Parameters
@@ -51,18 +72,43 @@ def show_top(what: What = "models", /, *, source: SourceFlags = SOURCE, form: Ou
         What to sum over; nodes and cards come with what is really used, if the nodes' monitors can be reached.
 
     """
+    if what == "models" and chosen.selector:
+        raise CommandError("--selector chooses nodes: give top nodes or top cards", ExitCode.USAGE)
+    problems: set[str] = set()
 
     async def question(reader: Reader) -> None:
         if what == "models":
-            _show_overview(await reader.overview(), form)
+            await _show_models(reader, listing, form)
             return
-        cards = await reader.cards()
-        uses = await _find_uses(source)
-        if uses.problem:
-            sys.stderr.write(f"gpuloom: what is really used is not known: {uses.problem}\n")
-        print_list(_by_node(cards, uses) if what == "nodes" else [_of_card(card, uses) for card in cards], _TABLE, form)
+        await show_list(
+            reader, lambda: _read_used(reader, what, source, chosen.selector, problems), _TABLE, listing, form
+        )
 
     ask(source, question)
+
+
+async def _show_models(reader: Reader, listing: ListFlags, form: OutputFlags) -> None:
+    if form.output in {"json", "yaml"} and not listing.watch:
+        print_value(await reader.overview(), form)
+        return
+    if form.output in {"table", "wide"} and not form.no_headers:
+        write_lines([*_tell(await reader.overview()), ""])
+
+    async def read() -> Sequence[ModelView]:
+        return (await reader.overview()).models
+
+    await show_list(reader, read, MODELS, listing, form)
+
+
+async def _read_used(reader: Reader, what: What, source: SourceFlags, selector: str, told: set[str]) -> list[Used]:
+    """Ask for what is given away and used; what keeps us from knowing the latter is told once."""
+    is_chosen = await select_nodes(source, selector)
+    cards = [card for card in await reader.cards() if is_chosen(card.node)]
+    uses = await _find_uses(source)
+    if uses.problem and uses.problem not in told:
+        sys.stderr.write(f"gpuloom: what is really used is not known: {uses.problem}\n")
+        told.add(uses.problem)
+    return _by_node(cards, uses) if what == "nodes" else [_of_card(card, uses) for card in cards]
 
 
 async def _find_uses(source: SourceFlags) -> Uses:
@@ -70,17 +116,8 @@ async def _find_uses(source: SourceFlags) -> Uses:
         return Uses({}, "a recording does not tell")
     from gpuloom.cli.asking.usage import read_uses  # noqa: PLC0415 - of models nobody asks it
 
-    async with open_cluster(source) as (client, _):
+    async with open_cluster(source.way) as (client, _):
         return await read_uses(client)
-
-
-def _show_overview(overview: Overview, form: OutputFlags) -> None:
-    if form.output in {"json", "yaml"}:
-        print_value(overview, form)
-        return
-    if form.output != "name" and not form.no_headers:
-        write_lines([*_tell(overview), ""])
-    print_list(overview.models, MODELS, form)
 
 
 def _tell(overview: Overview) -> list[str]:

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from gpuloom.cli.asking.clusters import open_cluster
 from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_progress
@@ -19,6 +18,7 @@ from gpuloom.cli.defragmenting.told import ToldPlan, tell_plan
 from gpuloom.cli.defragmenting.wanted import read_wanted
 from gpuloom.cli.evicting import confirm
 from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.client.clusters import open_cluster
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
 from gpuloom.engine.planning.defragmentation.search import Progress
 from gpuloom.kube import KubeClient
@@ -82,7 +82,7 @@ def run_defrag(
     told: list[ToldPlan] = []
 
     async def run() -> None:
-        async with open_cluster(cluster) as (client, default):
+        async with open_cluster(cluster.way) as (client, default):
             source, found = await read_cluster(client, forced=force)
             plan, meaning = _plan(source, found, wanted, namespace or default, max_moves)
             told.append(meaning)

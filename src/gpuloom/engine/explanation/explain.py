@@ -4,8 +4,9 @@ from collections.abc import Generator
 
 import msgspec
 
+from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.remedies import find_remedies
-from gpuloom.engine.explanation.study import STANDARD, Depth, ExplanationScope, Study
+from gpuloom.engine.explanation.study import ExplanationScope, Study
 from gpuloom.engine.explanation.values import Explanation, NodeVerdict, Remedy
 from gpuloom.engine.request.demand import Demand
 

@@ -10,8 +10,9 @@ import msgspec
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.explain import explain
-from gpuloom.engine.explanation.study import STANDARD, Depth, ExplanationScope, tell_asks, tell_outlook
+from gpuloom.engine.explanation.study import ExplanationScope, tell_asks, tell_outlook
 from gpuloom.engine.explanation.summing import count_reasons, group_refusals
 from gpuloom.engine.explanation.values import ContainerRequest, Explanation, Ranked, Remedy, VendorVerdict
 from gpuloom.engine.request.demand import Demand, Demands

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.details import detail_node, find_obstacle, in_order_of_placing, mark_closed, mark_held
 from gpuloom.engine.explanation.node_fork import Question
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
@@ -30,25 +31,6 @@ from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.model.request_columns import Headroom
 from gpuloom.wire.words import encode_unix_time
-
-
-@dataclass(frozen=True, slots=True)
-class Depth:
-    """How much to tell.
-
-    nodes       details of these nodes; if none is named, of those nearest to fitting
-    most_nodes  details of so many nodes at most, unless they are named
-    most_names  so many names in every list
-    remedies    whether to look for what would have to change
-    """
-
-    nodes: frozenset[str] = frozenset()
-    most_nodes: int = 8
-    most_names: int = 10
-    remedies: bool = True
-
-
-STANDARD = Depth()
 
 
 @dataclass(frozen=True, slots=True)

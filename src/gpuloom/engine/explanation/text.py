@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from gpuloom.engine.explanation.hosts import tell_host
+from gpuloom.engine.explanation.hosts import tell_host, tell_taking
 from gpuloom.engine.explanation.values import (
     CardVerdict,
     ContainerRequest,
     Explanation,
+    Given,
     NodeVerdict,
     Policy,
     VendorVerdict,
@@ -14,6 +15,37 @@ from gpuloom.engine.explanation.values import (
 
 VENDORS_TITLE = "what each vendor says, all of which must do on one node"
 _MOST_ALSO = 3
+_MOST_REASONS = 2
+_OF_THE_POD = ("asks ", "would ")
+"""How notes begin whose subject is the pod."""
+
+
+def tell_briefly(explanation: Explanation) -> Iterator[str]:
+    """Tell it in two sentences: where the pod can run, and the one thing that says most about why."""
+    yield f"pod {explanation.pod.full_name} {explanation.headline}."
+    if why := _tell_most(explanation):
+        yield f"{why[0].upper()}{why[1:]}."
+
+
+def _tell_most(explanation: Explanation) -> str:
+    remedy = f"it {explanation.remedies[0].text}" if explanation.remedies else ""
+    held = explanation.held.shares if explanation.held is not None else ()
+    if held:
+        more = f"; and {len(held) - 1} more" if len(held) > 1 else ""
+        return f"it has for {_tell_share(held[0])}{more}"
+    if explanation.notes:
+        note = explanation.notes[0]
+        why = f"it {note}" if note.startswith(_OF_THE_POD) else note
+    elif explanation.host is not None and explanation.host.with_cards and not explanation.host.taking:
+        why = tell_taking(explanation.host)
+    elif explanation.outcome == "fits":
+        why = "; ".join(map(tell_ask, explanation.asks[:1]))
+    else:
+        why = ", ".join(
+            f"{count.nodes:,} node{'s' if count.nodes != 1 else ''}: {count.meaning}"
+            for count in explanation.reasons[:_MOST_REASONS]
+        )
+    return "; ".join(filter(None, (why, remedy)))
 
 
 def tell_explanation(explanation: Explanation) -> Iterator[str]:
@@ -79,9 +111,12 @@ def _tell_held(explanation: Explanation) -> Iterator[str]:
     if explanation.held is None:
         return
     yield f"has on node {explanation.held.node}:"
-    for share in explanation.held.shares:
-        part = f" as {share.instance}" if share.instance else ""
-        yield f"  {share.container}: {share.uuid}{part}: {share.memory_mib:,} MiB, {share.cores} % of the cores"
+    yield from (f"  {_tell_share(share)}" for share in explanation.held.shares)
+
+
+def _tell_share(share: Given) -> str:
+    part = f" as {share.instance}" if share.instance else ""
+    return f"{share.container}: {share.uuid}{part}: {share.memory_mib:,} MiB, {share.cores} % of the cores"
 
 
 def _tell_ranking(explanation: Explanation) -> Iterator[str]:

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
+from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.hosts import sum_up_hosts, tell_nodes, tell_none
 from gpuloom.engine.explanation.several import explain_all
-from gpuloom.engine.explanation.study import STANDARD, Depth, ExplanationScope
+from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.planning.capacity import count_capacity, intersect_capacities
 from gpuloom.engine.scoring.weights import PolicyError

@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterator
 
 import msgspec
 
-from gpuloom.engine.explanation.study import STANDARD, Depth
+from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.web.api import WebApi, need_pods
 from gpuloom.web.dashboard.asked import Asked, cut_rows, turn

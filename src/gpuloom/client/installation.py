@@ -9,8 +9,7 @@ import binascii
 import re
 from dataclasses import dataclass
 
-from gpuloom.cli.asking.served import NoWayError
-from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.client.errors import MisusedError, NoWayError, UnansweredError
 from gpuloom.kube import MUTATING_WEBHOOKS, ApiError, KubeClient
 from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
 from gpuloom.wire.objects import WebhookConfiguration
@@ -58,19 +57,19 @@ def read_service(text: str) -> WebService | None:
 def read_service_flag(text: str) -> WebService | None:
     """Read ``--service``, None where it is not given.
 
-    Raises CommandError.
+    Raises MisusedError.
     """
     if not text:
         return None
     if (service := read_service(text)) is None:
-        raise CommandError(f"--service {text!r} names no Service: give NAMESPACE/NAME", ExitCode.USAGE)
+        raise MisusedError(f"--service {text!r} names no Service: give NAMESPACE/NAME")
     return service
 
 
 async def find_installation(client: KubeClient, wanted: WebService | None = None) -> Installation:
     """Find the cluster's installation, or the one whose Service is wanted.
 
-    Raises NoWayError where there is none or it may not be looked for, CommandError where there are several.
+    Raises NoWayError where there is none or it may not be looked for, UnansweredError where there are several.
     """
     try:
         shown, _ = await client.list_all(MUTATING_WEBHOOKS, label_selector=INSTALLATION_LABEL)
@@ -83,7 +82,7 @@ async def find_installation(client: KubeClient, wanted: WebService | None = None
         raise NoWayError(f"{_tell_nothing(shown, wanted)}; {NAME_IT}")
     if len(found) > 1:
         told = ", ".join(f"{one.name} ({one.service})" for one in found)
-        raise CommandError(f"there are several installations, so none is asked: {told}; {NAME_IT}", ExitCode.UNKNOWN)
+        raise UnansweredError(f"there are several installations, so none is asked: {told}; {NAME_IT}")
     return found[0]
 
 

@@ -1,4 +1,4 @@
-"""A running scheduler as the one who answers: its JSON API, reached directly or through the API server's proxy."""
+"""The JSON API of a running scheduler, reached directly or through the API server's proxy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from gpuloom.cli.asking.flags import DepthFlags
-from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.client.errors import DeclinedError, NoWayError, UnansweredError, UnknownObjectError
+from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import ApiError, KubeClient
 from gpuloom.web.place import API_ROOT, TOKEN_HEADER
@@ -37,14 +37,6 @@ _T = TypeVar("_T")
 
 class _Items(msgspec.Struct):
     items: list[msgspec.Raw]
-
-
-class _NotThereError(CommandError):
-    """The scheduler does not know what was asked about."""
-
-
-class NoWayError(Exception):
-    """The API server does not let us through to the scheduler; somebody else may answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +90,7 @@ class ServedReader:
         """List the pods that are to be expected."""
         return await self._list("/workload", WorkloadView)
 
-    async def explain(self, namespace: str, name: str, depth: DepthFlags) -> Explanation:
+    async def explain(self, namespace: str, name: str, depth: Depth) -> Explanation:
         """Explain a pod."""
         path = f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}"
         return await self._get(path, Explanation, _write_depth(depth), see=SEE_PODS)
@@ -108,7 +100,7 @@ class ServedReader:
         path = f"/preempt/{quote(namespace, safe='')}/{quote(name, safe='')}"
         return await self._get(path, PreemptionView)
 
-    async def fits(self, manifest: bytes, namespace: str, depth: DepthFlags) -> Fits:
+    async def fits(self, manifest: bytes, namespace: str, depth: Depth) -> Fits:
         """Say whether a pod would fit."""
         query = {**_write_depth(depth), "namespace": namespace}
         return _decode(await self._call("POST", "/fits", query, manifest), Fits)
@@ -126,8 +118,8 @@ class ServedReader:
         """Ask for one thing; ``see`` says where to look when there is none."""
         try:
             return _decode(await self._call("GET", path, query or {}), type_)
-        except _NotThereError as error:
-            raise CommandError(f"{error}: {see}" if see else str(error)) from error
+        except UnknownObjectError as error:
+            raise UnknownObjectError(f"{error}: {see}" if see else str(error)) from error
 
     async def _list(self, path: str, type_: type[_T], namespace: str = "") -> list[_T]:
         query = {"namespace": namespace} if namespace else {}
@@ -147,29 +139,27 @@ class ServedReader:
             if self.prefix and (error.status in {0, 502, 503} or "services/proxy" in error.message):
                 raise NoWayError(str(error)) from error
             if isinstance(error.__cause__, aiohttp.ClientConnectorCertificateError):
-                raise CommandError(
+                raise UnansweredError(
                     f"{error}; no token was sent: give its certificate authority with --server-ca, "
-                    "and with --service NAMESPACE/NAME whose certificate it is",
-                    ExitCode.UNKNOWN,
+                    "and with --service NAMESPACE/NAME whose certificate it is"
                 ) from error
             if error.status == NOT_FOUND:
-                raise _NotThereError(error.message) from error
+                raise UnknownObjectError(error.message) from error
             # The scheduler's own messages say all; of others, the address is worth telling.
             told = error.message if 400 <= error.status < 500 else str(error)
-            raise CommandError(told, ExitCode.NO if error.status in _ANSWERS else ExitCode.UNKNOWN) from error
+            raise (DeclinedError if error.status in _ANSWERS else UnansweredError)(told) from error
 
 
-def _write_depth(depth: DepthFlags) -> dict[str, str | Sequence[str]]:
-    named: dict[str, str | Sequence[str]] = {"node": list(depth.node)} if depth.node else {}
-    return {**named, "nodes": str(depth.most_nodes), "names": str(depth.names)}
+def _write_depth(depth: Depth) -> dict[str, str | Sequence[str]]:
+    named: dict[str, str | Sequence[str]] = {"node": sorted(depth.nodes)} if depth.nodes else {}
+    return {**named, "nodes": str(depth.most_nodes), "names": str(depth.most_names)}
 
 
 def _decode(body: bytes, type_: type[_T]) -> _T:
     try:
         return decode(body, type_)
     except BAD_JSON as error:
-        raise CommandError(
+        raise UnansweredError(
             f"the scheduler's answer cannot be read, it may be of another version: {error}; "
-            "use a gpuloom of the scheduler's version",
-            ExitCode.UNKNOWN,
+            "use a gpuloom of the scheduler's version"
         ) from error

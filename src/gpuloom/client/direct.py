@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from yarl import URL
 
-from gpuloom.cli.asking.clusters import open_cluster
-from gpuloom.cli.asking.flags import SourceFlags
-from gpuloom.cli.asking.installation import WebService, find_installation, read_service_flag
-from gpuloom.cli.asking.served import NoWayError, ServedReader
-from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.client.clusters import open_cluster
+from gpuloom.client.errors import MisusedError, UnansweredError
+from gpuloom.client.installation import WebService, find_installation, read_service_flag
+from gpuloom.client.served import ServedReader
+from gpuloom.client.way import Way
 from gpuloom.kube import Credentials, CredentialsError, KubeClient
 from gpuloom.kube.login import is_loopback
 
@@ -33,71 +33,67 @@ class Recognition:
 
 
 @asynccontextmanager
-async def open_server(flags: SourceFlags) -> AsyncIterator[ServedReader]:
+async def open_server(way: Way) -> AsyncIterator[ServedReader]:
     """Give a reader that asks ``--server``; nothing has been sent yet.
 
-    Raises CommandError in one line.
+    Raises AskingError in one line.
     """
-    url = flags.server.rstrip("/")
-    recognition = await _recognize(url, flags)
-    token, namespace = await _find_token(flags)
+    url = way.server.rstrip("/")
+    recognition = await _recognize(url, way)
+    token, namespace = await _find_token(way)
     try:
         credentials = Credentials.for_token(
             url, token, ca_pem=recognition.authority, server_name=recognition.server_name
         )
     except CredentialsError as error:
-        raise CommandError(f"--server: {error}", ExitCode.USAGE) from error
+        raise MisusedError(f"--server: {error}") from error
     async with KubeClient(credentials) as client:
-        yield ServedReader(client, namespace, f"scheduler at {flags.server}")
+        yield ServedReader(client, namespace, f"scheduler at {way.server}")
 
 
-async def _find_token(flags: SourceFlags) -> tuple[str, str]:
+async def _find_token(way: Way) -> tuple[str, str]:
     token, namespace = os.environ.get(TOKEN_VARIABLE, ""), "default"
     if not token:
-        async with open_cluster(flags) as (cluster, namespace):
+        async with open_cluster(way) as (cluster, namespace):
             token = await cluster.token()
     if not token:
-        raise CommandError(
-            f"the kubeconfig has no token for {flags.server}: set {TOKEN_VARIABLE}, "
-            "for example to the output of kubectl create token",
-            ExitCode.UNKNOWN,
+        raise UnansweredError(
+            f"the kubeconfig has no token for {way.server}: set {TOKEN_VARIABLE}, "
+            "for example to the output of kubectl create token"
         )
     return token, namespace
 
 
-async def _recognize(url: str, flags: SourceFlags) -> Recognition:
-    service = read_service_flag(flags.service)
+async def _recognize(url: str, way: Way) -> Recognition:
+    service = read_service_flag(way.service)
     scheme, host = _read_url(url)
     if scheme == "http":
         if not is_loopback(host):
-            raise CommandError(
-                f"--server {url} is plain http, so no token is sent there: use https, or a port-forward to "
-                "this machine",
-                ExitCode.UNKNOWN,
+            raise UnansweredError(
+                f"--server {url} is plain http, so no token is sent there: use https, or a port-forward to this machine"
             )
         return Recognition()
-    if flags.server_ca:
+    if way.server_ca:
         try:
-            return Recognition(flags.server_ca.read_bytes(), service.host if service else "")
+            return Recognition(way.server_ca.read_bytes(), service.host if service else "")
         except OSError as error:
-            raise CommandError(f"--server-ca {flags.server_ca}: {error.strerror}", ExitCode.USAGE) from error
+            raise MisusedError(f"--server-ca {way.server_ca}: {error.strerror}") from error
     if service is None and _is_public(host):
         return Recognition()
-    return await _ask_installation(url, flags, service)
+    return await _ask_installation(url, way, service)
 
 
-async def _ask_installation(url: str, flags: SourceFlags, service: WebService | None) -> Recognition:
+async def _ask_installation(url: str, way: Way, service: WebService | None) -> Recognition:
     try:
-        async with open_cluster(flags) as (cluster, _):
+        async with open_cluster(way) as (cluster, _):
             installation = await find_installation(cluster, service)
-    except (NoWayError, CommandError) as error:
+    except UnansweredError as error:
         told = f"nothing says who {url} is, so no token is sent there: {error}; or {_GIVE_CA}"
-        raise CommandError(told, ExitCode.UNKNOWN) from error
+        raise UnansweredError(told) from error
     if not installation.authority:
-        raise CommandError(
+        raise UnansweredError(
             f"nothing says who {url} is, so no token is sent there: "
-            f"{installation.name} has no caBundle yet; wait for it, or {_GIVE_CA}",
-            ExitCode.UNKNOWN,
+            f"{installation.name} has no caBundle yet; wait for it, or {_GIVE_CA}"
         )
     return Recognition(installation.authority, installation.service.host)
 
@@ -108,7 +104,7 @@ def _read_url(url: str) -> tuple[str, str]:
     except ValueError:
         read = URL()
     if read.scheme not in {"http", "https"} or not read.host:
-        raise CommandError(f"--server: {url!r} is no http or https URL: correct it", ExitCode.USAGE)
+        raise MisusedError(f"--server: {url!r} is no http or https URL: correct it")
     return read.scheme, read.host
 
 

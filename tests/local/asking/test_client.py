@@ -1,0 +1,144 @@
+"""gpuloom.client: programs ask as the command line does, and get the same structs."""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pytest
+from local.asking.conftest import DEADLINE_S, Stage
+from local.asking.listener import listen, present
+
+from gpuloom.client import (
+    AskingError,
+    DeclinedError,
+    MisusedError,
+    SchedulerClient,
+    UnansweredError,
+    UnknownObjectError,
+    connect,
+)
+from gpuloom.kube.authority import CertificateAuthority
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PAGE = Path(__file__).parents[3] / "docs" / "api.md"
+POD = {
+    "spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 6000}}}]}
+}
+_T = TypeVar("_T")
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("GPULOOM_", "KUBE"))]:
+        monkeypatch.delenv(name)
+
+
+async def ask(stage: Stage, question: Callable[[SchedulerClient], _T], **flags: str) -> _T:
+    def run() -> _T:
+        with connect(**{"kubeconfig": str(stage.cluster.kubeconfig), **flags}) as client:
+            return question(client)
+
+    return await asyncio.to_thread(run)
+
+
+async def test_the_example_of_the_page_runs_as_it_stands(stage: Stage) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    env = {**os.environ, "KUBECONFIG": str(stage.cluster.kubeconfig)}
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", example, stdout=pipe, stderr=pipe, env=env)
+    async with asyncio.timeout(DEADLINE_S):
+        out, err = await process.communicate()
+    assert (process.returncode, err) == (0, b"")
+    (card,) = await ask(stage, lambda client: [card for card in client.cards() if card.shares.used])
+    *nodes, runs, waits, room = out.decode().splitlines()
+    assert [line.split()[0] for line in nodes] == ["node-a", "node-b"]
+    assert runs == f"default/runs node-a ['{card.uuid}']"
+    assert waits == "default/waits fits on none of 2 nodes"
+    assert re.fullmatch("room for [1-9][0-9]* new pods", room)
+
+
+@pytest.mark.parametrize(
+    ("command", "question"),
+    [
+        (("nodes",), SchedulerClient.nodes),
+        (("cards",), SchedulerClient.cards),
+        (("pods",), SchedulerClient.pods),
+        (("quota",), SchedulerClient.quotas),
+    ],
+    ids=lambda one: one[0] if isinstance(one, tuple) else "",
+)
+async def test_lists_are_those_of_the_command_line(
+    stage: Stage, command: tuple[str, ...], question: Callable[[SchedulerClient], list[object]]
+) -> None:
+    said = await stage.gpuloom(*command, "-o", "json")
+    assert msgspec.json.decode(msgspec.json.encode(await ask(stage, question))) == said.json()["items"]
+
+
+async def test_single_things_are_told_with_who_is_on_them(stage: Stage) -> None:
+    def question(client: SchedulerClient) -> tuple[int, list[str], str]:
+        (used,) = [card for card in client.node("node-a").cards if card.holders]
+        return client.overview().cards, [one.pod.full_name for one in client.card(used.uuid).holders], client.namespace
+
+    assert await ask(stage, question) == (6, ["default/runs"], "default")
+
+
+async def test_pods_are_explained_and_tried(stage: Stage) -> None:
+    def question(client: SchedulerClient) -> tuple[str, int, str]:
+        return client.explain("waits").outcome, client.fits(POD).pods, client.preempt("waits").node
+
+    assert await ask(stage, question) == ("does not fit", 15, "")
+
+
+@pytest.mark.parametrize(
+    ("question", "kind", "words"),
+    [
+        (lambda client: client.node("nowhere"), UnknownObjectError, "there is no node nowhere"),
+        (lambda client: client.card("GPU-none"), UnknownObjectError, "no node has a card GPU-none"),
+        (lambda client: client.explain("none", "team"), UnknownObjectError, "no pod team/none"),
+        (lambda client: client.fits({"spec": 5}), DeclinedError, "spec"),
+        (lambda client: client.fits({"spec": object()}), MisusedError, "cannot be written as JSON"),
+    ],
+)
+async def test_an_error_is_one_line_that_names_the_object(
+    stage: Stage, question: Callable[[SchedulerClient], object], kind: type[AskingError], words: str
+) -> None:
+    with pytest.raises(kind, match=re.escape(words)) as raised:
+        await ask(stage, question)
+    assert "\n" not in str(raised.value)
+
+
+async def test_the_server_can_be_named_as_flag_or_variable(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = stage.cluster.pages_url
+    assert len(await ask(stage, SchedulerClient.nodes, server=url)) == 2
+    monkeypatch.setenv("GPULOOM_SERVER", "http://example.invalid")
+    with pytest.raises(UnansweredError, match="is plain http, so no token is sent there"):
+        await ask(stage, SchedulerClient.nodes)
+
+
+async def test_nothing_is_sent_to_who_is_not_the_scheduler(stage: Stage, tmp_path: Path) -> None:
+    tenant = present(CertificateAuthority.create("a tenant's"), ["127.0.0.1"], tmp_path)
+    async with listen(tenant) as bait:
+        with pytest.raises(UnansweredError, match="no token was sent"):
+            await ask(stage, SchedulerClient.nodes, server=f"https://127.0.0.1:{bait.port}")
+    assert bait.headers == []
+
+
+async def test_wrong_parameters_are_told_apart_from_silence(stage: Stage, tmp_path: Path) -> None:
+    with pytest.raises(MisusedError, match="names no Service: give NAMESPACE/NAME"):
+        await ask(stage, SchedulerClient.nodes, service="nothing")
+    with pytest.raises(UnansweredError, match="none"):
+        await ask(stage, SchedulerClient.nodes, kubeconfig=str(tmp_path / "none"))
+
+
+async def test_it_works_where_the_thread_has_a_loop_already(stage: Stage) -> None:
+    async def cell() -> int:
+        with connect(kubeconfig=str(stage.cluster.kubeconfig)) as client:
+            return len(client.nodes())
+
+    assert await asyncio.to_thread(lambda: asyncio.run(cell())) == 2
