@@ -18,7 +18,9 @@ from gpuloom.scheduler.state import SchedulerState
 
 
 class Answering:
-    """Has room for so many pods of some memory, and notes what it is asked."""
+    """Has room for so many pods of some memory, and notes what it is asked; nobody is nominated."""
+
+    cluster_state = None
 
     def __init__(self) -> None:
         self.asked: list[int] = []
