@@ -42,7 +42,9 @@ def choose_kubernetes(variables: Mapping[str, str]) -> Path:
     minor = variables.get(_CHOICE) or _USUAL_KUBERNETES
     folders = {folder.name.removeprefix("kubernetes-"): folder for folder in _MODULES.glob("kubernetes-*")}
     if minor not in folders:
-        raise BuildError(f"{_CHOICE} is {minor}, and the Kubernetes that can be tested are {', '.join(sorted(folders))}")
+        raise BuildError(
+            f"{_CHOICE} is {minor}, and the Kubernetes that can be tested are {', '.join(sorted(folders))}"
+        )
     return folders[minor]
 
 
