@@ -9,7 +9,7 @@ from real.chart.objects import KUBE_SCHEDULER, find_container
 
 from harness import binaries
 from harness.controlplane import ControlPlane
-from harness.helm import CHART, Helm, kube_version, find_tested_version
+from harness.helm import CHART, Helm, find_tested_version, kube_version
 
 pytestmark = [pytest.mark.chart]
 
