@@ -14,12 +14,13 @@ Right = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request: who asked with which program, for which right, and the status of the answer."""
+    """One request: who asked with which program, for which right on what, and the status of the answer."""
 
     user: str
     program: str
     right: Right
     status: int
+    name: str = ""
 
 
 def read_requests(log: Path) -> Iterator[Request]:
@@ -30,7 +31,7 @@ def read_requests(log: Path) -> Iterator[Request]:
             parts = (target["resource"], target.get("subresource"))
             right = (target.get("apiGroup", ""), "/".join(filter(None, parts)), event["verb"])
             status = event.get("responseStatus", {}).get("code", 0)
-            yield Request(event["user"]["username"], event.get("userAgent", ""), right, status)
+            yield Request(event["user"]["username"], event.get("userAgent", ""), right, status, target.get("name", ""))
 
 
 def list_granted(api: Api, role_paths: Iterable[str]) -> set[Right]:
