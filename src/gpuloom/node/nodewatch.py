@@ -74,12 +74,15 @@ class LateRelease:
             await self._is_needed.wait()
             self._is_needed.clear()
             served, self._served = self._served, {}
+            found = False
             try:
                 found = await self._look(served)
-            except (ApiError, WireError) as error:
+            except WireError as error:
+                # Whose it is cannot be told: the scheduler takes it over when it is old.
+                _log.warning("lock cannot be read", node=self._node_name, error=str(error))
+            except ApiError as error:
                 _log.warning("lock of a served pod not released", node=self._node_name, error=str(error))
                 self._note_again(served.items())
-                found = False
             if not found:
                 await self._sleep(_BETWEEN_LOOKS_S)
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from local.node.conftest import wait_until
-from local.node.unlocked import ID, PHASE, RESOURCE, TO_ALLOCATE, Scene, count_calls
+from local.node.unlocked import ID, LOCK, PHASE, RESOURCE, TO_ALLOCATE, Scene, count_calls
 
 from gpuloom.kube.resources import FULL_PODS, NODES, PODS
 from gpuloom.local.apiserver import InjectedFault
@@ -233,6 +233,19 @@ async def test_a_lock_for_a_later_pod_of_the_name_is_left(scene):
     scene.locks.note(served)
     await scene.looks.end()
     assert await scene.has_lock()
+
+
+async def test_a_lock_that_cannot_be_read_is_looked_at_once(scene, calls):
+    await scene.add_pod()
+    await scene.shows("p")
+    await scene.client.patch(NODES, "n1", {"metadata": {"annotations": {LOCK: "never,default,p"}}})
+    scene.begins("p")
+    del calls[:]
+    await scene.allocator.allocate([ID])
+    await scene.looks.end()
+    await scene.add_pod("next")
+    await scene.shows("p", "next")
+    assert calls.count("get nodes") == 1
 
 
 async def test_a_look_for_locks_that_fails_is_made_again(scene, local_server):

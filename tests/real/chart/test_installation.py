@@ -63,7 +63,7 @@ RARE: dict[str, dict[Right, str]] = {
         ("policy", "poddisruptionbudgets", "list"): "somebody asks whom preemption would evict",
     },
     "gpuloom-device-plugin": {
-        ("", "pods", "get"): "a lock's pod is bound while pods are listed, or a card is divided (MIG)",
+        ("", "pods", "get"): "a lock names a pod, a write met another one, or a card is divided (MIG)",
         ("", "events", "create"): "a pod got another one's share",
         ("", "events", "patch"): "that happened again",
     },
