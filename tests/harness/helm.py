@@ -94,6 +94,11 @@ def kube_version() -> str:
     return binaries.read_version(binaries.KUBERNETES)
 
 
+def copies_labels() -> bool:
+    """Whether the Kubernetes that tests run takes a pod's labels from its Binding."""
+    return int(kube_version().split(".")[1]) >= 35
+
+
 def find_tested_version() -> str:
     """Return the version of the Kubernetes that the chart calls tested, whichever tests run now."""
     (version,) = _TESTED.findall((CHART / "templates/_helpers.tpl").read_text())

@@ -17,10 +17,10 @@ from real.chart.waiting import WEBHOOK, wait_until_cards_are_offered
 from real.sharedcard import TWO_SMALL_CARDS, check_shared_cards
 
 from harness.api import Api, ApiCallError
-from harness.audit import Request, Right, list_granted, read_requests
+from harness.audit import Request, Right, count_writes, list_granted, read_requests
 from harness.closedcluster import ClosedCluster
 from harness.gpuloom import GPULOOM
-from harness.helm import NAMESPACE, Helm, kube_version
+from harness.helm import NAMESPACE, Helm, copies_labels
 from harness.objects import PODS, make_pod
 
 pytestmark = [
@@ -52,7 +52,6 @@ ROLES = {
     "gpuloom-device-plugin": [f"{RBAC}/clusterroles/gpuloom-device-plugin"],
     "gpuloom-monitor": [f"{RBAC}/clusterroles/gpuloom-monitor"],
 }
-READS = {"get", "list", "watch"}
 LABEL = "hami.io/vgpu-node"
 COUNTED = 6
 RARE: dict[str, dict[Right, str]] = {
@@ -189,7 +188,7 @@ def check_writes(cluster: ClosedCluster) -> None:
         api.wait_for(f"{PODS}/{name}", lambda pod: pod["status"]["phase"] == "Running")
         api.wait_for(f"{PODS}/{name}", lambda pod: LABEL in pod["metadata"].get("labels", {}))
     written = list_writes(cluster) - before
-    label = 0 if has_labels_in_bindings() else 1
+    label = 0 if copies_labels() else 1
     assert {name: {right: n for (right, on), n in written.items() if on == name} for name in names} == {
         name: {("", "pods/binding", "create"): 1, ("", "pods", "patch"): 1 + label} for name in names
     }
@@ -198,19 +197,8 @@ def check_writes(cluster: ClosedCluster) -> None:
 
 def list_writes(cluster: ClosedCluster) -> Counter[tuple[Right, str]]:
     """Count the writes of gpuloom's accounts on pods and nodes by what they wrote on."""
-    found = (
-        one for account in ("gpuloom-scheduler", "gpuloom-device-plugin") for one in list_requests(cluster, account)
-    )
-    return Counter(
-        (one.right, one.name)
-        for one in found
-        if one.right[1].split("/")[0] in {"pods", "nodes"} and one.right[2] not in READS
-    )
-
-
-def has_labels_in_bindings() -> bool:
-    """Whether this Kubernetes takes labels from a Binding."""
-    return int(kube_version().split(".")[1]) >= 35
+    accounts = ("gpuloom-scheduler", "gpuloom-device-plugin")
+    return count_writes(one for account in accounts for one in list_requests(cluster, account))
 
 
 def check_uninstall(cluster: ClosedCluster, helm: Helm) -> None:

@@ -13,14 +13,13 @@ from gpuloom.kube import PODS, Applied, InitialObject, KubeClient, Reflector, lo
 from gpuloom.wire.objects import Pod
 from harness.accounts import Accounts
 from harness.fleet import Fleet
-from harness.helm import kube_version
+from harness.helm import copies_labels
 from harness.playedplugins import PlayedPlugins
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
 
 LABEL = "hami.io/vgpu-node"
 BIG_MIB = 9000
-HAS_LABELS_IN_BINDINGS = int(kube_version().split(".")[1]) >= 35
 
 
 @pytest.fixture
@@ -88,5 +87,5 @@ async def test_the_label_comes_with_the_binding_where_the_api_server_copies_it_a
     async with Accounts(fleet.client) as accounts:
         bound = asyncio.create_task(bind(fleet, pod))
         await fleet.start_kube_scheduler()
-        assert (LABEL in (await bound).labels) == HAS_LABELS_IN_BINDINGS
+        assert (LABEL in (await bound).labels) == copies_labels()
         await accounts.wait_for(lambda: LABEL in accounts.pods[pod.metadata.uid].labels)
