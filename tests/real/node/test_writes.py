@@ -33,7 +33,7 @@ def site(real_node_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def test_a_pod_is_written_twice_and_not_read_before_it_starts(site: Site) -> None:
     """The Binding and the plugin's patch; before Kubernetes 1.35 the label too. Nobody writes its node for it."""
-    api, log = site.api, site.audit_log
+    api = site.api
     api.wait_for(f"/api/v1/nodes/{NODE}", lambda node: SERVES in node["metadata"]["annotations"])
     serve(site, "first")
     before = len(list_asked(site))
