@@ -1,5 +1,7 @@
 """What the servers say about themselves."""
 
+import re
+
 import pytest
 from contract.client import Client
 
@@ -25,8 +27,8 @@ async def test_health(api: Client, path: str) -> None:
 
 async def test_the_version_is_one_that_clients_parse(api: Client) -> None:
     version = await api.get("/version")
-    assert (version["major"], version["minor"]) == ("1", "34")
-    assert version["gitVersion"].startswith("v1.34.4")
+    assert re.match(rf"v{version['major']}\.{version['minor']}\.\d+", version["gitVersion"])
+    assert int(version["minor"]) >= 34
 
 
 async def test_the_core_group_has_one_version(api: Client) -> None:

@@ -1,7 +1,7 @@
 """Builds Kubernetes' programs, helm and cert-manager for the tests, once per version, into a cache of the user.
 
-The versions are pinned by go.mod in the folders of tools/controlplane.
-`python -m harness.binaries` builds what is missing.
+The versions are pinned by go.mod in the folders of tools/controlplane; of Kubernetes there are several, and
+GPULOOM_KUBERNETES says which is tested. `python -m harness.binaries` builds what is missing.
 """
 
 import fcntl
@@ -29,10 +29,29 @@ class Module:
 
 
 _MODULES = Path(__file__).resolve().parents[2] / "tools" / "controlplane"
+_CHOICE = "GPULOOM_KUBERNETES"
+_USUAL_KUBERNETES = "1.34"
+
+
+class BuildError(Exception):
+    """A program could not be built; the message says which, and what to do."""
+
+
+def choose_kubernetes(variables: Mapping[str, str]) -> Path:
+    """Return the folder that pins the Kubernetes that GPULOOM_KUBERNETES asks for, such as 1.34. Raise BuildError."""
+    minor = variables.get(_CHOICE) or _USUAL_KUBERNETES
+    folders = {folder.name.removeprefix("kubernetes-"): folder for folder in _MODULES.glob("kubernetes-*")}
+    if minor not in folders:
+        raise BuildError(
+            f"{_CHOICE} is {minor}, and the Kubernetes that can be tested are {', '.join(sorted(folders))}"
+        )
+    return folders[minor]
+
+
 # A program of Kubernetes that does not know its own version cannot be parsed by clients.
 KUBERNETES = Module(
     name="Kubernetes",
-    directory=_MODULES / "kubernetes",
+    directory=choose_kubernetes(os.environ),
     packages={
         "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
         "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
@@ -63,10 +82,6 @@ CERT_MANAGER = Module(
     version_variable="github.com/cert-manager/cert-manager/pkg/util.AppVersion",
 )
 MODULES = (KUBERNETES, HELM, CERT_MANAGER)
-
-
-class BuildError(Exception):
-    """A program could not be built; the message says which, and what to do."""
 
 
 def find(name: str) -> Path:

@@ -18,9 +18,19 @@ class Cluster:
     Attributes: `control_plane`, `node`. No pod is scheduled before `start_scheduler`.
     """
 
-    def __init__(self, directory: Path, *, node_name: str = "node-1", feature_gates: Mapping[str, bool] | None = None):
-        """Prepare a cluster that keeps its files below `directory`; `feature_gates` are its kubelet's."""
-        self.control_plane = ControlPlane(directory / "control-plane")
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        node_name: str = "node-1",
+        feature_gates: Mapping[str, bool] | None = None,
+        audited: bool = False,
+    ):
+        """Prepare a cluster that keeps its files below `directory`; `feature_gates` are its kubelet's.
+
+        When `audited`, the control plane's log says what was asked of its API server.
+        """
+        self.control_plane = ControlPlane(directory / "control-plane", audited=audited)
         self.node = RealNode(self.control_plane, directory / "node", name=node_name, feature_gates=feature_gates)
         self._stack = ExitStack()
 

@@ -43,14 +43,22 @@ class ControlPlane:
 
     Attributes: `url`, `ca_file`, `admin_token` (group system:masters), `kubeconfig` (of the admin), `inner_kubeconfig`
     (the same for processes in the network of the control plane), `directory`, and `api`, a client for the harness's own
-    calls as admin. In a network of pods, `audit_log` holds every request.
+    calls as admin. In a network of pods, or when `audited`, `audit_log` holds every request.
     """
 
-    def __init__(self, directory: Path, *, users: Iterable[User] = (), network: PodNetwork | None = None):
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        users: Iterable[User] = (),
+        network: PodNetwork | None = None,
+        audited: bool = False,
+    ):
         """Prepare a control plane in `directory` that knows `users` beside its admin, in a network of pods if given."""
         self.directory = directory
         self.audit_log = directory / "audit.log"
         self._network = network
+        self._audited = audited or network is not None
         self._admin = User("admin", ("system:masters",))
         self._users = (self._admin, *users)
         self._etcd_port, self._etcd_peer_port, self._port = find_free_ports(3)
@@ -126,6 +134,7 @@ class ControlPlane:
             f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
             f"--advertise-address={SERVICE_ADDRESS}",
             *(self._flags_on_loopback() if self._network is None else self._flags_among_pods()),
+            *self._audit_flags(),
             *self._serving_flags(),
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={keys.account_public_file}",
@@ -148,16 +157,19 @@ class ControlPlane:
 
     def _flags_among_pods(self) -> Iterable[str]:
         """Return the flags of an API server that pods reach by its service, and that calls the kubelet and webhooks."""
-        policy = self.directory / "audit-policy.json"
-        policy.write_text(json.dumps(AUDIT_EVERYTHING))
         return (
             "--bind-address=0.0.0.0",
             f"--secure-port={API_PORT}",
             "--enable-aggregator-routing=true",
             "--kubelet-preferred-address-types=InternalIP",
-            f"--audit-policy-file={policy}",
-            f"--audit-log-path={self.audit_log}",
         )
+
+    def _audit_flags(self) -> Iterable[str]:
+        if not self._audited:
+            return ()
+        policy = self.directory / "audit-policy.json"
+        policy.write_text(json.dumps(AUDIT_EVERYTHING))
+        return f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}"
 
     def compact_etcd(self) -> None:
         """Make etcd forget every state but the one of now, as it does every few minutes in a real cluster."""

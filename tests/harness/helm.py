@@ -1,6 +1,7 @@
 """helm, as an administrator runs it on gpuloom's chart."""
 
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,7 @@ from harness.processes import clean_environment
 CHART = Path(__file__).resolve().parents[2] / "charts" / "gpuloom"
 NAMESPACE = "gpu-system"
 RELEASE = "gpuloom"
+_TESTED = re.compile(r'define "gpuloom.testedKubernetes" -}}(.*?){{-')
 
 
 class HelmError(Exception):
@@ -90,3 +92,14 @@ class Helm:
 def kube_version() -> str:
     """Return the version of the Kubernetes that tests run."""
     return binaries.read_version(binaries.KUBERNETES)
+
+
+def copies_labels() -> bool:
+    """Whether the Kubernetes that tests run takes a pod's labels from its Binding."""
+    return int(kube_version().split(".")[1]) >= 35
+
+
+def find_tested_version() -> str:
+    """Return the version of the Kubernetes that the chart calls tested, whichever tests run now."""
+    (version,) = _TESTED.findall((CHART / "templates/_helpers.tpl").read_text())
+    return str(version)

@@ -33,6 +33,7 @@ from gpuloom.node.hostfiles import (
 from gpuloom.node.inventory import CardInventory
 from gpuloom.node.mig.keeper import MigKeeper
 from gpuloom.node.mig.lockfile import remove_stale
+from gpuloom.node.nodewatch import watch_node
 from gpuloom.node.nvml import Nvml
 from gpuloom.node.plugin import DevicePluginService
 from gpuloom.node.podresources import AllocationCheck
@@ -74,6 +75,7 @@ class NodeAgent:
         self._watch = HealthWatch(nvml, self._inventory, book, settings.health, sleep=sleep, now=now)
         self._mig = MigKeeper(settings, client, nvml, sleep=sleep) if settings.mode == "mig" else None
         self._events = EventRecorder(client, COMPONENT)
+        self._node = watch_node(client, settings.node_name, sleep=sleep)
         self._allocator = Allocator(
             settings,
             client,
@@ -81,6 +83,7 @@ class NodeAgent:
             read_cards=lambda: self._inventory.cards,
             read_ids=self._inventory.find_ids,
             mig=self._mig,
+            watch=self._node,
             report=self._report_no_room,
             sleep=sleep,
         )
@@ -165,6 +168,7 @@ class NodeAgent:
                 helpers = [
                     group.create_task(self._watch.run()),
                     group.create_task(self._registration.keep(sleep=self._sleep)),
+                    group.create_task(self._node.run()),
                 ]
                 if self._mig:
                     helpers.append(group.create_task(self._mig.keep(self._inventory.offer_parts)))

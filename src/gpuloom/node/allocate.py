@@ -24,9 +24,11 @@ from gpuloom.node.hostfiles import look_up, prepare_directories
 from gpuloom.node.knownpods import Book
 from gpuloom.node.mig.claims import InstanceKey, enter_runtimes
 from gpuloom.node.mig.keeper import MigKeeper
+from gpuloom.node.nodewatch import NodeWatch
 from gpuloom.node.nvml import Gpu
 from gpuloom.node.plan import AllocatePlan, Grant, Surroundings, plan_allocation, show_instances
 from gpuloom.node.preference import PreferenceRequest, prefer
+from gpuloom.node.replicas import SLICE_MARK, is_instance
 from gpuloom.node.response import Injection
 from gpuloom.node.room import check_room
 from gpuloom.node.settings import NodeSettings
@@ -75,7 +77,8 @@ class Allocator:
 
     ``read_cards`` returns the cards as registered, of which no more is given away than there is; ``report`` is told of
     a pod that was refused for that. ``mig`` makes instances of divided cards. ``read_book`` returns what the kubelet
-    knows, None where it is not shown; without it, the kubelet's socket is asked.
+    knows, None where it is not shown; without it, the kubelet's socket is asked. ``watch`` shows the node's pods;
+    without it, the API server is asked for every call.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Allocator:
         read_ids: Callable[[str], Sequence[str]] = _no_ids,
         read_book: Callable[[], Awaitable[Book | None]] | None = None,
         mig: MigKeeper | None = None,
+        watch: NodeWatch | None = None,
         report: Callable[[Pod, str], None] = _report_nothing,
         make_id: Callable[[], str] = _make_id,
         sleep: Sleep = asyncio.sleep,
@@ -98,7 +102,8 @@ class Allocator:
         self._read_cards = read_cards
         self._read_ids = read_ids
         self._report = report
-        self._finder = PodFinder(settings, client, read_book, sleep=sleep)
+        self._watch = watch
+        self._finder = PodFinder(settings, client, read_book, sleep=sleep, watch=watch)
         self._mig = mig
         self._make_id = make_id
         self._sleep = sleep
@@ -113,11 +118,11 @@ class Allocator:
         if not requests or not all(requests):
             raise AllocationError(_NOTHING_ASKED)
         async with self._turn:
-            found = await self._finder.wait(requests)
+            found = await self._find(requests)
             pod = found.pod
             try:
                 self._check_room(found)
-                plan = await self._serve(pod, requests)
+                plan = await self._serve(found, requests)
             except (NodeError, ApiError, WireError, OSError) as error:
                 await self._give_up(found)
                 raise AllocationError(str(error)) from error
@@ -149,23 +154,39 @@ class Allocator:
         Never fails: without a preference the kubelet chooses for itself.
         """
         try:
-            found = await self._finder.find([request.size for request in requests])
+            counts = [request.size for request in requests]
+            found = await self._finder.find_shown(counts) or await self._finder.find(counts)
             entries = decode_shares(found.pod.annotations.get(keys.DEVICES_TO_ALLOCATE, ""))
         except (AllocationError, WireError) as error:
             _log.info("no preference", node=self._settings.node_name, reason=str(error))
             entries = ()
         return prefer(requests, entries)
 
-    async def _serve(self, pod: FullPod, requests: Sequence[Sequence[str]]) -> AllocatePlan:
+    async def _find(self, requests: Sequence[Sequence[str]]) -> FoundPod:
+        counts = [len(ids) for ids in requests]
+        instances = [each for ids in requests for each in ids if is_instance(each) and SLICE_MARK not in each]
+        found = await self._finder.find_shown(counts, instances)
+        if found is not None:
+            try:
+                self._add_up(found)
+            except NoRoomError as error:
+                # What is shown may be of the past: nobody is refused for it.
+                _log.info("the watch shows no room", pod=found.pod.full_name, reason=str(error))
+            else:
+                return found
+        return await self._finder.wait(counts, instances)
+
+    async def _serve(self, found: FoundPod, requests: Sequence[Sequence[str]]) -> AllocatePlan:
+        pod = found.pod
         if self._mig is None:
             plan = self._prepare(pod, requests, None)
-            await self._write_back(pod, plan, {})
+            await self._grant(found, plan, {})
             return plan
         instances = await self._mig.create(pod, requests)
         try:
             await write_specs(self._settings)
             plan = self._prepare(pod, requests, instances)
-            await self._write_back(pod, plan, instances)
+            await self._grant(found, plan, instances)
         except BaseException:
             await self._mig.roll_back(pod, requests, instances)
             raise
@@ -184,15 +205,25 @@ class Allocator:
         host = look_up(self._settings)
         return Surroundings(self._settings, gpus, host, self._make_id, instances, self._read_ids(resource))
 
+    def _add_up(self, found: FoundPod) -> None:
+        check_room(found.pod, found.call.pods, self._read_cards(), lambda other: has_nothing_yet(other, found.call))
+
     def _check_room(self, found: FoundPod) -> None:
         try:
-            check_room(found.pod, found.call.pods, self._read_cards(), lambda other: has_nothing_yet(other, found.call))
+            self._add_up(found)
         except NoRoomError as error:
             _log.error("a card would be given away twice", pod=found.pod.full_name, error=str(error))
             self._report(found.pod, str(error))
             raise
 
-    async def _write_back(self, pod: FullPod, plan: AllocatePlan, instances: Mapping[InstanceKey, MigRuntime]) -> None:
+    async def _grant(self, found: FoundPod, plan: AllocatePlan, instances: Mapping[InstanceKey, MigRuntime]) -> None:
+        written = await self._write_back(found.pod, plan, instances)
+        if found.is_shown:
+            self._check_room(await self._finder.confirm(found, written))
+
+    async def _write_back(
+        self, pod: FullPod, plan: AllocatePlan, instances: Mapping[InstanceKey, MigRuntime]
+    ) -> FullPod:
         def change(present: Pod) -> dict[str, str]:
             annotations = {keys.DEVICES_TO_ALLOCATE: plan.to_allocate}
             if instances and keys.MIG_ALLOCATIONS in present.annotations:
@@ -202,7 +233,7 @@ class Allocator:
                 annotations[keys.BIND_PHASE] = keys.PHASE_SUCCESS
             return annotations
 
-        await write_grant(self._client, pod, change, sleep=self._sleep)
+        return await write_grant(self._client, pod, change, sleep=self._sleep)
 
     async def _give_up(self, found: FoundPod) -> None:
         pod = found.pod
@@ -213,6 +244,9 @@ class Allocator:
         await self._release(found)
 
     async def _release(self, found: FoundPod) -> None:
+        if found.is_shown and self._watch is not None:
+            self._watch.locks.note(found.pod)
+            return
         if not found.has_lock:
             # A lock is set before its pod is bound: one that was not there then does not come for this pod.
             return

@@ -1,12 +1,14 @@
 """Find the pod that an Allocate call is for: ask the API server and the kubelet, and wait while it is not clear.
 
-:mod:`gpuloom.node.claim` decides by their answers.
+:mod:`gpuloom.node.claim` decides by their answers. Where a watch shows the pods, they are not asked for: then the pod
+is confirmed after its grant was written.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import structlog
 
@@ -18,7 +20,7 @@ from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError, KubeletError, UnclearError
 from gpuloom.node.knownpods import Book
 from gpuloom.node.kubeletbook import read_book_if_shown
-from gpuloom.node.replicas import SLICE_MARK, is_instance
+from gpuloom.node.nodewatch import NodeWatch
 from gpuloom.node.settings import NodeSettings
 from gpuloom.node.writes import read_lock
 from gpuloom.wire import keys
@@ -32,20 +34,31 @@ _PATIENCE_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0)
 _DEADLINE_S = 10.0
 """Longest time of a call in all, also when an API server does not answer."""
 
+_SHOWN_IN_S = 1.0
+"""Longest wait for a watch to show a write; after that the pods are listed."""
+
+_R = TypeVar("_R")
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundPod:
-    """The pod of a call, the call with what was known then, and whether the node lock names the pod."""
+    """The pod of a call, the call with what was known then, and whether the node lock names the pod.
+
+    With ``is_shown`` a watch showed the pods, nobody looked for a lock, and the pod must be confirmed.
+    """
 
     pod: FullPod
     call: AllocateCall
     has_lock: bool
+    is_shown: bool = False
 
 
 class PodFinder:
-    """Finds pods of one node. ``read_book`` returns what the kubelet knows; by default its socket is asked."""
+    """Finds pods of one node. ``read_book`` returns what the kubelet knows; by default its socket is asked.
+
+    Without ``watch`` the API server is asked for every call.
+    """
 
     def __init__(
         self,
@@ -54,9 +67,11 @@ class PodFinder:
         read_book: Callable[[], Awaitable[Book | None]] | None,
         *,
         sleep: Sleep,
+        watch: NodeWatch | None = None,
     ) -> None:
         self._settings = settings
         self._client = client
+        self._watch = watch
         self._read_book = read_book or partial(
             read_book_if_shown, settings.pod_resources_socket, settings.resource_name
         )
@@ -67,29 +82,74 @@ class PodFinder:
         """Note that a pod got all it asked for, so that no later call is for it."""
         self._served.add(pod.metadata.uid)
 
-    async def wait(self, requests: Sequence[Sequence[str]]) -> FoundPod:
-        """Return the pod of a call for these ids; while it may be another's, wait a moment for its kubelet.
+    async def wait(self, counts: Sequence[int], instances: Sequence[str]) -> FoundPod:
+        """Return the pod of a call, as the API server says; while it may be another's, wait a moment for its kubelet.
 
         Raises AllocationError; then nothing was changed.
         """
+        return await self._insist(lambda: self.find(counts, instances))
+
+    async def find_shown(self, counts: Sequence[int], instances: Sequence[str] = ()) -> FoundPod | None:
+        """Return the pod of a call for these numbers of devices, as the watch and the kubelet's book say.
+
+        Return None where they do not tell, or say no. The pod is to be confirmed when its grant is written.
+        """
+        watch = self._watch
+        if watch is None or not watch.pods.are_all_told:
+            return None
+        try:
+            book = await self._read_book()
+            if book is None or not watch.knows(book):
+                return None
+            pods = tuple(watch.pods.all)
+            self._served.intersection_update(watch.pods.by_uid)
+            call = AllocateCall(counts, pods, book, self._served, instances)
+            pod = find_told(call, self._settings)
+            if pod is None:
+                return None
+            check_call(pod, call, self._settings)
+        except (AllocationError, KubeletError) as error:
+            _log.info("the watch does not tell", node=self._settings.node_name, reason=str(error))
+            return None
+        return FoundPod(pod, call, has_lock=False, is_shown=True)
+
+    async def confirm(self, found: FoundPod, written: FullPod) -> FoundPod:
+        """Return a pod that a watch showed with the call as it is known after ``written``, what its grant made of it.
+
+        Raises AllocationError when the call may be another pod's after all.
+        """
+        if self._watch is not None and await self._watch.pods.wait_shown(written, _SHOWN_IN_S):
+            try:
+                return self._check_again(found, tuple(self._watch.pods.all), found.call.book)
+            except UnclearError as error:
+                _log.info("allocation waits", node=self._settings.node_name, reason=str(error))
+        return await self._insist(lambda: self._look_again(found))
+
+    async def _look_again(self, found: FoundPod) -> FoundPod:
+        book = await self._see_book()
+        return self._check_again(found, await self._list_pods(book), book)
+
+    def _check_again(self, found: FoundPod, pods: Sequence[FullPod], book: Book | None) -> FoundPod:
+        others = [pod for pod in pods if pod.metadata.uid != found.pod.metadata.uid]
+        call = replace(found.call, pods=(found.pod, *others), book=book)
+        check_call(found.pod, call, self._settings)
+        return replace(found, call=call)
+
+    async def _insist(self, attempt: Callable[[], Awaitable[_R]]) -> _R:
+        """Try until it is clear. Raises AllocationError when it is not in time."""
         try:
             async with asyncio.timeout(_DEADLINE_S):
-                return await self._wait(requests)
+                for delay_s in _PATIENCE_S:
+                    try:
+                        return await attempt()
+                    except UnclearError as error:
+                        _log.info("allocation waits", node=self._settings.node_name, reason=str(error))
+                        await self._sleep(delay_s)
+                return await attempt()
         except TimeoutError as error:
             raise AllocationError(
                 f"cannot find the pod to allocate for on node {self._settings.node_name} in {_DEADLINE_S:g} s"
             ) from error
-
-    async def _wait(self, requests: Sequence[Sequence[str]]) -> FoundPod:
-        counts = [len(ids) for ids in requests]
-        instances = [each for ids in requests for each in ids if is_instance(each) and SLICE_MARK not in each]
-        for delay_s in _PATIENCE_S:
-            try:
-                return await self.find(counts, instances)
-            except UnclearError as error:
-                _log.info("allocation waits", node=self._settings.node_name, reason=str(error))
-                await self._sleep(delay_s)
-        return await self.find(counts, instances)
 
     async def find(self, counts: Sequence[int], instances: Sequence[str] = ()) -> FoundPod:
         """Return the pod of a call for these numbers of devices, one for each container.
@@ -98,26 +158,34 @@ class PodFinder:
         """
         node_name = self._settings.node_name
         try:
-            node = await self._client.get(NODES, node_name)
-            lock = read_lock(node)
+            lock = read_lock(await self._client.get(NODES, node_name))
             book = await self._see_book()
-            # Without the book, a pod that cannot be read could be the one that asks.
-            pods, _ = await self._client.list_all(
-                FULL_PODS, field_selector=f"spec.nodeName={node_name}", must_read_all=book is None
-            )
+            pods = await self._list_pods(book)
             self._served.intersection_update(pod.metadata.uid for pod in pods)
             call = AllocateCall(counts, pods, book, self._served, instances)
             pod = find_told(call, self._settings)
             if pod is None:
                 pod = await self._find_owner(lock, pods) if lock else choose_candidate(call, self._settings)
         except ApiError as error:
-            # A refusal is final: the kubelet fails the pod. So an API server that is away gets a moment.
-            refusal = UnclearError if error.outcome_unknown else AllocationError
-            raise refusal(f"cannot find the pod to allocate for on node {node_name}: {error}") from error
+            raise self._refuse(error) from error
         except WireError as error:
             raise AllocationError(f"node {node_name}, annotation {keys.NODE_LOCK}: {error}") from error
         check_call(pod, call, self._settings)
         return FoundPod(pod, call, has_lock=lock is not None and lock.is_held_by(pod.namespace, pod.name))
+
+    async def _list_pods(self, book: Book | None) -> Sequence[FullPod]:
+        # Without the book, a pod that cannot be read could be the one that asks.
+        selector = f"spec.nodeName={self._settings.node_name}"
+        try:
+            pods, _ = await self._client.list_all(FULL_PODS, field_selector=selector, must_read_all=book is None)
+        except ApiError as error:
+            raise self._refuse(error) from error
+        return pods
+
+    def _refuse(self, error: ApiError) -> AllocationError:
+        # A refusal is final: the kubelet fails the pod. So an API server that is away gets a moment.
+        refusal = UnclearError if error.outcome_unknown else AllocationError
+        return refusal(f"cannot find the pod to allocate for on node {self._settings.node_name}: {error}")
 
     async def _see_book(self) -> Book | None:
         try:

@@ -42,8 +42,10 @@ async def patch_pod_annotations(client: KubeClient, pod: Pod, annotations: Mappi
 
 async def write_grant(
     client: KubeClient, pod: FullPod, change: Callable[[Pod], Mapping[str, str]], *, sleep: Sleep
-) -> None:
+) -> FullPod:
     """Write what a grant makes of a pod's annotations, in one patch of the very version that was decided on.
+
+    Returns the pod as it is then.
 
     ``change`` returns the annotations for the pod as it is. If others have changed the pod meanwhile, or the outcome is
     open, it is read again. Raises ApiError, what ``change`` raises, and AllocationError when the pod is another one or
@@ -63,11 +65,11 @@ async def write_grant(
         return wanted
 
     try:
-        await swap_annotations(client, FULL_PODS, pod, change(pod))
+        return await swap_annotations(client, FULL_PODS, pod, change(pod))
     except ApiError as error:
         if not (error.outcome_unknown or isinstance(error, ConflictError)):
             raise
-        await change_annotations(client, FULL_PODS, pod.name, change_again, namespace=pod.namespace, sleep=sleep)
+        return await change_annotations(client, FULL_PODS, pod.name, change_again, namespace=pod.namespace, sleep=sleep)
 
 
 async def release_lock(client: KubeClient, node_name: str, pod: Pod, *, sleep: Sleep) -> None:

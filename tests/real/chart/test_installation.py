@@ -4,6 +4,7 @@ import json
 import subprocess
 import tarfile
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,10 +17,10 @@ from real.chart.waiting import WEBHOOK, wait_until_cards_are_offered
 from real.sharedcard import TWO_SMALL_CARDS, check_shared_cards
 
 from harness.api import Api, ApiCallError
-from harness.audit import Request, Right, list_granted, read_requests
+from harness.audit import Request, Right, count_writes, list_granted, read_requests
 from harness.closedcluster import ClosedCluster
 from harness.gpuloom import GPULOOM
-from harness.helm import NAMESPACE, Helm
+from harness.helm import NAMESPACE, Helm, copies_labels
 from harness.objects import PODS, make_pod
 
 pytestmark = [
@@ -51,6 +52,8 @@ ROLES = {
     "gpuloom-device-plugin": [f"{RBAC}/clusterroles/gpuloom-device-plugin"],
     "gpuloom-monitor": [f"{RBAC}/clusterroles/gpuloom-monitor"],
 }
+LABEL = "hami.io/vgpu-node"
+COUNTED = 6
 RARE: dict[str, dict[Right, str]] = {
     "gpuloom-kube-scheduler": {},
     "gpuloom-scheduler": {
@@ -59,7 +62,7 @@ RARE: dict[str, dict[Right, str]] = {
         ("policy", "poddisruptionbudgets", "list"): "somebody asks whom preemption would evict",
     },
     "gpuloom-device-plugin": {
-        ("", "pods", "get"): "a lock's pod is bound while pods are listed, or a card is divided (MIG)",
+        ("", "pods", "get"): "a lock names a pod, a write met another one, or a card is divided (MIG)",
         ("", "events", "create"): "a pod got another one's share",
         ("", "events", "patch"): "that happened again",
     },
@@ -172,6 +175,32 @@ def check_rights(cluster: ClosedCluster) -> None:
         assert asked <= granted, f"{account} lives on rights that are not gpuloom's"
 
 
+def check_writes(cluster: ClosedCluster) -> None:
+    """Count what a pod costs: the Binding and the plugin's patch; before 1.35 its label too (binding 9).
+
+    Nobody writes its node for it: what is written there comes from time to time, however many pods there are.
+    """
+    api = cluster.control_plane.api
+    names = [f"counted-{number}" for number in range(COUNTED)]
+    before = list_writes(cluster)
+    for name in names:
+        api.create(PODS, make_pod(name, limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "10"}))
+        api.wait_for(f"{PODS}/{name}", lambda pod: pod["status"]["phase"] == "Running")
+        api.wait_for(f"{PODS}/{name}", lambda pod: LABEL in pod["metadata"].get("labels", {}))
+    written = list_writes(cluster) - before
+    label = 0 if copies_labels() else 1
+    assert {name: {right: n for (right, on), n in written.items() if on == name} for name in names} == {
+        name: {("", "pods/binding", "create"): 1, ("", "pods", "patch"): 1 + label} for name in names
+    }
+    assert sum(count for ((_, kind, _), _), count in written.items() if kind == "nodes") < COUNTED
+
+
+def list_writes(cluster: ClosedCluster) -> Counter[tuple[Right, str]]:
+    """Count the writes of gpuloom's accounts on pods and nodes by what they wrote on."""
+    accounts = ("gpuloom-scheduler", "gpuloom-device-plugin")
+    return count_writes(one for account in accounts for one in list_requests(cluster, account))
+
+
 def check_uninstall(cluster: ClosedCluster, helm: Helm) -> None:
     """Take the release away: its objects go, pods with cards stay, and new pods are nobody's business."""
     api = cluster.control_plane.api
@@ -201,6 +230,7 @@ def test_chart_is_installed_serves_is_upgraded_and_goes(
     check_port_forward(closed_cluster, tmp_path)
     check_policies(closed_cluster)
     check_upgrade(closed_cluster, installer)
+    check_writes(closed_cluster)
     check_rights(closed_cluster)
     check_uninstall(closed_cluster, installer)
     with capsys.disabled():

@@ -2,6 +2,7 @@
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,20 @@ def test_installed_go_is_no_obstacle(tools: Path) -> None:
     _install(tools, "go")
     assert shutil.which("go")
     assert binaries.describe_obstacle(binaries.KUBERNETES) is None
+
+
+def test_another_kubernetes_is_chosen_by_a_variable() -> None:
+    modules = {minor: binaries.choose_kubernetes({"GPULOOM_KUBERNETES": minor}) for minor in ("1.34", "1.37")}
+    for minor, directory in modules.items():
+        pinned = replace(binaries.KUBERNETES, directory=directory)
+        assert binaries.read_version(pinned).startswith(f"v{minor}."), directory
+
+
+def test_without_the_variable_the_usual_kubernetes_is_tested() -> None:
+    assert binaries.choose_kubernetes({}) == binaries.choose_kubernetes({"GPULOOM_KUBERNETES": ""})
+    assert binaries.choose_kubernetes({}).is_dir()
+
+
+def test_a_kubernetes_that_nobody_pinned_is_refused_with_those_that_are() -> None:
+    with pytest.raises(binaries.BuildError, match=r"GPULOOM_KUBERNETES is 1\.1, .* 1\.34, 1\.37$"):
+        binaries.choose_kubernetes({"GPULOOM_KUBERNETES": "1.1"})

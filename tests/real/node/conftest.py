@@ -28,6 +28,7 @@ class Site(Installation):
         super().__init__(cluster, directory, machine=cards)
         self.node = cluster.node
         self.api = cluster.control_plane.api
+        self.audit_log = cluster.control_plane.audit_log
         self.starts = 0
         self.devices = devices
         self.flags = flags

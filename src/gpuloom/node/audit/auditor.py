@@ -22,10 +22,10 @@ from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import KubeletError
 from gpuloom.node.monitor.cards import CardReading
 from gpuloom.node.monitor.complaints import Complaints
-from gpuloom.node.monitor.pods import NodePods
 from gpuloom.node.monitor.settings import MonitorSettings
+from gpuloom.node.nodepods import NodePods
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.objects import Node
+from gpuloom.wire.objects import Node, Pod
 from gpuloom.wire.register import read_register
 
 _log = structlog.get_logger(__name__)
@@ -38,7 +38,7 @@ class Auditor:
         self,
         settings: MonitorSettings,
         client: KubeClient,
-        pods: NodePods,
+        pods: NodePods[Pod],
         events: EventRecorder,
         read_cards: Callable[[], CardReading | None],
     ) -> None:

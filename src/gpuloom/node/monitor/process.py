@@ -12,6 +12,7 @@ from typing import Self
 
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.recorder import EventRecorder
+from gpuloom.kube.resources import PODS
 from gpuloom.node.audit.auditor import Auditor
 from gpuloom.node.clock import Sleep, finish_first
 from gpuloom.node.monitor.allotments import list_shares
@@ -21,9 +22,9 @@ from gpuloom.node.monitor.families import MigUse, ScrapeData
 from gpuloom.node.monitor.leftovers import Leftovers
 from gpuloom.node.monitor.legacymetrics import LEGACY_FAMILIES
 from gpuloom.node.monitor.metrics import HAMI_FAMILIES, OWN_FAMILIES
-from gpuloom.node.monitor.pods import NodePods
 from gpuloom.node.monitor.rounds import Round, Rounds
 from gpuloom.node.monitor.settings import MonitorSettings
+from gpuloom.node.nodepods import NodePods
 from gpuloom.serving.rights import Rights
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import MIG_ALLOCATIONS
@@ -53,7 +54,7 @@ class NodeMonitor:
         self._settings = settings
         self._sleep = sleep
         self._now = now
-        self._pods = NodePods(client, settings.node_name, monotonic_s)
+        self._pods = NodePods(client, PODS, settings.node_name, monotonic_s)
         self._events = EventRecorder(client, COMPONENT)
         self._cards = CardWatch(source, settings.mig_lock, period_s=settings.period_s, sleep=sleep)
         self._rounds = Rounds(settings.containers_dir, settings.priority_name)

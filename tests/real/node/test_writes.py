@@ -1,0 +1,65 @@
+"""What a pod costs the API server with a real kubelet, counted in the audit log (binding 9)."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
+from real.node.conftest import Site
+
+from harness.audit import Request, count_writes, read_requests
+from harness.cluster import Cluster
+from harness.helm import copies_labels
+from harness.objects import PODS, make_pod
+
+pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(600)]
+
+NODE = "node-1"
+PLUGIN = {"app.kubernetes.io/component": "hami-device-plugin"}
+SERVES = "gpuloom.io/serves"
+LABEL = "hami.io/vgpu-node"
+COUNTED = 6
+
+
+@pytest.fixture
+def site(real_node_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A cluster with an audit log, and a plugin that is in a pod, as far as the scheduler can see."""
+    with Cluster(tmp_path_factory.mktemp("cluster"), node_name=NODE, audited=True) as cluster:
+        body = make_pod("plugin", node=NODE)
+        body["metadata"]["labels"] = PLUGIN
+        uid = cluster.control_plane.api.create(PODS, body)["metadata"]["uid"]
+        with Site(cluster, tmp_path_factory.mktemp("gpuloom"), flags=[f"--pod-uid={uid}"]) as site:
+            yield site
+
+
+def test_a_pod_is_written_twice_and_not_read_before_it_starts(site: Site) -> None:
+    """The Binding and the plugin's patch; before Kubernetes 1.35 the label too. Nobody writes its node for it."""
+    api = site.api
+    api.wait_for(f"/api/v1/nodes/{NODE}", lambda node: SERVES in node["metadata"]["annotations"])
+    serve(site, "first")
+    before = len(list_asked(site))
+    names = [f"counted-{number}" for number in range(COUNTED)]
+    for name in names:
+        serve(site, name)
+    asked = list(islice(list_asked(site), before, None))
+    written = count_writes(asked)
+    patches = 1 if copies_labels() else 2
+    for name in names:
+        on_it = {right: count for (right, on), count in written.items() if on == name}
+        assert on_it == {("", "pods/binding", "create"): 1, ("", "pods", "patch"): patches}, name
+    # What is written on nodes comes from time to time, however many pods there are.
+    assert sum(count for ((_, kind, _), _), count in written.items() if kind == "nodes") < COUNTED
+    assert [one for one in asked if one.right in {("", "pods", "get"), ("", "pods", "list")}] == []
+
+
+def serve(site: Site, name: str) -> None:
+    """Create a pod and wait until it runs and has its label."""
+    site.api.create(PODS, make_pod(name, limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "10"}))
+    site.api.wait_for(
+        f"{PODS}/{name}",
+        lambda pod: pod["status"].get("phase") == "Running" and LABEL in pod["metadata"].get("labels", {}),
+    )
+
+
+def list_asked(site: Site) -> list[Request]:
+    """Return what gpuloom's programs have asked so far."""
+    return [one for one in read_requests(site.audit_log) if one.program.startswith("gpuloom/")]

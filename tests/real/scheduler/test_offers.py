@@ -1,0 +1,91 @@
+"""How kube-scheduler offers nodes and takes bindings: what differs between its versions (docs/compatibility.md)."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuloom.kube import PODS, Applied, InitialObject, KubeClient, Reflector, load_kubeconfig
+from gpuloom.wire.objects import Pod
+from harness.accounts import Accounts
+from harness.fleet import Fleet
+from harness.helm import copies_labels
+from harness.playedplugins import PlayedPlugins
+
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
+
+LABEL = "hami.io/vgpu-node"
+BIG_MIB = 9000
+
+
+@pytest.fixture
+async def fleet(control_plane_binaries: None, tmp_path: Path) -> AsyncIterator[Fleet]:
+    """Two nodes with one card each; gpuloom records what it is asked."""
+    async with Fleet(tmp_path, cards=1) as fleet:
+        await fleet.add_nodes(2)
+        await fleet.start_gpuloom(f"--record={tmp_path / 'recording'}")
+        await fleet.start_kube_scheduler()
+        async with KubeClient(load_kubeconfig(fleet.control_plane.kubeconfig)) as client, PlayedPlugins(client):
+            yield fleet
+
+
+def only_on(node: str) -> dict[str, Any]:
+    """Return what keeps a pod on one node."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    terms = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+async def bind(fleet: Fleet, pod: Pod) -> Pod:
+    """Wait until a pod is bound; return how it was first shown so."""
+    async with asyncio.timeout(60), aclosing(Reflector(fleet.client, PODS).events()) as events:
+        async for event in events:
+            match event:
+                case InitialObject(found) | Applied(found) if found.metadata.uid == pod.metadata.uid:
+                    if found.spec.node_name:
+                        return found
+    raise AssertionError
+
+
+def read_offers(recording: Path, pod: Pod) -> list[list[str]]:
+    """Return the nodes of every Filter call for a pod."""
+    lines = map(json.loads, recording.read_text().splitlines())
+    asked = [line["args"] for line in lines if line["type"] == "FILTER"]
+    return [sorted(one["NodeNames"]) for one in asked if one["Pod"]["metadata"]["uid"] == pod.metadata.uid]
+
+
+async def test_a_nominated_node_that_is_full_is_offered_alone_before_all_nodes(fleet: Fleet, tmp_path: Path) -> None:
+    (occupant,) = await fleet.add_pods({"occupant": BIG_MIB}, **only_on("node-0"))
+    await bind(fleet, occupant)
+    await asyncio.to_thread(fleet.control_plane.stop_scheduler)
+    (pod,) = await fleet.add_pods({"pod": BIG_MIB})
+    nominated = {"status": {"nominatedNodeName": "node-0"}}
+    await fleet.client.patch(PODS, "pod", nominated, namespace="default", subresource="status")
+    await fleet.start_kube_scheduler()
+    assert (await bind(fleet, pod)).spec.node_name == "node-1"
+    assert read_offers(tmp_path / "recording", pod) == [["node-0"], ["node-0", "node-1"]]
+
+
+async def test_pods_of_one_shape_are_each_offered_all_nodes(fleet: Fleet, tmp_path: Path) -> None:
+    """No ranking is left from which kube-scheduler could hint a node for the next one."""
+    pods = await fleet.add_pods({f"pod-{number}": 1000 for number in range(8)})
+    for pod in pods:
+        await bind(fleet, pod)
+    for pod in pods:
+        assert read_offers(tmp_path / "recording", pod) == [["node-0", "node-1"]]
+
+
+async def test_the_label_comes_with_the_binding_where_the_api_server_copies_it_and_else_soon_after(
+    fleet: Fleet,
+) -> None:
+    await asyncio.to_thread(fleet.control_plane.stop_scheduler)
+    (pod,) = await fleet.add_pods({"pod": 1000})
+    async with Accounts(fleet.client) as accounts:
+        bound = asyncio.create_task(bind(fleet, pod))
+        await fleet.start_kube_scheduler()
+        assert (LABEL in (await bound).labels) == copies_labels()
+        await accounts.wait_for(lambda: LABEL in accounts.pods[pod.metadata.uid].labels)
