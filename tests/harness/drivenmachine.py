@@ -60,7 +60,7 @@ class DrivenMachine:
             timeout=TIMEOUT_S,
         )
 
-    def report(self, *arguments: str) -> tuple[int, dict[str, tuple[str, str]]]:
+    def report(self, *arguments: str) -> tuple[int, Mapping[str, tuple[str, str]]]:
         """Return the exit code and what the report says of each step: its outcome and its text."""
         done = self.run("-o", "json", *arguments)
         assert done.stdout, done.stderr

@@ -34,7 +34,8 @@ async def start(site: Site, settings: SchedulerSettings) -> None:
 
 async def run(site: Site, name: str, node: str, *offered: str, **request: Any) -> Pod:
     """Let a pod get its card and run."""
-    pod = await site.submit(name, **{"memory_mib": SMALL, "owner": "set"} | request)
+    asked: dict[str, Any] = {"memory_mib": SMALL, "owner": "set"} | request
+    pod = await site.submit(name, **asked)
     assert await site.choose(pod, node, *offered) == node
     assert await site.bind(pod, node) == ""
     await site.wait_bound(pod)

@@ -44,7 +44,7 @@ async def prioritize(site: Site, pod: Pod, *nodes: str) -> dict[str, int]:
 
 def holds(site: Site, pod: Pod) -> str | None:
     held = site.process.state.cluster.ledger.find(pod.metadata.uid)
-    return held and held.node
+    return held.node if held is not None else None
 
 
 async def filtered(site: Site, name: str = "p", **request: Any) -> Pod:
