@@ -70,7 +70,9 @@ class Defragmenter:
         """Open the cards that were closed for moves which nobody makes any more."""
         if not self.state.is_in_charge:
             return
+        time_slice = TimeSlice()
         for node in list(self.state.nodes.values()):
+            await time_slice.yield_if_over()
             if closed := list_closed_for_moves(node):
                 _log.info("cards opened that moves left closed", node=node.name, cards=list(closed))
                 await open_after_moves(self.client, node.name, closed, self._recheck)
