@@ -78,7 +78,7 @@ async def test_who_may_see_nodes_alone_sees_other_peoples_pods_as_amounts(scene:
     async with open_window(scene, browser) as window:
         await window.sign_in(somebody, path="/cards/GPU-node-a-0003-4000-8000")
         row = window.page.get_by_role("row", name="a pod of another namespace").first
-        await expect(row).to_contain_text("6,000 MiB")
+        await expect(row).to_contain_text("5.9 GiB")
         assert "notebook" not in await window.page.content()
 
 

@@ -55,7 +55,7 @@ async def state_of(pages: Pages, path: str) -> str:
 async def test_a_browser_that_shows_an_older_state_is_sent_everything(pages: Pages) -> None:
     async with follow(pages, "/nodes/n1", state="older") as reply:
         kind, changes = await next_event(reply)
-    assert (kind, sorted(changes)) == ("change", ["cards", "node"])
+    assert (kind, sorted(changes)) == ("change", ["cards", "node", "nominations"])
 
 
 async def test_only_what_changed_is_sent(pages: Pages) -> None:

@@ -77,7 +77,11 @@ def test_a_container_sees_one_of_the_instances_and_no_limiter(site, seen):
 
 
 def test_the_kubelet_counts_instances_beside_the_shares_of_whole_cards(site, seen):
-    capacity = site.api.get(f"/api/v1/nodes/{site.node.name}")["status"]["allocatable"]
+    # A kubelet tells it some seconds after it has given the first of them away.
+    node = site.api.wait_for(
+        f"/api/v1/nodes/{site.node.name}", lambda node: node["status"]["allocatable"].keys() >= {RESOURCE}
+    )
+    capacity = node["status"]["allocatable"]
     assert (capacity[RESOURCE], capacity["nvidia.com/gpu"]) == ("2", "10")
 
 

@@ -159,7 +159,8 @@ async def test_a_budget_is_broken_where_nothing_else_helps_and_strictly_never(co
         guarded = await world.run("guarded", 8000, "low")
         await asyncio.to_thread(make_budget, controlled, "guarded")
         high = await world.create("high", 8000, "high")
-        await wait(lambda: world.process.parts.preemption.counts.dropped["forbidden"] > 0)
+        dropped = world.process.parts.preemption.counts.dropped
+        await wait(lambda: dropped["budget"] + dropped["forbidden"] > 0)
         await asyncio.sleep(3)
         await world.stays(guarded)
         await world.kill()
