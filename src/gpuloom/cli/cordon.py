@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
-from gpuloom.cli.asking.prefixes import choose_uuid
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_work
 from gpuloom.cli.asking.running import run_for_people
@@ -20,6 +19,7 @@ from gpuloom.client.clusters import open_cluster
 from gpuloom.engine.state.ledger import card_id
 from gpuloom.kube import FULL_PODS, NODES, ApiError, KubeClient
 from gpuloom.kube.cordons import CardPlace, write_cordon
+from gpuloom.model.uuids import AmbiguousUuidError, choose_uuid
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.keys import NODE_CORDON
@@ -122,7 +122,10 @@ async def _find_card(client: KubeClient, card: str) -> CardPlace:
     """
     nodes, _ = await client.list_all(NODES)
     places = [place for node in nodes for place in _cards_of(node) if place.uuid.startswith(card)]
-    uuid = choose_uuid(card, [place.uuid for place in places])
+    try:
+        uuid = choose_uuid(card, [place.uuid for place in places])
+    except AmbiguousUuidError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
     if uuid is None:
         raise CommandError(f"no node has registered a card {card}: see gpuloom cards")
     found, *others = (place for place in places if place.uuid == uuid)

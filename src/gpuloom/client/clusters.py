@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from gpuloom.client.errors import UnansweredError
 from gpuloom.client.way import Way
 from gpuloom.kube import ApiError, CredentialsError, KubeClient, load_default
+from gpuloom.kube.threaded import ThreadedConnections
 
 
 @asynccontextmanager
@@ -16,7 +17,7 @@ async def open_cluster(way: Way) -> AsyncIterator[tuple[KubeClient, str]]:
     """
     try:
         credentials = load_default(way.kubeconfig or None, way.context or None)
-        async with KubeClient(credentials, on_left_out=_keep_quiet) as client:
+        async with KubeClient(credentials, on_left_out=_keep_quiet, connections=ThreadedConnections()) as client:
             yield client, credentials.namespace
     except (CredentialsError, ApiError) as error:
         raise UnansweredError(str(error).partition("\n")[0]) from error

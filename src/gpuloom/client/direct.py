@@ -15,6 +15,7 @@ from gpuloom.client.served import ServedReader
 from gpuloom.client.way import Way
 from gpuloom.kube import Credentials, CredentialsError, KubeClient
 from gpuloom.kube.login import is_loopback
+from gpuloom.kube.threaded import ThreadedConnections
 
 TOKEN_VARIABLE = "GPULOOM_TOKEN"  # noqa: S105 - the variable's name
 _GIVE_CA = "give the certificate authority with --server-ca"
@@ -47,7 +48,7 @@ async def open_server(way: Way) -> AsyncIterator[ServedReader]:
         )
     except CredentialsError as error:
         raise MisusedError(f"--server: {error}") from error
-    async with KubeClient(credentials) as client:
+    async with KubeClient(credentials, connections=ThreadedConnections()) as client:
         yield ServedReader(client, namespace, f"scheduler at {way.server}")
 
 

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import quote
 
-import aiohttp
 import msgspec
 
-from gpuloom.client.errors import DeclinedError, NoWayError, UnansweredError, UnknownObjectError
+from gpuloom.client.errors import DeclinedError, MisusedError, NoWayError, UnansweredError, UnknownObjectError
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.values import Explanation
-from gpuloom.kube import ApiError, KubeClient
+from gpuloom.kube import ApiError, KubeClient, UntrustedError
 from gpuloom.web.place import API_ROOT, TOKEN_HEADER
 from gpuloom.web.views.values import (
     CardView,
@@ -71,8 +70,14 @@ class ServedReader:
         return await self._list("/cards", CardView)
 
     async def card(self, uuid: str) -> CardView:
-        """Tell of one card and who is on it."""
-        return await self._get(f"/cards/{quote(uuid, safe='')}", CardView, see="see gpuloom cards")
+        """Tell of one card and who is on it, by its UUID or the beginning of it."""
+        try:
+            return await self._get(f"/cards/{quote(uuid, safe='')}", CardView, see="see gpuloom cards")
+        except UnknownObjectError:
+            raise
+        except DeclinedError as error:
+            # Several cards begin so.
+            raise MisusedError(str(error)) from error
 
     async def pods(self, namespace: str) -> list[PodView]:
         """List pods that have cards."""
@@ -138,7 +143,7 @@ class ServedReader:
         except ApiError as error:
             if self.prefix and (error.status in {0, 502, 503} or "services/proxy" in error.message):
                 raise NoWayError(str(error)) from error
-            if isinstance(error.__cause__, aiohttp.ClientConnectorCertificateError):
+            if isinstance(error, UntrustedError):
                 raise UnansweredError(
                     f"{error}; no token was sent: give its certificate authority with --server-ca, "
                     "and with --service NAMESPACE/NAME whose certificate it is"

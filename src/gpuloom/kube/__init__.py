@@ -21,6 +21,7 @@ from gpuloom.kube.errors import (
     UnauthorizedError,
     UnreachableError,
     UnreadableError,
+    UntrustedError,
 )
 from gpuloom.kube.rate_limiter import RateLimit, RateLimiter
 from gpuloom.kube.resources import (
@@ -92,6 +93,7 @@ __all__ = [
     "UnreachableError",
     "Unreadable",
     "UnreadableError",
+    "UntrustedError",
     "load_default",
     "load_in_cluster",
     "load_kubeconfig",

@@ -12,6 +12,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
+from gpuloom.kube.connections import HttpConnections
 from gpuloom.kube.credentials import Credentials
 from gpuloom.kube.errors import ExpiredError, TooManyRequestsError, UnreachableError, UnreadableError
 from gpuloom.kube.rate_limiter import RateLimit, RateLimiter
@@ -77,12 +78,12 @@ class _List(msgspec.Struct, Generic[_Item]):
 
 
 class KubeClient:
-    """A connection pool to one API server; an async context manager.
+    """The way to one API server; an async context manager.
 
     After a 429 with ``Retry-After`` a call waits and tries again, as long as its deadline allows. ``timeout_s`` is the
     deadline of calls without a shorter one. Waiting for a turn under ``rate_limit`` is not part of it. A write that may
     be out of date after such a wait takes a ``recheck``, which is called right before the write and raises to stop it.
-    ``on_left_out`` is told of objects in lists that cannot be read.
+    ``on_left_out`` is told of objects in lists that cannot be read. ``connections`` are those of a pool unless given.
     """
 
     def __init__(
@@ -93,9 +94,10 @@ class KubeClient:
         rate_limit: RateLimit = RateLimit(),  # noqa: B008 - frozen
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         on_left_out: Callable[[str, str], None] = log_left_out,
+        connections: HttpConnections | None = None,
     ) -> None:
         self._on_left_out = on_left_out
-        self._transport = Transport(credentials)
+        self._transport = Transport(credentials, connections or _make_pool())
         self._timeout_s = timeout_s
         self._pace = RateLimiter(rate_limit, sleep=sleep)
         self._sleep = sleep
@@ -357,6 +359,12 @@ class KubeClient:
                 return await answer
         except TimeoutError as error:
             raise UnreachableError(request.verb, request.target, f"no answer within {limit_s:g} s") from error
+
+
+def _make_pool() -> HttpConnections:
+    from gpuloom.kube.pooled import PooledConnections  # noqa: PLC0415 - commands that people wait for do without
+
+    return PooledConnections()
 
 
 def _collection_request(

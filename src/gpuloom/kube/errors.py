@@ -88,6 +88,10 @@ class UnreachableError(ApiError):
         return True
 
 
+class UntrustedError(UnreachableError):
+    """The server's certificate is not to be believed, so nothing was sent."""
+
+
 class UnreadableError(ApiError):
     """A successful reply whose body cannot be read: the server is at fault, or a struct of gpuloom."""
 

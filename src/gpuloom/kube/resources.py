@@ -10,6 +10,7 @@ from urllib.parse import quote
 from gpuloom.wire.budgets import DisruptionBudget
 from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.hostpods import HostPod
+from gpuloom.wire.monitors import MonitorPod
 from gpuloom.wire.objects import (
     Event,
     KubeObject,
@@ -68,6 +69,7 @@ class Resource(Generic[T]):
 PODS = Resource("", "v1", "pods", "Pod", Pod, namespaced=True)
 FULL_PODS = Resource("", "v1", "pods", "Pod", FullPod, namespaced=True)
 HOST_PODS = Resource("", "v1", "pods", "Pod", HostPod, namespaced=True)
+MONITOR_PODS = Resource("", "v1", "pods", "Pod", MonitorPod, namespaced=True)
 NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", ResourceQuota, namespaced=True)
 DISRUPTION_BUDGETS = Resource(

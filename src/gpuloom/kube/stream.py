@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncGenerator
 
-import aiohttp
 import msgspec
 
+from gpuloom.kube.connections import Content
 from gpuloom.kube.errors import UnreachableError
 from gpuloom.kube.transport import HttpRequest
 from gpuloom.wire.depth import BAD_JSON, decode_by
@@ -19,7 +19,7 @@ class WatchLine(msgspec.Struct, frozen=True):
     object: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-async def read_lines(content: aiohttp.StreamReader, request: HttpRequest) -> AsyncGenerator[WatchLine, None]:
+async def read_lines(content: Content, request: HttpRequest) -> AsyncGenerator[WatchLine, None]:
     """Give line by line until the stream ends; a last line without its end was cut off and is dropped.
 
     Raises :class:`~gpuloom.kube.errors.UnreachableError` for a line that is larger than any object.

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.kube import PODS, ApiError, NotFoundError
+from gpuloom.model.uuids import AmbiguousUuidError
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.rights import Rights, RightsError, SignInError, User
 from gpuloom.web.entrance import Entrance
@@ -183,7 +184,10 @@ class WebApi:
     async def _card(self, request: web.Request, viewer: Viewer) -> Any:
         need_nodes(viewer)
         uuid = request.match_info["uuid"]
-        card = find_card(self.source, viewer, uuid)
+        try:
+            card = await self.pace.finish(find_card(self.source, viewer, uuid))
+        except AmbiguousUuidError as error:
+            raise RefusedError(400, str(error)) from error
         if card is None:
             raise RefusedError(404, f"no node has a card {uuid}")
         return card

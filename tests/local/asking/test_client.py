@@ -56,8 +56,9 @@ async def test_the_example_of_the_page_runs_as_it_stands(stage: Stage) -> None:
         out, err = await process.communicate()
     assert (process.returncode, err) == (0, b"")
     (card,) = await ask(stage, lambda client: [card for card in client.cards() if card.shares.used])
-    *nodes, runs, waits, room = out.decode().splitlines()
+    *nodes, given, runs, waits, room = out.decode().splitlines()
     assert [line.split()[0] for line in nodes] == ["node-a", "node-b"]
+    assert given == f"{card.node} {card.model} {card.memory.used} MiB allocated of {card.memory.total}"
     assert runs == f"default/runs node-a ['{card.uuid}']"
     assert waits == "default/waits fits on none of 2 nodes"
     assert re.fullmatch("room for [1-9][0-9]* new pods", room)
@@ -88,6 +89,14 @@ async def test_single_things_are_told_with_who_is_on_them(stage: Stage) -> None:
     assert await ask(stage, question) == (6, ["default/runs"], "default")
 
 
+async def test_the_beginning_of_a_uuid_is_enough(stage: Stage) -> None:
+    def question(client: SchedulerClient) -> bool:
+        uuid = client.cards()[0].uuid
+        return client.card(uuid[:-4]).uuid == uuid
+
+    assert await ask(stage, question)
+
+
 async def test_pods_are_explained_and_tried(stage: Stage) -> None:
     def question(client: SchedulerClient) -> tuple[str, int, str]:
         return client.explain("waits").outcome, client.fits(POD).pods, client.preempt("waits").node
@@ -100,6 +109,7 @@ async def test_pods_are_explained_and_tried(stage: Stage) -> None:
     [
         (lambda client: client.node("nowhere"), UnknownObjectError, "there is no node nowhere"),
         (lambda client: client.card("GPU-none"), UnknownObjectError, "no node has a card GPU-none"),
+        (lambda client: client.card("GPU-"), MisusedError, "GPU- is the beginning of 6 cards"),
         (lambda client: client.explain("none", "team"), UnknownObjectError, "no pod team/none"),
         (lambda client: client.fits({"spec": 5}), DeclinedError, "spec"),
         (lambda client: client.fits({"spec": object()}), MisusedError, "cannot be written as JSON"),

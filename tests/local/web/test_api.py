@@ -40,6 +40,14 @@ async def test_a_card_shows_who_is_on_it(pages: Pages) -> None:
     assert (holder["memoryMib"], holder["standing"], holder["containers"]) == (3000, "reserved", ["main"])
 
 
+@pytest.mark.parametrize("path", ["/cards/GPU-n1", "/cards/GPU-n1-0"])
+async def test_the_beginning_of_a_uuid_names_a_card_where_no_other_begins_so(pages: Pages, path: str) -> None:
+    await pages.site.register("n2")
+    assert (await pages.see(path))["uuid"] == "GPU-n1-0"
+    status, told = await pages.get("/cards/GPU-n")
+    assert (status, told["message"][:33]) == (400, "GPU-n is the beginning of 2 cards")
+
+
 async def test_a_node_without_cards_says_why(pages: Pages) -> None:
     await pages.site.register("empty", text="[]")
     items = (await pages.see("/nodes"))["items"]

@@ -12,6 +12,8 @@ import trustme
 from unit.kube.scripted import ScriptedServer, reply
 
 from gpuloom.kube import NODES, Credentials, KubeClient, UnreachableError, load_kubeconfig
+from gpuloom.kube.pooled import PooledConnections
+from gpuloom.kube.threaded import ThreadedConnections
 
 NODE = reply({"metadata": {"name": "n"}})
 
@@ -45,6 +47,12 @@ def write(folder: Path, cluster: dict[str, Any], user: dict[str, Any]) -> Path:
 
 def encoded(pem: bytes) -> str:
     return base64.b64encode(pem).decode()
+
+
+@pytest.fixture(autouse=True, params=[PooledConnections, ThreadedConnections])
+def _connections(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these holds for both kinds of connections."""
+    monkeypatch.setattr("gpuloom.kube.client._make_pool", request.param)
 
 
 async def ask(credentials: Credentials) -> str:

@@ -16,14 +16,12 @@ from gpuloom.cli.asking.flags import (
     SourceFlags,
 )
 from gpuloom.cli.asking.listing import check_listing, show_list
-from gpuloom.cli.asking.prefixes import choose_uuid
 from gpuloom.cli.asking.printing import Table, print_list, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask, choose_namespace
 from gpuloom.cli.asking.selecting import select_nodes, select_pods
 from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS, QUOTAS, WORKLOAD, format_age_since, format_share
 from gpuloom.cli.outcomes import CommandError, ExitCode
-from gpuloom.client.errors import UnknownObjectError
 from gpuloom.web.views.values import CardView, Holder, NodeView, PendingView, PodView
 
 _T = TypeVar("_T")
@@ -110,7 +108,7 @@ def list_cards(
             ]
 
         if uuid:
-            card = await _find_card(reader, uuid)
+            card = await reader.card(uuid)
             if form.output in {"json", "yaml"}:
                 print_value(card, form)
             else:
@@ -201,17 +199,6 @@ def _of(table: Table[_T], chosen: SelectorFlags) -> Table[_T]:
     return (
         replace(table, empty=f"{table.empty.rstrip('.')} with labels {chosen.selector}.") if chosen.selector else table
     )
-
-
-async def _find_card(reader: Reader, text: str) -> CardView:
-    """Ask for a card by its UUID, or by the beginning of it."""
-    try:
-        return await reader.card(text)
-    except UnknownObjectError:
-        uuid = choose_uuid(text, [card.uuid for card in await reader.cards()])
-        if uuid is None:
-            raise
-    return await reader.card(uuid)
 
 
 def _is_like(card: CardView, state: _STATES) -> bool:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from gpuloom.cli.asking.progress import show_reading
 from gpuloom.cli.outcomes import CommandError, ExitCode
-from gpuloom.client.errors import DeclinedError, UnknownObjectError
+from gpuloom.client.errors import DeclinedError, MisusedError, UnknownObjectError
 from gpuloom.client.served import SEE_PODS
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import PODS
+from gpuloom.model.uuids import AmbiguousUuidError
 from gpuloom.scheduler.recording.errors import LineError
 from gpuloom.scheduler.recording.lines import AnswerLine, AnyLine, FilterLine
 from gpuloom.scheduler.recording.player import Player
@@ -74,7 +75,10 @@ class RecordedReader:
 
     async def card(self, uuid: str) -> CardView:
         """Tell of one card and who is on it."""
-        card = find_card(await self._play(), EVERYTHING, uuid)
+        try:
+            card = await Pace().finish(find_card(await self._play(), EVERYTHING, uuid))
+        except AmbiguousUuidError as error:
+            raise MisusedError(str(error)) from error
         if card is None:
             raise UnknownObjectError(f"no node has a card {uuid} in {self.name}: see gpuloom cards")
         return card
@@ -142,6 +146,7 @@ class RecordedReader:
             for number, line in self.lines:
                 await self._take(player, number, line)
             self._source = Source(player.process.parts)
+            await Pace().finish(self._source.stranded.look(self._source.state))
             self._tell_age()
         return self._source
 

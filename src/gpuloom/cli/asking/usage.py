@@ -7,12 +7,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpuloom.cli.asking.utilization import CardUtilization, Uses
 from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.wire.monitors import PORT
 from gpuloom.wire.objects import Pod
 
 COMPONENT = "app.kubernetes.io/component"
 MONITORS = f"{COMPONENT} in (hami-monitor,hami-device-plugin)"
 """A monitor has a pod of its own, or lives in the device plugin's, as with HAMi's chart."""
-PORT = 9394
 _MEMORY = "hami_host_gpu_memory_used_bytes"
 _BUSY = "hami_host_gpu_utilization_ratio"
 _AT_ONCE = 16

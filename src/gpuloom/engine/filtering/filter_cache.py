@@ -9,6 +9,7 @@ from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.filter_results import FilterResults
 from gpuloom.engine.filtering.fragmentation_ranks import FragmentationRanks
 from gpuloom.engine.filtering.fragmentation_view import FragmentationView
+from gpuloom.engine.filtering.stranded import StrandedByNode, list_stranded
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE
 from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
 from gpuloom.engine.state.card_table import CardTable
@@ -41,11 +42,19 @@ class FilterCache:
 
     def measure_stranded(self, table: CardTable) -> float | None:
         """Return how many cards' worth of what is free a typical pod cannot use, None where no pod's policy asks."""
+        view = self._look_at_all(table)
+        return None if view is None else float(view.stranded().sum()) / WHOLE
+
+    def list_stranded(self, table: CardTable) -> StrandedByNode | None:
+        """Return the same node by node, and why; None where no pod's policy asks."""
+        view = self._look_at_all(table)
+        return None if view is None else list_stranded(view, table)
+
+    def _look_at_all(self, table: CardTable) -> FragmentationView | None:
         if not self._view.generation:
             return None
         self._view.refresh(table)
-        _, used = self._view.supply(slice(None))
-        return float(self._view.free.sum() - used.sum()) / WHOLE
+        return self._view
 
     def forget_all(self) -> None:
         """Forget everything; the next decisions look at all cards again."""

@@ -212,6 +212,11 @@ class FragmentationView:
             self._find_supply(positions)
         return Supply(self._supply.cards[which], self._supply.milli[which]), self._used[which]
 
+    def stranded(self) -> Points:
+        """Return by node what is free and a typical pod cannot use, in thousandths of cards."""
+        _, used = self.supply(slice(None))
+        return self.free - used
+
     def _find_supply(self, positions: Ints) -> None:
         supply = self.costs.supply(self.states[positions])
         self._supply.cards[positions], self._supply.milli[positions] = supply

@@ -12,6 +12,7 @@ from prometheus_client.exposition import generate_latest
 
 from gpuloom.node.monitor.errors import ListenError
 from gpuloom.node.monitor.families import MetricFamily, ScrapeData
+from gpuloom.node.monitor.reports import write_report
 from gpuloom.serving.addresses import CannotServeError, split_address
 from gpuloom.serving.admittance import admit
 from gpuloom.serving.connections import Limits
@@ -19,6 +20,7 @@ from gpuloom.serving.listener import listen
 from gpuloom.serving.rights import Rights
 from gpuloom.serving.scrapes import Scrapes
 from gpuloom.serving.selfsigned import present_own
+from gpuloom.wire.monitors import REPORT_PATH
 
 FLAG = "--metrics-bind-address"
 _ZONE = "vGPU"
@@ -29,10 +31,10 @@ _OF_CARDS = frozenset({"hami_host_gpu_memory_used_bytes", "hami_host_gpu_utiliza
 
 
 class Exporter:
-    """Serves ``/metrics``, ``/metrics/cards`` and ``/healthz`` inside its ``async with`` block; ``url`` is known there.
+    """Serves metrics, the report and ``/healthz`` inside its ``async with`` block; ``url`` is known there.
 
-    With ``rights`` it serves HTTPS, and ``/metrics`` only for those whose token may get it. Creating and entering one
-    raise ListenError when the address cannot be used.
+    With ``rights`` it serves HTTPS, and ``/metrics`` only for those whose token may get it; the report likewise, by
+    ``rights_of_schedulers``. Creating and entering one raise ListenError when the address cannot be used.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Exporter:
         families: Sequence[MetricFamily],
         take: Callable[[], ScrapeData],
         rights: Rights | None = None,
+        rights_of_schedulers: Rights | None = None,
     ) -> None:
         self.url = ""
         try:
@@ -50,14 +53,18 @@ class Exporter:
         self._families = families
         self._take = take
         self._rights = rights
+        self._rights_of_schedulers = rights_of_schedulers
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         scrape = Scrapes(lambda: self._write(self._families)).answer
+        report = Scrapes(self._report).answer
+        schedulers = self._rights_of_schedulers
         of_cards = [family for family in self._families if family.name in _OF_CARDS]
         routes = [
             web.get("/metrics", admit(self._rights, "/metrics", scrape) if self._rights else scrape),
             web.get("/metrics/cards", Scrapes(lambda: self._write(of_cards)).answer),
+            web.get(REPORT_PATH, admit(schedulers, REPORT_PATH, report) if schedulers else report),
             web.get("/healthz", _answer_health),
         ]
         tls = present_own().context if self._rights else None
@@ -77,6 +84,9 @@ class Exporter:
 
     async def _write(self, families: Iterable[MetricFamily]) -> AsyncIterator[bytes]:
         yield render(families, self._take())
+
+    async def _report(self) -> AsyncIterator[bytes]:
+        yield write_report(self._take())
 
 
 async def _answer_health(_request: web.Request) -> web.Response:

@@ -29,6 +29,7 @@ from gpuloom.serving.rights import Rights
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import MIG_ALLOCATIONS
 from gpuloom.wire.mig import decode_mig_allocations
+from gpuloom.wire.monitors import AUDIENCE
 from gpuloom.wire.objects import Pod
 
 COMPONENT = "gpuloom-monitor"
@@ -62,7 +63,8 @@ class NodeMonitor:
         self._auditor = Auditor(settings, client, self._pods, self._events, lambda: self._cards.reading)
         families = (*HAMI_FAMILIES, *OWN_FAMILIES, *(LEGACY_FAMILIES if settings.legacy_metrics else ()))
         rights = Rights(client) if settings.metrics_auth else None
-        self._exporter = Exporter(settings.metrics_bind_address, families, self.take_snapshot, rights)
+        schedulers = Rights(client, audience=AUDIENCE) if settings.metrics_auth else None
+        self._exporter = Exporter(settings.metrics_bind_address, families, self.take_snapshot, rights, schedulers)
         self._round = Round()
         self._round_duration_s = 0.0
         self._stack = AsyncExitStack()

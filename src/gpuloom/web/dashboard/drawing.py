@@ -11,7 +11,9 @@ from gpuloom.engine.explanation.hosts import tell_host
 from gpuloom.engine.explanation.text import VENDORS_TITLE, tell_ask, tell_policy, tell_vendor
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.web.dashboard.amounts import tell_memory, tell_share_of_memory
+from gpuloom.web.dashboard.sparkline import draw_sparkline
 from gpuloom.web.dashboard.static import find_asset
+from gpuloom.web.dashboard.stranding import tell_cause, tell_causes, tell_part
 
 _MOST_REMEMBERED = 32_768
 _PLACE = Markup("<!-- regions -->")
@@ -82,7 +84,11 @@ def _environment() -> jinja2.Environment:
         "memory": tell_memory,
         "share_of_memory": tell_share_of_memory,
         "count": tell_count,
+        "sparkline": draw_sparkline,
         "tell_ask": tell_ask,
+        "tell_cause": tell_cause,
+        "tell_causes": tell_causes,
+        "tell_part": tell_part,
         "tell_host": tell_host,
         "tell_vendor": tell_vendor,
         "tell_policy": tell_policy,

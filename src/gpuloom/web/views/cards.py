@@ -1,6 +1,6 @@
 """Cards and nodes: what there is, what is allocated, and to whom."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 import msgspec
 
@@ -9,11 +9,14 @@ from gpuloom.engine.explanation.values import Amount, Closer
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE
+from gpuloom.model.uuids import choose_uuid
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.web.views.nominated import list_on_node
 from gpuloom.web.views.redaction import redact_closer
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import container_names, standing_of
+from gpuloom.web.views.stranded import stranded_on
+from gpuloom.web.views.used import use_of_card, use_of_node, use_of_pod
 from gpuloom.web.views.values import CardView, Holder, LockView, NodeDetail, NodeView
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import NODE_LOCK
@@ -25,7 +28,8 @@ from gpuloom.wire.words import encode_time, encode_unix_time
 def list_cards(source: Source) -> Iterator[CardView]:
     """Give every card, nodes in order of their names; without holders."""
     for name in source.node_names():
-        yield from _cards(source, name)
+        for card in _cards(source, name):
+            yield msgspec.structs.replace(card, used=use_of_card(source, name, card.uuid, card.memory.total))
 
 
 def list_nodes(source: Source, viewer: Viewer) -> Iterator[NodeView]:
@@ -33,13 +37,19 @@ def list_nodes(source: Source, viewer: Viewer) -> Iterator[NodeView]:
     return (view_node(source, viewer, name) for name in source.node_names())
 
 
-def find_card(source: Source, viewer: Viewer, uuid: str) -> CardView | None:
-    """Return a card with its holders, None when no node has it."""
-    for table in source.state.cluster.tables:
-        for name in table.positions:
-            if table.row(name, uuid) is not None:
-                return next((card for card in detail_node(source, viewer, name).cards if card.uuid == uuid), None)
-    return None
+def find_card(source: Source, viewer: Viewer, text: str) -> Generator[None, None, CardView | None]:
+    """Return a card with its holders, by its UUID or the beginning of it; None when no node has it.
+
+    Raises AmbiguousUuidError when several cards begin so.
+    """
+    places: dict[str, str] = {}
+    for name in source.node_names():
+        places.update((card.id, name) for card in source.registered(name) if card.id.startswith(text))
+        yield
+    uuid = choose_uuid(text, places)
+    if uuid is None:
+        return None
+    return next((card for card in detail_node(source, viewer, places[uuid]).cards if card.uuid == uuid), None)
 
 
 def detail_node(source: Source, viewer: Viewer, name: str) -> NodeDetail:
@@ -47,12 +57,15 @@ def detail_node(source: Source, viewer: Viewer, name: str) -> NodeDetail:
     held = list(source.holders(name))
     cards = tuple(
         msgspec.structs.replace(
-            card, holders=tuple(_hold(source, viewer, card, held)), closed_by=_find_closers(source, viewer, card)
+            card,
+            holders=tuple(_hold(source, viewer, card, held)),
+            closed_by=_find_closers(source, viewer, card),
+            used=use_of_card(source, name, card.uuid, card.memory.total, with_hour=True),
         )
         for card in _cards(source, name)
     )
     nominations = tuple(list_on_node(source, viewer, name))
-    return NodeDetail(node=view_node(source, viewer, name), cards=cards, nominations=nominations)
+    return NodeDetail(node=view_node(source, viewer, name, with_hour=True), cards=cards, nominations=nominations)
 
 
 def _find_closers(source: Source, viewer: Viewer, card: CardView) -> tuple[Closer, ...]:
@@ -61,7 +74,7 @@ def _find_closers(source: Source, viewer: Viewer, card: CardView) -> tuple[Close
     return tuple(redact_closer(one, viewer.sees) for one in tell_closers(closings))
 
 
-def view_node(source: Source, viewer: Viewer, name: str) -> NodeView:
+def view_node(source: Source, viewer: Viewer, name: str, *, with_hour: bool = False) -> NodeView:
     """Return the sums over a node's cards."""
     node = source.state.nodes.get(name)
     cards = list(_cards(source, name))
@@ -83,6 +96,8 @@ def view_node(source: Source, viewer: Viewer, name: str) -> NodeView:
         pods=sum(1 for _ in source.holders(name)),
         problem=explain_unschedulable(node) if node else "",
         lock=_view_lock(viewer, node),
+        used=use_of_node(source, name, with_hour=with_hour),
+        stranded=stranded_on(source, name),
     )
 
 
@@ -120,6 +135,7 @@ def _view_holder(source: Source, viewer: Viewer, vendor: str, uuid: str, held: R
         shares=sum(usage.slots for usage in mine),
         instance=", ".join(part.profile for part in held.instances if part.gpu_uuid == uuid),
         since=encode_unix_time(held.decided_at),
+        used=use_of_pod(source, held, uuid),
     )
 
 

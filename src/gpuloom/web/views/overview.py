@@ -14,6 +14,8 @@ from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE, Cards
 from gpuloom.vendors.profile import Profile
 from gpuloom.web.views.pods import find_pending
 from gpuloom.web.views.source import Source, Viewer
+from gpuloom.web.views.stranded import NOT_KNOWN, stranded_in_all
+from gpuloom.web.views.used import use_of_all
 from gpuloom.web.views.values import ModelView, Overview, QuotaView
 
 _PODS_A_STEP = 200
@@ -26,6 +28,7 @@ def view_overview(source: Source) -> Generator[None, None, Overview]:
     models = yield from _models(source)
     bound = yield from _count_bound(state.cluster.ledger)
     cards = list(_every_card(source))
+    stranded = stranded_in_all(source)
     return Overview(
         version=__version__,
         scheduler=state.settings.scheduler_name,
@@ -43,6 +46,10 @@ def view_overview(source: Source) -> Generator[None, None, Overview]:
         pods_reserved=max(len(state.cluster.ledger) - bound, 0),
         pods_pending=len(pending),
         models=tuple(models),
+        used=use_of_all(source),
+        why_not_used=source.book.why_not,
+        stranded=stranded,
+        why_not_stranded="" if stranded else NOT_KNOWN,
     )
 
 

@@ -16,6 +16,7 @@ from gpuloom.web.views.hosts import find_with_cards, judge_hosts, read_demand_of
 from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of
+from gpuloom.web.views.used import use_of_pod
 from gpuloom.web.views.values import PendingView, PodView
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_unix_time
@@ -46,6 +47,7 @@ def view_pod(source: Source, viewer: Viewer, held: Reservation) -> PodView:
         shares=list_given(source, held),
         memory_mib=sum(amount.memory_mib for amount in usage),
         cores=sum(amount.cores for amount in usage),
+        used=use_of_pod(source, held),
     )
 
 

@@ -109,7 +109,14 @@ def _find_objection(source: Source, pod: Pod) -> str:
         source.state.read_demands(pod)
     except PolicyError as error:
         return f"it cannot be placed: {error}"
-    return "" if pod.may_preempt else "its preemptionPolicy is Never"
+    return _say_why_never(pod)
+
+
+def _say_why_never(pod: Pod) -> str:
+    """Say why a pod itself rules out that anybody is evicted for it, nothing if it does not."""
+    if not pod.may_preempt:
+        return "its preemptionPolicy is Never"
+    return f"it starts together with the group {pod.own_group}" if pod.own_group else ""
 
 
 def _find_leaving(source: Source) -> Generator[None, None, frozenset[str]]:
@@ -200,5 +207,5 @@ def tell_victims(viewer: Viewer, pod: Pod, plan: PreemptionPlan, why_not: str) -
         f"{viewer.name(one.namespace, one.name).full_name} (priority {one.priority})" for one in held[:_MOST_NAMES]
     )
     more = f" and {len(held) - _MOST_NAMES} more" if len(held) > _MOST_NAMES else ""
-    reason = why_not if pod.may_preempt else "its preemptionPolicy is Never"
+    reason = _say_why_never(pod) or why_not
     return f"would fit on {plan.node} if these leave: {named}{more}; not evicted because {reason}"

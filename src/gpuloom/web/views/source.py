@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.values import PodName
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
-from gpuloom.engine.state.ledger import Reservation
+from gpuloom.engine.state.ledger import Reservation, card_id
+from gpuloom.model.card import Card
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.web.monitors.book import UseBook
+from gpuloom.web.stranded import StrandedBook
 from gpuloom.web.views.values import DecisionView
 
 
@@ -40,15 +43,20 @@ class Source:
     pod_scheduler  decides over the same cluster with caches of its own: people's questions must not push out others'
     told  views of decisions that will not change any more, by number
     priorities  how important those are who hold cards, for plans of preemption
+    book  what of cards is in use, as far as monitors are asked
+    stranded  what of cards is free and of no use to pods to come
     """
 
     parts: Parts
     pod_scheduler: PodScheduler = field(init=False)
     told: dict[int, DecisionView] = field(default_factory=dict)
     priorities: LowestPriorities = field(default_factory=LowestPriorities)
+    book: UseBook = field(default_factory=UseBook)
+    stranded: StrandedBook = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pod_scheduler", PodScheduler(self.state.cluster, self.state.settings.options))
+        object.__setattr__(self, "stranded", StrandedBook(lambda: self.parts.clocks.now().timestamp()))
 
     @property
     def state(self) -> SchedulerState:
@@ -63,6 +71,15 @@ class Source:
         """Return the nodes that take new pods, by name."""
         nodes = self.state.nodes
         return [name for name in self.node_names() if name not in nodes or not explain_unschedulable(nodes[name])]
+
+    def registered(self, node: str) -> list[Card]:
+        """Return a node's cards, of whatever vendor."""
+        tables = (table.registered(node) for table in self.state.cluster.tables)
+        return [card for found in tables if found is not None for card in found.cards]
+
+    def cards_of(self, held: Reservation) -> set[str]:
+        """Return the ids of the cards that a pod holds something of."""
+        return {card_id(share.uuid) for share, is_held in held.each_share() if is_held}
 
     def holders(self, node: str) -> Iterator[Reservation]:
         """Give the reservations on a node."""

@@ -20,6 +20,42 @@ from gpuloom.engine.explanation.values import (
 Standing = Literal["reserved", "bound"]
 
 
+class UsedView(Value, frozen=True, kw_only=True):
+    """What is really in use of cards, as monitors said at a time; what is not known is absent, never zero.
+
+    ``memory`` and ``busyPercent`` (load, on average) are of so many ``cards``. The hours are per cent of the memory and
+    load, a point each ``pointSeconds``, oldest first, null where not known; they are not in lists.
+    All of this is absent where no monitors are asked.
+    """
+
+    memory: Amount | None = None
+    busy_percent: int | None = None
+    cards: int = 0
+    at: Moment = ""
+    memory_hour: tuple[int | None, ...] = ()
+    busy_hour: tuple[int | None, ...] = ()
+    point_seconds: int = 0
+
+
+class StrandedView(Value, frozen=True, kw_only=True):
+    """Free shares, in cards, that pods to come cannot use on average: ``cards`` of all that is ``free``, and why.
+
+    They ask for ``noCards``, accept ``otherModels`` alone, ask for more CPU than the node has free (``noCpu``), or for
+    larger ``pieces`` or more cards than are free. ``percentHours`` are per cent of what was free, a point each
+    ``pointSeconds``, oldest first, null where not known; they are not of single nodes.
+    """
+
+    cards: float
+    free: float
+    no_cards: float = 0.0
+    other_models: float = 0.0
+    no_cpu: float = 0.0
+    pieces: float = 0.0
+    at: Moment = ""
+    percent_hours: tuple[int | None, ...] = ()
+    point_seconds: int = 0
+
+
 class Holder(Value, frozen=True, kw_only=True):
     """A pod on a card: how much of it, for which containers, since when (RFC 3339, empty if not known)."""
 
@@ -31,6 +67,7 @@ class Holder(Value, frozen=True, kw_only=True):
     shares: int = 0
     instance: str = ""
     since: Moment = ""
+    used: UsedView | None = None
 
 
 class CardView(Value, frozen=True, kw_only=True):
@@ -54,6 +91,7 @@ class CardView(Value, frozen=True, kw_only=True):
     cores: Amount
     holders: tuple[Holder, ...] = ()
     closed_by: tuple[Closer, ...] = ()
+    used: UsedView | None = None
 
 
 class LockView(Value, frozen=True, kw_only=True):
@@ -79,6 +117,8 @@ class NodeView(Value, frozen=True, kw_only=True):
     pods: int = 0
     problem: str = ""
     lock: LockView | None = None
+    used: UsedView | None = None
+    stranded: StrandedView | None = None
 
 
 class NominationView(Value, frozen=True, kw_only=True):
@@ -118,6 +158,7 @@ class PodView(Value, frozen=True, kw_only=True):
     shares: tuple[Given, ...] = ()
     memory_mib: int = 0
     cores: int = 0
+    used: UsedView | None = None
 
 
 class PendingView(Value, frozen=True, kw_only=True):
@@ -183,7 +224,10 @@ class ModelView(Value, frozen=True, kw_only=True):
 
 
 class Overview(Value, frozen=True, kw_only=True):
-    """The cluster in one look."""
+    """The cluster in one look; ``whyNotUsed`` says why use is not known, or not of all nodes.
+
+    ``whyNotStranded`` says why it is not known what is stranded.
+    """
 
     version: str
     scheduler: str
@@ -203,6 +247,10 @@ class Overview(Value, frozen=True, kw_only=True):
     pods_reserved: int
     pods_pending: int
     models: tuple[ModelView, ...] = ()
+    used: UsedView | None = None
+    why_not_used: str = ""
+    stranded: StrandedView | None = None
+    why_not_stranded: str = ""
 
 
 class DecisionView(Value, frozen=True, kw_only=True):

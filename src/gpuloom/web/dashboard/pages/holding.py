@@ -39,7 +39,7 @@ async def make_pods(api: WebApi, asked: Asked) -> DashboardPage:
             "pods": Listing(
                 head=draw("holding", "head", len(chosen), sorting),
                 items=dict(items),
-                tail=draw("holding", "tail", turning),
+                tail=draw("holding", "tail", turning, api.source.book.why_not),
             ),
         },
     )

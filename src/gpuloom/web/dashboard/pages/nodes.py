@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 
+from gpuloom.model.uuids import AmbiguousUuidError
 from gpuloom.web.api import RefusedError, WebApi, need_nodes
 from gpuloom.web.dashboard.asked import Asked, count_needed, cut_rows, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
@@ -14,27 +15,32 @@ from gpuloom.web.views.source import Source
 
 _COLUMNS = {"name": False, "cards": True, "memory": True, "cores": True, "shares": True, "pods": True}
 
+_STRANDED = {"stranded": True}
+"""The column that there is where it is known which pods are to come."""
+
 
 async def make_nodes(api: WebApi, asked: Asked) -> DashboardPage:
     """Show the nodes as a table."""
     need_nodes(asked.viewer)
-    sorting = read_sorting(asked, _COLUMNS)
+    is_known = api.source.stranded.total is not None
+    sorting = read_sorting(asked, _COLUMNS | _STRANDED if is_known else _COLUMNS)
     tiles = await api.pace.finish(list_tiles(api.source))
     choice, chosen = await api.pace.finish(choose_nodes(api.source, asked, tiles))
     first = await api.pace.finish(_take_first(api.source, asked, sorting, chosen))
     names = (tile.node for tile in cut_rows(first, asked))
-    views = await api.pace.collect(view_node(api.source, asked.viewer, name) for name in names)
+    views = await api.pace.collect(view_node(api.source, asked.viewer, name, with_hour=True) for name in names)
     rows, turning = turn(asked, views)
-    items = await api.pace.collect(draw_items("nodes", "row", {f"n-{node.name}": node for node in rows}))
+    macro = "row_with_stranded" if is_known else "row"
+    items = await api.pace.collect(draw_items("nodes", macro, {f"n-{node.name}": node for node in rows}))
     return DashboardPage(
         title="Nodes",
         here="/nodes",
         regions={
             "seek": draw("overview", "seek", "/nodes", choice, asked.option("sort")),
             "nodes": Listing(
-                head=draw("nodes", "head", len(chosen), sorting),
+                head=draw("nodes", "head", len(chosen), sorting, is_known),
                 items=dict(items),
-                tail=draw("nodes", "tail", turning),
+                tail=draw("nodes", "tail", turning, api.source.book.why_not),
             ),
         },
     )
@@ -48,6 +54,9 @@ def _take_first(source: Source, asked: Asked, sorting: Sorting, tiles: list[Tile
             return tile.node
         if sorting.key == "pods":
             return sum(1 for _ in source.holders(tile.node))
+        if sorting.key == "stranded":
+            found = source.stranded.node(tile.node)
+            return found.stranded if found else 0.0
         return len(tile.cards) if sorting.key == "cards" else getattr(tile, f"{sorting.key}_percent")
 
     return (yield from take_first(tiles, count_needed(asked), rank, is_reversed=sorting.is_reversed))
@@ -65,7 +74,7 @@ async def make_node(api: WebApi, asked: Asked) -> DashboardPage:
         title=f"Node {name}",
         here="/nodes",
         regions={
-            "node": draw("nodes", "node", detail.node),
+            "node": draw("nodes", "node", detail.node, api.source.book.why_not),
             "nominations": draw("nominations", "region", detail.nominations),
             "cards": Listing(
                 head=draw("nodes", "cards_head", len(detail.cards)),
@@ -80,8 +89,11 @@ async def make_card(api: WebApi, asked: Asked) -> DashboardPage:
     """Show one card and who is on it."""
     need_nodes(asked.viewer)
     uuid = asked.name("uuid")
-    card = find_card(api.source, asked.viewer, uuid)
+    try:
+        card = await api.pace.finish(find_card(api.source, asked.viewer, uuid))
+    except AmbiguousUuidError as error:
+        raise RefusedError(400, str(error)) from error
     if card is None:
         raise RefusedError(404, f"no node has a card {uuid}")
-    regions = {"card": draw("nodes", "card", card), "holders": draw("nodes", "holders", card)}
-    return DashboardPage(title=f"Card {uuid}", here="/nodes", regions=regions)
+    regions = {"card": draw("nodes", "card", card, api.source.book.why_not), "holders": draw("nodes", "holders", card)}
+    return DashboardPage(title=f"Card {card.uuid}", here="/nodes", regions=regions)

@@ -14,6 +14,7 @@ from gpuloom.web.pages import gather
 from gpuloom.web.views.explaining import explain_pod
 from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.pods import find_pending, list_pending, pick_pending
+from gpuloom.web.views.used import use_of_pod
 from gpuloom.web.views.values import NominationView, PendingView
 
 
@@ -48,7 +49,10 @@ async def make_pod(api: WebApi, asked: Asked) -> DashboardPage:
     pod = await api.find_pod(namespace, name, asked.viewer)
     explanation = await api.pace.finish(explain_pod(api.source, asked.viewer, pod, read_depth(asked)))
     nomination = find_nomination(api.source, asked.viewer, pod.metadata.uid)
+    held = api.source.state.cluster.ledger.find(pod.metadata.uid)
     regions = dict(await api.pace.collect(_draw_pod(explanation, nomination, asked)))
+    if held is not None:
+        regions["use"] = draw("pods", "use", use_of_pod(api.source, held), api.source.book.why_not)
     regions["details"] = await api.pace.finish(draw_details(explanation, asked.path, asked.option("node")))
     here = "/pods" if explanation.held is not None else "/pending"
     return DashboardPage(title=f"Pod {namespace}/{name}", here=here, regions=regions)
@@ -56,7 +60,11 @@ async def make_pod(api: WebApi, asked: Asked) -> DashboardPage:
 
 def draw_details(explanation: Explanation, path: str, wanted: str) -> Generator[None, None, Listing]:
     """Draw the cards of nodes; ``path`` is where to ask for another node than the ``wanted`` one, empty for nowhere."""
-    nodes = {f"n-{node.name}": (node, explanation.held is not None) for node in explanation.nodes}
+    held = explanation.held
+    nodes = {
+        f"n-{node.name}": (node, "would be chosen" if held is None else "held" if node.name == held.node else "")
+        for node in explanation.nodes
+    }
     items = yield from gather(draw_items("explanation", "one_node", nodes))
     return Listing(
         head=draw("explanation", "details_head", explanation, path, wanted),

@@ -2,20 +2,20 @@
 
 from collections.abc import Iterable
 
-from gpuloom.cli.outcomes import CommandError, ExitCode
+
+class AmbiguousUuidError(ValueError):
+    """Several cards begin with what was given; the message names some of them."""
 
 
 def choose_uuid(text: str, uuids: Iterable[str]) -> str | None:
     """Return the UUID that is this text, or the only one that begins with it; None where there is none.
 
-    Raises CommandError where there are several.
+    Raises AmbiguousUuidError where there are several.
     """
     found = [uuid for uuid in uuids if uuid.startswith(text)]
     if text in found:
         return text
     if len(found) > 1:
         names = ", ".join(found[:3])
-        raise CommandError(
-            f"{text} is the beginning of {len(found)} cards ({names} ...): give more of it", ExitCode.USAGE
-        )
+        raise AmbiguousUuidError(f"{text} is the beginning of {len(found)} cards ({names} ...): give more of it")
     return found[0] if found else None

@@ -2,8 +2,7 @@
 
 import pytest
 
-from gpuloom.cli.asking.prefixes import choose_uuid
-from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.model.uuids import AmbiguousUuidError, choose_uuid
 
 UUIDS = ["GPU-1", "GPU-12", "GPU-2", "GPU-3"]
 
@@ -18,6 +17,5 @@ def test_a_whole_uuid_or_a_beginning_of_one_alone_is_enough(text: str, expected:
 
 @pytest.mark.parametrize("text", ["", "GPU-"])
 def test_a_beginning_of_several_is_refused_and_names_some(text: str) -> None:
-    with pytest.raises(CommandError, match=r"is the beginning of 4 cards \(GPU-1, GPU-12, GPU-2 \.\.\.\)") as refused:
+    with pytest.raises(AmbiguousUuidError, match=r"is the beginning of 4 cards \(GPU-1, GPU-12, GPU-2 \.\.\.\)"):
         choose_uuid(text, UUIDS)
-    assert refused.value.code is ExitCode.USAGE

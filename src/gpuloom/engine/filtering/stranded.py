@@ -1,0 +1,62 @@
+"""Where free shares of cards are that pods to come cannot use on average, and why (placement quality 3)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuloom.engine.filtering.fragmentation_view import FragmentationView
+from gpuloom.engine.scoring.fragmentation.workload import WHOLE
+from gpuloom.engine.state.card_table import CardTable
+from gpuloom.model.cards import Points
+
+
+class StrandedShares(NamedTuple):
+    """Free shares, in cards.
+
+    free          all that is free
+    no_cards      stranded because pods to come ask for no cards
+    other_models  because they do not accept the model
+    no_cpu        because they ask for more CPU than the node has free
+    pieces        because they ask for larger pieces, or for more cards with enough room, than are free
+    """
+
+    free: float
+    no_cards: float
+    other_models: float
+    no_cpu: float
+    pieces: float
+
+    @property
+    def stranded(self) -> float:
+        """All that pods to come cannot use on average."""
+        return self.no_cards + self.other_models + self.no_cpu + self.pieces
+
+
+@dataclass(frozen=True, slots=True)
+class StrandedByNode:
+    """The shares of one vendor's nodes.
+
+    places   the column of each node
+    columns  a row each for what :class:`StrandedShares` tells
+    """
+
+    places: Mapping[str, int]
+    columns: Points
+
+    def node(self, name: str) -> StrandedShares:
+        """Return the shares of a node that has a place."""
+        return StrandedShares(*self.columns[:, self.places[name]].tolist())
+
+    def total(self) -> StrandedShares:
+        """Return the sums over all nodes."""
+        return StrandedShares(*self.columns.sum(axis=1).tolist())
+
+
+def list_stranded(view: FragmentationView, table: CardTable) -> StrandedByNode:
+    """Return what is stranded on each node; the causes add up to it."""
+    free = view.free / WHOLE
+    barred = [chance * free for chance in view.costs.barred(view.model, view.cpu)]
+    pieces = np.maximum(view.stranded() / WHOLE - sum(barred), 0.0)
+    return StrandedByNode(dict(table.positions), np.stack([free, *barred, pieces]))
