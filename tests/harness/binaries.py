@@ -30,7 +30,7 @@ class Module:
 
 _MODULES = Path(__file__).resolve().parents[2] / "tools" / "controlplane"
 _CHOICE = "GPULOOM_KUBERNETES"
-_USUAL_KUBERNETES = "1.34"
+_USUAL_KUBERNETES = "1.37"
 
 
 class BuildError(Exception):

@@ -53,12 +53,21 @@ class ControlPlane:
         users: Iterable[User] = (),
         network: PodNetwork | None = None,
         audited: bool = False,
+        feature_gates: Mapping[str, bool] | None = None,
+        apis: Iterable[str] = (),
     ):
-        """Prepare a control plane in `directory` that knows `users` beside its admin, in a network of pods if given."""
+        """Prepare a control plane in `directory` that knows `users` beside its admin, in a network of pods if given.
+
+        `feature_gates` are of its API server and its scheduler; `apis` are served beside the usual ones.
+        """
         self.directory = directory
         self.audit_log = directory / "audit.log"
         self._network = network
         self._audited = audited or network is not None
+        self._gates = tuple(
+            f"--feature-gates={name}={'true' if on else 'false'}" for name, on in (feature_gates or {}).items()
+        )
+        self._apis = tuple(f"--runtime-config={api}=true" for api in apis)
         self._admin = User("admin", ("system:masters",))
         self._users = (self._admin, *users)
         self._etcd_port, self._etcd_peer_port, self._port = find_free_ports(3)
@@ -143,6 +152,8 @@ class ControlPlane:
             "--authorization-mode=RBAC,Node",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--allow-privileged",
+            *self._gates,
+            *self._apis,
         )
         server.wait_until(lambda: self.api.answers("/readyz"))
 
@@ -199,7 +210,7 @@ class ControlPlane:
             f"--service-account-private-key-file={self._keys.account_key_file}",
             f"--root-ca-file={self.ca_file}",
             "--leader-elect=false",
-            "--controllers=*,-node-ipam-controller,-node-route-controller,-cloud-node-lifecycle-controller",
+            "--controllers=*,-node-ipam-controller",
         )
         manager.wait_until(lambda: self.api.answers("/api/v1/namespaces/default/serviceaccounts/default"))
 
@@ -218,6 +229,7 @@ class ControlPlane:
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
             *self._serving_flags(),
+            *self._gates,
         )
         if self._network is not None:
             inner_port, (port,) = port, find_free_ports(1)

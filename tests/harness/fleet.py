@@ -3,7 +3,7 @@
 import asyncio
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -44,7 +44,7 @@ class Fleet:
         self._own_plugins = own_plugins
         self.control_plane = ControlPlane(directory / "control-plane")
         self._directory = directory
-        self._size = {"cards": cards, "memory_mib": memory_mib, "slots": slots}
+        self._size: dict[str, Any] = {"cards": cards, "memory_mib": memory_mib, "slots": slots}
         port, metrics_port = find_free_ports(2)
         self._addresses = (f"127.0.0.1:{port}", f"127.0.0.1:{metrics_port}")
         self.extender_url, self.metrics_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{metrics_port}/metrics"
@@ -82,18 +82,23 @@ class Fleet:
 
     async def add_nodes(self, count: int) -> None:
         """Create ready nodes with cards, named node-0 and so on."""
+        await self.add_made([make_node(f"node-{number}", **self._size) for number in range(count)])
+
+    async def add_made(self, nodes: Iterable[dict[str, Any]]) -> None:
+        """Create ready nodes, each as `make_node` returns it."""
         gate = asyncio.Semaphore(AT_ONCE)
 
-        async def add(name: str) -> None:
+        async def add(node: dict[str, Any]) -> None:
+            name = node["metadata"]["name"]
             async with gate:
-                await self.client.create(NODES, make_node(name, **self._size))
+                await self.client.create(NODES, node)
                 uid = await self._add_plugin(name) if self._own_plugins else ""
                 annotations = {SERVES: f"NVIDIA;{uid}"} if uid else {}
                 await self.client.patch(
                     NODES, name, {"spec": {"taints": None}, "metadata": {"annotations": annotations}}
                 )
 
-        await asyncio.gather(*(add(f"node-{number}") for number in range(count)))
+        await asyncio.gather(*map(add, nodes))
 
     async def _add_plugin(self, node: str) -> str:
         """Create the pod of a node's device plugin; return its UID."""
@@ -141,9 +146,15 @@ class Fleet:
         if self._gpuloom is not None:
             await asyncio.to_thread(self._gpuloom.stop)
 
-    async def start_kube_scheduler(self, extender_url: str = "", *, prioritizes: bool = False) -> None:
-        """Start kube-scheduler, with its limits on calls raised."""
+    async def start_kube_scheduler(
+        self, extender_url: str = "", *, prioritizes: bool = False, percent_of_nodes: int = 0
+    ) -> None:
+        """Start kube-scheduler, with its limits on calls raised.
+
+        It looks for nodes until it has this percentage of them, 0 for as many as it thinks right.
+        """
         config = scheduler_configuration(extender_url or self.extender_url, prioritizes=prioritizes) | RAISED_LIMITS
+        config |= {"percentageOfNodesToScore": percent_of_nodes}
         await asyncio.to_thread(self.control_plane.start_scheduler, config)
 
     async def read_metrics(self) -> str:
@@ -158,7 +169,16 @@ class Fleet:
         return True
 
 
-def make_node(name: str, *, cards: int, memory_mib: int, slots: int) -> dict[str, Any]:
+def make_node(
+    name: str,
+    *,
+    cards: int,
+    memory_mib: int,
+    slots: int,
+    model: str = "NVIDIA A40",
+    cpu: str = "64",
+    memory: str = "256Gi",
+) -> dict[str, Any]:
     """Return a ready node with so many cards of this size, each for so many containers."""
     registered = [
         Card(
@@ -167,13 +187,13 @@ def make_node(name: str, *, cards: int, memory_mib: int, slots: int) -> dict[str
             count=slots,
             memory_mib=memory_mib,
             cores=100,
-            model="NVIDIA A40",
+            model=model,
             mode="hami-core",
             healthy=True,
         )
         for number in range(cards)
     ]
-    room = {"cpu": "64", "memory": "256Gi", "pods": "250", "nvidia.com/gpu": str(cards * slots)}
+    room = {"cpu": cpu, "memory": memory, "pods": "250", "nvidia.com/gpu": str(cards * slots)}
     ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "no kubelet is behind this node"}
     return {
         "metadata": {

@@ -24,9 +24,17 @@ echo /usr/local/vgpu/libvgpu.so > /usr/local/vgpu/ld.so.preload
 
 
 def start_scheduler(
-    stack: ExitStack, control_plane: ControlPlane, directory: Path, authority: trustme.CA, *flags: str
+    stack: ExitStack,
+    control_plane: ControlPlane,
+    directory: Path,
+    authority: trustme.CA,
+    *flags: str,
+    kubeconfig: Path | None = None,
 ) -> str:
-    """Start `gpuloom scheduler` with a certificate of `authority` until the stack closes; return its URL when ready."""
+    """Start `gpuloom scheduler` with a certificate of `authority` until the stack closes; return its URL when ready.
+
+    `kubeconfig` is its way to the API server, the admin's if none is given.
+    """
     (port,) = find_free_ports(1)
     issued = authority.issue_cert("127.0.0.1")
     certificate, key = directory / "tls.crt", directory / "tls.key"
@@ -40,7 +48,7 @@ def start_scheduler(
         "--metrics-bind-address=127.0.0.1:0",
         f"--cert_file={certificate}",
         f"--key_file={key}",
-        f"--kubeconfig={control_plane.kubeconfig}",
+        f"--kubeconfig={kubeconfig or control_plane.kubeconfig}",
         *flags,
     ]
     process = stack.enter_context(ChildProcess("gpuloom scheduler", command, log=directory / "scheduler.log"))
@@ -60,7 +68,10 @@ def is_ready(url: str, ca_pem: str) -> bool:
 
 
 class Installation:
-    """gpuloom on a real cluster, as a context manager: the webhook registered, pods with cards served when entered."""
+    """gpuloom on a real cluster, as a context manager: the webhook registered, pods with cards served when entered.
+
+    Attributes: `url` of its scheduler.
+    """
 
     def __init__(self, cluster: Cluster, directory: Path, *, machine: str):
         """Prepare an installation with files in `directory`; `machine` describes the node's cards (TOML)."""
@@ -73,7 +84,7 @@ class Installation:
     def __enter__(self) -> Self:
         self._directory.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            url = start_scheduler(stack, self._cluster.control_plane, self._directory, self._authority)
+            self.url = url = start_scheduler(stack, self._cluster.control_plane, self._directory, self._authority)
             ca_pem = self._authority.cert_pem.bytes()
             self._cluster.install_webhook(f"{url}/webhook", ca_pem=ca_pem)
             self._cluster.start_scheduler(url)

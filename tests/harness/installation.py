@@ -31,6 +31,7 @@ def scheduler_configuration(
         "urlPrefix": extender_url,
         "filterVerb": "filter",
         "bindVerb": "bind",
+        "preemptVerb": "preempt",
         **({"prioritizeVerb": "prioritize"} if prioritizes else {}),
         "nodeCacheCapable": True,
         "weight": 1,

@@ -18,13 +18,18 @@ LONGEST_BACKOFF_S = 10.0
 
 
 @asynccontextmanager
-async def open_fleet(directory: Path, *, cards: int, allocate_s: float) -> AsyncIterator[tuple[Fleet, Accounts]]:
-    """Run a fleet with one node that has cards and some without, everything started."""
+async def open_fleet(
+    directory: Path, *, cards: int, allocate_s: float, through_proxy: bool = True
+) -> AsyncIterator[tuple[Fleet, Accounts]]:
+    """Run a fleet with one node that has cards and some without, everything started.
+
+    Through the proxy gpuloom's watches can lag, and everything that it asks takes a little longer.
+    """
     async with Fleet(directory, cards=cards) as fleet:
         await fleet.add_nodes(1)
         for number in range(PLAIN_NODES):
             await asyncio.to_thread(create_ready_node, fleet.control_plane.api, f"plain-{number}")
-        await fleet.start_gpuloom()
+        await fleet.start_gpuloom(through_proxy=through_proxy)
         await fleet.start_kube_scheduler()
         async with (
             KubeClient(load_kubeconfig(fleet.control_plane.kubeconfig)) as client,

@@ -100,7 +100,7 @@ with the pod. Only containers that talk to the API server mount it: nothing is m
 {{- end -}}
 
 {{/* The Kubernetes that gpuloom is tested with. */}}
-{{- define "gpuloom.testedKubernetes" -}}v1.34.4{{- end -}}
+{{- define "gpuloom.testedKubernetes" -}}v1.37.2{{- end -}}
 
 {{/* The version of kube-scheduler: the cluster's, where that is known. helm install has asked the cluster, and knows its
      kinds; so does whoever gives them to helm template (Argo CD), and a version that somebody names usually has a patch.

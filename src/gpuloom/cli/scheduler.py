@@ -17,7 +17,7 @@ from gpuloom.cli.process import check_cluster, run_until_signal
 from gpuloom.cli.scheduler_flags import make_settings
 from gpuloom.kube import RateLimit
 from gpuloom.kube.credentials import load_default
-from gpuloom.scheduler.flags import SchedulerFlags
+from gpuloom.scheduler.flags import SchedulerFlags, Seconds
 from gpuloom.scheduler.outlook.file import WorkloadError
 from gpuloom.scheduler.process import SchedulerProcess
 from gpuloom.scheduler.recording.live import run_recorded
@@ -34,6 +34,8 @@ def run_scheduler(
     record: Path | None = None,
     device_config_file: Path | None = None,
     web_bind: str = "",
+    monitor_interval: Seconds = 0.0,
+    monitor_token_file: str = "",
     vendor_dir: Path | None = None,
     workload_file: Path | None = None,
     flags: Annotated[SchedulerFlags, Parameter(name="*")] = SchedulerFlags(),  # noqa: B008 - frozen
@@ -53,6 +55,10 @@ def run_scheduler(
     web_bind:
         Address of the pages and of their API, host:port, empty for none. Beyond the loopback interface it needs
         a certificate.
+    monitor_interval:
+        How often the pages ask the nodes' monitors what is in use, such as 1m; 0 for never.
+    monitor_token_file:
+        File with the token for monitors, of the audience gpuloom-monitor; without it they are asked by HTTP.
     vendor_dir:
         Folder with profiles of more vendors, or of shipped ones in their place (*.toml).
     workload_file:
@@ -64,7 +70,8 @@ def run_scheduler(
         settings = make_settings(flags, os.environ, device_config_file, vendor_dir, workload_file)
     except (SettingsError, ProfileError, WorkloadError) as error:
         raise CommandError(str(error)) from error
-    run_until_signal(_serve(settings, kubeconfig, record, web_bind), failures=(CannotServeError,))
+    web = {"web_bind": web_bind, "monitor_interval_s": monitor_interval, "monitor_token_file": monitor_token_file}
+    run_until_signal(_serve(settings, kubeconfig, record, web), failures=(CannotServeError,))
 
 
 _OBJECTS_OF_FIRST_LISTS = 1_000_000
@@ -84,7 +91,7 @@ async def _freeze_when_synced(process: SchedulerProcess) -> None:
     gc.set_threshold(*_WHEN_SYNCED)
 
 
-async def _serve(settings: SchedulerSettings, kubeconfig: str, record: Path | None, web_bind: str) -> None:
+async def _serve(settings: SchedulerSettings, kubeconfig: str, record: Path | None, web: dict[str, Any]) -> None:
     limits: dict[str, Any] = {"rate_limit": RateLimit(settings.kube_qps, settings.kube_burst)}
     if settings.kube_timeout_s:
         limits["timeout_s"] = settings.kube_timeout_s
@@ -93,11 +100,11 @@ async def _serve(settings: SchedulerSettings, kubeconfig: str, record: Path | No
         async with AsyncExitStack() as stack:
             running = run_recorded(settings, client, record) if record else SchedulerProcess(settings, client)
             process = await stack.enter_async_context(running)
-            if web_bind:
+            if web["web_bind"]:
                 from gpuloom.web.server import WebPart, WebSettings  # noqa: PLC0415 - many run without pages
 
                 presented = process.certificates.presented if process.certificates else None
-                part = WebPart(WebSettings(web_bind=web_bind), process.parts, client, presented)
+                part = WebPart(WebSettings(**web), process.parts, client, presented)
                 await stack.enter_async_context(part)
             # Whoever started us learns the port that was free.
             sys.stdout.write(f"{process.url}\n")

@@ -20,6 +20,7 @@ from gpuloom.local.description import ClusterDescription, NodeDescription, Vendo
 from gpuloom.local.kubelet import SimulatedKubelet
 from gpuloom.local.kubelet.statuses import describe_node
 from gpuloom.local.queue import ExtenderClient, PodQueue
+from gpuloom.local.use import InventedUse
 from gpuloom.local.vendornode import VendorNode
 from gpuloom.local.waiting import Key, wait_until
 from gpuloom.local.webhooks import describe_webhook
@@ -35,6 +36,8 @@ from gpuloom.wire import keys
 from gpuloom.wire.objects import Node, Pod
 
 _LOOPBACK = "127.0.0.1"
+_USE_S = 5.0
+"""So often pods are asked what they use; sixty points are five minutes."""
 _PAGES_NAMESPACE, _PAGES_SERVICE = "kube-system", "gpuloom-web"
 
 
@@ -176,8 +179,9 @@ class LocalCluster:
     async def _start_pages(self, stack: AsyncExitStack, server: LocalApiServer, scheduler: SchedulerProcess) -> None:
         """Serve the scheduler's pages, directly and behind the API server."""
         client = await self._connect(stack)
-        settings = WebSettings(web_bind=f"{_LOOPBACK}:0")
-        pages = await stack.enter_async_context(WebPart(settings, scheduler.parts, client))
+        settings = WebSettings(web_bind=f"{_LOOPBACK}:0", monitor_interval_s=_USE_S, point_s=_USE_S)
+        use = InventedUse(scheduler.parts, [node.name for node in self.description.nodes])
+        pages = await stack.enter_async_context(WebPart(settings, scheduler.parts, client, monitors=use))
         self.pages_url = pages.url
         server.proxy.add("services", _PAGES_NAMESPACE, f"{_PAGES_SERVICE}:{SERVICE_PORT}", pages.url)
         await client.create(SERVICES, _describe_pages(), namespace=_PAGES_NAMESPACE)

@@ -8,6 +8,7 @@ admission     completes new pods (the mutating webhook)
 filter        answers /filter: chooses a node and cards, and reserves them
 bind          answers /bind: takes the node lock, and writes one Binding with the decision
 watch         lists and watches pods, nodes and quotas
+groups        gives back what pods hold that were to start together and did not
 pods, nodes   apply what the watches show: reservations are confirmed and forgotten, cards are registered
 preemption    evicts pods to make room for those of higher priority
 defragmentation  moves pods to make room for others

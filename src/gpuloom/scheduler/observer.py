@@ -10,10 +10,12 @@ from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.wire.admission import Review, Verdict
 from gpuloom.wire.extender import BindArgs, FilterArgs, FilterResult, HostPriority
 from gpuloom.wire.objects import KubeObject
+from gpuloom.wire.preemption import NodeVictims, PreemptionArgs
 
 FilterCall = Callable[[FilterArgs], Awaitable[FilterResult]]
 PrioritizeCall = Callable[[FilterArgs], list[HostPriority]]
 BindCall = Callable[[BindArgs], Awaitable[None]]
+PreemptCall = Callable[[PreemptionArgs], Awaitable[Mapping[str, NodeVictims]]]
 ReviewCall = Callable[[Review], Verdict]
 
 

@@ -21,6 +21,7 @@ from gpuloom.scheduler.events.unserved import UnservedEvents
 from gpuloom.scheduler.filter.decide import PodPlacer
 from gpuloom.scheduler.filter.deferred import DeferredWork, ImmediateWork
 from gpuloom.scheduler.filter.verb import FilterVerb
+from gpuloom.scheduler.groups.cleanup import GroupCleanup
 from gpuloom.scheduler.http.routes import Routes
 from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.leadership.gate import LeadershipGate
@@ -43,6 +44,7 @@ from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.pods.requeue import PodRequeuer
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
 from gpuloom.scheduler.preemption.flow import PreemptionFlow
+from gpuloom.scheduler.preemption.verb import PreemptVerb
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.watch.budgets import BudgetHandler
@@ -80,6 +82,7 @@ class Parts:
     nodes: NodeHandler
     quotas: QuotaHandler
     preemption: PreemptionFlow
+    preempt_verb: PreemptVerb
     partly_offered: PartlyOffered
     defragmenter: Defragmenter
     gate: LeadershipGate
@@ -103,6 +106,7 @@ class Parts:
             filter=observer.wrap_filter(self.filter_verb) if observer else filter_call,
             prioritize=observer.wrap_prioritize(prioritize) if observer else prioritize,
             bind=observer.wrap_bind(bind_call) if observer else bind_call,
+            preempt=self.preempt_verb.preempt,
             wait_answerable=self.gate.wait_answerable,
             is_ready=lambda: self.gate.is_ready,
             latencies=self.latencies,
@@ -148,6 +152,7 @@ class Parts:
             self.handshakes.run(),
             self.node_resync.run(),
             self.cleanup.run(),
+            GroupCleanup(self.state, self.clocks, self.observer).run(),
             ClosedCardEvents(self.state, self.recorder, self.clocks).run(),
             UnservedEvents(self.state, self.recorder, self.clocks).run(),
             self.labeller.run(),
@@ -229,6 +234,7 @@ def assemble(
     gate = LeadershipGate(
         settings, state, clocks, list_anew=informers.list_anew, wake=notice_change, rivals=rivals, observer=observer
     )
+    preemption = PreemptionFlow(client.with_own_budget(), state, attempts, recorder, clocks, budgets, observer)
     return Parts(
         client=client,
         clocks=clocks,
@@ -248,7 +254,8 @@ def assemble(
         pods=pods,
         nodes=nodes,
         quotas=quotas,
-        preemption=PreemptionFlow(client.with_own_budget(), state, attempts, recorder, clocks, budgets, observer),
+        preemption=preemption,
+        preempt_verb=PreemptVerb(state, attempts, preemption.finder, budgets),
         partly_offered=partly_offered,
         defragmenter=Defragmenter(client.with_own_budget(), state, recorder, clocks),
         gate=gate,

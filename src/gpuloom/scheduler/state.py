@@ -21,7 +21,9 @@ from gpuloom.model.nodecards import Facts
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.filter.history import DecisionHistory
 from gpuloom.scheduler.filter.offers import RecentOffers
+from gpuloom.scheduler.groups.attempts import GroupAttempts, GroupKey, group_of
 from gpuloom.scheduler.pods.plugins import PluginPods
+from gpuloom.scheduler.preemption.promised import PromisedNodes
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.objects import Node, Pod
@@ -35,6 +37,10 @@ MOST_ENDED = 1024
 _NOT_LISTED = "the lists of pods and nodes are not complete yet"
 
 
+WaitingKind = tuple[int, int, GroupKey | None]
+"""Pods of one kind fit when one of them does: likeness, priority, and the group whose members must fit together."""
+
+
 class UnschedulablePod(msgspec.Struct, frozen=True, gc=False):
     """A pod that fits nowhere, and when it first did not (monotonic seconds).
 
@@ -46,6 +52,11 @@ class UnschedulablePod(msgspec.Struct, frozen=True, gc=False):
     demands: Demands
     likeness: int
     since: float
+
+    @property
+    def kind(self) -> WaitingKind:
+        """What the pod has in common with others that wait and fit when it does."""
+        return self.likeness, self.pod.priority, group_of(self.pod)
 
 
 class NominationEnd(msgspec.Struct, frozen=True, gc=False):
@@ -74,10 +85,12 @@ class SchedulerState:
     nominations  pods for which room is being made
     nominations_ended  those that are over and that nobody has looked at yet, oldest first
     nominations_changed  set when one is over; whoever looks at them clears it
+    promised  nodes on which kube-scheduler may evict others for pods with cards
     binding   UIDs whose binding is sent and not settled
     capacity_freed  set when capacity came back; whoever requeues unschedulable pods clears it
     decisions  those made last, for people
     offers    the nodes that pods were offered last, where kube-scheduler chooses among them
+    groups    what was filtered and bound last of pods that start together
     obstacle  why this process must neither decide nor write now, empty when it may
     in_charge_since  when this process was synced and in charge (monotonic seconds), None while it is not
     """
@@ -100,10 +113,12 @@ class SchedulerState:
     nominations: Nominations = field(default_factory=Nominations)
     nominations_ended: deque[NominationEnd] = field(default_factory=lambda: deque(maxlen=MOST_ENDED))
     nominations_changed: asyncio.Event = field(default_factory=asyncio.Event)
+    promised: PromisedNodes = field(default_factory=PromisedNodes)
     binding: set[str] = field(default_factory=set)
     capacity_freed: asyncio.Event = field(default_factory=asyncio.Event)
     decisions: DecisionHistory = field(default_factory=DecisionHistory)
     offers: RecentOffers = field(default_factory=RecentOffers)
+    groups: GroupAttempts = field(default_factory=GroupAttempts)
     obstacle: str = ""
     in_charge_since: float | None = None
     _likenesses: Interner[DemandClass] = field(default_factory=lambda: Interner(MOST_LIKENESSES))
@@ -190,6 +205,7 @@ class SchedulerState:
         self.allocating.discard(uid)
         self.unserved.note_gone(uid, now)
         self.unschedulable.pop(uid, None)
+        self.promised.forget(uid)
         self.end_nomination(uid, "deleted")
         self.reopen(uid)
         self.release(uid)

@@ -6,6 +6,8 @@ It gets nothing but its two pipes: the worst that a text can do is end it.
 import os
 import resource
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
@@ -29,6 +31,9 @@ def main() -> None:
 
 def _go_last() -> None:
     os.nice(_NICENESS)
+    # Where the kernel shares processors out by sessions, niceness counts within one, and this process has its own.
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(_NICENESS), "ascii")
     # Niceness means nothing to a real-time policy, with which somebody may have started the scheduler.
     os.sched_setparam(0, os.sched_param(os.sched_get_priority_min(os.sched_getscheduler(0))))
 

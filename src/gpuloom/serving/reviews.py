@@ -19,6 +19,7 @@ class TokenReviewStatus(KubeStruct, frozen=True):
     authenticated: bool = False
     user: UserInfo = UserInfo()
     error: str = ""
+    audiences: list[str] | None = None
 
 
 class TokenReview(KubeObject, frozen=True):

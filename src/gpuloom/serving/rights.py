@@ -72,10 +72,14 @@ class _Memory(Generic[_T]):
 
 
 class Rights:
-    """Asks the API server about people, a limited number at a time; refuses those beyond a limit of waiting ones."""
+    """Asks the API server about people, a limited number at a time; refuses those beyond a limit of waiting ones.
 
-    def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
+    With an ``audience`` only tokens that were made for it count; otherwise those for the API server.
+    """
+
+    def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic, *, audience: str = "") -> None:
         self._client = client
+        self._audience = audience
         self._users: _Memory[User] = _Memory(clock)
         self._answers: _Memory[bool] = _Memory(clock)
         self._turns = asyncio.Semaphore(_AT_ONCE)
@@ -117,8 +121,11 @@ class Rights:
             raise RightsError(f"the API server cannot be asked for rights: {error}") from error
 
     async def _review(self, token: str) -> User:
-        answer = await self._in_turn(lambda: self._client.create(TOKEN_REVIEWS, {"spec": {"token": token}}))
-        if not answer.status.authenticated:
+        wanted = {"audiences": [self._audience]} if self._audience else {}
+        answer = await self._in_turn(lambda: self._client.create(TOKEN_REVIEWS, {"spec": {"token": token, **wanted}}))
+        # An API server that knows nothing of audiences names none.
+        is_for_us = not self._audience or self._audience in (answer.status.audiences or [])
+        if not answer.status.authenticated or not is_for_us:
             raise SignInError("the API server does not know this token, or it has expired: get a new one")
         info = answer.status.user
         return User(info, hashlib.sha256(msgspec.json.encode(info)).digest())

@@ -21,7 +21,7 @@ def add_nodes(nodes: Sequence[TraceNode], groups: str) -> tuple[TraceNode, ...]:
     Raises SimulationError.
     """
     added = list(nodes)
-    for model, gpus, count in _read_groups(groups):
+    for model, gpus, count in _read_groups("--add-nodes", groups):
         cpu_milli, memory_mib = _find_usual(nodes, model, gpus)
         taken = {node.name for node in added}
         names = (name for number in range(1, 2**20) if (name := f"added-{model}-{number:05}") not in taken)
@@ -35,7 +35,7 @@ def remove_nodes(nodes: Sequence[TraceNode], groups: str) -> tuple[TraceNode, ..
     Raises SimulationError.
     """
     left = sorted(nodes, key=lambda node: node.name)
-    for model, gpus, count in _read_groups(groups):
+    for model, gpus, count in _read_groups("--remove-nodes", groups):
         alike = [node for node in left if node.gpus == gpus and node.model.casefold() == model.casefold()]
         if len(alike) < count:
             raise SimulationError(f"--remove-nodes {model}:{gpus}x{count}: there are {len(alike)} such nodes to remove")
@@ -60,12 +60,15 @@ def scale_pods(pods: Sequence[TracePod], factor: float) -> tuple[TracePod, ...]:
     ]
     if not scaled:
         raise SimulationError(f"--scale-pods {factor:g} leaves no pod of {len(ordered)}: give a larger factor")
+    if any(pod.shape.demand for pod in ordered) and not any(pod.shape.demand for pod in scaled):
+        raise SimulationError(f"--scale-pods {factor:g} leaves no pod that asks for a GPU: give a larger factor")
     return tuple(scaled)
 
 
-def find_avoided(nodes: Sequence[TraceNode], groups: str) -> frozenset[str]:
+def find_avoided(nodes: Sequence[TraceNode], groups: str, file: str) -> frozenset[str]:
     """Return the names of nodes of some models and sizes: ``a100:8`` are those with 8 GPUs of model a100.
 
+    file  where the nodes are from, for what is said
     Raises SimulationError when there is none of a kind.
     """
     avoided: set[str] = set()
@@ -74,17 +77,20 @@ def find_avoided(nodes: Sequence[TraceNode], groups: str) -> frozenset[str]:
         alike = {node.name for node in nodes if str(node.gpus) == gpus and node.model.casefold() == model.casefold()}
         if not alike:
             kinds = sorted({f"{node.model}:{node.gpus}" for node in nodes})
-            raise SimulationError(f"--cpu-pods-avoid {part.strip()!r}: expected kinds of nodes, of {', '.join(kinds)}")
+            raise SimulationError(
+                f"--cpu-pods-avoid {part.strip()!r}: {file} has no such node: "
+                f"expected kinds of nodes, of {', '.join(kinds)}"
+            )
         avoided |= alike
     return frozenset(avoided)
 
 
-def _read_groups(groups: str) -> list[tuple[str, int, int]]:
+def _read_groups(flag: str, groups: str) -> list[tuple[str, int, int]]:
     found = []
     for part in groups.split(","):
         match = _GROUP.fullmatch(part.strip())
         if match is None or not int(match["gpus"]) or not int(match["nodes"]):
-            raise SimulationError(f"{part.strip()!r}: {_EXPECTED}")
+            raise SimulationError(f"{flag} {part.strip()!r}: {_EXPECTED}")
         found.append((match["model"], int(match["gpus"]), int(match["nodes"])))
     return found
 

@@ -1,5 +1,6 @@
 """Every family at a glance, made from the profiles, for the terminal and for the pages."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -95,25 +96,31 @@ def _switch(profile: Profile) -> str:
 
 
 def write_table(profiles: Iterable[Profile]) -> str:
-    """Write the table of the documentation: a row a family, in the order in which vendors are asked."""
+    """Write the table of the documentation, by word; families that differ in that alone share a row."""
     columns = ("Word", "Family", "Count", "Memory", "Cores", "Features", "Node says", "Alive", "Node plugin", "On by")
     lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    alike: dict[tuple[str, ...], list[FamilyView]] = defaultdict(list)
     for profile in sorted(profiles, key=lambda one: one.word):
         view = view_family(profile)
-        cells = (
-            f"`{view.word}`",
-            view.name,
-            f"`{view.count}`",
-            _code(view.memory),
-            _code(view.cores),
-            ", ".join(view.features),
-            _code(view.node, first=False),
-            _code(view.health, first=False),
-            view.plugin,
-            view.switch or "default",
-        )
-        lines.append(f"| {' | '.join(cells)} |")
+        alike[tuple(cell.replace(view.word, "WORD") for cell in _list_cells(view))].append(view)
+    for cells, views in alike.items():
+        words = ", ".join(f"`{view.word}`" for view in views)
+        lines.append(f"| {' | '.join((words, *(cells if len(views) > 1 else _list_cells(views[0]))))} |")
     return "\n".join(lines) + "\n"
+
+
+def _list_cells(view: FamilyView) -> tuple[str, ...]:
+    return (
+        view.name,
+        f"`{view.count}`",
+        _code(view.memory),
+        _code(view.cores),
+        ", ".join(view.features),
+        _code(view.node, first=False),
+        _code(view.health, first=False),
+        view.plugin,
+        view.switch or "default",
+    )
 
 
 def _code(text: str, *, first: bool = True) -> str:

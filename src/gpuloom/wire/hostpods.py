@@ -152,5 +152,17 @@ class HostPod(Pod, frozen=True):
     @property
     def last_words(self) -> str:
         """What kube-scheduler said last about a pod that it did not place, empty when it said nothing."""
+        said = self._find_not_placed()
+        if said is None:
+            return ""
+        return f"{said.reason}: {said.message}" if said.message else said.reason
+
+    @property
+    def is_unschedulable(self) -> bool:
+        """Whether kube-scheduler has tried to place the pod and said that it did not; a gate is no try."""
+        said = self._find_not_placed()
+        return said is not None and said.reason != "SchedulingGated"
+
+    def _find_not_placed(self) -> PodCondition | None:
         said = (one for one in self.status.conditions or () if one.type == "PodScheduled" and one.status == "False")
-        return next((f"{one.reason}: {one.message}" if one.message else one.reason for one in said), "")
+        return next(said, None)

@@ -161,12 +161,17 @@ class ContainerStatus(KubeStruct, frozen=True):
 
 
 class PodStatus(KubeStruct, frozen=True):
-    """``status`` of a pod. ``start_time`` is when its kubelet first reported it, as admitted or refused."""
+    """``status`` of a pod.
+
+    start_time           when its kubelet first reported it, as admitted or refused
+    nominated_node_name  where kube-scheduler, or somebody who advises it, expects it to run
+    """
 
     phase: str = ""
     reason: str = ""
     message: str = ""
     start_time: str | None = None
+    nominated_node_name: str = ""
     init_container_statuses: list[ContainerStatus] | None = None
 
 
@@ -199,8 +204,12 @@ class Pod(KubeObject, frozen=True):
     @property
     def pod_group(self) -> str:
         """Name of the group that the pod starts with, by label or spec; empty for a pod on its own."""
-        named = self.spec.scheduling_group.pod_group_name if self.spec.scheduling_group else None
-        return self.labels.get(POD_GROUP_LABEL) or named or ""
+        return self.labels.get(POD_GROUP_LABEL) or self.own_group
+
+    @property
+    def own_group(self) -> str:
+        """Name of the PodGroup as kube-scheduler itself knows it, other gang schedulers apart; empty without one."""
+        return (self.spec.scheduling_group.pod_group_name if self.spec.scheduling_group else None) or ""
 
     @property
     def priority(self) -> int:

@@ -75,7 +75,11 @@ def _read_ticks() -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The medians of one measure of one process in the second and in the last quarter of the time."""
+    """One measure of one process in the second and in the last quarter of the time: of memory the median.
+
+    Of descriptors the lowest tenth: a leader has two to three times as many connections as who stands by, so a median
+    says who led for how long. What is never closed raises the lowest, too.
+    """
 
     process: str
     measure: str
@@ -102,10 +106,22 @@ def find_growth(samples: Iterable[Sample], duration_s: float) -> list[Growth]:
     for (process, _), life in sorted(lives.items()):
         second, last = (_between(life, duration_s, place) for place in (1, 3))
         if min(len(second), len(last)) >= ENOUGH:
-            for measure in ("rss_mib", "pss_mib", "descriptors"):
-                medians = [statistics.median(getattr(one, measure) for one in part) for part in (second, last)]
-                growth.append(Growth(process, measure, *medians))
+            growth += [
+                Growth(process, measure, *(typical([getattr(one, measure) for one in part]) for part in (second, last)))
+                for measure, typical in MEASURES.items()
+            ]
     return growth
+
+
+def _lowest_tenth(values: Sequence[float]) -> float:
+    return statistics.quantiles(values, n=10)[0]
+
+
+MEASURES: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "rss_mib": statistics.median,
+    "pss_mib": statistics.median,
+    "descriptors": _lowest_tenth,
+}
 
 
 def _between(life: Sequence[Sample], duration_s: float, quarter: int) -> list[Sample]:

@@ -42,4 +42,4 @@ def _describe_growth(growth: Iterable[Growth]) -> Iterable[str]:
         f"  {f'{one.process} {one.measure}':<50} {one.second:>10.1f} {one.last:>10.1f} {one.share - 1:>+8.1%}"
         for one in growth
     ]
-    return ["", "medians of the second and the last quarter", *rows] if rows else []
+    return ["", "second and last quarter: median memory, lowest tenth of descriptors", *rows] if rows else []

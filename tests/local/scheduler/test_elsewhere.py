@@ -8,6 +8,7 @@ from local.scheduler.site import Site
 
 from gpuloom.kube import NODES
 from gpuloom.scheduler.pods.elsewhere import LONGEST_PAUSE_S, MOST_REMEMBERED, PartlyOffered
+from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
 
 WOKEN = "gpuloom.io/woken"
@@ -22,10 +23,10 @@ async def refused(site: Site) -> Pod:
     return await site.submit(memory_mib=5000)
 
 
-async def read_hint(site: Site) -> str:
+async def read_hint(site: Site, name: str = "p") -> str:
     """Return the node that kube-scheduler is to ask first."""
     url, headers = (
-        f"{site.server.url}/api/v1/namespaces/default/pods/p",
+        f"{site.server.url}/api/v1/namespaces/default/pods/{name}",
         {"Authorization": f"Bearer {site.server.token}"},
     )
     async with site.session.get(url, headers=headers) as reply:
@@ -90,6 +91,27 @@ async def test_a_pod_that_is_refused_again_is_pointed_to_a_node_after_a_pause(si
     assert 0.8 <= site.clock.elapsed_s - began_s < 2
 
 
+async def test_two_pods_are_pointed_to_two_nodes(site: Site, refused: Pod) -> None:
+    other = await site.submit("other", memory_mib=5000)
+    assert await site.choose(refused, "n1") is None
+    assert await site.choose(other, "n1") is None
+    await wait_woken(site, refused)
+    await wait_woken(site, other)
+    assert {await read_hint(site), await read_hint(site, "other")} == {"n2", "n3"}
+
+
+async def test_a_pod_whose_node_was_taken_by_a_faster_one_is_pointed_to_the_next_soon(site: Site, refused: Pod) -> None:
+    woken = ""
+    for number, node in enumerate(("n2", "n3", "n4")):
+        assert await site.choose(refused, "n1") is None
+        began_s = site.clock.elapsed_s
+        woken = await wait_woken(site, refused, woken)
+        assert site.clock.elapsed_s - began_s < 1.5
+        assert await read_hint(site) == node
+        assert await site.choose(await site.submit(f"faster-{number}", memory_mib=9000), node) == node
+        assert await site.choose(refused, node) is None
+
+
 async def test_a_pod_that_found_a_node_meanwhile_is_left_alone(site: Site, refused: Pod) -> None:
     assert await site.choose(refused, "n1") is None
     assert await site.choose(refused, "n3") == "n3"
@@ -100,8 +122,8 @@ async def test_a_pod_that_found_a_node_meanwhile_is_left_alone(site: Site, refus
 def test_pauses_double_up_to_a_minute() -> None:
     offered, now, pauses = PartlyOffered(), 0.0, []
     for _ in range(8):
-        offered.note_pointed("a", now)
-        offered.note_refused("a", now)
+        offered.note_pointed("a", "n2", now)
+        offered.note_refused("a", NodeNames(b'["n1"]'), now)
         began = now
         while not offered.take_due(now):
             now += 0.5
@@ -109,9 +131,17 @@ def test_pauses_double_up_to_a_minute() -> None:
     assert pauses == [1, 2, 4, 8, 16, 32, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
 
 
+def test_a_pod_may_be_pointed_in_vain_for_days() -> None:
+    offered = PartlyOffered()
+    for number in range(3000):
+        offered.note_pointed("a", "n2", number * LONGEST_PAUSE_S)
+        offered.note_refused("a", NodeNames(b'["n1"]'), number * LONGEST_PAUSE_S)
+    assert offered.take_due(3000 * LONGEST_PAUSE_S) == ["a"]
+
+
 def test_of_very_many_pods_the_newest_are_remembered() -> None:
     offered = PartlyOffered()
     for number in range(MOST_REMEMBERED + 10):
-        offered.note_refused(str(number), 0)
+        offered.note_refused(str(number), NodeNames(b'["n1"]'), 0)
     assert len(offered) == MOST_REMEMBERED
     assert str(MOST_REMEMBERED + 9) in offered.take_due(1)

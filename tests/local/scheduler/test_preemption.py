@@ -114,6 +114,14 @@ async def test_a_pod_that_preempts_never_evicts_nobody(site: Site) -> None:
     await leaves_nobody(site, low)
 
 
+async def test_one_of_a_group_evicts_nobody(site: Site) -> None:
+    """Whether the others of its group find room too is not known."""
+    low = await run(site, "low", 8000)
+    group = {"podGroupName": "train"}
+    assert await site.choose(await submit(site, "high", 8000, 10, schedulingGroup=group)) is None
+    await leaves_nobody(site, low)
+
+
 async def test_a_pod_that_fits_on_no_empty_node_evicts_nobody(site: Site) -> None:
     low = await run(site, "low", 8000, 1)
     assert await site.choose(await submit(site, "high", 20000, 10)) is None

@@ -1,7 +1,7 @@
 """A real control plane, a scheduler in this process that makes room, and played plugins and kubelets."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, Self
@@ -13,6 +13,7 @@ from local.scheduler.site import DEFAULTS, HANDSHAKE, REGISTER, Site, card
 
 from gpuloom.kube import NODES, PODS, ApiError, Applied, InitialObject, KubeClient, Reflector, load_kubeconfig
 from gpuloom.local.manifests import pod_manifest
+from gpuloom.model.card import Card
 from gpuloom.scheduler import SchedulerProcess, SchedulerSettings
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.wire.objects import Pod
@@ -121,19 +122,23 @@ class World(Site):
         await self.stack.aclose()
 
     async def add_node(self, name: str, memory_mib: int = 10000, cards: int = 1, **capacity: str) -> None:
+        """Add a node with alike cards."""
+        await self.add_node_of(name, [card(name, number, memory_mib=memory_mib) for number in range(cards)], **capacity)
+
+    async def add_node_of(self, name: str, cards: Sequence[Card], **capacity: str) -> None:
         await asyncio.to_thread(create_ready_node, self.plane.api, name, capacity=capacity)
-        registered = encode_register([card(name, number, memory_mib=memory_mib) for number in range(cards)])
-        annotations = {REGISTER: registered}
+        annotations = {REGISTER: encode_register(cards)}
         await self.client.patch(NODES, name, {"metadata": {"annotations": annotations}})
-        offered = {"nvidia.com/gpu": str(10 * cards)}
+        offered = {"nvidia.com/gpu": str(10 * len(cards))}
         await self.client.patch(
             NODES, name, {"status": {"capacity": offered, "allocatable": offered}}, subresource="status"
         )
         await poll(lambda: self.process.state.cluster.has(name))
 
-    async def create(self, name: str, memory_mib: int, importance: str, **more: Any) -> Pod:
-        """Create a pod of a priority class."""
-        manifest = pod_manifest(name, memory_mib=memory_mib)
+    async def create(self, name: str, memory_mib: int, importance: str, cpu: str = "0", **more: Any) -> Pod:
+        """Create a pod of a priority class; one that asks for no memory asks for no card."""
+        manifest = pod_manifest(name, cards=min(memory_mib, 1), memory_mib=memory_mib)
+        manifest["spec"]["containers"][0]["resources"]["requests"] = {"cpu": cpu}
         manifest["metadata"]["labels"] = {"app": name.split("-", maxsplit=1)[0]}
         manifest["spec"] |= {
             "schedulerName": "hami-scheduler",
@@ -147,8 +152,10 @@ class World(Site):
 
     async def run(self, name: str, memory_mib: int, importance: str, **more: Any) -> Pod:
         """Create a pod and wait until it is bound."""
-        pod = await self.create(name, memory_mib, importance, **more)
-        await self.wait_node(pod)
+        await self.create(name, memory_mib, importance, **more)
+        await wait(lambda: name in self.kubelets.bound_s)
+        if memory_mib:
+            await self.wait_node(await self.pod(name))
         return await self.pod(name)
 
     async def wait_node(self, pod: Pod, timeout_s: float = 30.0) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,29 @@ pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
 
 LABEL = "hami.io/vgpu-node"
 BIG_MIB = 9000
+MANY = 300
 
 
 @pytest.fixture
 async def fleet(control_plane_binaries: None, tmp_path: Path) -> AsyncIterator[Fleet]:
     """Two nodes with one card each; gpuloom records what it is asked."""
+    async with open_fleet(tmp_path, 2) as fleet:
+        yield fleet
+
+
+@pytest.fixture
+async def large_fleet(control_plane_binaries: None, tmp_path: Path) -> AsyncIterator[Fleet]:
+    """As many nodes as are never offered all at once, nor by two calls."""
+    async with open_fleet(tmp_path, MANY, percent_of_nodes=34) as fleet:
+        yield fleet
+
+
+@asynccontextmanager
+async def open_fleet(tmp_path: Path, nodes: int, *, percent_of_nodes: int = 0) -> AsyncIterator[Fleet]:
     async with Fleet(tmp_path, cards=1) as fleet:
-        await fleet.add_nodes(2)
+        await fleet.add_nodes(nodes)
         await fleet.start_gpuloom(f"--record={tmp_path / 'recording'}")
-        await fleet.start_kube_scheduler()
+        await fleet.start_kube_scheduler(percent_of_nodes=percent_of_nodes)
         async with KubeClient(load_kubeconfig(fleet.control_plane.kubeconfig)) as client, PlayedPlugins(client):
             yield fleet
 
@@ -89,3 +103,18 @@ async def test_the_label_comes_with_the_binding_where_the_api_server_copies_it_a
         await fleet.start_kube_scheduler()
         assert (LABEL in (await bound).labels) == copies_labels()
         await accounts.wait_for(lambda: LABEL in accounts.pods[pod.metadata.uid].labels)
+
+
+async def test_a_pod_that_the_offered_nodes_refuse_is_pointed_to_another(large_fleet: Fleet, tmp_path: Path) -> None:
+    """Of 300 nodes kube-scheduler offers a third; here one node alone has room."""
+    filling = await large_fleet.add_pods({f"fill-{number}": BIG_MIB for number in range(MANY - 1)})
+    taken = {(await bind(large_fleet, pod)).spec.node_name for pod in filling}
+    (free,) = {f"node-{number}" for number in range(MANY)} - taken
+    for number in range(20):
+        (pod,) = await large_fleet.add_pods({f"late-{number}": BIG_MIB})
+        assert (await bind(large_fleet, pod)).spec.node_name == free
+        offers = read_offers(tmp_path / "recording", pod)
+        if [free] in offers[1:]:
+            return
+        await large_fleet.client.delete(PODS, pod.name, namespace="default", grace_period_s=0)
+    pytest.fail("kube-scheduler never had to be pointed to the free node")

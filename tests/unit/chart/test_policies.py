@@ -28,7 +28,9 @@ def test_the_list_of_annotations_is_that_of_the_code() -> None:
 
 def test_the_docs_name_every_annotation_and_label() -> None:
     lines = PAGE.read_text().splitlines()
-    assert [key for key in (*owned_annotations(), *OWNED_POD_LABELS) if f"    {key}" not in lines] == []
+    named = [key for key in owned_annotations() if not key.endswith(OWNED_SUFFIXES)]
+    assert [key for key in (*named, *OWNED_POD_LABELS) if f"    {key}" not in lines] == []
+    assert [suffix for suffix in OWNED_SUFFIXES if f"`hami.io/…{suffix}`" not in PAGE.read_text()] == []
 
 
 def test_the_docs_name_every_annotation_with_a_number() -> None:

@@ -140,6 +140,8 @@ BAD_FLAGS = {
     "there are fewer nodes to remove": (("--remove-nodes", "G2:8x9"), "there are 4 such nodes to remove"),
     "no GPU would be left": (("--remove-nodes", "G2:8x4,T4:2x3"), "no GPU would be left"),
     "no pod would be left": (("--scale-pods", "0.001"), "leaves no pod"),
+    "nodes are avoided in a mode without kube-scheduler": (("--cpu-pods-avoid", "L4:8"), "expected --mode B"),
+    "a picture has another form": (("--plot", "plot.png"), "plot.png: expected a name that ends in .svg"),
     "a factor is negative": (("--scale-pods", "-1"), "--scale-pods"),
     "nodes are missing": (("--nodes", "none.csv"), "none.csv: No such file"),
     "the folder of the picture is missing": (("--plot", "none/plot.svg"), "none/plot.svg: it cannot be written"),
@@ -165,8 +167,41 @@ def test_a_workload_without_pods_is_told_with_its_file(files, tmp_path, capsys):
     assert "none.yaml: it has no rows: expected at least one with name" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("pod", "said"),
+    [
+        (
+            "{name: third, cpu_milli: 1000, memory_mib: 1024, num_gpu: 1, gpu_milli: 333}",
+            (
+                "pod third asks for 333 milli of a GPU: expected a multiple of 10, because binpack takes whole per "
+                "cents as pods of a cluster ask for them"
+            ),
+        ),
+        (
+            "{name: web, cpu_milli: 1000, memory_mib: 1024, num_gpu: 0, gpu_milli: 0}",
+            "no pod asks for a GPU: expected at least one with num_gpu of 1 or more",
+        ),
+    ],
+)
+def test_pods_that_cannot_be_simulated_are_told_with_their_file(files, tmp_path, capsys, pod, said):
+    (tmp_path / "pods.yaml").write_text(f"- {pod}\n")
+    assert simulate(files, "--policy", "FGD,binpack") is ExitCode.USAGE
+    assert capsys.readouterr().err == f"gpuloom: {tmp_path / 'pods.yaml'}: {said}\n"
+
+
+def test_published_policies_take_shares_that_are_no_whole_per_cents(files, tmp_path):
+    (tmp_path / "pods.yaml").write_text(PODS.replace("500", "333"))
+    assert simulate(files, "--policy", "FGD") is ExitCode.YES
+
+
 def test_a_pod_that_can_never_be_placed_is_told_and_fails(files, tmp_path, capsys):
     with (tmp_path / "pods.yaml").open("a") as file:
         file.write("- {name: odd, cpu_milli: 4000, memory_mib: 8192, num_gpu: 4, gpu_milli: 1000, gpu_spec: T4}\n")
     assert simulate(files, "--policy", "BestFit", "--seeds", "1", "--output", "csv") == ExitCode.YES
     assert "pods.yaml:5: pod odd fits no node" in capsys.readouterr().err
+
+
+def test_nodes_to_avoid_that_are_not_there_are_told_with_the_file(files, capsys):
+    assert simulate(files, "--policy", "FGD", "--mode", "B", "--cpu-pods-avoid", "L4:8") == ExitCode.USAGE
+    assert "'L4:8': " in (said := capsys.readouterr().err)
+    assert "nodes.yaml has no such node: expected kinds of nodes, of G2:8, T4:2" in said

@@ -42,12 +42,6 @@ def test_a_threat_that_is_not_open_has_a_test_that_is_there(threat: str) -> None
     assert NAMED.sub("", tests).strip() == ""
 
 
-def test_the_page_of_trust_lists_every_promise_in_the_same_state() -> None:
-    trust = (ROOT / "docs/trust.md").read_text(encoding="utf-8")
-    states = re.findall(r"^\| (T-\d\d) \|.*\| (\w+) \|$", trust, re.MULTILINE)
-    assert states == [(threat, cells[-1]) for threat, cells in ROWS.items()]
-
-
 def test_how_to_report_is_told_without_an_address() -> None:
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     assert "private vulnerability reporting" in text

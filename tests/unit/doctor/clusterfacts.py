@@ -133,6 +133,7 @@ EXTENDER = ExtenderConfig(
     url_prefix="http://127.0.0.1:9398",
     filter_verb="filter",
     bind_verb="bind",
+    preempt_verb="preempt",
     node_cache_capable=True,
     http_timeout="30s",
     managed_resources=tuple(ManagedResource(name, ignored_by_scheduler=True) for name in RESOURCES),

@@ -194,6 +194,11 @@ def test_a_kube_scheduler_that_chooses_nodes_asks_for_scores(verb: str, words: l
     assert {problem.severity for problem in problems} == ({WARNING} if words else set())
 
 
+def test_a_kube_scheduler_that_does_not_ask_before_it_evicts_is_a_warning() -> None:
+    (problem,) = judge(judge_kube_scheduler, kube_scheduler=extender(preempt_verb=""))
+    assert (problem.severity, "preemptVerb" in problem.remedy) == (WARNING, True)
+
+
 def test_a_vendor_that_may_not_be_there_at_all_is_only_a_warning() -> None:
     kept = tuple(one for one in EXTENDER.managed_resources if one.name.startswith("nvidia.com/"))
     problems = judge(judge_kube_scheduler, kube_scheduler=extender(managed_resources=kept))

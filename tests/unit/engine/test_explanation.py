@@ -67,6 +67,14 @@ def test_the_cards_reasons_add_up_to_the_nodes_refusal() -> None:
     )
 
 
+def test_nothing_helps_on_nodes_that_kube_scheduler_does_not_offer() -> None:
+    engine = Engine({"n1": [card("a"), card("b")]})
+    engine.hold("n1", "a", memory_mib=10_000, by="x")
+    asked = pod(gpu=1, gpumem=8000, annotations={"nvidia.com/use-gputype": "H100"})
+    for one in (asked, pod(gpu=1, gpumem=8000)):
+        assert ask(engine, one, barred={"n1": "node(s) didn't match Pod's node affinity/selector"}).remedies == ()
+
+
 def test_what_is_missing_least_is_told_with_its_nodes() -> None:
     told = remedies(ask(two_full_nodes(), pod(gpu=1, gpumem=8000)), "memory")
     assert told == ["fits if 616 MiB more were free on any NVIDIA A40 of n1"]

@@ -240,3 +240,14 @@ def test_kube_schedulers_last_words_are_those_of_the_condition() -> None:
     said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available."}
     told = msgspec.convert({"status": {"conditions": [{"type": "Ready"}, said]}}, HostPod)
     assert (told.last_words, HostPod().last_words) == ("Unschedulable: 0/1 nodes are available.", "")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [("False", "Unschedulable", True), ("False", "SchedulingGated", False), ("True", "", False)],
+)
+def test_a_pod_is_unschedulable_when_kube_scheduler_tried_it_in_vain(
+    status: str, reason: str, *, expected: bool
+) -> None:
+    said = {"type": "PodScheduled", "status": status, "reason": reason}
+    assert msgspec.convert({"status": {"conditions": [said]}}, HostPod).is_unschedulable is expected

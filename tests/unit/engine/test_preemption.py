@@ -17,6 +17,7 @@ from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.model.share import Share
+from gpuloom.scheduler.timeslice import run_to_end
 from gpuloom.vendors.catalog import make_catalog
 from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
 
@@ -233,3 +234,17 @@ def test_a_plan_made_while_the_cluster_changes_ends_with_a_node_that_is_there() 
             cluster.state.register(f"n{number}", "NVIDIA", NodeCards(()))
             cluster.state.register(f"new{number}", "NVIDIA", NodeCards((card(f"new{number}"),)))
     assert cluster.plan(pod(gpu=1)) is not None
+
+
+def test_beside_those_who_go_anyway_as_few_leave_as_if_they_were_gone() -> None:
+    cluster = Cluster(3)
+    going = {node: [cluster.hold(node, 0, 9, memory_mib=8000)] for node in cluster.nodes[:2]}
+    cluster.hold("n0", 0, 1, memory_mib=8000)
+    cluster.hold("n1", 0, 7, memory_mib=8000)
+    kept = cluster.hold("n2", 0, 1)
+    wanted = pod(gpu=1, gpumem=12_000)
+    planner = PreemptionPlanner(cluster.scheduler, PotentialVictim, {})
+    preemptor = Preemptor(read_demands(wanted, CATALOG, Options()), 5)
+    (plan,) = run_to_end(planner.plan_beside(preemptor, going))
+    assert (plan.node, [one.priority for one in plan.victims]) == ("n0", [1])
+    assert cluster.state.ledger.find(kept) is not None

@@ -209,6 +209,21 @@ async def test_pod_that_is_gone_is_refused() -> None:
     assert (await ask(player, pod()))["result"]["Error"] == "pod ns/p is deleted"
 
 
+async def test_a_group_that_failed_is_refused_until_one_of_it_is_woken() -> None:
+    player = await player_with_node()
+    first, second = (pod(name, memory_mib=8000) for name in ("first", "second"))
+    for one in (first, second):
+        one["spec"]["schedulingGroup"] = {"podGroupName": "train"}
+        await play(player, type="ADDED", object={"kind": "Pod", **one})
+    answers = [(await ask(player, one))["result"]["NodeNames"] for one in (first, second)]
+    await play(player, type="FORGOTTEN", uid="uid-first", why="group")
+    answers.append((await ask(player, first))["result"]["NodeNames"])
+    second["metadata"]["annotations"] = {"gpuloom.io/woken": "2026-05-04T08:00:00Z"}
+    await play(player, type="MODIFIED", object={"kind": "Pod", **second})
+    answers.append((await ask(player, first))["result"]["NodeNames"])
+    assert answers == [["a"], None, None, ["a"]]
+
+
 async def test_decision_has_no_label_without_the_switch() -> None:
     player = await player_with_node(**{"pod-label": False})
     assert "labels" not in (await ask(player, pod()))["patch"]["metadata"]

@@ -8,9 +8,12 @@ import msgspec
 import pytest
 from builders import card
 
+from gpuloom.engine.request.demand import Phase
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, PodMix
 from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.outlook import HostCpu
+from gpuloom.model.share import Share
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.outlook.file import WorkloadError, read_workload
 from gpuloom.scheduler.outlook.keeper import OutlookKeeper
@@ -43,6 +46,14 @@ def make_pod(
     return msgspec.convert({"metadata": metadata, "spec": spec}, HostPod)
 
 
+def hold(state: SchedulerState, uid: str, node: str = "n1") -> None:
+    """Reserve a card for a pod, as a decision does."""
+    share = Share(f"GPU-{node[1:]}", "NVIDIA", 100, 0)
+    state.cluster.assume(
+        Reservation(uid, "ns", uid, node, {"NVIDIA": ((share,),)}, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0)
+    )
+
+
 def test_the_cpu_that_bound_pods_request_is_told_before_a_decision_that_looks_at_it() -> None:
     state = make_state()
     keeper = OutlookKeeper(state, Clocks())
@@ -52,6 +63,45 @@ def test_the_cpu_that_bound_pods_request_is_told_before_a_decision_that_looks_at
     state.hosts.delete("a", "n1")
     keeper.look(state.read_demands(make_pod("p", "1", gpu="1")))
     assert state.cluster.outlook.cpu("n1") == HostCpu(16_000, 16_000)
+
+
+def test_a_pod_decided_for_takes_its_cpu_before_it_is_seen_bound_and_once_only() -> None:
+    state, asked = make_state(), make_pod("p", "1", gpu="1")
+    keeper = OutlookKeeper(state, Clocks())
+    keeper.look(state.read_demands(asked))
+    hold(state, "a")
+    keeper.note_decided(make_pod("a", "2500m", gpu="1"), "n1")
+    for _ in range(2):
+        keeper.look(state.read_demands(asked))
+        assert state.cluster.outlook.cpu("n1") == HostCpu(13_500, 16_000)
+        state.hosts.apply(make_pod("a", "2500m", "n1", gpu="1"))
+
+
+def test_a_pod_that_gives_its_cards_back_gives_its_cpu_back() -> None:
+    state, asked = make_state(), make_pod("p", "1", gpu="1")
+    keeper = OutlookKeeper(state, Clocks())
+    keeper.look(state.read_demands(asked))
+    hold(state, "a")
+    keeper.note_decided(make_pod("a", "2500m", gpu="1"), "n1")
+    keeper.look(state.read_demands(asked))
+    state.release("a")
+    keeper.look(state.read_demands(asked))
+    assert state.cluster.outlook.cpu("n1") == HostCpu(16_000, 16_000)
+
+
+def test_a_pod_decided_for_anew_takes_cpu_of_its_new_node_only() -> None:
+    state, asked = make_state(), make_pod("p", "1", gpu="1")
+    state.cluster.register("n2", "NVIDIA", NodeCards((card("GPU-2"),)))
+    state.nodes["n2"] = Node(metadata=ObjectMeta(name="n2"), status=NodeStatus(allocatable={"cpu": "16"}))
+    keeper = OutlookKeeper(state, Clocks())
+    state.hosts.touched.add("n2")
+    for node in ("n1", "n2"):
+        keeper.look(state.read_demands(asked))
+        hold(state, "a", node)
+        keeper.note_decided(make_pod("a", "2500m", gpu="1"), node)
+    keeper.look(state.read_demands(asked))
+    cpu = state.cluster.outlook.cpu
+    assert (cpu("n1").free, cpu("n2").free) == (16_000, 13_500)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_removed_nodes_are_the_last_of_their_kind():
 
 @pytest.mark.parametrize("groups", ["", "a100", "a100:8", "a100:8x", "a100:0x1", "a100:8x0", ":8x1", "a100:8x-1"])
 def test_groups_that_cannot_be_read_are_refused(groups):
-    with pytest.raises(SimulationError, match="expected MODEL:GPUSxNODES, such as a100:8x4"):
+    with pytest.raises(SimulationError, match=r"^--add-nodes .*expected MODEL:GPUSxNODES, such as a100:8x4"):
         add_nodes(NODES, groups)
 
 
@@ -62,11 +62,19 @@ def test_twice_the_pods_are_each_pod_twice():
     assert sorted(pod.shape for pod in scale_pods(PODS, 2)) == sorted([pod.shape for pod in PODS] * 2)
 
 
+def test_a_factor_that_leaves_no_pod_with_gpus_is_told():
+    first = TracePod("a", TraceShape(1, 0, 1, 500, ""))
+    with pytest.raises(SimulationError, match=r"--scale-pods 0\.1 leaves no pod that asks for a GPU"):
+        scale_pods((first, *PODS), 0.1)
+
+
 def test_nodes_are_avoided_by_model_and_size():
-    assert find_avoided(NODES, "a100:8, T4:2") == {"a", "b", "d"}
+    assert find_avoided(NODES, "a100:8, T4:2", "n.csv") == {"a", "b", "d"}
 
 
 @pytest.mark.parametrize("groups", ["a100", "a100:4", "B200:8", ""])
 def test_kinds_of_nodes_that_are_not_there_cannot_be_avoided(groups):
-    with pytest.raises(SimulationError, match="expected kinds of nodes, of A100:8, H100:8, T4:2"):
-        find_avoided(NODES, groups)
+    with pytest.raises(
+        SimulationError, match=r"n\.csv has no such node: expected kinds of nodes, of A100:8, H100:8, T4:2"
+    ):
+        find_avoided(NODES, groups, "n.csv")

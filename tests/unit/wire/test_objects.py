@@ -35,6 +35,12 @@ def test_a_pod_group_is_named_by_label_or_spec(metadata, spec, group):
     assert pod(metadata=metadata, spec=spec).pod_group == group
 
 
+def test_the_group_of_another_gang_scheduler_is_none_of_kube_schedulers_own():
+    labels = {"labels": {"scheduling.x-k8s.io/pod-group": "other"}}
+    assert pod(metadata=labels).own_group == ""
+    assert pod(metadata=labels, spec={"schedulingGroup": {"podGroupName": "gang"}}).own_group == "gang"
+
+
 def test_unknown_fields_are_skipped():
     assert pod(metadata={"name": "p"}, future={"name": "q"}).name == "p"
 

@@ -34,6 +34,12 @@ capabilities:
 {{- end }}
 {{- if $scheduler.dashboard.enabled }}
 - --web-bind=:9396
+{{- if include "gpuloom.asksMonitors" . }}
+- --monitor-interval={{ $scheduler.dashboard.monitorInterval }}
+{{- if .Values.metricsAuth }}
+- --monitor-token-file=/monitor-token/token
+{{- end }}
+{{- end }}
 {{- end }}
 {{- with $scheduler.kubeQPS }}
 - --kube-qps={{ . }}
@@ -102,6 +108,13 @@ capabilities:
 - --rival-lease-namespaces={{ join "," $scheduler.rivals.namespaces }}
 - --rival-lease-names={{ join "," $scheduler.rivals.leaseNames }}
 {{- end }}
+{{- end -}}
+
+{{/* Whether the pages ask monitors, empty if not. */}}
+{{- define "gpuloom.asksMonitors" -}}
+{{- $dashboard := .Values.scheduler.dashboard -}}
+{{- $monitors := and .Values.devicePlugin.enabled .Values.devicePlugin.monitor.enabled -}}
+{{- if and $dashboard.enabled $monitors (not (has $dashboard.monitorInterval (list "0" "0s" "0m" "0h"))) }}true{{ end -}}
 {{- end -}}
 
 {{/* The names by which callers reach the scheduler, with commas. */}}

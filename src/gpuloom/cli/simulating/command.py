@@ -20,6 +20,7 @@ from gpuloom.simulation.experiment import Experiment, run_experiment
 from gpuloom.simulation.modes import Mode
 from gpuloom.simulation.picture import draw_curves
 from gpuloom.simulation.policies import find_policy
+from gpuloom.simulation.reading.checks import check_pods
 from gpuloom.simulation.reading.traces import read_nodes, read_pods, read_pods_for
 from gpuloom.simulation.results import average
 from gpuloom.simulation.what_if import add_nodes, find_avoided, remove_nodes, scale_pods
@@ -91,10 +92,10 @@ def run_simulate(
         experiment = _read_experiment(nodes, pods, policy, mode, seeds, workload)
         experiment = _change(experiment, added=add_nodes, removed=remove_nodes, factor=scale_pods)
         if cpu_pods_avoid:
-            experiment = replace(experiment, avoided=find_avoided(experiment.nodes, cpu_pods_avoid))
+            experiment = replace(experiment, avoided=_find_avoided(experiment, cpu_pods_avoid, nodes))
         experiment = replace(experiment, bounded=_wants_bound(bound), times=times)
         if plot is not None:
-            check_folder(plot)
+            _check_picture(plot)
         with show_progress("simulating") as report:
             results = run_experiment(experiment, processes=processes, report=report)
     except SimulationError as error:
@@ -117,6 +118,7 @@ def _read_experiment(nodes: str, pods: str, policy: str, mode: Mode, seeds: str,
     listed_pods, note = read_pods_for(pods, listed_nodes)
     if note:
         sys.stderr.write(f"gpuloom: {note}\n")
+    check_pods(pods, listed_pods, policies)
     typical = read_pods(workload) if workload else listed_pods
     return Experiment(listed_nodes, listed_pods, typical, policies, mode, numbers)
 
@@ -127,6 +129,21 @@ def _change(experiment: Experiment, *, added: str, removed: str, factor: float) 
     nodes = remove_nodes(nodes, removed) if removed else nodes
     pods = scale_pods(experiment.pods, factor) if factor != 1 else experiment.pods
     return replace(experiment, nodes=nodes, pods=pods)
+
+
+def _find_avoided(experiment: Experiment, groups: str, file: str) -> frozenset[str]:
+    if experiment.mode != "B":
+        raise SimulationError(
+            f"--cpu-pods-avoid {groups!r}: mode {experiment.mode} has no pods that kube-scheduler places:"
+            " expected --mode B"
+        )
+    return find_avoided(experiment.nodes, groups, file)
+
+
+def _check_picture(path: Path) -> None:
+    if path.suffix.lower() != ".svg":
+        raise SimulationError(f"{path}: expected a name that ends in .svg, the only form of pictures")
+    check_folder(path)
 
 
 def _wants_bound(bound: bool | None) -> bool:  # noqa: FBT001 - the flag as it was given

@@ -92,6 +92,9 @@ def _judge_extender(scheduler: KubeScheduler, extender: ExtenderConfig, flags: E
     if extender.bind_verb != "bind":
         text = f"its bindVerb is {extender.bind_verb!r}, so pods are bound without cards"
         yield _complain(scheduler, text, "set bindVerb: bind")
+    if extender.preempt_verb != "preempt":
+        text = f"its preemptVerb is {extender.preempt_verb!r}, so it evicts pods for CPU also where cards never fit"
+        yield _complain(scheduler, text, "set preemptVerb: preempt", Severity.WARNING)
     if flags.node_choice == "scheduler" and extender.prioritize_verb != "prioritize":
         text = f"its prioritizeVerb is {extender.prioritize_verb!r}, so it chooses nodes without gpuloom's scores"
         yield _complain(scheduler, text, "set prioritizeVerb: prioritize, or --node-choice=extender", Severity.WARNING)

@@ -240,6 +240,7 @@ class ExtenderConfig(msgspec.Struct, frozen=True, rename="camel"):
     filter_verb: str = ""
     prioritize_verb: str = ""
     bind_verb: str = ""
+    preempt_verb: str = ""
     node_cache_capable: bool = False
     http_timeout: str = msgspec.field(default="", name="httpTimeout")
     tls_config: ExtenderTls = msgspec.field(default=ExtenderTls(), name="tlsConfig")

@@ -39,11 +39,17 @@ def find_remedies(question: Question) -> Steps:
 
 
 def _only_blocked(question: Question, check: NamedRule) -> Ints:
-    """Return the rows of cards that this check alone rejects, on nodes where that is what is missing."""
-    matrix = question.matrix
+    """Return the rows of cards that this check alone rejects, on nodes where that is what is missing.
+
+    Nodes that kube-scheduler does not offer are not in the refusals: no change of their cards would help.
+    """
+    matrix, refusals = question.matrix, question.decision.refusals
     only = matrix.bits == check.bit
     helped = matrix.fitting() + matrix.count(only) >= question.cards
-    return np.flatnonzero(only & helped[matrix.cards.node])
+    rows = np.flatnonzero(only & helped[matrix.cards.node])
+    nodes, inverse = np.unique(matrix.cards.node[rows], return_inverse=True)
+    offered = np.array([matrix.table.names[node] in refusals for node in nodes.tolist()], bool)
+    return rows[offered[inverse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +237,8 @@ def _with_quota(question: Question) -> Steps:
 
 def _decide(question: Question, demand: Demand, headroom: Headroom) -> Decision:
     scheduler = question.scheduler
-    names = tuple(scheduler.state.table.positions)
+    refusals = question.decision.refusals
+    names = tuple(name for name in scheduler.state.table.positions if name in refusals)
     return scheduler.decide(demand, scheduler.look_up(names), headroom=headroom)
 
 

@@ -20,10 +20,11 @@ _NOTHING: dict[str, Quantity] = {}
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What one pod takes of its node."""
+    """What one pod takes of its node, and how important it is."""
 
     amounts: tuple[tuple[str, int], ...] = ()
     ports: tuple[HostPort, ...] = ()
+    priority: int = 0
 
 
 @dataclass(slots=True)
@@ -141,7 +142,8 @@ class HostUsage:
         known = self._footprints.get(likeness)
         if known is not None:
             return known
-        footprint = Footprint(tuple(sorted(read_requests(pod, self._ignored).items())), read_host_ports(pod))
+        requests = tuple(sorted(read_requests(pod, self._ignored).items()))
+        footprint = Footprint(requests, read_host_ports(pod), pod.priority)
         if likeness is not None:
             if len(self._footprints) >= _MOST_FOOTPRINTS:
                 self._footprints.clear()
@@ -163,4 +165,4 @@ def _find_likeness(pod: HostPod) -> object:
         if entries > _MOST_ENTRIES:
             return None
         parts.append((tuple(limits.items()), tuple(requests.items()), ports, container.restart_policy))
-    return len(init_containers), spec.host_network, tuple(parts)
+    return spec.priority, len(init_containers), spec.host_network, tuple(parts)

@@ -22,11 +22,12 @@ Right = Callable[[str, str, str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Somebody with a token."""
+    """Somebody with a token; with an ``audience`` the API server itself does not take it."""
 
     name: str
     groups: tuple[str, ...]
     allows: Right
+    audience: str = ""
 
 
 @dataclass(slots=True)
@@ -39,23 +40,23 @@ class Accounts:
     def __post_init__(self) -> None:
         self._by_token[self.admin] = Account("admin", ("system:masters",), lambda *_: True)
 
-    def add(self, name: str, allows: Right, groups: tuple[str, ...] = ()) -> str:
+    def add(self, name: str, allows: Right, groups: tuple[str, ...] = (), audience: str = "") -> str:
         """Add an account and return its token."""
         token = secrets.token_urlsafe(24)
-        self._by_token[token] = Account(name, groups, allows)
+        self._by_token[token] = Account(name, groups, allows, audience)
         return token
 
     def remove(self, token: str) -> None:
         """Make a token worthless."""
         self._by_token.pop(token, None)
 
-    def find(self, authorization: str) -> Account | None:
-        """Return whose the bearer token of a header is."""
+    def find(self, authorization: str, audiences: tuple[str, ...] = ("",)) -> Account | None:
+        """Return whose the bearer token of a header is, if it is for one of the audiences."""
         given = authorization.encode()
         matches = [
             account
             for token, account in self._by_token.items()
-            if secrets.compare_digest(given, f"Bearer {token}".encode())
+            if secrets.compare_digest(given, f"Bearer {token}".encode()) and account.audience in audiences
         ]
         return matches[0] if matches else None
 
@@ -63,18 +64,19 @@ class Accounts:
         """Answer a review, None when the path is none of a review."""
         spec: Json = review.get("spec") or {}
         if path == TOKEN_REVIEWS:
-            return {**review, "status": self._review_token(str(spec.get("token", "")))}
+            return {**review, "status": self._review_token(str(spec.get("token", "")), spec.get("audiences") or [""])}
         if path == ACCESS_REVIEWS:
             return {**review, "status": {"allowed": self._review_access(spec)}}
         return None
 
-    def _review_token(self, token: str) -> Json:
-        account = self.find(f"Bearer {token}")
+    def _review_token(self, token: str, audiences: list[str]) -> Json:
+        account = self.find(f"Bearer {token}", tuple(audiences))
         if account is None:
             return {"user": {}, "error": "[invalid bearer token]"}
         groups = [*account.groups, "system:authenticated"]
         return {
             "authenticated": True,
+            "audiences": [account.audience],
             "user": {"username": account.name, "uid": f"uid-{account.name}", "groups": groups},
         }
 

@@ -7,7 +7,7 @@ from gpuloom.local.apiserver.store import Record, Store
 
 
 def bind_pod(store: Store, *, namespace: str, name: str, binding: Json, now: str) -> Record:
-    """Assign a pod to ``target.name``; the Binding's labels are not copied.
+    """Assign a pod to ``target.name``; the Binding's labels are not copied, as before Kubernetes 1.35.
 
     Raises ApiStatusError: 404 if there is no such pod, 409 if it is another one (``metadata.uid``), another version,
     already assigned, held by scheduling gates or being deleted.

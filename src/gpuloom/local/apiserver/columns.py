@@ -139,7 +139,7 @@ def _secret(value: Json, now: dt.datetime) -> Cells:
 
 
 def _service_account(value: Json, now: dt.datetime) -> Cells:
-    return [name_of(value), len(value.get("secrets") or ()), _age(value, now)]
+    return [name_of(value), _age(value, now)]
 
 
 def _webhook(value: Json, now: dt.datetime) -> Cells:
@@ -214,7 +214,7 @@ _COLUMNS: Mapping[Kind, Columns] = MappingProxyType(
         LEASES: Columns(("Name", "Holder", "Age"), _lease),
         CONFIG_MAPS: Columns(("Name", "Data", "Age"), _config_map),
         SECRETS: Columns(("Name", "Type", "Data", "Age"), _secret),
-        SERVICE_ACCOUNTS: Columns(("Name", "Secrets", "Age"), _service_account),
+        SERVICE_ACCOUNTS: Columns(("Name", "Age"), _service_account),
         MUTATING_WEBHOOKS: Columns(("Name", "Webhooks", "Age"), _webhook),
         RESOURCE_QUOTAS: Columns(("Name", "Request", "Limit", "Age"), _quota),
         DISRUPTION_BUDGETS: Columns(

@@ -10,8 +10,8 @@ from gpuloom.local.apiserver.objects import Json
 
 VERSION: Json = {
     "major": "1",
-    "minor": "34",
-    "gitVersion": "v1.34.4+gpuloom",
+    "minor": "37",
+    "gitVersion": "v1.37.2+gpuloom",
     "gitCommit": "",
     "gitTreeState": "",
     "buildDate": "1970-01-01T00:00:00Z",

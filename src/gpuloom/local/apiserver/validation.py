@@ -89,7 +89,7 @@ def _label_causes(value: Json) -> Iterator[Cause]:
     for key, text in (look_up(value, "metadata.labels") or {}).items():
         yield from _key_causes("metadata.labels", key)
         if len(text) > LONGEST_LABEL:
-            yield bad_value("metadata.labels", text, "must be no more than 63 characters")
+            yield bad_value("metadata.labels", text, "must be no more than 63 bytes")
         elif not VALUE.fullmatch(text):
             yield bad_value("metadata.labels", text, NOT_VALUE)
 
@@ -107,7 +107,7 @@ def _key_causes(field: str, key: str) -> Iterator[Cause]:
     if slash and not SUBDOMAIN.fullmatch(prefix):
         yield bad_value(field, key, f"prefix part {NOT_SUBDOMAIN}")
     if len(name) > LONGEST_LABEL:
-        yield bad_value(field, key, "name part must be no more than 63 characters")
+        yield bad_value(field, key, "name part must be no more than 63 bytes")
     elif not QUALIFIED.fullmatch(name):
         yield bad_value(field, key, NOT_KEY)
 

@@ -122,6 +122,7 @@ class BindVerb:
         # Finding it may have taken a while.
         if objection := self._find_objection_to_call(call):
             raise BindError(objection)
+        self._state.groups.note_bind(pod)
         if pod.spec.node_name == args.node:
             return
         if pod.spec.node_name:

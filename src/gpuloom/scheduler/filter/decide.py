@@ -27,6 +27,7 @@ from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import FilterArgs, FilterResult, decode_node_list, encode_node_list
+from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
 
@@ -78,8 +79,15 @@ class PodPlacer:
             if self.state.settings.no_request_event:
                 record(self.recorder, pod, "Warning", "FilteringFailed", NO_REQUEST)
             return FilterResult(node_names=_all(args))
+        return self._filter(pod, demands, args, most_tries)
+
+    def _filter(self, pod: Pod, demands: Demands, args: FilterArgs, most_tries: int | None) -> FilterResult:
+        """Answer for a pod that asks for cards."""
         # What an earlier try of this pod reserved is free now: for this decision, and for other pods.
         self.state.release(pod.metadata.uid)
+        if objection := self.state.groups.find_objection(pod, self.clocks.monotonic()):
+            return FilterResult(failed_nodes=dict.fromkeys(_all(args) or (), objection))
+        self._note_group(pod)
         if self.outlook is not None:
             self.outlook.look(demands)
             self.outlook.see(pod, demands)
@@ -95,6 +103,13 @@ class PodPlacer:
             if pod_decision.node is None
             else self._accept(pod, pod_decision, pod_decision.node, at, offer)
         )
+
+    def _note_group(self, pod: Pod) -> None:
+        """Note that a pod of a group is tried, and what the watch says of the try before."""
+        if pod.own_group:
+            seen = self.state.pods.get(pod.metadata.uid)
+            words = seen.last_words if isinstance(seen, HostPod) else ""
+            self.state.groups.note_filtered(pod, words, self.clocks.monotonic())
 
     def _offer(self, pod: Pod, demands: Demands, decision: PodDecision, most_tries: int | None) -> NodeOffer | None:
         """Return all nodes that take a pod, None where the extender chooses."""
@@ -151,6 +166,8 @@ class PodPlacer:
         self.state.unschedulable.pop(pod.metadata.uid, None)
         self.partly_offered.drop(pod.metadata.uid)
         self._reserve(pod, decision, node, at)
+        if self.outlook is not None:
+            self.outlook.note_decided(pod, node)
         self._defer(decision, self._record_success(pod, decision))
         if offer is None:
             return FilterResult(node_names=[node])
@@ -177,9 +194,10 @@ class PodPlacer:
     def _refuse(self, pod: Pod, demands: Demands, decision: PodDecision, names: NodeNames) -> FilterResult:
         now = self.clocks.monotonic()
         self.state.note_unschedulable(pod, demands, now)
+        self.state.groups.note_refused(pod)
         self.attempts.note_refused(pod, demands, names, now)
         if len(names) < len(self.state.cluster.nodes):
-            self.partly_offered.note_refused(pod.metadata.uid, now)
+            self.partly_offered.note_refused(pod.metadata.uid, names, now)
         self._defer(decision, self._record_failure(pod, decision))
         return FilterResult(failed_nodes=self.refusal_texts.node_texts(decision))
 

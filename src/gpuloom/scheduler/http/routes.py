@@ -11,7 +11,8 @@ from gpuloom.scheduler.bind.verb import BindError
 from gpuloom.scheduler.http.pprof import profile_routes
 from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.metrics.series import Latencies
-from gpuloom.scheduler.observer import BindCall, FilterCall, PrioritizeCall
+from gpuloom.scheduler.observer import BindCall, FilterCall, PreemptCall, PrioritizeCall
+from gpuloom.scheduler.preemption.verb import PreemptError
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.serving.addresses import Address, is_loopback
 from gpuloom.serving.bodies import TooLargeError, read_body
@@ -27,6 +28,7 @@ from gpuloom.wire.extender import (
     encode_priorities,
     encode_result,
 )
+from gpuloom.wire.preemption import decode_preemption_args, encode_preemption_result
 
 MOST_BYTES = 16 * 2**20
 """Of a call of kube-scheduler: a large cluster has many names of nodes."""
@@ -63,6 +65,7 @@ class Routes:
     filter: FilterCall
     prioritize: PrioritizeCall
     bind: BindCall
+    preempt: PreemptCall
     wait_answerable: Callable[[], Awaitable[object]]
     is_ready: Callable[[], bool]
     latencies: Latencies
@@ -85,7 +88,7 @@ class Routes:
         return [*self._verbs(), *self._probes()]
 
     def _verbs(self, guard: Callable[[Handler], Handler] = _answer_all) -> tuple[web.RouteDef, ...]:
-        verbs = {"filter": self._filter, "bind": self._bind}
+        verbs = {"filter": self._filter, "bind": self._bind, "preempt": self._preempt}
         if self.settings.node_choice == "scheduler":
             verbs["prioritize"] = self._prioritize
         return tuple(web.post(f"/{verb}", guard(self._timed(verb, handler))) for verb, handler in verbs.items())
@@ -135,6 +138,18 @@ class Routes:
         except (WireError, TooLargeError, BindError) as error:
             return _json(encode_result(BindResult(error=str(error))))
         return _json(encode_result(BindResult()))
+
+    async def _preempt(self, request: web.Request) -> web.Response:
+        try:
+            args = decode_preemption_args(await _read_args(request))
+        except (WireError, TooLargeError) as error:
+            # The reply has no field for errors.
+            raise web.HTTPBadRequest(text=str(error)) from error
+        await self.wait_answerable()
+        try:
+            return _json(encode_preemption_result(await self.preempt(args)))
+        except PreemptError as error:
+            raise web.HTTPServiceUnavailable(text=str(error)) from error
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.Response()

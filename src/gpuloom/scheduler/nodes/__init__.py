@@ -5,5 +5,5 @@ the handshake annotation, to the API server.
 
 ``handler`` takes each change of a node, ``resync`` looks at all nodes again every few seconds. ``health`` decides
 whether the device plugin of a vendor lives, and what to write; ``handshakes`` writes it. ``missingcards`` explains to
-people why a node has no cards.
+people why a node has no cards. ``hostfit`` tells whether a node takes a pod, cards apart.
 """

@@ -23,6 +23,7 @@ from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.model.cards import WHOLE_CARD
 from gpuloom.model.request import PERCENTAGE_NOT_SET
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.outlook.decided import DecidedCpu
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.objects import Pod
@@ -48,6 +49,7 @@ class OutlookKeeper:
         self._clocks = clocks
         given = state.settings.workload
         self._is_given = given is not None
+        self._decided = DecidedCpu(state.cluster.ledger, state.hosts)
         self.learner = PodLearner(state.settings.workload_window_s)
         self.is_in_use = state.settings.node_scheduler_policy == FRAGMENTATION.word
         self.note: OutlookNote | None = None
@@ -66,11 +68,17 @@ class OutlookKeeper:
             return
         self.is_in_use = True
         hosts = self._state.hosts
+        self._decided.refresh()
         if not (hosts.is_complete and hosts.touched and self._state.settings.count_node_cpu):
             return
         changed = {name: cpu for name in sorted(hosts.touched) if self._has_changed(name, cpu := self._read_cpu(name))}
         hosts.touched.clear()
         self.tell(None, changed)
+
+    def note_decided(self, pod: Pod, node: str) -> None:
+        """Take that a pod will be bound to a node: others of a burst are placed before anybody sees it bound."""
+        if self.is_in_use and self._state.settings.count_node_cpu:
+            self._decided.note(pod.metadata.uid, node, read_cpu_milli(pod))
 
     def tell(self, mix: PodMix | None, cpu: Mapping[str, HostCpu | None]) -> None:
         """Tell the engine, and whoever records."""
@@ -93,7 +101,8 @@ class OutlookKeeper:
             return None
         capacity = read_allocatable({CPU: (node.status.allocatable or {}).get(CPU, 0)}).get(CPU, 0)
         capacity = min(max(capacity, 0), MOST_CPU_MILLI)
-        return HostCpu(max(capacity - self._state.hosts.on(name).amounts.get(CPU, 0), 0), capacity)
+        taken = self._state.hosts.on(name).amounts.get(CPU, 0) + self._decided.on(name)
+        return HostCpu(max(capacity - taken, 0), capacity)
 
     async def run(self) -> None:
         """Learn until cancelled."""

@@ -8,20 +8,23 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
-from gpuloom.engine.hostfit.filters import refuse_host
+from gpuloom.engine.hostfit.demand import read_host_demand
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
+from gpuloom.scheduler.nodes.hostfit import takes_beside_cards
 from gpuloom.scheduler.pods.requeue import PAUSE_S, PodRequeuer
-from gpuloom.scheduler.state import SchedulerState, UnschedulablePod
+from gpuloom.scheduler.state import SchedulerState, UnschedulablePod, WaitingKind
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.hostpods import HostPod
+from gpuloom.wire.nodenames import NodeNames
 
 WAIT_S = 0.1
 """kube-scheduler takes hints away while it notes that a pod was refused, and may offer other nodes right after."""
 FIRST_PAUSE_S = 1.0
+"""Also how long a node is left to the pod that was pointed there, while others have room."""
 LONGEST_PAUSE_S = 60.0
 """What nobody here can judge (a volume, an affinity to pods) may keep a pod off every node that it is pointed to."""
+MOST_TIMES = 10
+"""After so many the pause is the longest."""
 MOST_REMEMBERED = 4096
 
 _T = TypeVar("_T")
@@ -29,10 +32,16 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class _Pointed:
-    """How often a pod was pointed to a node, and before when it is not again (monotonic seconds)."""
+    """Where a pod was pointed to and when (monotonic seconds), and how often it was in vain."""
 
+    node: str
+    at: float
     times: int
-    until: float
+
+    @property
+    def until(self) -> float:
+        """Before when it is not pointed anywhere again."""
+        return self.at + min(FIRST_PAUSE_S * 2.0 ** (self.times - 1), LONGEST_PAUSE_S)
 
 
 @dataclass(slots=True)
@@ -49,9 +58,14 @@ class PartlyOffered:
     def __len__(self) -> int:
         return len(self._due)
 
-    def note_refused(self, uid: str, now: float) -> None:
-        """Take that a pod was refused by some of the nodes."""
+    def note_refused(self, uid: str, names: NodeNames, now: float) -> None:
+        """Take that a pod was refused by some of the nodes.
+
+        Where one of them is the node that it was pointed to, another pod was faster: the next pause is as the first.
+        """
         pointed = self._pointed.get(uid)
+        if pointed and names.has(pointed.node):
+            pointed = self._pointed[uid] = _Pointed(pointed.node, pointed.at, times=1)
         _put(self._due, uid, max(now + WAIT_S, pointed.until if pointed else now))
         self.changed.set()
 
@@ -67,11 +81,14 @@ class PartlyOffered:
             del self._due[uid]
         return due
 
-    def note_pointed(self, uid: str, now: float) -> None:
-        """Take that a pod was pointed to a node: after each time a longer pause."""
+    def note_pointed(self, uid: str, node: str, now: float) -> None:
+        """Take that a pod was pointed to a node: after each time in vain a longer pause."""
         before = self._pointed.get(uid)
-        times = before.times + 1 if before else 1
-        _put(self._pointed, uid, _Pointed(times, now + min(FIRST_PAUSE_S * 2 ** (times - 1), LONGEST_PAUSE_S)))
+        _put(self._pointed, uid, _Pointed(node, now, min(before.times + 1, MOST_TIMES) if before else 1))
+
+    def find_promised(self, now: float) -> set[str]:
+        """Return the nodes that other pods were pointed to a moment ago."""
+        return {one.node for one in self._pointed.values() if now < one.at + FIRST_PAUSE_S}
 
 
 def _put(remembered: dict[str, _T], uid: str, value: _T) -> None:
@@ -104,18 +121,18 @@ class NodePointer:
     async def _look(self) -> None:
         time_slice = TimeSlice()
         # Very many pods may wait, and few different ones among them.
-        without_node: set[tuple[int, int]] = set()
+        without_node: set[WaitingKind] = set()
         for uid in self.offered.take_due(self.clocks.monotonic()):
             waiting = self.state.unschedulable.get(uid)
-            if waiting is None or (waiting.likeness, waiting.pod.priority) in without_node:
+            if waiting is None or waiting.kind in without_node:
                 continue
             if not await self.requeuer.has_capacity(waiting, time_slice):
-                without_node.add((waiting.likeness, waiting.pod.priority))
+                without_node.add(waiting.kind)
                 continue
             node = await self._find_node(waiting, time_slice)
             # While it was looked at, the pod may have been filtered again, and this process may have ceased to lead.
             if node and self.state.unschedulable.get(uid) is waiting and not self.state.obstacle:
-                self.offered.note_pointed(uid, self.clocks.monotonic())
+                self.offered.note_pointed(uid, node, self.clocks.monotonic())
                 await self.requeuer.requeue(waiting, node)
                 await self.clocks.sleep(PAUSE_S)
 
@@ -128,16 +145,9 @@ class NodePointer:
         demand = read_host_demand(pod, self.state.hosts.ignored)
         kept = {one.node for one in self.state.nominations.that_bind(uid, priority)}
         taking = await time_slice.finish(self.state.pod_scheduler.find_taking(waiting.demands))
-        for name in sorted(taking - kept):
+        promised = self.offered.find_promised(self.clocks.monotonic())
+        for name in sorted(taking - kept, key=lambda name: (name in promised, name)):
             await time_slice.yield_if_over()
             if takes_beside_cards(self.state, name, demand):
                 return name
         return ""
-
-
-def takes_beside_cards(state: SchedulerState, name: str, demand: HostDemand) -> bool:
-    """Tell whether a node would take a pod, cards apart, as far as can be judged here."""
-    node = state.nodes.get(name)
-    if node is None or explain_unschedulable(node):
-        return False
-    return not refuse_host(node, state.hosts.on(name), demand)

@@ -22,7 +22,7 @@ from gpuloom.scheduler.pods.watchdog import Watchdog
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.hostpods import HostPod
-from gpuloom.wire.keys import BIND_PHASE, PHASE_ALLOCATING, VGPU_NODE
+from gpuloom.wire.keys import BIND_PHASE, PHASE_ALLOCATING, VGPU_NODE, WOKEN
 from gpuloom.wire.objects import Pod
 
 _log = structlog.get_logger(__name__)
@@ -108,6 +108,7 @@ class PodHandler:
         if pod.spec.node_name:
             self._state.unschedulable.pop(uid, None)
             self._state.end_nomination(uid, "bound")
+            self._state.promised.forget(uid)
             self._follow_binding(pod)
 
     def _end(self, pod: Pod) -> None:
@@ -136,7 +137,15 @@ class PodHandler:
                 self._state.victim_labels[pod.metadata.uid] = pod.labels
             self._follow_phase(pod)
         else:
+            self._follow_waking(pod)
             self._state.pods[pod.metadata.uid] = pod
+            self._state.promised.follow(pod)
+
+    def _follow_waking(self, pod: Pod) -> None:
+        """Take that a pod of a group was woken, by this process or, in a replay, by the recorded one."""
+        known = self._state.pods.get(pod.metadata.uid)
+        if pod.own_group and known is not None and known.annotations.get(WOKEN) != pod.annotations.get(WOKEN):
+            self._state.groups.note_woken(pod)
 
     def _concerns_us(self, pod: Pod) -> bool:
         return VGPU_NODE in pod.annotations or self._state.asks_for_cards(pod)

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 import structlog
 
+from gpuloom.engine.planning.together import fit_together
+from gpuloom.engine.request.demand import Demands
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, KubeClient
 from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.state import SchedulerState, UnschedulablePod
+from gpuloom.scheduler.state import SchedulerState, UnschedulablePod, WaitingKind
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.keys import WOKEN
 from gpuloom.wire.objects import Pod
@@ -44,14 +46,14 @@ class PodRequeuer:
     async def _requeue_those_that_fit(self) -> None:
         time_slice = TimeSlice()
         # Very many pods may wait, and few different ones among them.
-        without_capacity: set[tuple[int, int]] = set()
+        without_capacity: set[WaitingKind] = set()
         for uid in self._in_order():
             # Asked at the last moment: between two of them others take the capacity, and pods go away.
             waiting = self.state.unschedulable.get(uid)
-            if waiting is None or (waiting.likeness, waiting.pod.priority) in without_capacity:
+            if waiting is None or waiting.kind in without_capacity:
                 continue
             if not await self.has_capacity(waiting, time_slice):
-                without_capacity.add((waiting.likeness, waiting.pod.priority))
+                without_capacity.add(waiting.kind)
             elif uid in self.state.unschedulable and not self.state.obstacle:
                 # While it was looked at, this process may have ceased to lead.
                 nomination = self.state.nominations.find(uid)
@@ -69,15 +71,29 @@ class PodRequeuer:
         return list(dict.fromkeys((*nominated, *waiting)))
 
     async def has_capacity(self, waiting: UnschedulablePod, time_slice: TimeSlice) -> bool:
-        """Tell whether the cards of any node would do for a pod."""
+        """Tell whether the cards of any node would do for a pod; whose group failed needs room beside those who fitted.
+
+        Else two groups that do not fit would wake each other for ever, by what each gives back.
+        """
         for _ in self.state.pod_scheduler.place_ahead(waiting.demands):
             await time_slice.yield_if_over()
-        return self.state.decider.has_capacity(waiting.demands, waiting.pod.priority)
+        if not self.state.decider.has_capacity(waiting.demands, waiting.pod.priority):
+            return False
+        fitted = self._read_fitted(waiting.pod)
+        return not fitted or fit_together(self.state.pod_scheduler, [*fitted, waiting.demands])
+
+    def _read_fitted(self, pod: Pod) -> list[Demands]:
+        """Return what those others of a pod's group ask for that fitted when the group failed."""
+        attempt = self.state.groups.find(pod)
+        uids = attempt.given_back if attempt is not None else ()
+        others = [self.state.pods[uid] for uid in uids if uid in self.state.pods and uid != pod.metadata.uid]
+        return [self.state.read_demands(one) for one in others]
 
     async def requeue(self, waiting: UnschedulablePod, node: str = "") -> None:
         """Put a pod back into the queue, and have kube-scheduler ask a node first where one is named."""
         pod = waiting.pod
         self.state.unschedulable.pop(pod.metadata.uid, None)
+        self.state.groups.note_woken(pod)
         if node:
             await self._point_to(node, pod)
         body = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}

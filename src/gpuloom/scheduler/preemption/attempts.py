@@ -56,9 +56,12 @@ class PreemptionAttempts:
         return len(self._waiting)
 
     def note_refused(self, pod: Pod, demands: Demands, names: NodeNames, now: float) -> None:
-        """Take that a pod was refused, unless nobody may be evicted for it or room is being made already."""
+        """Take that a pod was refused, unless nobody may be evicted for it or room is being made already.
+
+        For one of a group nobody is: whether the others find room too is not known, and a victim may leave in vain.
+        """
         uid = pod.metadata.uid
-        if not (self.is_on and pod.may_preempt and self.nominations.find(uid) is None):
+        if not (self.is_on and pod.may_preempt and not pod.own_group and self.nominations.find(uid) is None):
             return
         attempt = PreemptionAttempt(uid, pod.priority, demands, names, now, now + WAIT_S)
         if (before := self._held_back.pop(uid, None)) is not None:

@@ -15,7 +15,7 @@ from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.pods.elsewhere import takes_beside_cards
+from gpuloom.scheduler.nodes.hostfit import takes_beside_cards
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt
 from gpuloom.scheduler.preemption.refused import RefusedEvictions
 from gpuloom.scheduler.state import SchedulerState
@@ -94,14 +94,14 @@ class PlanFinder:
             return False
 
     async def _plan(self, attempt: PreemptionAttempt, time_slice: TimeSlice) -> PreemptionPlan | None:
-        kept, nodes = self._kept_nodes(attempt), self.state.nodes
+        kept, nodes = self.kept_nodes(attempt.uid, attempt.priority), self.state.nodes
         candidates = [name for name in attempt.names.all() if name in nodes and name not in kept]
         planner = PreemptionPlanner(
             self.state.pod_scheduler,
             self.look_up,
             self.state.budgets.allowed,
             self.strict,
-            self._find_leaving(),
+            self.find_leaving(),
             self.index,
         )
         async with self._turn:
@@ -112,8 +112,8 @@ class PlanFinder:
     ) -> PreemptionPlan | Dropped:
         """Ask again, in one turn of the loop: planning took a while, and meanwhile a node may have got room."""
         state, preemptor = self.state, Preemptor(attempt.demands, attempt.priority)
-        is_open = plan.node in state.nodes and plan.node not in self._kept_nodes(attempt)
-        leaving = self._find_leaving()
+        is_open = plan.node in state.nodes and plan.node not in self.kept_nodes(attempt.uid, attempt.priority)
+        leaving = self.find_leaving()
         may_leave = all(self.look_up(one.reservation) == one and one.uid not in leaving for one in plan.victims)
         breaking, _ = split_by_budget(plan.victims, state.budgets.allowed)
         may_leave = may_leave and {one.uid for one in breaking} <= plan.breaking
@@ -156,7 +156,7 @@ class PlanFinder:
             Dropped.YOUNG if has_age and any(map(self._is_too_young, self.state.cluster.ledger)) else Dropped.NO_VICTIMS
         )
 
-    def _find_leaving(self) -> frozenset[str]:
+    def find_leaving(self) -> frozenset[str]:
         """Return the pods that end already, those too that were asked and not seen to end yet."""
         ledger = self.state.cluster.ledger
         asked = (uid for uid in self.evicted if ledger.find(uid) is not None)
@@ -175,7 +175,7 @@ class PlanFinder:
         That kube-scheduler has not offered a node yet says nothing against it, unless the pod depends on what only
         kube-scheduler looks at.
         """
-        closed, offered = set(self._kept_nodes(attempt)), frozenset(attempt.names.all())
+        closed, offered = set(self.kept_nodes(attempt.uid, attempt.priority)), frozenset(attempt.names.all())
         for name in await time_slice.finish(self.state.pod_scheduler.find_taking(attempt.demands)):
             await time_slice.yield_if_over()
             if name not in closed and self._takes(name, host_demand, offered):
@@ -189,6 +189,6 @@ class PlanFinder:
             return False
         return takes_beside_cards(self.state, name, host_demand)
 
-    def _kept_nodes(self, attempt: PreemptionAttempt) -> frozenset[str]:
+    def kept_nodes(self, uid: str, priority: int) -> frozenset[str]:
         """Return where room is being made for pods at least as important: one plan a node at a time."""
-        return frozenset(one.node for one in self.state.nominations.that_bind(attempt.uid, attempt.priority))
+        return frozenset(one.node for one in self.state.nominations.that_bind(uid, priority))

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import structlog
 
 from gpuloom.engine.hostfit.demand import read_host_demand
 from gpuloom.engine.hostfit.filters import refuse_host
+from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan
 from gpuloom.engine.state.nominations import Nomination
 from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient
@@ -76,6 +78,7 @@ class PreemptionFlow:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_ends(tasks))
             tasks.create_task(self._sweep())
+            tasks.create_task(self._follow_choices(tasks))
             while True:
                 await self.clocks.wait(self.attempts.changed, self._pause_s())
                 self.attempts.changed.clear()
@@ -114,39 +117,69 @@ class PreemptionFlow:
 
     def _nominate(self, attempt: PreemptionAttempt, plan: PreemptionPlan) -> Nomination | None:
         """Nominate a pod for the node of a plan; who waits there and is less important gives way."""
-        below = [one for one in self.state.nominations if one.node == plan.node and one.priority < attempt.priority]
-        if not (plan.victims or below):
+        if not (plan.victims or self._find_below(plan.node, attempt.priority)):
             # Those that leave anyway make room enough; the pod is woken when they are gone.
             self._drop(attempt, Dropped.LEAVING)
             return None
         victims = frozenset(victim.uid for victim in plan.victims)
-        nomination = nominate(self.state, attempt.uid, plan.node, self.clocks.unix, victims)
+        nomination = self._put(attempt.uid, plan.node, victims, attempt.refused_at)
         if nomination is None:
             self._drop(attempt, Dropped.NOT_SEEN)
+        return nomination
+
+    def _put(self, uid: str, node: str, victims: frozenset[str], refused_at: float) -> Nomination | None:
+        """Nominate a pod, None where it does not wait any more; the less important that lose their room give way."""
+        nomination = nominate(self.state, uid, node, self.clocks.unix, victims)
+        if nomination is None:
             return None
         if self.observer is not None:
             self.observer.on_nominated(nomination)
-        for other in below:
+        for other in self._find_below(node, nomination.priority):
             if not self.state.decider.would_fit(other):
                 self._end(other, "superseded")
-        self._refused_at[attempt.uid] = attempt.refused_at
+        self._refused_at[uid] = refused_at
         return nomination
+
+    def _find_below(self, node: str, priority: int) -> list[Nomination]:
+        return [one for one in self.state.nominations if one.node == node and one.priority < priority]
+
+    async def _follow_choices(self, tasks: asyncio.TaskGroup) -> None:
+        """Nominate pods for which kube-scheduler evicts others, on the node that it chose."""
+        promised = self.state.promised
+        while True:
+            await promised.changed.wait()
+            promised.changed.clear()
+            for uid, node in list(promised.chosen.items()):
+                victims = promised.take(uid)
+                if self.state.is_in_charge and (nomination := self._put(uid, node, victims, self.clocks.monotonic())):
+                    self.attempts.drop(uid)
+                    tasks.create_task(self._write_chosen(nomination))
+
+    async def _write_chosen(self, nomination: Nomination) -> None:
+        pod = self.state.pods.get(nomination.uid)
+        with suppress(_StoppedError):
+            if pod is not None:
+                await self._write(pod, nomination, self._make_recheck(nomination))
 
     async def _carry_out(self, attempt: PreemptionAttempt, plan: PreemptionPlan, nomination: Nomination) -> None:
         """Write the nomination on the pod, then ask the victims to leave."""
-
-        def recheck() -> None:
-            if not self.state.is_in_charge or self.state.nominations.find(nomination.uid) is not nomination:
-                raise _StoppedError
-
         try:
-            cause = await self._write_and_evict(plan, nomination, recheck)
+            cause = await self._write_and_evict(plan, nomination, self._make_recheck(nomination))
         except _StoppedError:
             return
         if cause is not None:
             # First, so that the Filter that follows the end of a nomination does not try again at once.
             self._drop(attempt, cause)
             self._end(nomination, cause.value)
+
+    def _make_recheck(self, nomination: Nomination) -> Callable[[], None]:
+        """Make what raises _StoppedError when nothing may be written for a nomination any more."""
+
+        def recheck() -> None:
+            if not self.state.is_in_charge or self.state.nominations.find(nomination.uid) is not nomination:
+                raise _StoppedError
+
+        return recheck
 
     async def _write_and_evict(
         self, plan: PreemptionPlan, nomination: Nomination, recheck: Callable[[], None]
@@ -238,9 +271,19 @@ class PreemptionFlow:
             return "node"
         if isinstance(pod, HostPod):
             demand = read_host_demand(pod, state.hosts.ignored)
-            if refuse_host(node, state.hosts.on(nomination.node), demand):
+            if refuse_host(node, self._imagine_usage(nomination), demand):
                 return "node"
         return "" if state.decider.would_fit(nomination) else "no_room"
+
+    def _imagine_usage(self, nomination: Nomination) -> NodeUsage:
+        """Return what pods take of a node beside cards once those have left that are to leave."""
+        usage = self.state.hosts.on(nomination.node)
+        left = nomination.victims & usage.pods.keys()
+        if left:
+            usage = usage.copy()
+            for uid in left:
+                usage.drop(uid)
+        return usage
 
 
 _WAITING = frozenset({Dropped.BUDGET, Dropped.YOUNG})

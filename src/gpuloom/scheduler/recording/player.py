@@ -8,6 +8,7 @@ import msgspec
 from gpuloom.kube.errors import Status
 from gpuloom.scheduler.bind.moving import MoveRefusedError
 from gpuloom.scheduler.bind.verb import BindError
+from gpuloom.scheduler.groups.cleanup import GROUP
 from gpuloom.scheduler.outlook.lines import read_cpu, read_mix
 from gpuloom.scheduler.pods.cleanup import GONE
 from gpuloom.scheduler.preemption.nominating import nominate
@@ -186,8 +187,10 @@ class Player:
         state = self.process.parts.state
         if line.why == GONE:
             state.remove_pod(line.uid, self._clock.monotonic())
-        else:
-            state.release(line.uid)
+            return
+        if line.why == GROUP and (pod := state.pods.get(line.uid)):
+            state.groups.note_given_back(pod)
+        state.release(line.uid)
 
 
 def _status(line: WriteFailedLine) -> Status:

@@ -33,7 +33,7 @@ VENDOR = "NVIDIA"
 _COUNT, _CORES, _MEMORY = "nvidia.com/gpu", "nvidia.com/gpucores", "nvidia.com/gpumem-percentage"
 _CARD_MIB = 100_000
 """A trace does not say how much memory a GPU has. Of so much, every per cent is a whole number of MiB."""
-_MILLI_A_PERCENT = 10
+MILLI_A_PERCENT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ class EnginePolicy:
         return Choice(int(nodes[np.argmax(ranks)]), ())
 
     def _read_demand(self, shape: TraceShape) -> Demand:
-        if shape.milli % _MILLI_A_PERCENT:
+        if shape.milli % MILLI_A_PERCENT:
             raise SimulationError(
                 f"a share of {shape.milli} milli is no whole per cent, as requests of pods are: give a multiple of 10"
             )
-        percent = shape.milli // _MILLI_A_PERCENT
+        percent = shape.milli // MILLI_A_PERCENT
         limits: dict[str, str | int | float] = {_COUNT: shape.gpus, _CORES: percent, _MEMORY: percent}
         pod = Pod(
             metadata=ObjectMeta(name="pod", namespace="default", uid="pod"),
@@ -125,7 +125,7 @@ def _make_cards(node: int, gpus: int) -> Iterator[Card]:
             index=index,
             count=SLOTS,
             memory_mib=_CARD_MIB,
-            cores=WHOLE_MILLI // _MILLI_A_PERCENT,
+            cores=WHOLE_MILLI // MILLI_A_PERCENT,
             model="NVIDIA",
             mode="hami-core",
             healthy=True,

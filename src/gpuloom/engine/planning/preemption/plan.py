@@ -1,5 +1,6 @@
 """Where to make room: the node whose victims cost least."""
 
+from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -60,6 +61,38 @@ class PreemptionPlanner:
             best = _cheapest([*best, *plans])
         yield
         return self._choose_by_node_policy(preemptor, best[:NODES_AT_ONCE])
+
+    def plan_beside(
+        self, preemptor: Preemptor, going: Mapping[str, Collection[str]]
+    ) -> Generator[None, None, list[PreemptionPlan]]:
+        """Choose who has to leave nodes beside pods that are about to leave them for another reason, in steps.
+
+        going  the UIDs of those by node; what budgets allow is theirs first
+
+        Nodes where no eviction helps have no plan.
+        """
+        plans: list[PreemptionPlan] = []
+        for nodes, allowed in self._in_groups(preemptor, going):
+            leaving = frozenset(self.leaving).union(*(going[node] for node in nodes))
+            search = VictimSearch(self._fork(nodes), preemptor, self.potential_victim_of, allowed, leaving)
+            plans += yield from search.choose(nodes)
+        return [plan for plan in plans if not (self.strict and plan.broken)]
+
+    def _in_groups(
+        self, preemptor: Preemptor, going: Mapping[str, Collection[str]]
+    ) -> Iterator[tuple[Sequence[str], Mapping[str, int]]]:
+        """Give the nodes that are asked at once, and what budgets allow when those that go there are gone."""
+        alike: list[str] = []
+        for node, uids in going.items():
+            held = (self.pod_scheduler.cluster_state.ledger.find(uid) for uid in uids)
+            budgets = Counter(name for one in held if one is not None for name in self.potential_victim_of(one).budgets)
+            if budgets:
+                yield [node], {name: count - budgets[name] for name, count in self.allowed.items()}
+            else:
+                alike.append(node)
+        size = 1 if self._has_quota(preemptor) else NODES_AT_ONCE
+        for first in range(0, len(alike), size):
+            yield alike[first : first + size], self.allowed
 
     def _find_fitting(self, preemptor: Preemptor, nodes: Sequence[str]) -> Generator[None, None, str | None]:
         """Return the node that takes the pod as it is, None if none does."""

@@ -37,25 +37,31 @@ class FragmentationChooser:
         self._spare = parameters.spare_cpu * np.minimum(1.0, cpu_per_card / _AMPLE_CPU) ** 2
         self._remembered: dict[WorkloadShape, _Ways] = {}
         self._log: list[int] = []
-        self._free = nodes.free_milli.sum(axis=1)
-        self._able = self._reserve.able((nodes.free_milli == WHOLE).sum(axis=1), nodes.free_cpu)
-        self._able_nodes = self._able.sum(axis=1, keepdims=True)
+        self._seen = 0
         self.refresh_market()
 
     def note_change(self, row: int) -> None:
         """Say that the columns of a node are other ones now."""
         self._log.append(row)
-        free = self._nodes.free_milli[row]
-        self._free[row] = free.sum()
-        able = self._reserve.able(int(np.count_nonzero(free == WHOLE)), int(self._nodes.free_cpu[row]))
-        self._able_nodes += able.astype(np.int64) - self._able[:, row, None]
-        self._able[:, row, None] = able
 
     def refresh_market(self) -> None:
         """Work out again how scarce models are, and how much CPU pods without cards will take."""
+        self._catch_up()
         market = self._study.now()
         self._price = self._weights.scarcity * market.scarcity[self._nodes.model] + self._spare
         self._cpu_later = market.cpu_level * self._nodes.capacity_cpu
+        if self._weights.stranded_later:
+            self._stranded_later = self._strand_later(slice(None))
+
+    def _catch_up(self) -> None:
+        """Work out anew what follows from the nodes that changed since."""
+        if self._seen == len(self._log):
+            return
+        rows = sorted(set(self._log[self._seen :]))
+        self._seen = len(self._log)
+        self._costs.facts.renew(rows)
+        if self._weights.stranded_later:
+            self._stranded_later[rows] = self._strand_later(rows)
 
     def choose(self, shape: WorkloadShape, possible: Flags) -> tuple[int, list[int]] | None:
         """Return node and cards for a pod, None if it fits nowhere.
@@ -64,13 +70,18 @@ class FragmentationChooser:
         """
         if not possible.any():
             return None
+        self._catch_up()
         remembered = self._remembered.get(shape)
         if remembered is None:
             remembered = _Ways(shape, len(self._nodes), self._costs, self._reserve, known=len(self._log))
             self._remembered[shape] = remembered
         remembered.catch_up(self._log)
-        reserve = self._reserve.prices(self._able_nodes, float(self._free.sum()))
-        by_way = [way.cost + (way.loses * reserve).max(axis=0, initial=0.0) for way in remembered.ways]
+        facts = self._costs.facts
+        reserve = self._reserve.prices(facts.able_nodes, float(facts.free.sum()))
+        by_way = [
+            way.cost + (way.loses * reserve).max(axis=0, initial=0.0) if way.loses.any() else way.cost
+            for way in remembered.ways
+        ]
         cost = by_way[0] if len(by_way) == 1 else np.minimum(*by_way)
         steps = np.floor(np.round(cost + self._depending_on_all(shape), 6) / STEP + 0.5)
         row = int(self._order[np.where(possible, steps, NOWHERE)[self._order].argmin()])
@@ -87,11 +98,16 @@ class FragmentationChooser:
         """Return the part of the cost that changes with the other nodes and does not depend on the cards."""
         cost = self._price * shape.demand_milli
         if self._weights.stranded_later:
-            now = np.minimum(self._nodes.free_cpu, self._cpu_later)
+            facts = self._costs.facts
             then = np.minimum(self._nodes.free_cpu - shape.cpu_milli, self._cpu_later)
-            more = self._costs.strand(self._free - shape.demand_milli, then) - self._costs.strand(self._free, now)
+            more = facts.strand(facts.free - shape.demand_milli, then) - self._stranded_later
             cost += self._weights.stranded_later * more
         return cost
+
+    def _strand_later(self, rows: list[int] | slice) -> Points:
+        """Return what is stranded once pods without cards will have taken their CPU, were no other pod placed."""
+        cpu = np.minimum(self._nodes.free_cpu[rows], self._cpu_later[rows])
+        return self._costs.facts.strand(self._costs.facts.free[rows], cpu)
 
 
 class _Ways:

@@ -12,7 +12,7 @@ from gpuloom.engine.scoring.fragmentation.measured_cards import CardValues, Meas
 from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
 from gpuloom.engine.scoring.fragmentation.parameters import Parameters
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
-from gpuloom.engine.scoring.fragmentation.useless_share import Supply, UselessShare
+from gpuloom.engine.scoring.fragmentation.useless_share import Barred, Supply, UselessShare
 from gpuloom.engine.scoring.fragmentation.workload import Workload
 from gpuloom.model.cards import Flags, Ints, Points
 
@@ -68,6 +68,10 @@ class MeasuredCosts:
     def used(self, supply: Supply, model: Ints, cpu: Ints) -> Points:
         """Return what typical pods can use of a supply, with so much free CPU."""
         return self._useless.used(supply, self._useless.chances(model, cpu))
+
+    def barred(self, model: Ints, cpu: Ints) -> Barred:
+        """Return how likely typical pods cannot use nodes with so much free CPU, whatever is free on their cards."""
+        return self._useless.barred(model, cpu)
 
     def ways(self, on: NodesAndPod) -> tuple[WayCosts, WayCosts]:
         """Return the cheapest cards, and the cheapest that are in use already: the reserve may make them cheaper.

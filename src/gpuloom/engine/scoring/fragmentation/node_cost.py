@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
+from gpuloom.engine.scoring.fragmentation.node_facts import NodeFacts
 from gpuloom.engine.scoring.fragmentation.nodes import NodeColumns
 from gpuloom.engine.scoring.fragmentation.parameters import Parameters
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
@@ -48,7 +49,7 @@ class _Nodes:
 
 
 class NodeCosts:
-    """Works out costs for some nodes at a time; remembers nothing of nodes."""
+    """Works out costs for some nodes at a time, from ``facts``, which their owner keeps up to date."""
 
     def __init__(self, nodes: NodeColumns, workload: Workload, parameters: Parameters, reserve: Reserve) -> None:
         self._nodes = nodes
@@ -56,7 +57,8 @@ class NodeCosts:
         self._reserve = reserve
         self._useless = UselessShare(workload.typical(), nodes.models)
         self._waste = waste_of_rests(workload)
-        self._cpu_per_milli = workload.cpu_per_milli
+        self._accepting: dict[str, Flags] = {}
+        self.facts = NodeFacts(nodes, self._useless, workload, reserve)
 
     @staticmethod
     def count_ways(shape: WorkloadShape) -> int:
@@ -73,40 +75,51 @@ class NodeCosts:
 
     def possible(self, shape: WorkloadShape, rows: Ints) -> Flags:
         """Return which of these nodes a pod fits by CPU, model and cards."""
-        nodes = self._nodes
-        enough = nodes.free_cpu[rows] >= shape.cpu_milli
+        enough: Flags = self._nodes.free_cpu[rows] >= shape.cpu_milli
         if not shape.cards:
             return enough
         if shape.models:
-            enough &= np.array([model in shape.accepted for model in nodes.models], np.bool_)[nodes.model[rows]]
-        return enough & ((nodes.free_milli[rows] >= shape.share_milli).sum(axis=1) >= shape.cards)
+            enough &= self._accepts(shape)[rows]
+        if shape.cards == 1:
+            return enough & (self.facts.largest[rows] >= shape.share_milli)
+        if not shape.is_sharing:
+            return enough & (self.facts.whole[rows] >= shape.cards)
+        return enough & ((self._nodes.free_milli[rows] >= shape.share_milli).sum(axis=1) >= shape.cards)
+
+    def _accepts(self, shape: WorkloadShape) -> Flags:
+        """Tell by node whether pods of a shape accept its model."""
+        known = self._accepting.get(shape.models)
+        if known is None:
+            nodes = self._nodes
+            by_model = np.array([model in shape.accepted for model in nodes.models], np.bool_)
+            known = self._accepting[shape.models] = by_model[nodes.model]
+        return known
 
     def ways(self, shape: WorkloadShape, rows: Ints) -> list[WayCosts]:
         """Return the ways that may be the cheapest on nodes that a pod fits: as many as ``count_ways``."""
-        nodes = self._nodes
-        free, cpu, model = nodes.free_milli[rows], nodes.free_cpu[rows], nodes.model[rows]
-        left_cpu = cpu - shape.cpu_milli
-        total = free.sum(axis=1)
-        supply = self._useless.supply(free)
-        stranded = self.strand(total - shape.demand_milli, left_cpu) - self.strand(total, cpu)
-        cost = self._weights.stranded * stranded
-        cost += self._weights.useless * self._useless.used(supply, self._useless.chances(model, cpu))
+        facts = self.facts
+        left_cpu = self._nodes.free_cpu[rows] - shape.cpu_milli
+        free, supply = self._nodes.free_milli[rows], facts.supply.of(rows)
+        cost = self._weights.stranded * (
+            facts.strand(facts.free[rows] - shape.demand_milli, left_cpu) - facts.stranded[rows]
+        )
+        cost += self._weights.useless * facts.used[rows]
         cost -= self._weights.useless * shape.demand_milli
-        on = _Nodes(shape, free, supply, self._useless.chances(model, left_cpu), cost)
-        whole = free == WHOLE
-        whole_cards = whole.sum(axis=1)
-        able = self._reserve.able(whole_cards, cpu)
+        on = _Nodes(shape, free, supply, self._useless.chances(self._nodes.model[rows], left_cpu), cost)
+        whole_cards, able = facts.whole[rows], facts.able[:, rows]
+        reserved = bool(able.any())
 
         def way(cost: Points, cards: Ints, broken: Ints | int) -> WayCosts:
-            return WayCosts(cost, cards, able & ~self._reserve.able(whole_cards - broken, left_cpu))
+            loses = able & ~self._reserve.able(whole_cards - broken, left_cpu) if reserved else able
+            return WayCosts(cost, cards, loses)
 
         if not shape.is_sharing:
             return [way(self._cost_whole(on), np.empty((len(rows), 0), np.int64), shape.cards)]
-        node = np.arange(len(rows))[:, None]
+        node, whole = np.arange(len(rows))[:, None], free == WHOLE
         each = self._cost_each(on)
         found = []
         # Where no node can serve a class of the reserve, wholly free cards cost no more than others.
-        for usable in (each, np.where(whole, NOWHERE, each)) if able.any() else (each,):
+        for usable in (each, np.where(whole, NOWHERE, each)) if reserved else (each,):
             cards = _cheapest(usable, shape.cards)
             together = usable[node, cards][:, 0] if shape.cards == 1 else self._cost_together(on, usable, cards)
             found.append(way(together, cards, whole[node, cards].sum(axis=1)))
@@ -136,12 +149,6 @@ class NodeCosts:
         used = self._useless.used(self._useless.supply(then), on.chances)
         cost = on.cost - self._weights.useless * used + (self._waste[left] - self._waste[chosen]).sum(axis=1)
         return np.where(np.isinf(each[node, cards]).any(axis=1), NOWHERE, cost)
-
-    def strand(self, free_milli: Ints, cpu: Ints | Points) -> Points:
-        """Return ``D``: what is free on cards beyond what so much CPU feeds at the workload's average need."""
-        if not self._cpu_per_milli:
-            return np.zeros(len(free_milli))
-        return np.maximum(0.0, free_milli - cpu / self._cpu_per_milli)
 
 
 def _cheapest(each: Points, cards: int) -> Ints:

@@ -23,6 +23,23 @@ class Supply(NamedTuple):
         """Return what is left once so many wholly free cards are taken."""
         return Supply(self.cards - cards, self.milli - cards * WHOLE)
 
+    def of(self, rows: Ints) -> "Supply":
+        """Return the supply of some nodes."""
+        return Supply(self.cards[rows], self.milli[rows])
+
+
+class Barred(NamedTuple):
+    """How likely a typical pod cannot use a node, whatever is free on its cards, by node and cause.
+
+    no_cards      it asks for none
+    other_models  it does not accept the node's
+    no_cpu        it asks for more CPU than is free
+    """
+
+    no_cards: Points
+    other_models: Points
+    no_cpu: Points
+
 
 class AskedOfCards(NamedTuple):
     """What pods ask of cards: so much of each of so many."""
@@ -49,14 +66,21 @@ class UselessShare:
         self._cards = np.array([one.cards for one in asked], np.float64)
         self._steps = np.array(sorted({shape.cpu_milli for shape, _ in with_cards}), np.int64)
         self._chances = _tabulate(with_cards, asked, models, self._steps)
-        # By the rest of a card: whether it serves each that asks, and how much it adds to what that one can use.
+        self._with_cards = sum(chance for _, chance in with_cards)
+        # By the rest of a card: whether it serves each that asks, then how much it adds to what that one can use.
         rests = np.arange(WHOLE + 1)[:, None]
-        self._serves = (rests >= np.array([one.share_milli for one in asked], np.int64)).astype(np.float64)
-        self._usable = self._serves * rests
+        serves = (rests >= np.array([one.share_milli for one in asked], np.int64)).astype(np.float64)
+        self._supplied: Points = np.concatenate([serves, serves * rests], axis=1)
 
     def chances(self, model: Ints, cpu: Ints) -> Points:
         """Return a row a node: how likely pods, by what they ask of cards, accept it with so much free CPU."""
         return self._chances[model, np.searchsorted(self._steps, cpu, "right")]
+
+    def barred(self, model: Ints, cpu: Ints) -> Barred:
+        """Return how likely pods cannot use nodes of these models with so much free CPU, and why."""
+        accepted = self._chances[:, -1].sum(axis=1)[model]
+        fed = self.chances(model, cpu).sum(axis=1)
+        return Barred(np.full(len(fed), 1 - self._with_cards), self._with_cards - accepted, accepted - fed)
 
     def lines(self, model: Ints, cpu: Ints) -> tuple[Points, Ints]:
         """Return the same as a table of all the rows that there may be, and which of them each node has."""
@@ -66,7 +90,7 @@ class UselessShare:
 
     def supply(self, free_milli: Ints) -> Supply:
         """Return what cards with so much free supply, a row a node."""
-        return Supply(self._serves[free_milli].sum(axis=1), self._usable[free_milli].sum(axis=1))
+        return self._split(self._supplied[free_milli].sum(axis=1))
 
     def supply_after_each(self, supply: Supply, free_milli: Ints, share_milli: int) -> Supply:
         """Return for each card what its node would supply once a share is taken from that card alone.
@@ -74,10 +98,12 @@ class UselessShare:
         A row a node, a column a card. Cards without enough room get numbers without meaning.
         """
         left = np.maximum(free_milli - share_milli, 0)
-        return Supply(
-            supply.cards[:, None] + (self._serves[left] - self._serves[free_milli]),
-            supply.milli[:, None] + (self._usable[left] - self._usable[free_milli]),
-        )
+        more = self._split(self._supplied[left] - self._supplied[free_milli])
+        return Supply(supply.cards[:, None] + more.cards, supply.milli[:, None] + more.milli)
+
+    def _split(self, supplied: Points) -> Supply:
+        half = len(self.asked)
+        return Supply(supplied[..., :half], supplied[..., half:])
 
     def used(self, supply: Supply, chances: Points) -> Points:
         """Return what a typical pod can use of what is supplied."""

@@ -1,0 +1,23 @@
+"""Whether pods have room all together: they are placed one after another on a fork, each seeing those before it."""
+
+from collections.abc import Iterable
+
+from gpuloom.engine.decision.imagined import imagine_reservation
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.request.demand import Demands
+
+
+def fit_together(scheduler: PodScheduler, pods: Iterable[Demands]) -> bool:
+    """Tell whether the cards would do for all of these pods at once; nothing of the live state changes.
+
+    Raises ValueError for a pod that asks for no card.
+    """
+    fork = scheduler.cluster_state.fork()
+    trial, names = PodScheduler(fork, scheduler.options), tuple(fork.nodes)
+    for demands in pods:
+        decision = trial.decide(demands, names)
+        if decision.node is None:
+            return False
+        demand = next(iter(demands.values()))
+        fork.assume(imagine_reservation(demand, decision.node, decision.shares, decision.instances, decision.extras))
+    return True

@@ -1,0 +1,201 @@
+"""kube-scheduler asks before it evicts pods for CPU or memory: only where cards fit then, and with whom beside."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from local.scheduler.clock import poll
+from local.scheduler.site import Site, card
+from local.scheduler.test_leadership import ELECTED
+from local.scheduler.test_preemption import NOMINATED, ON, is_nominated, leaves_nobody, make_room, run, submit
+from local.scheduler.test_preemption_budgets import protect, run_labelled
+
+from gpuloom.kube import PODS
+from gpuloom.wire.objects import Pod
+
+BOTH = ("n1", "n2")
+BYSTANDER = "of-cpu"
+"""A victim of kube-scheduler without cards, which the scheduler need not know."""
+ANYWHERE = {node: [BYSTANDER] for node in BOTH}
+
+
+@pytest.fixture
+async def site(empty: Site) -> Site:
+    """A scheduler that makes room, and two nodes with one card of 10,000 MiB each."""
+    return await start(empty)
+
+
+async def start(site: Site, **settings: Any) -> Site:
+    await site.start(replace(ON, **settings))
+    await site.process.wait_synced()
+    await site.register("n1")
+    await site.register("n2", card("n2"))
+    return site
+
+
+async def ask(site: Site, pod: Pod, victims: Any, violations: int = 0) -> dict[str, tuple[list[str], int]]:
+    """Ask as kube-scheduler does, with the UIDs of its victims by node; who leaves each node, and broken budgets."""
+    meta = {
+        node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": violations} for node, uids in victims.items()
+    }
+    reply = await site.call("preempt", {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": meta})
+    return read(reply)
+
+
+def read(reply: Any) -> dict[str, tuple[list[str], int]]:
+    found = reply["NodeNameToMetaVictims"]
+    return {node: ([pod["UID"] for pod in one["Pods"]], one["NumPDBViolations"]) for node, one in found.items()}
+
+
+async def choose_by_kube(site: Site, pod: Pod, node: str) -> None:
+    """Say as kube-scheduler does which node it makes room on."""
+    await site.change_pod(pod.name, {"status": {"nominatedNodeName": node}}, subresource="status")
+
+
+async def test_only_nodes_are_answered_where_cards_fit_then(site: Site) -> None:
+    await run(site, "full", 9000, 50)
+    high = await submit(site, "high", 8000, 10)
+    assert await ask(site, high, ANYWHERE) == {"n2": ([BYSTANDER], 0)}
+
+
+async def test_where_cards_fit_nowhere_no_node_is_answered(site: Site) -> None:
+    high = await submit(site, "high", 11000, 10)
+    assert await ask(site, high, ANYWHERE) == {}
+
+
+async def test_a_victim_of_kube_scheduler_gives_its_cards_back(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    assert await ask(site, high, {"n1": [low.metadata.uid]}) == {"n1": ([low.metadata.uid], 0)}
+
+
+async def test_who_must_leave_for_the_cards_is_added_most_important_first(site: Site) -> None:
+    await run(site, "small", 2000, 6)
+    large, low = await run(site, "large", 5000, 5), await run(site, "low", 2000, 1)
+    high = await submit(site, "high", 7500, 10)
+    assert await ask(site, high, {"n1": [low.metadata.uid]}) == {"n1": ([large.metadata.uid, low.metadata.uid], 0)}
+
+
+async def test_nobody_of_the_same_priority_is_added(site: Site) -> None:
+    await run(site, "same", 8000, 10)
+    high = await submit(site, "high", 8000, 10)
+    assert await ask(site, high, {"n1": [BYSTANDER]}) == {}
+
+
+async def test_a_pod_that_holds_cards_and_is_not_bound_yet_is_not_added(site: Site) -> None:
+    assert await site.choose(await submit(site, "waits", 8000, 1)) == "n1"
+    high = await submit(site, "high", 8000, 10)
+    assert await ask(site, high, {"n1": [BYSTANDER]}) == {}
+
+
+async def test_without_preemption_nobody_is_added_and_cards_are_looked_at_all_the_same(empty: Site) -> None:
+    site = await start(empty, preemption="off")
+    low = await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    assert await ask(site, high, ANYWHERE) == {"n2": ([BYSTANDER], 0)}
+    assert list(await ask(site, high, {"n1": [low.metadata.uid]})) == ["n1"]
+
+
+async def test_broken_budgets_are_added_up(site: Site) -> None:
+    guarded = await run_labelled(site, "guarded", 1, "n1")
+    await protect(site, 0)
+    high = await submit(site, "high", 8000, 10)
+    (answer,) = (await ask(site, high, {"n1": [BYSTANDER]}, violations=2)).values()
+    assert (set(answer[0]), answer[1]) == ({guarded.metadata.uid, BYSTANDER}, 3)
+
+
+async def test_what_kube_schedulers_victims_use_up_of_a_budget_is_used_up(site: Site) -> None:
+    await run(site, "rest", 1000, 20)
+    first = await run(site, "first", 4000, 1)
+    second = await run(site, "second", 4000, 1)
+    labels = {"metadata": {"labels": {"app": "web"}}}
+    for pod in (first, second):
+        await site.change_pod(pod.name, labels)
+        await poll(lambda uid=pod.metadata.uid: "app" in site.process.state.victim_labels[uid])  # type: ignore[misc]
+    await protect(site, 1)
+    high = await submit(site, "high", 8500, 10)
+    (answer,) = (await ask(site, high, {"n1": [first.metadata.uid]})).values()
+    assert answer[1] == 1
+
+
+async def test_a_node_is_not_answered_where_strictly_no_budget_may_be_broken(empty: Site) -> None:
+    site = await start(empty, preemption_budgets="strict")
+    await run_labelled(site, "guarded", 1, "n1")
+    await protect(site, 0)
+    high = await submit(site, "high", 8000, 10)
+    assert await ask(site, high, {"n1": [BYSTANDER]}) == {}
+
+
+async def test_whole_pods_are_read_as_well(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    victims = {"n1": {"Pods": [low], "NumPDBViolations": 0}}
+    reply = await site.call("preempt", {"Pod": high, "NodeNameToVictims": victims, "NodeNameToMetaVictims": None})
+    assert read(reply) == {"n1": ([low.metadata.uid], 0)}
+
+
+async def test_a_pod_without_cards_may_have_any_node(site: Site) -> None:
+    pod = await site.client.create(
+        PODS,
+        {"metadata": {"name": "plain"}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        namespace="default",
+    )
+    assert await ask(site, pod, {"n9": [BYSTANDER]}) == {"n9": ([BYSTANDER], 0)}
+
+
+async def test_while_room_is_made_for_the_pod_nobody_else_leaves_for_it(site: Site) -> None:
+    await run(site, "low", 8000, 1)
+    await run(site, "other", 8000, 20, node="n2")
+    high = await submit(site, "high", 8000, 10)
+    await make_room(site, high, *BOTH)
+    assert await ask(site, high, {"n2": [BYSTANDER]}) == {}
+
+
+async def test_a_node_whose_room_is_kept_for_another_pod_is_not_answered(site: Site) -> None:
+    await run(site, "low", 8000, 1)
+    await run(site, "full", 9000, 50, node="n2")
+    await make_room(site, await submit(site, "first", 8000, 10))
+    second = await submit(site, "second", 8000, 10)
+    assert await ask(site, second, {"n1": [BYSTANDER]}) == {}
+
+
+async def test_where_kube_scheduler_makes_room_gpuloom_evicts_nobody_itself(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    assert await site.choose(high, "n1") is None
+    assert await ask(site, high, {"n2": [BYSTANDER]}) != {}
+    await leaves_nobody(site, low)
+
+
+async def test_the_pod_is_nominated_for_the_node_that_kube_scheduler_chose(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    await ask(site, high, {"n1": [low.metadata.uid]})
+    await choose_by_kube(site, high, "n1")
+    await poll(lambda: is_nominated(site, high))
+    await site.remove(low)
+    assert await site.choose(await submit(site, "other", 8000, 5)) is None
+    assert (await site.pod("high")).annotations[NOMINATED].startswith("n1;")
+    assert await site.choose(high) == "n1"
+
+
+async def test_a_node_that_was_not_answered_makes_no_nomination(site: Site) -> None:
+    await run(site, "full", 9000, 50)
+    high = await submit(site, "high", 8000, 10)
+    await ask(site, high, ANYWHERE)
+    await choose_by_kube(site, high, "n1")
+    await leaves_nobody(site)
+    assert not is_nominated(site, high)
+
+
+@pytest.mark.parametrize(("body", "status"), [("{", 400), ('{"NodeNameToMetaVictims":[]}', 400), ("{}", 503)])
+async def test_what_cannot_be_answered_is_refused_by_status(site: Site, body: str, status: int) -> None:
+    async with site.session.post(f"{site.process.url}/preempt", data=body) as reply:
+        assert reply.status == status
+
+
+async def test_who_is_not_in_charge_answers_nothing(empty: Site) -> None:
+    await empty.start(ELECTED)
+    await empty.process.wait_synced()
+    async with empty.session.post(f"{empty.process.url}/preempt", data='{"Pod":{}}') as reply:
+        assert (reply.status, bool(await reply.text())) == (503, True)
