@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,12 +51,16 @@ WARM = 50
 SAMPLE = 500
 """So many names kube-scheduler sends at 5,000 nodes and more, unless it is told to look at all."""
 ORACLE_CALLS = 3
+USUAL_PER_S = 500
 STORM_PER_S = 2000
-EVENT_RATES = (0, 500, STORM_PER_S)
+EVENT_RATES = (0, USUAL_PER_S, STORM_PER_S)
 
 
 def run_calls(sizes: tuple[int, ...], *, with_oracle: bool) -> None:
-    """Print the cases: in silence, with the changes of a large cluster, and with those of a storm."""
+    """Print the cases: in silence, with the changes of a large cluster, and with those of a storm.
+
+    Then what Filter takes where kube-scheduler chooses among all nodes that fit.
+    """
     for nodes in sizes:
         objects = make_cluster(Scale(nodes, nodes * CARDS_PER_NODE))
         oracle_ms = _time_oracle(objects) if with_oracle else None
@@ -67,6 +71,18 @@ def run_calls(sizes: tuple[int, ...], *, with_oracle: bool) -> None:
                 series.time_scrape()
                 resident = memory_mib(running.pid)
                 print_case("memory of the process", nodes=nodes, pods=len(objects.pods), rss_mib=resident)
+        run_node_choice(nodes, objects.node_names)
+
+
+def run_node_choice(nodes: int, names: list[str]) -> None:
+    """Print what Filter takes with ``--node-choice=scheduler``, just after the same calls without it."""
+    for flags in ((), ("--node-choice=scheduler",)):
+        with run_scheduler(nodes, USUAL_PER_S, flags=flags) as running:
+            series = Series(running, names, USUAL_PER_S, None, "".join(flags))
+            series.time("fits, all names", FITS, names)
+            if len(names) > SAMPLE:
+                series.time("fits, 500 names", FITS_FEW, names[:SAMPLE])
+            series.time("new shape, all names", NEW, names, calls=NEW_SHAPES, beside=REPEATED)
 
 
 @dataclass(frozen=True)
@@ -82,12 +98,13 @@ class Running:
 
 @dataclass(frozen=True)
 class Series:
-    """The cases of one process, at which so many events a second arrive."""
+    """The cases of one process, started with these flags, at which so many events a second arrive."""
 
     running: Running
     names: list[str]
     events_per_s: int
     oracle_ms: float | None
+    flags: str = ""
 
     def time(
         self,
@@ -126,7 +143,8 @@ class Series:
 
     def _print(self, case: str, figures: dict[str, float], seen: Seen | None) -> None:
         size = {"nodes": len(self.names), "events_per_s": self.events_per_s}
-        print_case(case, **size, **figures, **(vars(seen) if seen else {}))
+        given = {"flags": self.flags} if self.flags else {}
+        print_case(case, **size, **given, **figures, **(vars(seen) if seen else {}))
 
     def _watched(self) -> AbstractContextManager[Seen | None]:
         """Look at the process in a storm only: looking takes time."""
@@ -259,8 +277,13 @@ class Connection:
 
 
 @contextmanager
-def run_scheduler(nodes: int, events_per_s: int, *, elects: bool = False) -> Iterator[Running]:
-    """Run a scheduler process over a generated cluster; ``elects`` lets it follow a lease, which it holds."""
+def run_scheduler(
+    nodes: int, events_per_s: int, *, elects: bool = False, flags: Sequence[str] = ()
+) -> Iterator[Running]:
+    """Run a scheduler process over a generated cluster; ``elects`` lets it follow a lease, which it holds.
+
+    ``flags`` are given to it beside those that it needs.
+    """
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}"}
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig, authority = Path(folder, "kubeconfig"), trustme.CA()
@@ -282,10 +305,10 @@ def run_scheduler(nodes: int, events_per_s: int, *, elects: bool = False) -> Ite
         with _run(module, environment) as server, Path(folder, "log").open("wb") as log:
             _read_line(server)
             metrics = f"127.0.0.1:{find_free_ports(1)[0]}"
-            flags = ["--http_bind=127.0.0.1:0", f"--metrics-bind-address={metrics}", f"--kubeconfig={kubeconfig}"]
+            needed = ["--http_bind=127.0.0.1:0", f"--metrics-bind-address={metrics}", f"--kubeconfig={kubeconfig}"]
             tls = [f"--cert_file={files['cert']}", f"--key_file={files['key']}"]
-            command = [str(Path(sys.executable).with_name("gpuloom")), "scheduler", "--profiling", *flags, *tls]
-            with _run([*command, *election], environment, log) as scheduler:
+            command = [str(Path(sys.executable).with_name("gpuloom")), "scheduler", "--profiling", *needed, *tls]
+            with _run([*command, *election, *flags], environment, log) as scheduler:
                 url = _read_line(scheduler)
                 connection = Connection(url, trusted)
                 # The first call waits until the lists are complete; before it leads, a scheduler refuses.

@@ -93,6 +93,14 @@ class Client:
     async def get(self, path: str, **query: str) -> Any:
         return _good(await self.call("GET", path, query=query))
 
+    async def minor(self) -> int:
+        """Return the minor version of the server's Kubernetes."""
+        return int((await self.get("/version"))["minor"])
+
+    async def is_local(self) -> bool:
+        """Tell whether the server is gpuloom's own."""
+        return bool((await self.get("/version"))["gitVersion"].endswith("+gpuloom"))
+
     async def create(self, path: str, body: Any) -> Any:
         created = _good(await self.call("POST", path, body))
         if "/namespaces/" not in path:

@@ -192,7 +192,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"type": "Opaque", "data": {"a": "MQ=="}},
         {"Name": "x", "Type": "Opaque", "Data": 1},
     ),
-    "service account": ("serviceaccounts", {}, {"Name": "x", "Secrets": 0}),
+    "service account": ("serviceaccounts", {}, {"Name": "x"}),
     "quota": ("resourcequotas", {"spec": {"hard": {}}}, {"Name": "x", "Request": "", "Limit": ""}),
 }
 
@@ -204,6 +204,9 @@ async def test_other_kinds(api: Client, kind: str) -> None:
     await api.create(path, {"metadata": {"name": "x"}, **body})
     cells = _cells(await _table(api, f"{path}/x"))
     assert cells.pop("Age")
+    if await api.minor() < 37:
+        # A count that newer servers leave out.
+        cells.pop("Secrets", None)
     assert cells == expected
 
 

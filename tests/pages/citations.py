@@ -28,7 +28,7 @@ ROW_PAGES = {
     "D": ("spec/scheduler.md",),
     "V": ("spec/vendors.md",),
     "P": ("spec/device-plugin.md",),
-    "T": ("threats.md", "trust.md"),
+    "T": ("threats.md",),
 }
 """By the letter of a row's id the pages that have the row."""
 

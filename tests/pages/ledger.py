@@ -58,7 +58,7 @@ INSTALLED = Walk(
         "kubectl apply -f docs/examples/notebook.yaml",
         "kubectl describe node",
         "kubectl describe node NODE",
-        "kubectl describe pod",
+        "kubectl get events",
         "kubectl describe pod POD",
         "kubectl describe quota",
         "kubectl exec POD -- env",
@@ -162,7 +162,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "tests/unit/cli/test_page.py": (".venv/bin/python tools/cli/pages.py",),
     "tests/unit/cli/test_simulate.py": (
         *list_blocks("docs/cli.md#How well would it pack: `simulate`")[0],
-        *list_blocks("docs/placement.md#Make the tables yourself")[1],
+        *list_blocks("docs/placement.md#The experiment")[1],
     ),
     "tests/unit/cli/test_vendors.py": ("gpuloom vendors --device-config-file FILE", "gpuloom vendors check FILE"),
     "tests/unit/supply/test_publish.py": ("make publish",),

@@ -265,7 +265,7 @@ async def test_exec_is_refused_with_advice(kubectl: Kubectl, trainer: Any) -> No
 
 
 async def test_version_names_the_server(kubectl: Kubectl) -> None:
-    assert "Server Version: v1.34.4+gpuloom" in await kubectl.good("version")
+    assert "Server Version: v1.37.2+gpuloom" in await kubectl.good("version")
 
 
 async def test_api_resources_lists_what_is_served(kubectl: Kubectl) -> None:

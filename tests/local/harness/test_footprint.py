@@ -33,3 +33,20 @@ def test_growth_in_the_first_quarter_does_not_count() -> None:
 def test_a_process_that_was_started_anew_meanwhile_is_not_judged() -> None:
     lives = [*grow("a", 1)[:50], *grow("a", 2, from_s=200)]
     assert find_growth(lives, DURATION_S) == []
+
+
+def open_connections(*, leads: range, each_s: float = 0.0) -> list[Sample]:
+    """One process with 20 descriptors, 50 while it leads, and one more that stays open every `each_s`."""
+    return [
+        Sample(float(at_s), "a", 1, 100, 90, (50 if at_s in leads else 20) + (int(at_s / each_s) if each_s else 0))
+        for at_s in range(0, int(DURATION_S), 4)
+    ]
+
+
+def test_a_process_that_leads_for_longer_in_the_last_quarter_is_flat() -> None:
+    assert all(one.is_flat for one in find_growth(open_connections(leads=range(320, 390)), DURATION_S))
+
+
+def test_a_process_that_leaves_connections_open_is_not_flat() -> None:
+    growth = find_growth(open_connections(leads=range(120, 190), each_s=60), DURATION_S)
+    assert [one.measure for one in growth if not one.is_flat] == ["descriptors"]

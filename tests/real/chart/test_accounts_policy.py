@@ -190,7 +190,7 @@ STATUS: dict[str, tuple[dict[str, Any], str]] = {
 def test_of_a_pods_status_the_scheduler_writes_hints_alone(
     policed: Policed, tokens: Tokens, name: str, status: dict[str, Any], told: str
 ) -> None:
-    path = create_pod(policed, name)
+    path = create_pod(policed, name, node="")
     tokens.scheduler.merge(f"{path}/status", {"status": {"nominatedNodeName": "n2"}})
     with is_denied("annotations and labels of its own", told):
         tokens.scheduler.merge(f"{path}/status", {"status": status})

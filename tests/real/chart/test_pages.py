@@ -81,7 +81,7 @@ def ask(reader: Reader, cluster: ClosedCluster) -> None:
         "gpuloom explain POD --all-nodes": "pod default/notebook is bound to node-1",
         "kubectl gpuloom explain POD": "pod default/notebook is bound to node-1",
         "gpuloom fits -f pod.yaml": "room for",
-        "kubectl describe pod": "FilteringFailed",
+        "kubectl get events": "FilteringFailed",
         "kubectl describe pod POD": "BindingSucceed",
         "kubectl describe node": "nvidia.com/gpu",
         "kubectl describe node NODE": "hami.io/node-nvidia-register",

@@ -225,7 +225,7 @@ def test_gpuloom_and_kube_scheduler_share_no_right_by_a_binding(objects: list[An
         if one["kind"] in {"RoleBinding", "ClusterRoleBinding"}:
             (subject,) = one["subjects"]
             roles.setdefault(subject["name"], set()).add(one["roleRef"]["name"])
-    assert roles["gpuloom-scheduler"] <= {"gpuloom-scheduler", "gpuloom-scheduler-rivals"}
+    assert roles["gpuloom-scheduler"] <= {"gpuloom-scheduler", "gpuloom-scheduler-rivals", "gpuloom-use-reader"}
     assert {"system:kube-scheduler", "system:volume-scheduler"} < roles["gpuloom-kube-scheduler"]
 
 
@@ -298,7 +298,7 @@ def test_vendors_of_ones_own_are_given_to_the_scheduler_with_their_resources(hel
 def test_the_extender_is_reached_in_the_pod_only(helm: Helm) -> None:
     objects = helm.template(with_values({}))
     (extender,) = read_data(objects, "-scheduler", "config.yaml")["extenders"]
-    assert extender["urlPrefix"] == "http://127.0.0.1:9398"
+    assert (extender["urlPrefix"], extender["preemptVerb"]) == ("http://127.0.0.1:9398", "preempt")
     assert "--extender-bind=127.0.0.1:9398" in find_container(objects, "extender")["args"]
     for kind in ("Service", "NetworkPolicy"):
         assert "9398" not in json.dumps(find(objects, kind, "-scheduler"))

@@ -9,13 +9,20 @@ from gpuloom.node.nvml import Gpu
 from gpuloom.node.simulated import SimulatedMachine, parse_machine
 from harness.cluster import Cluster
 from harness.gpuloom import GPULOOM, PLACE_LIBRARY, Installation
-from harness.objects import BUSYBOX_IMAGE, PODS
+from harness.objects import BUSYBOX_IMAGE, PODS, make_pod
 from harness.processes import ChildProcess
 
 CARDS = '[[cards]]\nmodel = "Tesla M60"\nmemory_mib = 8192\ncount = 2\n'
 HEALTHY_DEVICES = 20
 RESOURCE = "nvidia.com/gpu"
 SHOW_SHARE = "env; sleep 3600"
+
+
+def create_plugin_pod(cluster: Cluster) -> str:
+    """Let the plugin be in a pod, as far as the scheduler can see, so that the node needs no lock; return its UID."""
+    body = make_pod("plugin", node=cluster.node.name)
+    body["metadata"]["labels"] = {"app.kubernetes.io/component": "hami-device-plugin"}
+    return str(cluster.control_plane.api.create(PODS, body)["metadata"]["uid"])
 
 
 class Site(Installation):
@@ -27,6 +34,7 @@ class Site(Installation):
         """Prepare the installation; its plugin has more `flags` and is started when it offers so many `devices`."""
         super().__init__(cluster, directory, machine=cards)
         self.node = cluster.node
+        self.control_plane = cluster.control_plane
         self.api = cluster.control_plane.api
         self.audit_log = cluster.control_plane.audit_log
         self.starts = 0

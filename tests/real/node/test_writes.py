@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 import pytest
-from real.node.conftest import Site
+from real.node.conftest import Site, create_plugin_pod
 
 from harness.audit import Request, count_writes, read_requests
 from harness.cluster import Cluster
@@ -14,7 +14,6 @@ from harness.objects import PODS, make_pod
 pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(600)]
 
 NODE = "node-1"
-PLUGIN = {"app.kubernetes.io/component": "hami-device-plugin"}
 SERVES = "gpuloom.io/serves"
 LABEL = "hami.io/vgpu-node"
 COUNTED = 6
@@ -24,10 +23,8 @@ COUNTED = 6
 def site(real_node_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A cluster with an audit log, and a plugin that is in a pod, as far as the scheduler can see."""
     with Cluster(tmp_path_factory.mktemp("cluster"), node_name=NODE, audited=True) as cluster:
-        body = make_pod("plugin", node=NODE)
-        body["metadata"]["labels"] = PLUGIN
-        uid = cluster.control_plane.api.create(PODS, body)["metadata"]["uid"]
-        with Site(cluster, tmp_path_factory.mktemp("gpuloom"), flags=[f"--pod-uid={uid}"]) as site:
+        flags = [f"--pod-uid={create_plugin_pod(cluster)}"]
+        with Site(cluster, tmp_path_factory.mktemp("gpuloom"), flags=flags) as site:
             yield site
 
 
