@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 @asynccontextmanager
-async def no_task_left_behind(*, last_steps_s: float = 2.0) -> AsyncIterator[None]:
+async def no_task_left_behind(*, last_steps_s: float = 15.0) -> AsyncIterator[None]:
     """Raise AssertionError if tasks started inside still run `last_steps_s` after its end."""
     before = asyncio.all_tasks()
     yield

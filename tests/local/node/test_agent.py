@@ -82,7 +82,7 @@ async def test_a_served_pod_has_nothing_left_to_allocate_and_phase_success(site)
 async def test_a_served_pod_releases_the_node_lock(site):
     await site.bind(await site.create_pod("p"), share(site, 0) + ";")
     await site.wait_for_phase("p", "Running")
-    assert LOCK not in (await site.node()).annotations
+    await site.wait_for_node_annotation(LOCK, lambda text: text is None)
 
 
 async def test_the_directories_of_the_limiter_are_open_to_the_container(site):

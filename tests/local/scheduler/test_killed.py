@@ -151,8 +151,8 @@ async def test_killed_between_binding_and_reply_it_counts_the_pod_and_says_that_
 
 
 async def test_killed_while_it_reads_its_first_lists_it_has_written_nothing(site: Killable) -> None:
-    before = (await site.client.get(NODES, "n1")).metadata.resource_version
     await site.kill()
+    before = (await site.client.get(NODES, "n1")).metadata.resource_version
     hangs = InjectedFault(method="GET", path=r"/pods\?", times=2, delay_s=FOREVER_S)
     site.server.faults.add(hangs)
     starting = asyncio.create_task(site.start())

@@ -11,7 +11,7 @@ from harness.cluster import Cluster
 from harness.helm import copies_labels
 from harness.objects import PODS, make_pod
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(600), pytest.mark.alone]
 
 NODE = "node-1"
 SERVES = "gpuloom.io/serves"
