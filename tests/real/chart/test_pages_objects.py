@@ -1,6 +1,7 @@
 """The page's commands about objects alone, which need no node: beside NVIDIA's operator, and away with everything."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,13 @@ pytestmark = [pytest.mark.chart, pytest.mark.control_plane]
 NODE = "/api/v1/nodes/n1"
 WRITTEN = dict.fromkeys((NODE_REGISTER, NODE_HANDSHAKE, NODE_LOCK, NODE_PAIR_SCORES, NODE_CORDON), "x")
 """What scheduler, device plugin and command line write on nodes."""
+
+
+def await_what_controllers_make(api: Api) -> None:
+    """Wait until every namespace that a cluster begins with has what controllers put into each, in their own time."""
+    for namespace in api.get("/api/v1/namespaces")["items"]:
+        for made in ("serviceaccounts/default", "configmaps/kube-root-ca.crt"):
+            api.wait_for_answer(partial(api.get, f"/api/v1/namespaces/{namespace['metadata']['name']}/{made}"))
 
 
 def work(api: Api) -> None:
@@ -46,6 +54,7 @@ def test_after_the_commands_of_the_page_nothing_is_left(
     with ControlPlane(tmp_path / "plane") as plane:
         plane.start_controller_manager()
         api = plane.api
+        await_what_controllers_make(api)
         create_ready_node(api, "n1")
         objects, node = list_objects(api), api.get(NODE)["metadata"]
         everything = {

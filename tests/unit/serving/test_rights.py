@@ -44,9 +44,7 @@ async def test_questions_beyond_those_that_wait_are_refused() -> None:
     client: Any = Slow()
     rights = Rights(client)
     tasks = [asyncio.create_task(rights.recognise(f"token-{at}")) for at in range(300)]
-    while client.asked < 16 or sum(task.done() for task in tasks) < 300 - 256:
-        await asyncio.sleep(0)
-    for _ in range(10):  # Nobody else comes through, however often they get a turn.
+    for _ in range(1000):  # However often they get a turn, nobody else comes through.
         await asyncio.sleep(0)
     done, waiting = [task for task in tasks if task.done()], [task for task in tasks if not task.done()]
     for task in waiting:
