@@ -13,9 +13,6 @@ NVIDIA_RESOURCES = (
     "nvidia.com/priority",
 )
 
-MAX_BACKOFF_S = 2
-"""The chart's default (decision 038)."""
-
 
 def scheduler_configuration(
     extender_url: str,
@@ -46,7 +43,6 @@ def scheduler_configuration(
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "podMaxBackoffSeconds": MAX_BACKOFF_S,
         "profiles": [{"schedulerName": scheduler_name}],
         "extenders": [extender],
     }

@@ -31,7 +31,6 @@ from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
 from gpuloom.wire.keys import NODE_CORDON, NODE_MOVING
 from harness.helm import NAMESPACE, Helm
-from harness.installation import MAX_BACKOFF_S
 from harness.policies import read_keys
 
 pytestmark = pytest.mark.chart
@@ -317,13 +316,6 @@ def test_kube_scheduler_asks_for_scores_where_it_chooses(
     (extender,) = read_data(objects, "-scheduler", "config.yaml")["extenders"]
     assert (extender.get("prioritizeVerb"), extender["weight"]) == (verb, weight)
     assert f"--node-choice={values.get('nodeChoice', 'extender')}" in find_container(objects, "extender")["args"]
-
-
-def test_a_refused_pod_is_tried_again_after_two_seconds_unless_a_value_says_otherwise(helm: Helm) -> None:
-    """All other tests run a kube-scheduler with the chart's default."""
-    for values, seconds in (({}, MAX_BACKOFF_S), ({"podMaxBackoffSeconds": 7}, 7)):
-        objects = helm.template(with_values({"scheduler": {"kubeScheduler": values}}))
-        assert read_data(objects, "-scheduler", "config.yaml")["podMaxBackoffSeconds"] == seconds
 
 
 WORKLOAD = [

@@ -56,7 +56,6 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         ({"scheduler": {"defaultSchedulerPolicy": {"nodeSchedulerPolicy": "pack"}}}, "one of 'binpack', 'spread'"),
         ({"scheduler": {"nodeChoice": "both"}}, "at '/scheduler/nodeChoice'"),
         ({"scheduler": {"nodeChoiceWeight": 0}}, "at '/scheduler/nodeChoiceWeight': minimum: got 0, want 1"),
-        ({"scheduler": {"kubeScheduler": {"podMaxBackoffSeconds": 0}}}, "minimum: got 0, want 1"),
         ({"scheduler": {"workload": {"pods": [{"cpu": 1}]}}}, "additional properties 'cpu' not allowed"),
         ({"scheduler": {"workload": {"key": "a/b"}}}, "at '/scheduler/workload/key': 'a/b' does not match pattern"),
         ({"resourceName": "gpu"}, "at '/resourceName': 'gpu' does not match pattern"),
