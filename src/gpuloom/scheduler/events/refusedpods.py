@@ -1,0 +1,80 @@
+"""Events about pods that fit nowhere: at once, and the newest again as long as they are refused.
+
+kube-scheduler tries a refused pod again at any event of the cluster, so in a full cluster most of what is refused was
+refused a moment ago, and an event costs the API server as much as a Binding.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gpuloom.kube import EventRecorder
+from gpuloom.kube.podevents import record
+from gpuloom.scheduler.clocks import Clocks
+from gpuloom.wire.nodenames import NodeNames
+from gpuloom.wire.objects import Pod
+
+PERIOD_S = 10.0
+"""So long nothing new is told of a pod that was told of."""
+LOOK_S = 1.0
+MOST_REMEMBERED = 4096
+REASON = "FilteringFailed"
+
+
+@dataclass(slots=True)
+class _Told:
+    """When a pod was told of (monotonic seconds), and what has been said of it since."""
+
+    at: float
+    later: tuple[Pod, Sequence[str]] | None = None
+
+
+@dataclass(slots=True)
+class RefusedPodEvents:
+    """Records why pods fit nowhere; of each pod every ``period_s`` at most, always if that is 0."""
+
+    recorder: EventRecorder
+    clocks: Clocks
+    period_s: float = PERIOD_S
+    _told: dict[str, _Told] = field(default_factory=dict)
+
+    def tell(self, pod: Pod, messages: Sequence[str], *, is_followed: bool = False) -> None:
+        """Take why a pod was refused; where a call about more nodes follows at once, that one's answer counts."""
+        uid, now = pod.metadata.uid, self.clocks.monotonic()
+        told = self._told.get(uid)
+        if told is not None and now - told.at < self.period_s:
+            told.later = pod, messages
+        elif is_followed and self.period_s:
+            self._remember(uid, _Told(now - self.period_s + LOOK_S, (pod, messages)))
+        else:
+            self._remember(uid, _Told(now))
+            for message in messages:
+                record(self.recorder, pod, "Warning", REASON, message)
+
+    def drop(self, uid: str) -> None:
+        """Take that a pod waits no more."""
+        self._told.pop(uid, None)
+
+    async def run(self) -> None:
+        """Tell what was held back, when its time has come, until cancelled."""
+        while True:
+            await self.clocks.sleep(LOOK_S)
+            self.tell_due()
+
+    def tell_due(self) -> None:
+        """Tell the newest of every pod that was told of long enough ago, and forget those of which there is nothing."""
+        now = self.clocks.monotonic()
+        for uid, told in [(uid, told) for uid, told in self._told.items() if now - told.at >= self.period_s]:
+            del self._told[uid]
+            if told.later is not None:
+                self.tell(*told.later)
+
+    def _remember(self, uid: str, told: _Told) -> None:
+        self._told[uid] = told
+        if len(self._told) > MOST_REMEMBERED:
+            del self._told[next(iter(self._told))]
+
+
+def asks_nominated_alone(pod: Pod, names: NodeNames) -> bool:
+    """Tell whether a call offers the pod's nominated node alone: one with all nodes follows where that refuses."""
+    nominated = pod.status.nominated_node_name
+    return bool(nominated) and len(names) == 1 and names.has(nominated)
