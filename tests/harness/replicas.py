@@ -50,13 +50,15 @@ class Replica:
         elects: bool = True,
         kubeconfig: Path | None = None,
         clock: SteppedClock | None = None,
+        percent_of_nodes: int = 0,
     ):
-        """Prepare a replica whose host is called `name`."""
+        """Prepare a replica whose host is called `name`; `percent_of_nodes` as in `Fleet.start_kube_scheduler`."""
         self.name = name
         self.clock = clock
         self._fleet = fleet
         self._directory = directory
         self._elects = elects
+        self._percent_of_nodes = percent_of_nodes
         self._kubeconfig = kubeconfig or fleet.control_plane.kubeconfig
         port, metrics_port = find_free_ports(2)
         self._address, self._metrics_address = f"127.0.0.1:{port}", f"127.0.0.1:{metrics_port}"
@@ -168,7 +170,7 @@ class Replica:
         file = self._directory / "kube-scheduler.config"
         election = {"leaderElect": self._elects, "resourceName": SCHEDULER_NAME, "resourceNamespace": "kube-system"}
         connection = {**RAISED_LIMITS["clientConnection"], "kubeconfig": str(self._fleet.control_plane.kubeconfig)}
-        config = scheduler_configuration(f"http://{self._address}")
+        config = scheduler_configuration(f"http://{self._address}") | {"percentageOfNodesToScore": self._percent_of_nodes}
         file.write_text(json.dumps({**config, "clientConnection": connection, "leaderElection": election}))
         return [binaries.find("kube-scheduler"), f"--config={file}", "--secure-port=0"]
 

@@ -208,7 +208,15 @@ def _make_replica(fleet: Fleet, directory: Path, name: str, plan: Plan) -> Repli
     clock = None
     if "step_clock" in plan.faults and clocks.describe_obstacle() is None:
         clock = SteppedClock(directory / f"{name}.clock")
-    return Replica(fleet, directory / name, name, elects=plan.replicas > 1, kubeconfig=fleet.kubeconfig, clock=clock)
+    return Replica(
+        fleet,
+        directory / name,
+        name,
+        elects=plan.replicas > 1,
+        kubeconfig=fleet.kubeconfig,
+        clock=clock,
+        percent_of_nodes=plan.offered,
+    )
 
 
 async def _first_of(stopping: Task[bool], working: Sequence[Task[None]], watching: Sequence[Task[None]]) -> None:

@@ -16,6 +16,7 @@ class Plan:
     fill         how much of all memory pods ask for, in the mean, and `swing` how far that goes up and down in a minute
     shapes       which pods: see `shapes.BY_NAME`
     replicas     of the scheduler: 1, or 2 that elect a leader
+    offered      percent of the nodes that fit a pod until which kube-scheduler looks for them; 0 for its own choice
     faults       which faults, and how many of each before it starts over; their order is drawn
     at_once      so many faults, about `pause_s` apart; then `rest_s` without one
     burst_s      so long writes are refused or unanswered, or watches late, when it is the turn of that
@@ -32,6 +33,7 @@ class Plan:
     swing: float = 0.15
     shapes: str = "all"
     replicas: int = 2
+    offered: int = 100
     faults: dict[str, int] = field(
         default_factory=lambda: {
             "crash_gpuloom": 1,
