@@ -170,8 +170,9 @@ class Replica:
         file = self._directory / "kube-scheduler.config"
         election = {"leaderElect": self._elects, "resourceName": SCHEDULER_NAME, "resourceNamespace": "kube-system"}
         connection = {**RAISED_LIMITS["clientConnection"], "kubeconfig": str(self._fleet.control_plane.kubeconfig)}
-        config = scheduler_configuration(f"http://{self._address}") | {"percentageOfNodesToScore": self._percent_of_nodes}
-        file.write_text(json.dumps({**config, "clientConnection": connection, "leaderElection": election}))
+        config = scheduler_configuration(f"http://{self._address}")
+        config |= {"percentageOfNodesToScore": self._percent_of_nodes, "clientConnection": connection}
+        file.write_text(json.dumps({**config, "leaderElection": election}))
         return [binaries.find("kube-scheduler"), f"--config={file}", "--secure-port=0"]
 
 
