@@ -7,6 +7,7 @@ lease that a kube-scheduler of that name renews.
 import asyncio
 import sys
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import uvloop
 from aiohttp import web
 
 from benchmarks.bulkserver import VERSION, BulkServer, serve
-from benchmarks.scheduling.generator import Scale, make_cluster
+from benchmarks.scheduling.generator import Json, Scale, begin_cluster
 from benchmarks.scheduling.waiting import all_waiting
 
 BEAT_S = 0.01
@@ -28,13 +29,10 @@ class GeneratedServer(BulkServer):
     """Serves a generated cluster; its watch of pods tells of changes that change nothing that counts."""
 
     def __init__(self, scale: Scale, events_per_s: int, holder: str = "") -> None:
-        objects = make_cluster(scale)
-        pods = [*objects.pods, *all_waiting()]
-        for made in (*objects.nodes, *pods):
-            made["metadata"]["resourceVersion"] = VERSION
-        self._nodes = [msgspec.json.encode(node).decode() for node in objects.nodes]
-        self._pods, self._running = len(pods), len(objects.pods)
-        self._texts = [msgspec.json.encode(pod).decode() for pod in pods]
+        nodes, pods = begin_cluster(scale)
+        self._nodes = [_write(node) for node in nodes]
+        self._texts = [_write(pod) for pod in chain(pods, all_waiting())]
+        self._pods, self._running = len(self._texts), scale.pods
         self._events_per_s = events_per_s
         self._holder = holder
         self.writes = 0
@@ -77,6 +75,11 @@ class GeneratedServer(BulkServer):
             if events:
                 await stream.write("".join(events).encode())
                 sent += due
+
+
+def _write(made: Json) -> str:
+    made["metadata"]["resourceVersion"] = VERSION
+    return msgspec.json.encode(made).decode()
 
 
 if __name__ == "__main__":

@@ -65,10 +65,21 @@ class ClusterObjects:
 
 def make_cluster(scale: Scale) -> ClusterObjects:
     """Make nodes of several models, unevenly filled with pods that hold a share of one card each."""
+    nodes, pods = begin_cluster(scale)
+    return ClusterObjects(nodes, list(pods))
+
+
+def begin_cluster(scale: Scale) -> tuple[list[Json], Iterator[Json]]:
+    """Make the same cluster with its pods one by one: half a million of them at once take 2 GB."""
     random = Random(scale.seed)
     rooms: dict[str, list[_Room]] = {}
-    nodes = [_make_node(number, random, rooms) for number in range(scale.nodes)]
-    return ClusterObjects(nodes, list(_make_pods(scale.pods, random, rooms)))
+    nodes = [_make_node(name, number, random, rooms) for number, name in enumerate(name_nodes(scale.nodes))]
+    return nodes, _make_pods(scale.pods, random, rooms)
+
+
+def name_nodes(count: int) -> list[str]:
+    """Name the nodes of a cluster of this size."""
+    return [f"node-{number:05d}" for number in range(count)]
 
 
 def make_pod(number: int, *, memory_mib: int, cores: int, containers: int = 1, cards: int = 1) -> Json:
@@ -88,8 +99,7 @@ def make_pod(number: int, *, memory_mib: int, cores: int, containers: int = 1, c
     }
 
 
-def _make_node(number: int, random: Random, rooms: dict[str, list[_Room]]) -> Json:
-    name = f"node-{number:05d}"
+def _make_node(name: str, number: int, random: Random, rooms: dict[str, list[_Room]]) -> Json:
     model, memory_mib = random.choice(MODELS)
     cards = [
         {

@@ -8,6 +8,7 @@ from typing import Any
 from fuzz.seeds import give_annotations, read_lines
 from fuzz.target import Target
 
+from gpuloom.engine.state.holdings import cards_named, find_flaw
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.handshake import decode_handshake
 from gpuloom.wire.lock import decode_lock
@@ -42,6 +43,10 @@ def _ask(*decoders: Callable[[str], Any]) -> Callable[[bytes], None]:
     return read
 
 
+def _find_flaw(text: str) -> object:
+    return find_flaw((), text)
+
+
 def _decode_handshake(text: str) -> object:
     return decode_handshake(text, UTC)
 
@@ -70,7 +75,10 @@ def _give_amounts() -> list[bytes]:
 
 TARGETS = (
     Target(
-        "shares", _ask(decode_shares, take_next, has_shares), "text", lambda: [*_SHARES, *give_annotations("devices")]
+        "shares",
+        _ask(decode_shares, take_next, has_shares, cards_named, _find_flaw),
+        "text",
+        lambda: [*_SHARES, *give_annotations("devices")],
     ),
     Target("mig", _ask(decode_mig_allocations, decode_mig_instance), "json", lambda: _MIG),
     Target("register", _ask(decode_register), "json", lambda: give_annotations("register")),

@@ -114,6 +114,8 @@ class EventRecorder:
         self._idle = asyncio.Event()
         self._idle.set()
         self._untold = 0
+        # By UID and reason, those that wait and whose text is not made yet: the last of each.
+        self._late: dict[tuple[str, str], _Note] = {}
         self._closed = False
         self._task: asyncio.Task[None] | None = None
 
@@ -164,10 +166,18 @@ class EventRecorder:
         elif len(queue) >= QUEUE_EVENTS or (callable(message) and self._untold >= QUEUE_UNTOLD):
             self.dropped += 1
         else:
-            self._untold += callable(message)
+            if callable(message):
+                self._untold += 1
+                self._late[uid, reason] = note
             queue[note] = _Pending(1, now, now)
             self._idle.clear()
             self._work.set()
+
+    def withdraw(self, uid: str, reason: str) -> None:
+        """Take back an event that waits, if its text is not made yet: another one says what counts now."""
+        note = self._late.pop((uid, reason), None)
+        if note is not None and self._queues[note.type].pop(note, None) is not None:
+            self._untold -= 1
 
     async def flush(self) -> None:
         """Wait until everything noted so far is written or has failed."""
@@ -193,14 +203,18 @@ class EventRecorder:
                 if not self._closed:
                     await self._paces[kind].keep()
                     await self._give_way()
-                # A warning that came meanwhile goes first.
-                note, pending = self._queues[self._next_kind()].popitem(last=False)
-                if (told := self._tell(note)) is None:
-                    self.failed += pending.count
-                else:
-                    await self._write(told, pending)
+                # A warning that came meanwhile goes first, and what waited may have been taken back.
+                if kind := self._next_kind():
+                    await self._write_next(self._queues[kind])
             self._work.clear()
             self._idle.set()
+
+    async def _write_next(self, queue: OrderedDict[_Note, _Pending]) -> None:
+        note, pending = queue.popitem(last=False)
+        if (told := self._tell(note)) is None:
+            self.failed += pending.count
+        else:
+            await self._write(told, pending)
 
     async def _give_way(self) -> None:
         """Wait for a quiet moment, but not for long, and not while warnings wait."""
@@ -214,6 +228,8 @@ class EventRecorder:
         if isinstance(note.message, str):
             return note
         self._untold -= 1
+        if self._late.get(key := (note.subject.uid, note.reason)) is note:
+            del self._late[key]
         try:
             return msgspec.structs.replace(note, message=cut(note.message(), MESSAGE_BYTES))
         except Exception:  # noqa: BLE001 - others' events must be written all the same

@@ -34,3 +34,18 @@ class Clocks:
             for one in waits:
                 one.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
+
+    async def set_within(self, event: asyncio.Event, timeout_s: float) -> None:
+        """Wait until an event that nobody else waits for is set, and set it when the time is over.
+
+        Who waits goes on in the very next turn of the loop.
+        """
+        timer = asyncio.create_task(self._set_later(event, timeout_s))
+        try:
+            await event.wait()
+        finally:
+            timer.cancel()
+
+    async def _set_later(self, event: asyncio.Event, delay_s: float) -> None:
+        await self.sleep(delay_s)
+        event.set()

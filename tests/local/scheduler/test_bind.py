@@ -60,6 +60,16 @@ async def test_success_and_failure_are_events(site: Site) -> None:
     assert (await site.wait_event("BindingFailed", "bad")).type == "Warning"
 
 
+async def test_a_pod_that_is_bound_at_once_gets_one_event(site: Site) -> None:
+    """binding 7 events: they give way to calls, and that a pod is bound says more than that its node was chosen."""
+    site.process.parts.latencies.underway += 1
+    await site.bind(await filtered(site))
+    site.process.parts.latencies.underway -= 1
+    await site.wait_event("BindingSucceed")
+    await site.process.parts.recorder.flush()
+    assert [event.reason for event in await site.events()] == ["BindingSucceed"]
+
+
 async def test_a_pod_without_cards_is_bound_without_lock_and_annotations(site: Site) -> None:
     """binding 2 step 0."""
     pod = await site.submit(cards=0, memory_mib=0, seen=False)

@@ -275,6 +275,46 @@ async def test_few_texts_may_be_unmade_and_more_events_are_dropped() -> None:
     assert (len(s.server.seen), s.recorder.dropped) == (QUEUE_UNTOLD + 2, 3)
 
 
+async def test_an_event_that_was_taken_back_before_its_text_was_made_is_not_written() -> None:
+    async with Setting() as s:
+        for uid in ("bound", "waits"):
+            s.record(uid=uid, reason="Chosen", message=lambda: "late")
+        s.recorder.withdraw("bound", "Chosen")
+        s.record(uid="bound", reason="Bound")
+        await s.flush()
+    told = [(seen.body["involvedObject"]["uid"], seen.body["reason"]) for seen in s.server.seen]
+    assert told == [("waits", "Chosen"), ("bound", "Bound")]
+
+
+async def test_the_only_event_may_be_taken_back_while_it_gives_way() -> None:
+    def take_back() -> bool:
+        s.recorder.withdraw("u", "Chosen")
+        return False
+
+    async with Setting(is_busy=take_back) as s:
+        s.record(reason="Chosen", message=lambda: "late")
+        await s.flush()
+    assert s.writes == []
+
+
+async def test_what_is_written_is_not_taken_back_and_counts_up_when_it_is_said_again() -> None:
+    async with Setting() as s:
+        for _ in range(2):
+            s.record(reason="Chosen", message=lambda: "late")
+            await s.flush()
+            s.recorder.withdraw("u", "Chosen")
+    assert s.writes == [("POST", 1), ("PATCH", 2)]
+
+
+async def test_room_for_late_texts_comes_back_with_what_is_taken_back() -> None:
+    async with Setting(hang(), closing_s=0.01) as s:
+        for i in range(QUEUE_UNTOLD):
+            s.record(uid=str(i), reason="Chosen", message=lambda: "late")
+        s.recorder.withdraw("3", "Chosen")
+        s.record(uid="next", message=lambda: "late")
+        assert s.recorder.dropped == 0
+
+
 async def test_a_text_that_cannot_be_made_does_not_stop_other_events() -> None:
     def fail() -> str:
         raise ValueError("broken")

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from contextlib import ExitStack
 
 import pytest
 
@@ -37,9 +38,42 @@ def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
 
 async def test_news_wake_whoever_waited_before_and_nobody_later() -> None:
     queue = LockQueue()
-    before = queue.news
-    queue.apply(node("1"))
-    assert (before.is_set(), queue.news.is_set()) == (True, False)
+    with queue.line_up(TICKET):
+        before = queue.news_for(TICKET)
+        queue.apply(node("1"))
+        assert before.is_set()
+        assert not queue.news_for(TICKET).is_set()
+
+
+async def test_news_wake_the_first_alone_and_the_next_when_that_one_leaves() -> None:
+    """Many wait for one node: if all of them looked, the first would go on much later."""
+    queue, second = LockQueue(), LockTicket("n1", "ns", "q", "later", lambda: "")
+    with ExitStack() as first_leaves, ExitStack() as second_leaves:
+        first_leaves.enter_context(queue.line_up(TICKET))
+        second_leaves.enter_context(queue.line_up(second))
+        told = [queue.news_for(one) for one in (TICKET, second)]
+        queue.apply(node("1"))
+        assert [one.is_set() for one in told] == [True, False]
+        first_leaves.close()
+        assert told[1].is_set()
+        assert queue.is_first(second)
+
+
+async def test_nobody_is_woken_for_a_turn_that_another_has() -> None:
+    queue, second = LockQueue(), LockTicket("n1", "ns", "q", "later", lambda: "")
+    with ExitStack() as first_leaves:
+        first_leaves.enter_context(queue.line_up(TICKET))
+        with queue.line_up(second):
+            queue.holder = TICKET
+            first_leaves.close()
+            assert not queue.waiting[second].is_set()
+
+
+async def test_everybody_is_woken_to_see_whether_there_is_anything_to_wait_for() -> None:
+    queue, second = LockQueue(), LockTicket("n1", "ns", "q", "later", lambda: "")
+    with queue.line_up(TICKET), queue.line_up(second):
+        queue.wake_all()
+        assert all(news.is_set() for news in queue.waiting.values())
 
 
 def test_nothing_is_made_for_waiting_where_nobody_waits() -> None:

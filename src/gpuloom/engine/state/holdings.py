@@ -15,8 +15,6 @@ from gpuloom.wire.quantity import decode_strict_integer
 
 _MOST_CHARS = 200
 _SEPARATORS = re.compile("[:;]")
-_LEFTOVER = re.compile(r"(?:^|[:;])[^:;,]*[^:;,\s][^:;,]*(?:$|[:;])")
-"""A piece without a comma is nothing that a device list can hold, and decoders skip it as HAMi does."""
 
 _NEGATIVE = "an amount is negative"
 _NO_AMOUNTS = "a device has no amounts"
@@ -92,7 +90,13 @@ def find_flaw(found: Iterable[ContainerShares], text: str) -> str:
     """Say why a device list that could be decoded does not tell all that its pod may hold, empty where it does."""
     if any(share.memory_mib < 0 or share.cores < 0 for given in found for share in given):
         return _NEGATIVE
-    return _NO_AMOUNTS if _LEFTOVER.search(text) else ""
+    return _NO_AMOUNTS if _has_leftover(text) else ""
+
+
+def _has_leftover(text: str) -> bool:
+    """Tell whether a piece has no comma: a device list can hold nothing of the kind, and decoders skip it, as HAMi."""
+    # No pattern: of a long id one would try every part.
+    return any("," not in piece and piece.strip() for piece in text.replace(";", ":").split(":"))
 
 
 def _describe(key: str, problem: str, text: str) -> Unread:

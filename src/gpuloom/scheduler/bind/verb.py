@@ -133,6 +133,8 @@ class BindVerb:
             said = describe_missing_node(args.node) if isinstance(error, _NodeGoneError) else str(error)
             record(self._recorder, pod, "Warning", "BindingFailed", said)
             raise BindError(str(error)) from error
+        # One event a pod, where the first was not written yet.
+        self._recorder.withdraw(pod.metadata.uid, "FilteringSucceed")
         record(self._recorder, pod, "Normal", "BindingSucceed", describe_binding(args.node, pod.full_name))
 
     async def _bind_unbound(self, pod: Pod, call: _Call) -> None:

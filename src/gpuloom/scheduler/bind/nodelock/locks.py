@@ -120,10 +120,10 @@ class NodeLocks:
     def wake(self) -> None:
         """Let every waiter see at once whether it is still to wait."""
         for queue in self._queues.values():
-            queue.wake()
+            queue.wake_all()
 
     def wake_node(self, name: str) -> None:
-        """Let those who wait for a node see at once whether it is still busy."""
+        """Let the first who waits for a node see at once whether it is still busy."""
         for key in self._rules:
             if queue := self._queues.get((name, key)):
                 queue.wake()
@@ -180,17 +180,14 @@ class NodeLocks:
 
     async def _acquire(self, queue: LockQueue, ticket: LockTicket) -> None:
         deadline = self._clocks.monotonic() + self._settings.node_lock_retry_timeout_s
-        queue.waiting.append(ticket)
-        try:
+        with queue.line_up(ticket):
             while True:
                 # Taken before looking: what the watch shows while we look must not be slept through.
-                news = queue.news
-                if queue.waiting[0] is ticket and await self._try_to_lock(queue, ticket):
+                news = queue.news_for(ticket)
+                if queue.is_first(ticket) and await self._try_to_lock(queue, ticket):
                     queue.holder = ticket
                     return
                 await self._wait_for(news, queue, ticket, deadline)
-        finally:
-            queue.waiting.remove(ticket)
 
     async def _wait_for(self, news: asyncio.Event, queue: LockQueue, ticket: LockTicket, deadline: float) -> None:
         _check_wanted(ticket)
@@ -203,14 +200,14 @@ class NodeLocks:
             raise LockError(
                 f"timed out after {limit} waiting for node {ticket.node} to be unlocked: node lock contention"
             )
-        await self._clocks.wait(news, min(left_s, self._until_next_look(queue, ticket)))
+        await self._clocks.set_within(news, min(left_s, self._until_next_look(queue, ticket)))
 
     def _until_next_look(self, queue: LockQueue, ticket: LockTicket) -> float:
         """Return the seconds until the next question about the owner of a lock; only the first who waits asks.
 
         News of the watch in between do not change this time.
         """
-        if queue.blocking is None or queue.waiting[0] is not ticket:
+        if queue.blocking is None or not queue.is_first(ticket):
             return OWNER_CHECK_S
         due_s = queue.blocking.checked + OWNER_CHECK_S - self._clocks.monotonic()
         return min(max(due_s, _SHORTEST_WAIT_S), OWNER_CHECK_S)

@@ -1,8 +1,8 @@
 """The queue of one lock of one node: what is known of the lock, and who waits for it. No input or output."""
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gpuloom.vendors.profile import LockRules
@@ -56,7 +56,7 @@ class BlockingLock:
 class LockQueue:
     """What is known of one lock of one node, and the Binds that wait for it.
 
-    waiting     Binds in the order in which they came
+    waiting     Binds in the order in which they came, and what each of them waits for
     holder      the Bind whose turn it is and that has not ended
     has_lock    whether it has set the lock; where the phase is the lock, there is none to be set
     node        the node as last seen, None when unknown or gone
@@ -64,7 +64,7 @@ class LockQueue:
     rules       which of the node's locks it is
     """
 
-    waiting: deque[LockTicket] = field(default_factory=deque)
+    waiting: dict[LockTicket, asyncio.Event] = field(default_factory=dict)
     holder: LockTicket | None = None
     has_lock: bool = True
     node: Node | None = None
@@ -72,15 +72,27 @@ class LockQueue:
     rules: LockRules = COMMON_LOCK
     _our_uid: str = ""
     _our_value: str = ""
-    _news: asyncio.Event | None = None
 
-    @property
-    def news(self) -> asyncio.Event:
-        """Set when there is something new to see; the next news is another event."""
-        # Made for those who wait: there is a queue for every node, and nobody at most of them.
-        if self._news is None:
-            self._news = asyncio.Event()
-        return self._news
+    @contextmanager
+    def line_up(self, ticket: LockTicket) -> Iterator[None]:
+        """Let a Bind wait here; it is first when all who came before have left."""
+        self.waiting[ticket] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self.waiting[ticket]
+            if self.holder is None:
+                self.wake()
+
+    def is_first(self, ticket: LockTicket) -> bool:
+        """Tell whether it is this one's turn."""
+        return next(iter(self.waiting), None) is ticket
+
+    def news_for(self, ticket: LockTicket) -> asyncio.Event:
+        """Return what is set when there is something new for one who waits."""
+        news = self.waiting[ticket]
+        news.clear()
+        return news
 
     @property
     def value(self) -> str:
@@ -93,16 +105,20 @@ class LockQueue:
         return not self.waiting and self.holder is None
 
     def apply(self, node: Node) -> None:
-        """Take a node unless a later version of it is known, and wake who waits; without versions, the last counts."""
+        """Take a node unless a later version of it is known, and wake the first; without versions, the last counts."""
         if self.node is None or node.version >= self.node.version:
             self.node = node
             self.wake()
 
     def wake(self) -> None:
-        """Let everybody who waits look again."""
-        if self._news is not None:
-            self._news.set()
-            self._news = None
+        """Let the first who waits look again. If all of them did, they would keep it from going on."""
+        if (news := next(iter(self.waiting.values()), None)) is not None:
+            news.set()
+
+    def wake_all(self) -> None:
+        """Let everybody who waits see whether there is still something to wait for."""
+        for news in self.waiting.values():
+            news.set()
 
     def note_ours(self, ticket: LockTicket, value: str) -> None:
         """Remember which value we write for which pod: a lock carries no UID."""
