@@ -256,9 +256,9 @@ class FragmentationView:
             self.market_changes += 1
         self._known = market
 
-    def reserve_prices(self) -> Points:
-        """Return a row a class of the reserve: what it charges whoever makes a node unable to serve it."""
-        return self._market.reserve_prices()
+    def reserve_charges(self) -> Points:
+        """Return by the number of a loss what the reserve charges for it."""
+        return self._market.reserve_charges()
 
 
 def foresee(word: str, table: CardTable, mix: PodMix) -> Workload:

@@ -80,28 +80,30 @@ class MeasuredCosts:
         """
         each = self._cost_each(on)
         if not self._reserve.classes:
-            first = self._way(on, each, None)
+            first = self._way(on, each)
             return first, first
         whole = self._cards.whole[on.states]
-        first = self._way(on, each, whole)
-        if not self._reserve.able(whole.sum(axis=1), on.cpu).any():
+        level = self._reserve.levels(whole.sum(axis=1), on.cpu)
+        if not self._reserve.is_any_able(level):
+            first = self._way(on, each)
             return first, first
-        return first, self._way(on, np.where(whole, NOWHERE, each), whole)
+        ways = self._way(on, each), self._way(on, np.where(whole, NOWHERE, each))
+        first, second = (way._replace(loses=self._lose(on, way.cards, whole, level)) for way in ways)
+        return first, second
 
-    def _way(self, on: NodesAndPod, each: Points, whole: Flags | None) -> WayCosts:
-        node = np.arange(len(each))[:, None]
+    def _way(self, on: NodesAndPod, each: Points) -> WayCosts:
+        """Return the way of the cheapest cards, by which the reserve loses nothing as yet."""
+        nothing = np.zeros(len(each), np.int64)
         if on.cards == 1:
             cards = each.argmin(axis=1)[:, None]
-            cost = np.take_along_axis(each, cards, axis=1)[:, 0]
-        else:
-            cards = np.argsort(each, axis=1, kind="stable")[:, : on.cards]
-            cost = self._cost_together(on, each, cards)
-        if whole is None:
-            return WayCosts(cost, cards, np.zeros((0, len(each)), np.bool_))
-        count = whole.sum(axis=1)
-        left = count - whole[node, cards].sum(axis=1)
-        able = self._reserve.able(count, on.cpu)
-        return WayCosts(cost, cards, able & ~self._reserve.able(left, on.left_cpu))
+            return WayCosts(np.take_along_axis(each, cards, axis=1)[:, 0], cards, nothing)
+        cards = np.argsort(each, axis=1, kind="stable")[:, : on.cards]
+        return WayCosts(self._cost_together(on, each, cards), cards, nothing)
+
+    def _lose(self, on: NodesAndPod, chosen: Ints, whole: Flags, level: Ints) -> Ints:
+        node = np.arange(len(chosen))[:, None]
+        left = whole.sum(axis=1) - whole[node, chosen].sum(axis=1)
+        return self._reserve.losses(level, self._reserve.levels(left, on.left_cpu))
 
     def _cost_each(self, on: NodesAndPod) -> Points:
         """Return what each card costs if only that one is taken, NOWHERE where it may not be."""
