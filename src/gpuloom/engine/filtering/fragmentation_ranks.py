@@ -123,7 +123,7 @@ class FragmentationRanks:
         self._memory_mib = required.memory_mib[first] if len(required.memory_mib) else np.zeros(1, np.int64)
         self._cores = required.cores_at(first) if len(required.memory_mib) else np.zeros(1, np.int64)
         count = len(view.states)
-        self._taken = view.cards.take(0, self._memory_mib, self._cores)
+        self._changes = view.cards.take(0, self._memory_mib, self._cores)
         self._cost: Points = np.full((2, count), NOWHERE)
         self._cards: Ints = np.zeros((2, count, min(request.cards, view.states.shape[1])), np.int64)
         self._loses: Ints = np.zeros((2, count), np.int64)
@@ -135,8 +135,8 @@ class FragmentationRanks:
         view, wanted = self.view, self._request.cards
         fits = (column.take(view.rows[which]) == 0) & view.there[which]
         self.worked_out += len(fits)
-        # Where most nodes have enough cards, picking them out takes longer than what it saves.
-        if 2 * np.count_nonzero(fits) < fits.size:
+        # Of few nodes, or where most have enough cards, picking them out takes longer than what it saves.
+        if len(fits) > FEW and 2 * np.count_nonzero(fits) < fits.size:
             self._cost[:, which] = NOWHERE
             enough = np.flatnonzero(fits.sum(axis=1) >= wanted)
             which, fits = enough if isinstance(which, slice) else which[enough], fits[enough]
@@ -150,7 +150,7 @@ class FragmentationRanks:
         return NodesAndPod(
             states=view.states[which],
             fits=fits,
-            taken=self._taken,
+            changes=self._changes,
             supply=supply,
             used=used,
             free=view.free[which],
@@ -181,10 +181,10 @@ class FragmentationRanks:
             answers.keep(key, _Answer(cost, self._cards[:, position].copy(), loses))
 
     def _take(self) -> None:
-        """See that it is known what cards in all states would be worth once a share is taken of each."""
-        cards, known = self.view.cards, len(self._taken.free)
+        """See that it is known by how much cards in all states change once a share is taken of each."""
+        cards, known = self.view.cards, len(self._changes.free)
         if known < len(cards):
-            self._taken = self._taken.join(cards.take(known, self._memory_mib, self._cores))
+            self._changes = self._changes.join(cards.take(known, self._memory_mib, self._cores))
 
     def _look_further(self) -> None:
         """Work out what it costs that pods without cards will take CPU too."""
