@@ -3,7 +3,8 @@
 ``PYTHONPATH=tests .venv/bin/python benchmarks/filling.py`` starts a control plane for each run: nodes that are objects,
 gpuloom's scheduler, the real kube-scheduler, played device plugins. Pods are created one after another; each is tried
 in that order. Shares of all GPUs are in per cent, when 100 and 130 % had been asked for. kube-scheduler offers
-gpuloom all nodes with a percentage of 100, else a sample: with 0 about half of 200 nodes.
+gpuloom all nodes with a percentage of 100, else a sample: with 0 about half of 200 nodes. With
+``--node-choice scheduler`` it chooses among all that fit, by its scores and gpuloom's.
 """
 
 import argparse
@@ -44,10 +45,12 @@ async def compare(given: argparse.Namespace) -> None:
                 found = await fill(
                     Path(folder), nodes, arriving,
                     policy=policy, workload=pods, percent_of_nodes=percent, timeout_s=TIMEOUT_S,
+                    node_choice=given.node_choice,
                 )  # fmt: skip
             print_case(
-                "filling", policy=policy, percent_of_nodes=percent, nodes=len(nodes), gpus=capacity // 1000,
-                pods=len(arriving), reached=tell(found), simulated=tell(said), seconds=time.monotonic() - began_s,
+                "filling", policy=policy, node_choice=given.node_choice, percent_of_nodes=percent,
+                nodes=len(nodes), gpus=capacity // 1000, pods=len(arriving), reached=tell(found), simulated=tell(said),
+                seconds=time.monotonic() - began_s,
             )  # fmt: skip
 
 
@@ -58,6 +61,7 @@ def main() -> None:
     parser.add_argument("--pods", default="default", choices=("default", "multigpu50", "gpushare100"))
     parser.add_argument("--policy", nargs="+", default=POLICIES, choices=POLICIES)
     parser.add_argument("--percent", nargs="+", type=int, default=(100, 0))
+    parser.add_argument("--node-choice", default="extender", choices=("extender", "scheduler"))
     parser.add_argument("--seed", type=int, default=1)
     asyncio.run(compare(parser.parse_args()))
 

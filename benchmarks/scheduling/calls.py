@@ -65,12 +65,13 @@ START_S = 300
 USUAL_PER_S = 500
 STORM_PER_S = 2000
 EVENT_RATES = (0, USUAL_PER_S, STORM_PER_S)
+FLAGS = ("", "--node-scheduler-policy=fragmentation", "--node-choice=scheduler")
 
 
 def run_calls(sizes: tuple[int, ...], *, with_oracle: bool) -> None:
     """Print the cases: in silence, with the changes of a large cluster, and with those of a storm.
 
-    Then what Filter takes where kube-scheduler chooses among all nodes that fit.
+    Then what Filter takes by the policy fragmentation, and where kube-scheduler chooses among all nodes that fit.
     """
     for nodes in sizes:
         scale, names = Scale(nodes, nodes * CARDS_PER_NODE), name_nodes(nodes)
@@ -82,18 +83,14 @@ def run_calls(sizes: tuple[int, ...], *, with_oracle: bool) -> None:
                 series.time_scrape()
                 resident = memory_mib(running.pid)
                 print_case("memory of the process", nodes=nodes, pods=scale.pods, rss_mib=resident)
-        run_node_choice(nodes, names)
+        run_flags(nodes, names)
 
 
-def run_node_choice(nodes: int, names: list[str]) -> None:
-    """Print what Filter takes with ``--node-choice=scheduler``, just after the same calls without it."""
-    for flags in ((), ("--node-choice=scheduler",)):
-        with run_scheduler(nodes, USUAL_PER_S, flags=flags) as running:
-            series = Series(running, names, USUAL_PER_S, None, "".join(flags))
-            series.time("fits, all names", FITS, names)
-            if len(names) > SAMPLE:
-                series.time("fits, 500 names", FITS_FEW, names[:SAMPLE])
-            series.time("new shape, all names", NEW, names, calls=NEW_SHAPES, beside=REPEATED)
+def run_flags(nodes: int, names: list[str]) -> None:
+    """Print what Filter takes with flags that change how nodes are chosen, just after the same calls without them."""
+    for flag in FLAGS:
+        with run_scheduler(nodes, USUAL_PER_S, flags=[flag] if flag else []) as running:
+            _run_cases(Series(running, names, USUAL_PER_S, None, flag))
 
 
 @dataclass(frozen=True)

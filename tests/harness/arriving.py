@@ -48,20 +48,22 @@ async def fill(
     workload: Iterable[TracePod],
     percent_of_nodes: int,
     timeout_s: float,
+    node_choice: str = "extender",
 ) -> Journal:
     """Let pods arrive at a cluster of a real control plane, and tell what happened to each.
 
-    kube-scheduler looks for nodes until it has this percentage of them, 0 for as many as it thinks right.
+    kube-scheduler looks for nodes until it has this percentage of them, 0 for as many as it thinks right. With a
+    ``node_choice`` of ``scheduler`` it chooses among those that gpuloom names and scores.
     """
     file = directory / "workload.yaml"
     file.write_bytes(encode_workload(workload))
     named = {f"pod-{number:05}": pod.shape for number, pod in enumerate(arriving)}
     async with Fleet(directory / "fleet") as fleet:
         await fleet.add_made(map(make_trace_node, nodes))
-        flags = (f"--node-scheduler-policy={policy}", f"--workload-file={file}")
+        flags = (f"--node-scheduler-policy={policy}", f"--workload-file={file}", f"--node-choice={node_choice}")
         await fleet.start_gpuloom(f"--scheduler-name={SCHEDULER_NAME}", *flags, through_proxy=False)
         async with PlayedPlugins(fleet.client):
-            await fleet.start_kube_scheduler(percent_of_nodes=percent_of_nodes)
+            await fleet.start_kube_scheduler(prioritizes=node_choice == "scheduler", percent_of_nodes=percent_of_nodes)
             for name, shape in named.items():
                 await fleet.client.create(PODS, make_trace_pod(name, shape), namespace="default")
             tried = await wait_until_tried(fleet, len(named), timeout_s)

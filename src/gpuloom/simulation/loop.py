@@ -4,6 +4,8 @@ import random
 import time
 from collections.abc import Callable, Collection, Sequence
 
+import numpy as np
+
 from gpuloom.simulation.cluster import TraceCluster
 from gpuloom.simulation.measure import Journal
 from gpuloom.simulation.modes import DefaultScheduler, Mode
@@ -43,7 +45,7 @@ def place_all(
         start = time.perf_counter()
         fits = cluster.find_fitting(shape)
         choice = None
-        if fits.any():
+        if np.count_nonzero(fits):
             decides = others if mode == "B" and shape.is_cpu_only else policy
             choice = decides.choose(shape, fits)
         seconds.append(time.perf_counter() - start)

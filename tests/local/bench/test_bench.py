@@ -41,6 +41,8 @@ def test_whole_calls_are_measured_with_and_without_events(capsys: pytest.Capture
         " new shape, all names",
         " new shape, all names, while 1000 pods wait",
     }
+    given = {case["flags"] for case in cases if case["case"] == "/filter, fits, all names" and "flags" in case}
+    assert given == {"--node-scheduler-policy=fragmentation", "--node-choice=scheduler"}
     # Whoever looks at the process takes time, so that is done in the last run only.
     assert [case.get("changes_per_s", 0) > 0 for case in asked.values()] == [False, False, True]
     assert {case["events_per_s"] for case in cases if case["case"] == "/metrics" and case["bytes"] > 0} == asked.keys()

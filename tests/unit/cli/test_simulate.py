@@ -164,7 +164,7 @@ def test_bad_flags_are_told_in_one_line_and_nothing_is_written(files, tmp_path, 
 def test_a_workload_without_pods_is_told_with_its_file(files, tmp_path, capsys):
     (tmp_path / "none.yaml").write_text("[]\n")
     assert simulate(files, "--policy", "FGD", "--workload", str(tmp_path / "none.yaml")) == ExitCode.USAGE
-    assert "none.yaml: it has no rows: expected at least one with name" in capsys.readouterr().err
+    assert "none.yaml:1: it has no rows: expected at least one with name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ BAD_PODS = {
     "there are no pods": (
         "p.csv",
         "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n",
-        r"p\.csv: it has no rows: expected",
+        r"p\.csv:1: it has no rows: expected",
     ),
     "the file is empty": ("p.csv", "", r"p\.csv:1: column name is missing"),
     "a quote is open": ("p.csv", PODS + 'p2,"1\n', r"p\.csv: unexpected end of data: expected comma-separated"),
@@ -78,7 +78,7 @@ BAD_PODS = {
     "YAML is no list": ("p.yaml", "name: p1\n", r"p\.yaml:1: expected a list of items with name"),
     "an item is no mapping": ("p.yaml", "- {name: p}\n- 5\n", r"p\.yaml:1: cpu_milli is missing"),
     "a value is a list": ("p.yaml", "- name: p\n  cpu_milli: [1]\n", r"p\.yaml:2: expected a word and its value"),
-    "YAML is empty": ("p.yaml", "", r"p\.yaml: it has no rows"),
+    "YAML is empty": ("p.yaml", "", r"p\.yaml:1: it has no rows"),
 }
 
 
@@ -97,6 +97,11 @@ def test_a_missing_file_is_named(tmp_path):
 def test_two_nodes_of_one_name_are_refused(write):
     with pytest.raises(SimulationError, match=r"n\.csv:3: there is another node n1"):
         read_nodes(write("n.csv", NODES + "n1,1,1,1,P100\n"))
+
+
+def test_nodes_without_a_column_of_names_are_refused(write):
+    with pytest.raises(SimulationError, match=r"n\.csv:2: the node has no name: expected sn or name"):
+        read_nodes(write("n.csv", NODES.replace("sn,", "node,")))
 
 
 def test_nodes_without_any_gpu_are_refused(write):

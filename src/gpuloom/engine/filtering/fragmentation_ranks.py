@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuloom.engine.filtering.fragmentation_view import FEW, FragmentationView
-from gpuloom.engine.scoring.fragmentation.chooser import STEP
+from gpuloom.engine.scoring.fragmentation.chooser import ROUNDED, STEP, count_steps
 from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod
 from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, shape_of
@@ -24,8 +24,6 @@ from gpuloom.model.request_columns import RequestColumns
 _LEAST_RANK = -1e6
 """The rank of nodes that fit and of which nobody can tell what the pod costs there: they come last."""
 _MOST_ANSWERS = 2048
-_ROUNDED = 1e6
-"""Costs are rounded to so many parts of a thousandth, as by ``numpy.round``, before they are put into steps."""
 
 
 class _Answer(NamedTuple):
@@ -33,7 +31,7 @@ class _Answer(NamedTuple):
 
     cost: list[float]
     cards: Ints
-    loses: Flags
+    loses: list[int]
 
 
 class FragmentationRanks:
@@ -86,8 +84,7 @@ class FragmentationRanks:
         """Return what the ways cost on one node, with what the reserve charges."""
         costs: list[float] = self._cost[:, position].tolist()
         if self.view.reserve.classes:
-            prices = self.view.reserve_prices()[:, 0]
-            charged = (self._loses[:, :, position] * prices).max(axis=1).tolist()
+            charged = self.view.reserve_charges()[self._loses[:, position]].tolist()
             costs = [cost + more for cost, more in zip(costs, charged, strict=True)]
         return costs
 
@@ -125,11 +122,11 @@ class FragmentationRanks:
         first = view.first_of_size
         self._memory_mib = required.memory_mib[first] if len(required.memory_mib) else np.zeros(1, np.int64)
         self._cores = required.cores_at(first) if len(required.memory_mib) else np.zeros(1, np.int64)
-        count, classes = len(view.states), view.reserve.classes
-        self._taken = view.cards.take(0, self._memory_mib, self._cores)
+        count = len(view.states)
+        self._changes = view.cards.take(0, self._memory_mib, self._cores)
         self._cost: Points = np.full((2, count), NOWHERE)
         self._cards: Ints = np.zeros((2, count, min(request.cards, view.states.shape[1])), np.int64)
-        self._loses: Flags = np.zeros((2, classes, count), np.bool_)
+        self._loses: Ints = np.zeros((2, count), np.int64)
         self._later: Points = np.zeros(count)
         self._answers.clear()
 
@@ -138,8 +135,8 @@ class FragmentationRanks:
         view, wanted = self.view, self._request.cards
         fits = (column.take(view.rows[which]) == 0) & view.there[which]
         self.worked_out += len(fits)
-        # Where most nodes have enough cards, picking them out takes longer than what it saves.
-        if 2 * np.count_nonzero(fits) < fits.size:
+        # Of few nodes, or where most have enough cards, picking them out takes longer than what it saves.
+        if len(fits) > FEW and 2 * np.count_nonzero(fits) < fits.size:
             self._cost[:, which] = NOWHERE
             enough = np.flatnonzero(fits.sum(axis=1) >= wanted)
             which, fits = enough if isinstance(which, slice) else which[enough], fits[enough]
@@ -153,7 +150,7 @@ class FragmentationRanks:
         return NodesAndPod(
             states=view.states[which],
             fits=fits,
-            taken=self._taken,
+            changes=self._changes,
             supply=supply,
             used=used,
             free=view.free[which],
@@ -165,8 +162,7 @@ class FragmentationRanks:
 
     def _note(self, which: slice | Ints, ways: tuple[WayCosts, WayCosts]) -> None:
         for at, way in enumerate(ways):
-            self._cost[at, which], self._cards[at, which] = way.cost, way.cards
-            self._loses[at][:, which] = way.loses
+            self._cost[at, which], self._cards[at, which], self._loses[at, which] = way
 
     def _recall(self, positions: list[int], column: RuleCodes) -> None:
         """Remember what a pod costs on nodes from others that were the same; work it out together for the rest."""
@@ -177,20 +173,18 @@ class FragmentationRanks:
             if answer is None:
                 unknown[position] = key
                 continue
-            self._cost[:, position], self._cards[:, position] = answer.cost, answer.cards
-            if view.reserve.classes:
-                self._loses[:, :, position] = answer.loses
+            self._cost[:, position], self._cards[:, position], self._loses[:, position] = answer
         if unknown:
             self._renew(np.array(list(unknown), np.int64), column)
         for position, key in unknown.items():
-            cost, cards = self._cost[:, position].tolist(), self._cards[:, position].copy()
-            answers.keep(key, _Answer(cost, cards, self._loses[:, :, position].copy()))
+            cost, loses = self._cost[:, position].tolist(), self._loses[:, position].tolist()
+            answers.keep(key, _Answer(cost, self._cards[:, position].copy(), loses))
 
     def _take(self) -> None:
-        """See that it is known what cards in all states would be worth once a share is taken of each."""
-        cards, known = self.view.cards, len(self._taken.free)
+        """See that it is known by how much cards in all states change once a share is taken of each."""
+        cards, known = self.view.cards, len(self._changes.free)
         if known < len(cards):
-            self._taken = self._taken.join(cards.take(known, self._memory_mib, self._cores))
+            self._changes = self._changes.join(cards.take(known, self._memory_mib, self._cores))
 
     def _look_further(self) -> None:
         """Work out what it costs that pods without cards will take CPU too."""
@@ -213,11 +207,11 @@ class FragmentationRanks:
         """Return ranks by position, of which nodes on which the pod has no place have the least."""
         view, cost = self.view, self._cost
         if view.reserve.classes:
-            cost = cost + (self._loses * view.reserve_prices()).max(axis=1)
+            cost = cost + view.reserve_charges()[self._loses]
         total = np.minimum(cost[0], cost[1])
         total += self._later
         total += view.price * self._demand
-        total = np.floor(np.round(total, 6) / STEP + 0.5)
+        total = count_steps(total)
         return np.maximum(0.0 - total, _LEAST_RANK)
 
     def _step_of(self, position: int) -> float:
@@ -226,4 +220,4 @@ class FragmentationRanks:
         if cost == NOWHERE:
             return _LEAST_RANK
         total = cost + self._later.item(position) + self.view.price.item(position) * self._demand
-        return max(0.0 - floor(round(total * _ROUNDED) / _ROUNDED / STEP + 0.5), _LEAST_RANK)
+        return max(0.0 - floor(round(total * ROUNDED) / ROUNDED / STEP + 0.5), _LEAST_RANK)

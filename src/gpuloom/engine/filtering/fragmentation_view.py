@@ -127,7 +127,7 @@ class FragmentationView:
         self.cpu, self.capacity = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self._spare: Points = np.zeros(count)
         asked = len(useless.asked)
-        self._supply = Supply(np.zeros((count, asked)), np.zeros((count, asked)))
+        self._supplied: Points = np.zeros((count, 2 * asked))
         self._used: Points = np.zeros(count)
         everything = np.arange(count)
         self._read(table, everything)
@@ -206,11 +206,14 @@ class FragmentationView:
 
     def supply(self, which: slice | Ints) -> tuple[Supply, Points]:
         """Return what nodes have for typical pods, and what these can use of it."""
-        if self._unsupplied:
-            positions = np.array(sorted(self._unsupplied), np.int64)
-            self._unsupplied.clear()
-            self._find_supply(positions)
-        return Supply(self._supply.cards[which], self._supply.milli[which]), self._used[which]
+        unsupplied = self._unsupplied
+        if len(unsupplied) > FEW:
+            self._find_supply(np.array(sorted(unsupplied), np.int64))
+        else:
+            for position in unsupplied:
+                self._find_supply_of(position)
+        unsupplied.clear()
+        return self.costs.split(self._supplied[which]), self._used[which]
 
     def stranded(self) -> Points:
         """Return by node what is free and a typical pod cannot use, in thousandths of cards."""
@@ -218,9 +221,12 @@ class FragmentationView:
         return self.free - used
 
     def _find_supply(self, positions: Ints) -> None:
-        supply = self.costs.supply(self.states[positions])
-        self._supply.cards[positions], self._supply.milli[positions] = supply
-        self._used[positions] = self.costs.used(supply, self.model[positions], self.cpu[positions])
+        self._supplied[positions] = supplied = self.costs.supplied(self.states[positions])
+        self._used[positions] = self.costs.used(self.costs.split(supplied), self.model[positions], self.cpu[positions])
+
+    def _find_supply_of(self, at: int) -> None:
+        self._supplied[at] = supplied = self.costs.supplied(self.states[at])
+        self._used[at] = self.costs.used(self.costs.split(supplied), self.model.item(at), self.cpu.item(at))
 
     def _note(self, table: CardTable, positions: Ints, states: Ints) -> None:
         """Take the states of cards of nodes, and what follows from them and from the CPU of the nodes."""
@@ -256,9 +262,9 @@ class FragmentationView:
             self.market_changes += 1
         self._known = market
 
-    def reserve_prices(self) -> Points:
-        """Return a row a class of the reserve: what it charges whoever makes a node unable to serve it."""
-        return self._market.reserve_prices()
+    def reserve_charges(self) -> Points:
+        """Return by the number of a loss what the reserve charges for it."""
+        return self._market.reserve_charges()
 
 
 def foresee(word: str, table: CardTable, mix: PodMix) -> Workload:

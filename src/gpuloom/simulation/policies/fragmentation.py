@@ -1,5 +1,7 @@
 """``fragmentation``, gpuloom's own: where a pod takes least of what GPUs are worth to the pods to come."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from gpuloom.engine.scoring.fragmentation.chooser import FragmentationChooser
@@ -11,6 +13,7 @@ from gpuloom.simulation.policies.policy import PolicySetup
 from gpuloom.simulation.workloads import count_workload, forget_memory
 
 _ARRIVALS_A_REFRESH = 20
+_MOST_SHAPES = 4096
 
 
 class Fragmentation:
@@ -36,18 +39,19 @@ class Fragmentation:
         )
         self._known_changes = len(cluster.changes)
         self._refreshes = 0
+        self._forget_memory = lru_cache(_MOST_SHAPES)(forget_memory)
 
     def choose(self, shape: TraceShape, fits: Mask) -> Choice:
         """Choose one of the nodes that fit; ValueError if there is none."""
         cluster = self._cluster
         for node in cluster.changes[self._known_changes :]:
-            self._nodes.free_milli[node] = np.where(cluster.slots_free[node] > 0, cluster.milli_free[node], 0)
+            np.multiply(cluster.milli_free[node], cluster.slots_free[node] > 0, out=self._nodes.free_milli[node])
             self._chooser.note_change(node)
         self._known_changes = len(cluster.changes)
         if cluster.arrivals >= self._refreshes * _ARRIVALS_A_REFRESH:
             self._chooser.refresh_market()
             self._refreshes = cluster.arrivals // _ARRIVALS_A_REFRESH + 1
-        chosen = self._chooser.choose(forget_memory(shape), fits)
+        chosen = self._chooser.choose(self._forget_memory(shape), fits)
         if chosen is None:
             raise ValueError(f"{shape} fits none of the nodes that it was said to fit")
         node, cards = chosen

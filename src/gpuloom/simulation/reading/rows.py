@@ -64,7 +64,7 @@ def read_rows(file: str, columns: tuple[str, ...]) -> list[Row]:
     except csv.Error as error:
         raise SimulationError(f"{file}: {error}: expected comma-separated values") from error
     if not rows:
-        raise SimulationError(f"{file}: it has no rows: expected at least one with {', '.join(columns)}")
+        raise SimulationError(f"{file}:1: it has no rows: expected at least one with {', '.join(columns)}")
     return rows
 
 

@@ -10,6 +10,7 @@ from gpuloom.simulation.reading.rows import Row, read_rows
 
 NODE_COLUMNS = ("cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+_NODE_NAMES = ("sn", "name")
 _MOST_NUMBER = 2**40
 _MOST_GPUS = 64
 _MOST_COUNT = 100_000
@@ -22,6 +23,8 @@ def read_nodes(file: str) -> tuple[TraceNode, ...]:
     """
     nodes: dict[str, TraceNode] = {}
     for row in read_rows(file, NODE_COLUMNS):
+        if not row.fields.keys() & _NODE_NAMES:
+            raise row.fault(f"the node has no name: expected {' or '.join(_NODE_NAMES)}")
         name = row.text("sn" if "sn" in row.fields else "name")
         gpus = row.number("gpu", 0, _MOST_GPUS)
         for one in _number_names(row, name):

@@ -12,6 +12,8 @@ from gpuloom.model.cards import Flags, Ints, Points
 
 STEP = 20.0
 """Costs that round to the same multiple of so many thousandths of a card are equal."""
+ROUNDED = 1e6
+"""Costs are rounded to so many parts of a thousandth."""
 _AMPLE_CPU = 52_000
 """Milli-cores for each card that only few nodes have."""
 
@@ -28,7 +30,7 @@ class FragmentationChooser:
         self, nodes: NodeColumns, workload: Workload, parameters: Parameters, order: Ints | None = None
     ) -> None:
         self._nodes = nodes
-        self._order = np.arange(len(nodes)) if order is None else order
+        self._order = order
         self._weights = parameters
         self._reserve = Reserve(workload, parameters.reserve)
         self._costs = NodeCosts(nodes, workload, parameters, self._reserve)
@@ -38,6 +40,7 @@ class FragmentationChooser:
         self._remembered: dict[WorkloadShape, _Ways] = {}
         self._log: list[int] = []
         self._seen = 0
+        self._cpu_level = -1.0
         self.refresh_market()
 
     def note_change(self, row: int) -> None:
@@ -47,17 +50,17 @@ class FragmentationChooser:
     def refresh_market(self) -> None:
         """Work out again how scarce models are, and how much CPU pods without cards will take."""
         self._catch_up()
-        market = self._study.now()
+        market = self._study.now(with_level=bool(self._weights.stranded_later))
         self._price = self._weights.scarcity * market.scarcity[self._nodes.model] + self._spare
-        self._cpu_later = market.cpu_level * self._nodes.capacity_cpu
-        if self._weights.stranded_later:
+        if market.cpu_level != self._cpu_level:
+            self._cpu_level, self._cpu_later = market.cpu_level, market.cpu_level * self._nodes.capacity_cpu
             self._stranded_later = self._strand_later(slice(None))
 
     def _catch_up(self) -> None:
         """Work out anew what follows from the nodes that changed since."""
         if self._seen == len(self._log):
             return
-        rows = sorted(set(self._log[self._seen :]))
+        rows = list(set(self._log[self._seen :]))
         self._seen = len(self._log)
         self._costs.facts.renew(rows)
         if self._weights.stranded_later:
@@ -68,23 +71,22 @@ class FragmentationChooser:
 
         ``possible`` says for each node whether anything that the columns do not know allows it, as host memory.
         """
-        if not possible.any():
+        if not len(possible):
             return None
         self._catch_up()
         remembered = self._remembered.get(shape)
         if remembered is None:
-            remembered = _Ways(shape, len(self._nodes), self._costs, self._reserve, known=len(self._log))
+            remembered = _Ways(shape, len(self._nodes), self._costs, known=len(self._log))
             self._remembered[shape] = remembered
         remembered.catch_up(self._log)
-        facts = self._costs.facts
-        reserve = self._reserve.prices(facts.able_nodes, float(facts.free.sum()))
-        by_way = [
-            way.cost + (way.loses * reserve).max(axis=0, initial=0.0) if way.loses.any() else way.cost
-            for way in remembered.ways
-        ]
+        facts, by_way = self._costs.facts, [way.cost for way in remembered.ways]
+        if np.count_nonzero(facts.able_nodes):
+            charges = self._reserve.charges(self._reserve.prices(facts.able_nodes, float(facts.free_milli)))
+            by_way = [way.cost + charges[way.loses] for way in remembered.ways]
         cost = by_way[0] if len(by_way) == 1 else np.minimum(*by_way)
-        steps = np.floor(np.round(cost + self._depending_on_all(shape), 6) / STEP + 0.5)
-        row = int(self._order[np.where(possible, steps, NOWHERE)[self._order].argmin()])
+        steps = count_steps(cost + self._depending_on_all(shape))
+        steps[~possible] = NOWHERE
+        row = int(steps.argmin() if self._order is None else self._order[steps[self._order].argmin()])
         if not possible[row] or cost[row] == NOWHERE:
             return None
         way = min(range(len(by_way)), key=lambda at: by_way[at][row])
@@ -110,17 +112,27 @@ class FragmentationChooser:
         return self._costs.facts.strand(self._costs.facts.free[rows], cpu)
 
 
+def count_steps(costs: Points) -> Points:
+    """Put costs into steps, in place; they are rounded before as by ``numpy.round``, so that equal sums are equal."""
+    costs *= ROUNDED
+    np.rint(costs, out=costs)
+    costs /= ROUNDED
+    costs /= STEP
+    costs += 0.5
+    return np.floor(costs, out=costs)
+
+
 class _Ways:
     """The ways of one shape on so many nodes, and how much of the log of changes is known to them."""
 
-    def __init__(self, shape: WorkloadShape, count: int, costs: NodeCosts, reserve: Reserve, *, known: int) -> None:
+    def __init__(self, shape: WorkloadShape, count: int, costs: NodeCosts, *, known: int) -> None:
         self._shape = shape
         self._costs = costs
         self.ways = tuple(
             WayCosts(
                 cost=np.full(count, NOWHERE),
                 cards=np.zeros((count, costs.count_remembered(shape)), np.int64),
-                loses=reserve.able(np.zeros(count, np.int64), np.zeros(count, np.int64)),
+                loses=np.zeros(count, np.int64),
             )
             for _ in range(costs.count_ways(shape))
         )
@@ -130,7 +142,7 @@ class _Ways:
     def catch_up(self, log: list[int]) -> None:
         """Work out anew what changed since."""
         if self._known < len(log):
-            self._renew(np.array(sorted(set(log[self._known :]))))
+            self._renew(np.fromiter(set(log[self._known :]), np.int64))
             self._known = len(log)
 
     def _renew(self, rows: Ints) -> None:
@@ -140,4 +152,4 @@ class _Ways:
         if not len(rows):
             return
         for mine, fresh in zip(self.ways, self._costs.ways(self._shape, rows), strict=True):
-            mine.cost[rows], mine.cards[rows], mine.loses[:, rows] = fresh.cost, fresh.cards, fresh.loses
+            mine.cost[rows], mine.cards[rows], mine.loses[rows] = fresh.cost, fresh.cards, fresh.loses

@@ -40,14 +40,17 @@ class MarketStudy:
             len(demand), len(nodes.models)
         )
 
-    def now(self) -> Market:
-        """Return the market for what is free now."""
+    def now(self, *, with_level: bool = True) -> Market:
+        """Return the market for what is free now; without a level where nobody asks for it."""
         nodes, workload = self._nodes, self._workload
         free = nodes.free_milli.sum(axis=1).astype(np.float64)
         free_by_model = np.bincount(nodes.model, free, len(nodes.models)).astype(np.float64)
+        scarcity = self._work_out_scarcity(free_by_model)
+        if not with_level:
+            return Market(scarcity, 1.0)
         expected_cpu = workload.expect_pods(float(free_by_model.sum())) * workload.cpu_of_cardless / workload.pods
         level = find_level(nodes.free_cpu, nodes.capacity_cpu, expected_cpu)
-        return Market(self._work_out_scarcity(free_by_model), round(level * LEVEL_STEPS) / LEVEL_STEPS)
+        return Market(scarcity, round(level * LEVEL_STEPS) / LEVEL_STEPS)
 
     def _work_out_scarcity(self, free_by_model: Points) -> Points:
         free_of_sets = np.maximum((self._members * free_by_model).sum(axis=1), WHOLE)

@@ -66,21 +66,16 @@ class CardColumns(NamedTuple):
 
 
 class CardValues(NamedTuple):
-    """What cards are worth, a row each; see :class:`MeasuredCards`."""
+    """What cards are worth, or by how much that changes, a row each; see :class:`MeasuredCards`."""
 
     free: Ints
     waste: Points
-    serves: Points
-    usable: Points
+    supplied: Points
 
     def join(self, more: "CardValues") -> "CardValues":
         """Return these and more of them."""
-        return CardValues(
-            np.concatenate([self.free, more.free]),
-            np.concatenate([self.waste, more.waste]),
-            np.concatenate([self.serves, more.serves]),
-            np.concatenate([self.usable, more.usable]),
-        )
+        free, waste, supplied = (np.concatenate(both) for both in zip(self, more, strict=True))
+        return CardValues(free, waste, supplied)
 
 
 class _Asked(NamedTuple):
@@ -133,11 +128,11 @@ def _unpack(packed: Ints) -> CardColumns:
 class MeasuredCards:
     """The states that cards are in or would be in, each with its number.
 
-    free    by state, thousandths of a card
-    whole   by state, whether nobody uses the card
-    serves  a row a state: 1 where the card has room for what a typical pod asks of a card, 0 otherwise
-    usable  a row a state: ``free`` where it serves, 0 otherwise
-    waste   by state, thousandths of a card that will be wasted of what is free
+    free      by state, thousandths of a card
+    whole     by state, whether nobody uses the card
+    supplied  a row a state: for each that typical pods ask of cards, 1 where the card has room for it, 0 otherwise;
+              then for each ``free`` where it has room, 0 otherwise
+    waste     by state, thousandths of a card that will be wasted of what is free
     """
 
     def __init__(self, sizes: Sequence[CardSize], asked: Sequence[AskedOfCards], waste_of_rests: Points) -> None:
@@ -151,8 +146,7 @@ class MeasuredCards:
         count = len(asked)
         self.free: Ints = np.zeros(1, np.int64)
         self.whole: Flags = np.zeros(1, np.bool_)
-        self.serves: Points = np.zeros((1, count))
-        self.usable: Points = np.zeros((1, count))
+        self.supplied: Points = np.zeros((1, 2 * count))
         self.waste: Points = np.zeros(1)
 
     def __len__(self) -> int:
@@ -182,7 +176,7 @@ class MeasuredCards:
         return self._numbers.get(packed * 2 + unused)
 
     def take(self, first: int, memory_mib: Ints, cores: Ints) -> "CardValues":
-        """Return what cards would be worth once a share is taken of each: by size, so much memory and cores.
+        """Return by how much the values of cards change once a share is taken: by size, so much memory and cores.
 
         first  the states from this one on are looked at
         """
@@ -196,14 +190,17 @@ class MeasuredCards:
         )
         found, gives = self._value(left), left.slots > 0
         return CardValues(
-            found.free * gives, found.waste * gives, found.serves * gives[:, None], found.usable * gives[:, None]
+            found.free * gives - self.free[first:],
+            found.waste * gives - self.waste[first:],
+            found.supplied * gives[:, None] - self.supplied[first:],
         )
 
     def _value(self, cards: CardColumns) -> "CardValues":
         memory, cores = self._memory_of[cards.size], self._cores_of[cards.size]
         free = np.minimum(_part(cards.memory_mib, memory), _part(cards.cores, cores))
         serves = self._asked.served_by(cards, cores, free).astype(np.float64)
-        return CardValues(free, self._waste_of_rests[free], serves, serves * free[:, None])
+        supplied = np.concatenate([serves, serves * free[:, None]], axis=1)
+        return CardValues(free, self._waste_of_rests[free], supplied)
 
     def _add(self, packed: list[int]) -> None:
         if not packed:
@@ -216,8 +213,7 @@ class MeasuredCards:
         self._parts = self._parts.join(cards)
         self.free = np.concatenate([self.free, new.free])
         self.whole = np.concatenate([self.whole, cards.unused])
-        self.serves = np.concatenate([self.serves, new.serves])
-        self.usable = np.concatenate([self.usable, new.usable])
+        self.supplied = np.concatenate([self.supplied, new.supplied])
         self.waste = np.concatenate([self.waste, new.waste])
 
 

@@ -4,7 +4,7 @@ The numbers are those of ``node_cost`` where both are used alike. Arrays have a 
 follows from the state of a card is looked up, so that thousands of nodes take few steps.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,12 +22,11 @@ _FEW = 256
 """So many cards are looked at one by one in less time than it takes to find out which are alike."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodesAndPod:
+class NodesAndPod(NamedTuple):
     """Nodes before a pod.
 
     states    of each card; ``fits`` whether it may be taken
-    taken     by state, what a card would be worth once a share is taken from it
+    changes   by state, by how much the values of a card change once a share is taken from it
     supply    what the nodes have for typical pods, ``used`` what these can use of it
     free      thousandths of cards by node
     cpu       free milli-cores by node, ``left_cpu`` once the pod has its part
@@ -37,7 +36,7 @@ class NodesAndPod:
 
     states: Ints
     fits: Flags
-    taken: CardValues
+    changes: CardValues
     supply: Supply
     used: Points
     free: Ints
@@ -61,11 +60,16 @@ class MeasuredCosts:
         self._of_one = np.flatnonzero([one.cards == 1 for one in useless.asked])
         self._together = np.flatnonzero([one.cards != 1 for one in useless.asked])
 
-    def supply(self, states: Ints) -> Supply:
-        """Return what nodes with cards in these states have for typical pods."""
-        return Supply(self._cards.serves[states].sum(axis=1), self._cards.usable[states].sum(axis=1))
+    def supplied(self, states: Ints) -> Points:
+        """Return what nodes with cards in these states have for typical pods, a row a node; one row for one node."""
+        found: Points = np.add.reduce(self._cards.supplied[states], axis=-2)
+        return found
 
-    def used(self, supply: Supply, model: Ints, cpu: Ints) -> Points:
+    def split(self, supplied: Points) -> Supply:
+        """Return the parts of such rows."""
+        return self._useless.split(supplied)
+
+    def used(self, supply: Supply, model: Ints | int, cpu: Ints | int) -> Points:
         """Return what typical pods can use of a supply, with so much free CPU."""
         return self._useless.used(supply, self._useless.chances(model, cpu))
 
@@ -80,59 +84,65 @@ class MeasuredCosts:
         """
         each = self._cost_each(on)
         if not self._reserve.classes:
-            first = self._way(on, each, None)
+            first = self._way(on, each)
             return first, first
         whole = self._cards.whole[on.states]
-        first = self._way(on, each, whole)
-        if not self._reserve.able(whole.sum(axis=1), on.cpu).any():
+        level = self._reserve.levels(whole.sum(axis=1), on.cpu)
+        if not self._reserve.is_any_able(level):
+            first = self._way(on, each)
             return first, first
-        return first, self._way(on, np.where(whole, NOWHERE, each), whole)
+        ways = self._way(on, each), self._way(on, np.where(whole, NOWHERE, each))
+        first, second = (way._replace(loses=self._lose(on, way.cards, whole, level)) for way in ways)
+        return first, second
 
-    def _way(self, on: NodesAndPod, each: Points, whole: Flags | None) -> WayCosts:
-        node = np.arange(len(each))[:, None]
+    def _way(self, on: NodesAndPod, each: Points) -> WayCosts:
+        """Return the way of the cheapest cards, by which the reserve loses nothing as yet."""
+        nothing = np.zeros(len(each), np.int64)
         if on.cards == 1:
             cards = each.argmin(axis=1)[:, None]
-            cost = np.take_along_axis(each, cards, axis=1)[:, 0]
-        else:
-            cards = np.argsort(each, axis=1, kind="stable")[:, : on.cards]
-            cost = self._cost_together(on, each, cards)
-        if whole is None:
-            return WayCosts(cost, cards, np.zeros((0, len(each)), np.bool_))
-        count = whole.sum(axis=1)
-        left = count - whole[node, cards].sum(axis=1)
-        able = self._reserve.able(count, on.cpu)
-        return WayCosts(cost, cards, able & ~self._reserve.able(left, on.left_cpu))
+            return WayCosts(each.min(axis=1), cards, nothing)
+        cards = np.argsort(each, axis=1, kind="stable")[:, : on.cards]
+        return WayCosts(self._cost_together(on, each, cards), cards, nothing)
+
+    def _lose(self, on: NodesAndPod, chosen: Ints, whole: Flags, level: Ints) -> Ints:
+        node = np.arange(len(chosen))[:, None]
+        left = whole.sum(axis=1) - whole[node, chosen].sum(axis=1)
+        return self._reserve.losses(level, self._reserve.levels(left, on.left_cpu))
 
     def _cost_each(self, on: NodesAndPod) -> Points:
         """Return what each card costs if only that one is taken, NOWHERE where it may not be."""
-        cards, weight = self._cards, self._weights.useless
-        lost = cards.free - on.taken.free
-        cost: Points = (on.taken.waste - cards.waste - weight * lost).take(on.states)
+        weight, changed = self._weights.useless, on.changes.free
+        cost = self._of_cards(on)
         # Of thousands of nodes, each array that is not made anew saves time.
         more = self._used_after_each(on)
         np.subtract(on.used[:, None], more, out=more)
         more *= weight
         cost += more
-        then = self.strand(on.free[:, None] - lost.take(on.states), on.left_cpu[:, None])
+        then = self.strand(on.free[:, None] + changed.take(on.states), on.left_cpu[:, None])
         then -= self.strand(on.free, on.cpu)[:, None]
         then *= self._weights.stranded
         cost += then
         cost[~on.fits] = NOWHERE
         return cost
 
+    def _of_cards(self, on: NodesAndPod) -> Points:
+        """Return what follows from each card alone."""
+        changes, weight = on.changes, self._weights.useless
+        if on.states.size <= _FEW:
+            return changes.waste.take(on.states) + weight * changes.free.take(on.states)
+        return (changes.waste + weight * changes.free).take(on.states)
+
     def _cost_together(self, on: NodesAndPod, each: Points, chosen: Ints) -> Points:
         """Return what several cards cost together, NOWHERE where one of them may not be taken."""
         if chosen.shape[1] < on.cards:
             return np.full(len(each), NOWHERE)
-        cards, node = self._cards, np.arange(len(each))[:, None]
+        changes, node = on.changes, np.arange(len(each))[:, None]
         states = on.states[node, chosen]
-        lost = (cards.free - on.taken.free)[states].sum(axis=1)
-        then = Supply(
-            on.supply.cards + (on.taken.serves - cards.serves)[states].sum(axis=1),
-            on.supply.milli + (on.taken.usable - cards.usable)[states].sum(axis=1),
-        )
+        lost = -changes.free[states].sum(axis=1)
+        more = self.split(changes.supplied[states].sum(axis=1))
+        then = Supply(on.supply.cards + more.cards, on.supply.milli + more.milli)
         cost = self._weights.useless * (on.used - lost - self.used(then, on.model, on.left_cpu))
-        cost += (on.taken.waste - cards.waste)[states].sum(axis=1)
+        cost += changes.waste[states].sum(axis=1)
         cost += self._weights.stranded * (self.strand(on.free - lost, on.left_cpu) - self.strand(on.free, on.cpu))
         return np.where(np.isinf(each[node, chosen]).any(axis=1), NOWHERE, cost)
 
@@ -142,23 +152,24 @@ class MeasuredCosts:
         For typical pods of one card that is a sum over cards, so only the card that is taken makes a difference.
         """
         table, line = self._useless.lines(on.model, on.left_cpu)
-        supply, cards, chances = on.supply, self._cards, table[line]
+        supply, changes, chances = on.supply, self.split(on.changes.supplied), table[line]
         used = (supply.milli * chances)[:, self._of_one].sum(axis=1)[:, None] + self._change_each(on, table, line)
         for at in self._together.tolist():
-            more = (on.taken.serves[:, at] - cards.serves[:, at])[on.states]
-            milli = supply.milli[:, at, None] + (on.taken.usable[:, at] - cards.usable[:, at])[on.states]
+            more = changes.cards[:, at][on.states]
+            milli = supply.milli[:, at, None] + changes.milli[:, at][on.states]
             enough = supply.cards[:, at, None] + more >= self._useless.asked[at].cards
             used += enough * milli * chances[:, at, None]
         return used
 
     def _change_each(self, on: NodesAndPod, table: Points, line: Ints) -> Points:
         """Return by how much what typical pods of one card can use changes with each card."""
-        cards, one = self._cards, self._of_one
+        one, changes = self._of_one, self.split(on.changes.supplied).milli
         if on.states.size <= _FEW:
-            few = on.taken.usable[on.states] - cards.usable[on.states]
-            alone: Points = (few * table[line][:, None]).take(one, axis=2).sum(axis=2)
+            few = changes[on.states]
+            few *= table[line][:, None]
+            alone: Points = np.add.reduce(few if len(one) == few.shape[2] else few.take(one, axis=2), axis=2)
             return alone
-        change = (on.taken.usable - cards.usable)[:, one]
+        change = changes[:, one]
         lines = np.arange(len(table))
         if len(change) * len(table) > _MOST_PAIRS:
             lines, line = np.unique(line, return_inverse=True)

@@ -1,6 +1,7 @@
 """What placing a pod on a node costs, as far as it follows from that node alone."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,18 +18,17 @@ NOWHERE = np.inf
 """What a placement costs that is not possible."""
 
 
-@dataclass(frozen=True, slots=True)
-class WayCosts:
+class WayCosts(NamedTuple):
     """One way to place pods of a shape on nodes.
 
     cost   by node, thousandths of cards; NOWHERE where it is not possible
     cards  a row a node: the cards that a pod gets, by index; none for pods of whole cards, which get the first free
-    loses  a row a class of the reserve, a column a node: whether the node becomes unable to serve it
+    loses  by node, the number of what the reserve loses
     """
 
     cost: Points
     cards: Ints
-    loses: Flags
+    loses: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ class NodeCosts:
         self._reserve = reserve
         self._useless = UselessShare(workload.typical(), nodes.models)
         self._waste = waste_of_rests(workload)
+        self._more_waste: dict[int, Points] = {}
         self._accepting: dict[str, Flags] = {}
         self.facts = NodeFacts(nodes, self._useless, workload, reserve)
 
@@ -98,32 +99,38 @@ class NodeCosts:
     def ways(self, shape: WorkloadShape, rows: Ints) -> list[WayCosts]:
         """Return the ways that may be the cheapest on nodes that a pod fits: as many as ``count_ways``."""
         facts = self.facts
+        free, level = self._nodes.free_milli[rows], facts.level[rows]
         left_cpu = self._nodes.free_cpu[rows] - shape.cpu_milli
-        free, supply = self._nodes.free_milli[rows], facts.supply.of(rows)
-        cost = self._weights.stranded * (
-            facts.strand(facts.free[rows] - shape.demand_milli, left_cpu) - facts.stranded[rows]
-        )
-        cost += self._weights.useless * facts.used[rows]
-        cost -= self._weights.useless * shape.demand_milli
-        on = _Nodes(shape, free, supply, self._useless.chances(self._nodes.model[rows], left_cpu), cost)
-        whole_cards, able = facts.whole[rows], facts.able[:, rows]
-        reserved = bool(able.any())
+        chances = self._useless.chances(self._nodes.model[rows], left_cpu)
+        on = _Nodes(shape, free, facts.supply(rows), chances, self._cost_all(shape, rows, left_cpu))
+        reserved = self._reserve.is_any_able(level)
 
-        def way(cost: Points, cards: Ints, broken: Ints | int) -> WayCosts:
-            loses = able & ~self._reserve.able(whole_cards - broken, left_cpu) if reserved else able
-            return WayCosts(cost, cards, loses)
+        def lose(broken: Ints | int) -> Ints:
+            return self._reserve.losses(level, self._reserve.levels(facts.whole[rows] - broken, left_cpu))
 
+        nothing = np.zeros(len(rows), np.int64)
         if not shape.is_sharing:
-            return [way(self._cost_whole(on), np.empty((len(rows), 0), np.int64), shape.cards)]
-        node, whole = np.arange(len(rows))[:, None], free == WHOLE
+            no_cards = np.empty((len(rows), 0), np.int64)
+            return [WayCosts(self._cost_whole(on), no_cards, lose(shape.cards) if reserved else nothing)]
         each = self._cost_each(on)
-        found = []
-        # Where no node can serve a class of the reserve, wholly free cards cost no more than others.
-        for usable in (each, np.where(whole, NOWHERE, each)) if reserved else (each,):
-            cards = _cheapest(usable, shape.cards)
-            together = usable[node, cards][:, 0] if shape.cards == 1 else self._cost_together(on, usable, cards)
-            found.append(way(together, cards, whole[node, cards].sum(axis=1)))
-        return found if len(found) == 2 else found * 2
+        if not reserved:
+            # Wholly free cards cost no more than others.
+            return [WayCosts(*self._cheapest(on, each), nothing)] * 2
+        node, whole, found = np.arange(len(rows))[:, None], free == WHOLE, []
+        for usable in (each, np.where(whole, NOWHERE, each)):
+            cost, cards = self._cheapest(on, usable)
+            found.append(WayCosts(cost, cards, lose(whole[node, cards].sum(axis=1))))
+        return found
+
+    def _cost_all(self, shape: WorkloadShape, rows: Ints, left_cpu: Ints) -> Points:
+        """Return what does not depend on which cards the pod gets."""
+        facts, weights = self.facts, self._weights
+        cost = facts.strand(facts.free[rows] - shape.demand_milli, left_cpu)
+        cost -= facts.stranded[rows]
+        cost *= weights.stranded
+        cost += weights.useless * facts.used[rows]
+        cost -= weights.useless * shape.demand_milli
+        return cost
 
     def _cost_whole(self, on: "_Nodes") -> Points:
         """Return what wholly free cards cost, or none: nothing is left of them that could be wasted."""
@@ -134,10 +141,26 @@ class NodeCosts:
         """Return what a share of each card costs if only that card is taken, NOWHERE where there is no room."""
         share = on.shape.share_milli
         used = self._useless.used(self._useless.supply_after_each(on.supply, on.free, share), on.chances[:, None])
-        cost = on.cost[:, None] - self._weights.useless * used
-        cost += self._waste[np.maximum(on.free - share, 0)] - self._waste[on.free]
-        cost[on.free < share] = NOWHERE
+        used *= self._weights.useless
+        cost = np.subtract(on.cost[:, None], used, out=used)
+        cost += self._waste_after(share)[on.free]
         return cost
+
+    def _waste_after(self, share_milli: int) -> Points:
+        """Return by the rest of a card how much more is wasted once a share is taken, NOWHERE without room for it."""
+        known = self._more_waste.get(share_milli)
+        if known is None:
+            known = np.full(WHOLE + 1, NOWHERE)
+            known[share_milli:] = self._waste[: WHOLE + 1 - share_milli] - self._waste[share_milli:]
+            self._more_waste[share_milli] = known
+        return known
+
+    def _cheapest(self, on: "_Nodes", each: Points) -> tuple[Points, Ints]:
+        """Return what the cheapest cards cost, and which they are: the first among equals."""
+        if on.shape.cards == 1:
+            return each.min(axis=1), each.argmin(axis=1)[:, None]
+        cards = np.argsort(each, axis=1, kind="stable")[:, : on.shape.cards]
+        return self._cost_together(on, each, cards), cards
 
     def _cost_together(self, on: "_Nodes", each: Points, cards: Ints) -> Points:
         """Return what several cards cost together, NOWHERE where one of them has no room."""
@@ -149,8 +172,3 @@ class NodeCosts:
         used = self._useless.used(self._useless.supply(then), on.chances)
         cost = on.cost - self._weights.useless * used + (self._waste[left] - self._waste[chosen]).sum(axis=1)
         return np.where(np.isinf(each[node, cards]).any(axis=1), NOWHERE, cost)
-
-
-def _cheapest(each: Points, cards: int) -> Ints:
-    """Return the columns of the smallest numbers of each row, the first among equals."""
-    return each.argmin(axis=1)[:, None] if cards == 1 else np.argsort(each, axis=1, kind="stable")[:, :cards]

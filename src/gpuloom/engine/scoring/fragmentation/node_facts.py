@@ -1,6 +1,6 @@
 """What follows from a node alone, whichever pod asks, kept until the node changes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -8,17 +8,17 @@ from gpuloom.engine.scoring.fragmentation.nodes import NodeColumns
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.useless_share import Supply, UselessShare
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Workload
-from gpuloom.model.cards import Flags, Ints, Points
+from gpuloom.model.cards import Ints, Points
 
 
 class NodeFacts:
-    """Columns worked out of those of nodes.
+    """Columns worked out of those of nodes. Few nodes change at a time: plain numbers are fastest.
 
-    free        thousandths of all cards of a node
+    free        thousandths of all cards of a node; ``free_milli`` of all nodes
     largest     of its emptiest card
     whole       how many of its cards are entirely free
-    able        a row a class of the reserve: whether the node can serve it; ``able_nodes`` how many can
-    supply      what the node has for typical pods, ``used`` what these can use of it
+    level       which classes of the reserve the node can serve; ``able_nodes``, a row a class, how many nodes can
+    used        what typical pods can use of the node
     stranded    free cards that the node's free CPU cannot feed
     """
 
@@ -29,34 +29,48 @@ class NodeFacts:
         self._cpu_per_milli = workload.cpu_per_milli
         count, asked = len(nodes), len(useless.asked)
         self.free: Ints = np.zeros(count, np.int64)
+        self.free_milli = 0
         self.largest: Ints = np.zeros(count, np.int64)
         self.whole: Ints = np.zeros(count, np.int64)
-        self.able: Flags = np.zeros((reserve.classes, count), np.bool_)
+        self.level: Ints = np.zeros(count, np.int64)
         self.able_nodes: Ints = np.zeros((reserve.classes, 1), np.int64)
-        self.supply = Supply(np.zeros((count, asked)), np.zeros((count, asked)))
+        self._supplied: Points = np.zeros((count, 2 * asked))
         self.used: Points = np.zeros(count)
         self.stranded: Points = np.zeros(count)
-        if count:
-            self.renew(range(count))
+        self.renew(range(count))
 
-    def renew(self, changed: Sequence[int]) -> None:
-        """Work out anew what follows from some nodes, each named once."""
-        rows, nodes = np.array(changed, np.int64), self._nodes
-        cards, cpu = nodes.free_milli[rows], nodes.free_cpu[rows]
-        self.free[rows] = free = cards.sum(axis=1)
-        self.largest[rows] = cards.max(axis=1)
-        self.whole[rows] = whole = (cards == WHOLE).sum(axis=1)
+    def supply(self, rows: Ints) -> Supply:
+        """Return what nodes have for typical pods."""
+        return self._useless.split(self._supplied[rows])
+
+    def renew(self, changed: Iterable[int]) -> None:
+        """Work out anew what follows from some nodes."""
+        for row in changed:
+            self._renew(row)
+
+    def _renew(self, row: int) -> None:
+        nodes, useless, cpu = self._nodes, self._useless, self._nodes.free_cpu.item(row)
+        cards = nodes.free_milli[row]
+        each = cards.tolist()
+        free, whole = sum(each), each.count(WHOLE)
+        self.free_milli += free - self.free.item(row)
+        self.free[row], self.largest[row], self.whole[row] = free, max(each), whole
         if self._reserve.classes:
-            able = self._reserve.able(whole, cpu)
-            self.able_nodes += able.sum(axis=1, keepdims=True) - self.able[:, rows].sum(axis=1, keepdims=True)
-            self.able[:, rows] = able
-        supply = self._useless.supply(cards)
-        self.supply.cards[rows], self.supply.milli[rows] = supply
-        self.used[rows] = self._useless.used(supply, self._useless.chances(nodes.model[rows], cpu))
-        self.stranded[rows] = self.strand(free, cpu)
+            self._note_level(row, self._reserve.level(whole, cpu))
+        self._supplied[row] = supplied = useless.supplied(cards)
+        self.used[row] = useless.used(useless.split(supplied), useless.chances(nodes.model.item(row), cpu))
+        self.stranded[row] = max(0.0, free - cpu / self._cpu_per_milli) if self._cpu_per_milli else 0.0
+
+    def _note_level(self, row: int, level: int) -> None:
+        before = self.level.item(row)
+        if before != level:
+            self.able_nodes += self._reserve.served(level)
+            self.able_nodes -= self._reserve.served(before)
+            self.level[row] = level
 
     def strand(self, free_milli: Ints, cpu: Ints | Points) -> Points:
         """Return ``D``: what is free on cards beyond what so much CPU feeds at the workload's average need."""
         if not self._cpu_per_milli:
             return np.zeros(len(free_milli))
-        return np.maximum(0.0, free_milli - cpu / self._cpu_per_milli)
+        stranded = free_milli - cpu / self._cpu_per_milli
+        return np.maximum(0.0, stranded, out=stranded)

@@ -1,5 +1,6 @@
 """What it costs to break a node that could still take a pod of many whole cards."""
 
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,19 @@ from gpuloom.model.cards import Flags, Ints, Points
 
 LEAST_CARDS = 8
 """Pods of fewer cards find nodes often enough."""
+NO_LOSS = 0
+"""The number of the loss of a node that can serve all that it could before."""
 _MOST = 10.0
 """So many expected pods a node count at most."""
+_UNKNOWN = -1
 
 
 class Reserve:
     """The classes of pods for which whole nodes are worth keeping: a class is a number of cards and an amount of CPU.
 
-    A node is able to serve a class while it has that many wholly free cards and that much free CPU.
+    A node is able to serve a class while it has that many wholly free cards and that much free CPU. Which classes it
+    can serve is its *level*. A *loss* is a set of classes that a node cannot serve any more; each that came about has
+    a number.
     """
 
     def __init__(self, workload: Workload, weight: float) -> None:
@@ -26,15 +32,66 @@ class Reserve:
         self._chances = np.array([workload.chance_of(cards, cpu) for cards, cpu in classes])[:, None]
         self._weight = weight
         self._workload = workload
+        self._card_steps, self._cpu_steps = np.unique(self._cards), np.unique(self._cpu)
+        self._steps_of_cards: list[int] = self._card_steps.tolist()
+        self._steps_of_cpu: list[int] = self._cpu_steps.tolist()
+        # By level, what it takes: nothing is less than the first step.
+        cards, cpu = np.append(-1, self._card_steps), np.append(-1, self._cpu_steps)
+        able = self.able(np.repeat(cards, len(cpu)), np.tile(cpu, len(cards)))
+        self._able: Flags = np.ascontiguousarray(able.T)
+        self._is_able: Flags = np.logical_or.reduce(self._able, axis=1)
+        self._losses: Ints = np.full((len(self._able), len(self._able)), _UNKNOWN)
+        self._numbers = {bytes(len(classes)): NO_LOSS}
+        self._lost: Flags = np.zeros((1, len(classes)), np.bool_)
 
     @property
     def classes(self) -> int:
         """How many classes there are."""
         return len(self._cards)
 
+    @property
+    def known_losses(self) -> int:
+        """How many losses came about so far."""
+        return len(self._lost)
+
     def able(self, whole_cards: Ints | int, cpu: Ints | int) -> Flags:
         """Return a row a class, a column a node: whether the node can serve it with so much that is free."""
         return (whole_cards >= self._cards) & (cpu >= self._cpu)
+
+    def levels(self, whole_cards: Ints, cpu: Ints) -> Ints:
+        """Return the levels of nodes with so much that is free."""
+        level = self._card_steps.searchsorted(whole_cards, "right") * (len(self._cpu_steps) + 1)
+        level += self._cpu_steps.searchsorted(cpu, "right")
+        return level
+
+    def level(self, whole_cards: int, cpu: int) -> int:
+        """Return the level of one node."""
+        at = bisect_right(self._steps_of_cards, whole_cards), bisect_right(self._steps_of_cpu, cpu)
+        return at[0] * (len(self._steps_of_cpu) + 1) + at[1]
+
+    def served(self, level: int) -> Flags:
+        """Return a row a class: whether a node of this level can serve it."""
+        served: Flags = self._able[level][:, None]
+        return served
+
+    def is_any_able(self, levels: Ints) -> bool:
+        """Whether any node of these levels can serve any class."""
+        return bool(np.count_nonzero(self._is_able[levels]))
+
+    def losses(self, before: Ints, after: Ints) -> Ints:
+        """Return the numbers of what nodes lose that go from one level to another."""
+        found: Ints = self._losses[before, after]
+        if found.min(initial=NO_LOSS) == _UNKNOWN:
+            for pair in set(zip(before.tolist(), after.tolist(), strict=True)):
+                self._losses[pair] = self._number(self._able[pair[0]] & ~self._able[pair[1]])
+            found = self._losses[before, after]
+        return found
+
+    def _number(self, lost: Flags) -> int:
+        number = self._numbers.setdefault(lost.tobytes(), len(self._numbers))
+        if number == len(self._lost):
+            self._lost = np.concatenate([self._lost, lost[None]])
+        return number
 
     def prices(self, able_nodes: Ints, free_milli: float) -> Points:
         """Return a row a class: what it charges a placement that makes a node unable to serve it, thousandths of cards.
@@ -43,3 +100,8 @@ class Reserve:
         """
         expected: Any = self._chances * self._workload.expect_pods(free_milli)
         return self._weight * np.minimum(_MOST, expected / np.maximum(able_nodes, 1)) * self._cards * WHOLE
+
+    def charges(self, prices: Points) -> Points:
+        """Return what each loss is charged, by its number: the price of the dearest class that is lost."""
+        charged: Points = (self._lost * prices[:, 0]).max(axis=1, initial=0.0)
+        return charged

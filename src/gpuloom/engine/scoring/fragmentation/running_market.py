@@ -37,7 +37,7 @@ class RunningMarket:
         self._free_by_model = [0] * models
         self._given = [0] * LEVEL_STEPS
         self._able: Ints = np.zeros((reserve.classes, 1), np.int64)
-        self._prices: Points | None = None
+        self._charges: Points | None = None
         self._unwanted = scarcity_of({}, np.zeros(models, np.int64))
 
     @property
@@ -56,7 +56,7 @@ class RunningMarket:
         given = sign * np.maximum(2 * LEVEL_STEPS * cpu - np.array(_MIDDLES)[:, None] * capacity, 0).sum(axis=1)
         self._given = [before + more for before, more in zip(self._given, given.tolist(), strict=True)]
         self._able += sign * self._reserve.able(whole, cpu).sum(axis=1, keepdims=True)
-        self._prices = None
+        self._charges = None
 
     def change(self, model: int, capacity: int, before: NodeInMarket, now: NodeInMarket) -> None:
         """Count one node anew."""
@@ -70,7 +70,7 @@ class RunningMarket:
         if self._reserve.classes and before[1:] != now[1:]:
             self._able += self._reserve.able(now.whole, now.cpu)
             self._able -= self._reserve.able(before.whole, before.cpu)
-        self._prices = None
+        self._charges = None
 
     def now(self) -> Market:
         """Return the market for what is free now; the level is the nearest of its steps."""
@@ -82,8 +82,8 @@ class RunningMarket:
             return Market(self._unwanted, level)
         return Market(scarcity_of(self._demand, np.array(self._free_by_model, np.int64)), level)
 
-    def reserve_prices(self) -> Points:
-        """Return a row a class of the reserve: what it charges whoever makes a node unable to serve it."""
-        if self._prices is None:
-            self._prices = self._reserve.prices(self._able, float(self.free_milli))
-        return self._prices
+    def reserve_charges(self) -> Points:
+        """Return by the number of a loss what the reserve charges for it."""
+        if self._charges is None or len(self._charges) < self._reserve.known_losses:
+            self._charges = self._reserve.charges(self._reserve.prices(self._able, float(self.free_milli)))
+        return self._charges

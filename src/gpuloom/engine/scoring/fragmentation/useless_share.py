@@ -8,6 +8,9 @@ import numpy as np
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Amounts, WorkloadShape
 from gpuloom.model.cards import Ints, Points
 
+_MOST_SHARES = 64
+"""For so many sizes of shares it is remembered what they change: about 200 KB each."""
+
 
 class Supply(NamedTuple):
     """What nodes have for pods, by what these ask of cards: cards with enough room, and what is free there.
@@ -22,10 +25,6 @@ class Supply(NamedTuple):
     def less_whole(self, cards: int) -> "Supply":
         """Return what is left once so many wholly free cards are taken."""
         return Supply(self.cards - cards, self.milli - cards * WHOLE)
-
-    def of(self, rows: Ints) -> "Supply":
-        """Return the supply of some nodes."""
-        return Supply(self.cards[rows], self.milli[rows])
 
 
 class Barred(NamedTuple):
@@ -71,10 +70,15 @@ class UselessShare:
         rests = np.arange(WHOLE + 1)[:, None]
         serves = (rests >= np.array([one.share_milli for one in asked], np.int64)).astype(np.float64)
         self._supplied: Points = np.concatenate([serves, serves * rests], axis=1)
+        self._changes_by_share: dict[int, Points] = {}
 
-    def chances(self, model: Ints, cpu: Ints) -> Points:
-        """Return a row a node: how likely pods, by what they ask of cards, accept it with so much free CPU."""
-        return self._chances[model, np.searchsorted(self._steps, cpu, "right")]
+    def chances(self, model: Ints | int, cpu: Ints | int) -> Points:
+        """Return a row a node: how likely pods, by what they ask of cards, accept it with so much free CPU.
+
+        One row for one node.
+        """
+        chances: Points = self._chances[model, self._steps.searchsorted(cpu, "right")]
+        return chances
 
     def barred(self, model: Ints, cpu: Ints) -> Barred:
         """Return how likely pods cannot use nodes of these models with so much free CPU, and why."""
@@ -86,28 +90,46 @@ class UselessShare:
         """Return the same as a table of all the rows that there may be, and which of them each node has."""
         steps = self._chances.shape[1]
         table = self._chances.reshape(-1, self._chances.shape[2])
-        return table, model * steps + np.searchsorted(self._steps, cpu, "right")
+        return table, model * steps + self._steps.searchsorted(cpu, "right")
 
     def supply(self, free_milli: Ints) -> Supply:
         """Return what cards with so much free supply, a row a node."""
-        return self._split(self._supplied[free_milli].sum(axis=1))
+        return self.split(self.supplied(free_milli))
+
+    def supplied(self, free_milli: Ints) -> Points:
+        """Return the same in one row a node, to be kept and split later; one row for the cards of one node."""
+        found: Points = np.add.reduce(self._supplied[free_milli], axis=-2)
+        return found
 
     def supply_after_each(self, supply: Supply, free_milli: Ints, share_milli: int) -> Supply:
         """Return for each card what its node would supply once a share is taken from that card alone.
 
         A row a node, a column a card. Cards without enough room get numbers without meaning.
         """
-        left = np.maximum(free_milli - share_milli, 0)
-        more = self._split(self._supplied[left] - self._supplied[free_milli])
+        more = self.split(self._changes(share_milli)[free_milli])
         return Supply(supply.cards[:, None] + more.cards, supply.milli[:, None] + more.milli)
 
-    def _split(self, supplied: Points) -> Supply:
+    def _changes(self, share_milli: int) -> Points:
+        """Return by the rest of a card what changes in what it supplies once a share is taken from it."""
+        known = self._changes_by_share.get(share_milli)
+        if known is None:
+            if len(self._changes_by_share) >= _MOST_SHARES:
+                self._changes_by_share.clear()
+            left = np.maximum(np.arange(WHOLE + 1) - share_milli, 0)
+            known = self._changes_by_share[share_milli] = self._supplied[left] - self._supplied
+        return known
+
+    def split(self, supplied: Points) -> Supply:
+        """Return the parts of rows of :meth:`supplied`."""
         half = len(self.asked)
         return Supply(supplied[..., :half], supplied[..., half:])
 
     def used(self, supply: Supply, chances: Points) -> Points:
         """Return what a typical pod can use of what is supplied."""
-        return ((supply.cards >= self._cards) * supply.milli * chances).sum(axis=-1)
+        usable = (supply.cards >= self._cards) * supply.milli
+        usable *= chances
+        found: Points = np.add.reduce(usable, axis=-1)
+        return found
 
 
 def list_asked(typical: Sequence[tuple[WorkloadShape, float]]) -> list[AskedOfCards]:
