@@ -3,7 +3,7 @@
 Every node has one card of 10,000 MiB, so whether a pod fits is one addition.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -74,10 +74,13 @@ class Book:
 
 
 class Judge:
-    """Observes a process, and notes every nomination that was not needed; of pods that are not in the book, none."""
+    """Observes a process, and notes every nomination that was not needed; of pods that are not in the book, none.
 
-    def __init__(self, state: SchedulerState, book: Book) -> None:
-        self._state, self._book = state, book
+    asked  gives the pods that were asked to leave, whether or not the watch has shown that they end
+    """
+
+    def __init__(self, state: SchedulerState, book: Book, asked: Callable[[], Collection[str]] = tuple) -> None:
+        self._state, self._book, self._asked = state, book, asked
 
     def on_nominated(self, nomination: Nomination) -> None:
         book, uid = self._book, nomination.uid
@@ -99,7 +102,7 @@ class Judge:
         return {held.uid for held in self._state.cluster.ledger.on_node(node)}
 
     def _staying(self, node: str) -> set[str]:
-        return {uid for uid in self._all(node) if not self._state.is_leaving(uid)}
+        return {uid for uid in self._all(node) if not self._state.is_leaving(uid) and uid not in self._asked()}
 
     def _waiting_for(self, node: str, nomination: Nomination) -> set[str]:
         others = self._state.nominations.that_bind(nomination.uid, nomination.priority)

@@ -18,6 +18,7 @@ from gpuloom.local.manifests import pod_manifest
 from gpuloom.model.card import Card
 from gpuloom.scheduler import SchedulerProcess, SchedulerSettings
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.keys import NODE_SERVES
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.register import encode_register
@@ -64,11 +65,14 @@ class World(Site):
 
     async def lead(self, settings: SchedulerSettings = ON) -> None:
         """Start a scheduler, which a judge observes, and kube-scheduler beside it."""
-        self.process = SchedulerProcess(settings, self._own, make_observer=lambda state: Judge(state, self.book))
+        self.process = SchedulerProcess(settings, self._own, make_observer=self._make_judge)
         await self.stack.enter_async_context(self.process)
         await self.process.wait_synced()
         configuration = scheduler_configuration(self.process.url, resources=(*NVIDIA_RESOURCES, XPU))
         await asyncio.to_thread(self.plane.start_scheduler, configuration)
+
+    def _make_judge(self, state: SchedulerState) -> Judge:
+        return Judge(state, self.book, lambda: self.process.parts.preemption.evictor.evicted)
 
     def hold(self, write: Write, *, is_after: bool) -> Hold:
         """Let the scheduler stop before or after a write, for good."""
