@@ -11,7 +11,6 @@ from local.scheduler.churn import Book, Judge
 from local.scheduler.clock import ManualClock, poll
 from local.scheduler.site import DEFAULTS, HANDSHAKE, REGISTER, Site, card
 from real.scheduler.holding import HeldClient, Hold, Write
-from real.scheduler.kubelets import PlayedKubelets
 
 from gpuloom.kube import NODES, PODS, ApiError, KubeClient, load_kubeconfig
 from gpuloom.local.manifests import pod_manifest
@@ -26,6 +25,7 @@ from harness.accounts import COMPONENT, PLUGIN
 from harness.controlplane import ControlPlane
 from harness.installation import NVIDIA_RESOURCES, scheduler_configuration
 from harness.objects import create_ready_node
+from harness.playedkubelets import PlayedKubelets
 from harness.playedplugins import PlayedPlugins
 
 ON = replace(DEFAULTS, preemption="on")
@@ -211,7 +211,8 @@ async def open_world(plane: ControlPlane) -> AsyncIterator[World]:
         world = World(plane, client, own, session)
         stack.push_async_callback(_clean, plane)
         await stack.enter_async_context(PlayedPlugins(client))
-        world.kubelets = await stack.enter_async_context(PlayedKubelets(client, world.book))
+        world.kubelets = await stack.enter_async_context(PlayedKubelets(client))
+        world.book.bound = world.kubelets.bound
         answering = asyncio.create_task(_answer_handshakes(client, world))
         stack.callback(answering.cancel)
         stack.push_async_callback(world.kill)

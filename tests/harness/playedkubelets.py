@@ -4,8 +4,6 @@ import asyncio
 from contextlib import aclosing, suppress
 from typing import Any, Self
 
-from local.scheduler.churn import Book
-
 from gpuloom.kube import PODS, ApiError, Applied, InitialObject, KubeClient, Reflector
 from gpuloom.wire.objects import Pod
 
@@ -13,15 +11,16 @@ from gpuloom.wire.objects import Pod
 class PlayedKubelets:
     """Kubelets of all nodes: bound pods run, deleted ones are gone after a while, except those that hang.
 
-    gone_s  the loop's time at which pods were gone, by name; the book notes which are bound
+    gone_s   the loop's time at which pods were gone, by name; ``bound_s`` when they were seen bound
+    bound    UID and node of each, in the order in which they were
     """
 
-    def __init__(self, client: KubeClient, book: Book, *, ends_after_s: float = 0.3) -> None:
+    def __init__(self, client: KubeClient, *, ends_after_s: float = 0.3) -> None:
         self.hanging: set[str] = set()
         self.gone_s: dict[str, float] = {}
         self.bound_s: dict[str, float] = {}
+        self.bound: list[tuple[str, str]] = []
         self._client = client
-        self._book = book
         self._ends_after_s = ends_after_s
         self._seen: dict[str, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -59,7 +58,7 @@ class PlayedKubelets:
         self._seen[pod.metadata.uid] = stage
         if stage == "runs":
             self.bound_s.setdefault(pod.name, asyncio.get_running_loop().time())
-            self._book.bound.append((pod.metadata.uid, pod.spec.node_name))
+            self.bound.append((pod.metadata.uid, pod.spec.node_name))
         self._start(self._end_later(pod) if pod.is_terminating else self._run(pod))
 
     async def _end_later(self, pod: Pod) -> None:
