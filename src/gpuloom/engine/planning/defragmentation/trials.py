@@ -11,7 +11,7 @@ from gpuloom.engine.decision.imagined import imagine_reservation
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.planning.defragmentation.hosts import HostRoom
 from gpuloom.engine.planning.defragmentation.plan import PodMove
-from gpuloom.engine.request.demand import Demands
+from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import UNBOUNDED
@@ -30,7 +30,9 @@ class MoveTrials:
     scheduler: PodScheduler
     demands_of: DemandsOf
     hosts: HostRoom
-    _targets: dict[object, tuple[str, ...]] = field(default_factory=dict)
+    _classes: dict[str, int | None] = field(default_factory=dict)
+    _numbers: dict[object, int] = field(default_factory=dict)
+    _targets: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def fork(self) -> PodScheduler:
@@ -43,15 +45,29 @@ class MoveTrials:
         return self.fork.cluster_state
 
     def finds_room(self, held: Reservation) -> Generator[None, None, bool]:
-        """Tell whether another node would take a pod now; what all alike pods are told is remembered."""
-        demands = self.demands_of(held)
-        if demands is None:
-            return False
-        shape = [(word, msgspec.structs.replace(demand, uid="", name="")) for word, demand in demands.items()]
-        key = (*shape, self.hosts.demand_of(held.uid))
-        if key not in self._targets:
-            self._targets[key] = yield from self._first_targets(held.uid, demands)
-        return any(target != held.node for target in self._targets[key])
+        """Tell whether another node would take a pod now."""
+        return any(target != held.node for target in (yield from self.find_targets(held)))
+
+    def find_targets(self, held: Reservation) -> Generator[None, None, tuple[str, ...]]:
+        """Return the first two nodes that would take a pod now; what all alike pods are told is remembered."""
+        number = self.class_of(held)
+        if number is None:
+            return ()
+        if number not in self._targets:
+            self._targets[number] = yield from self._first_targets(held.uid, self.demands_of(held) or {})
+        return self._targets[number]
+
+    def class_of(self, held: Reservation) -> int | None:
+        """Return a number that all pods have in common that are told the same targets; None where one may not move."""
+        if held.uid not in self._classes:
+            demands = self.demands_of(held)
+            key = None if demands is None else (*map(_shape, demands.items()), self.hosts.demand_of(held.uid))
+            self._classes[held.uid] = None if key is None else self._numbers.setdefault(key, len(self._numbers))
+        return self._classes[held.uid]
+
+    def forget_targets(self) -> None:
+        """Take that moves were made on the fork: pods may be told other targets now."""
+        self._targets.clear()
 
     def _first_targets(self, uid: str, demands: Demands) -> Generator[None, None, tuple[str, ...]]:
         """Return the first two nodes for a pod: one of them may be its own. It gives back the quota that it takes."""
@@ -123,3 +139,8 @@ class MoveTrials:
 
 def _largest_first(held: Reservation) -> tuple[int, str, str]:
     return -held.memory_mib, held.full_name, held.uid
+
+
+def _shape(item: tuple[str, Demand]) -> object:
+    word, demand = item
+    return word, msgspec.structs.replace(demand, uid="", name="")
