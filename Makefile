@@ -56,14 +56,17 @@ check: $(READY) ## format, lint, types, layers
 chaos: $(READY) ## ten minutes of the soak
 	PYTHONPATH=tests $(BIN)/python benchmarks/soak.py --duration-s 600 $(ARGS)
 
-churns: $(READY) ## a thousand random churns of pods of all priorities: was each eviction needed? CHURNS=1000
-	CHURNS=$(CHURNS) $(TOGETHER) tests/local/scheduler/test_preemption_churn.py $(ARGS)
+churns: $(READY) ## random churns of pods of all priorities: was each eviction needed? CHURNS=1000 REAL_CHURNS=20 FIRST=0
+	CHURNS=$(CHURNS) FIRST=$(FIRST) $(TOGETHER) tests/local/scheduler/test_preemption_churn.py $(ARGS)
+	REAL_CHURNS=$(REAL_CHURNS) FIRST=$(FIRST) $(BIN)/pytest tests/real/scheduler/test_preemption_churn.py $(ARGS)
 
 soak: $(READY) ## an hour of pods and faults over two schedulers on a real control plane; ends with a table
 	PYTHONPATH=tests $(BIN)/python benchmarks/soak.py $(ARGS)
 
 SECONDS ?= 600
 CHURNS ?= 1000
+REAL_CHURNS ?= 20
+FIRST ?= 0
 
 .venv/fuzz/ready: locks/fuzz.lock $(READY)
 	@$(BIN)/uv pip install --quiet --target .venv/fuzz --require-hashes -r locks/fuzz.lock

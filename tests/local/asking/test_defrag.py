@@ -41,6 +41,13 @@ async def test_people_read_what_each_move_costs(stage: Stage) -> None:
     assert last == "empty cards: 5 now, at most 4 on one node; then 5, at most 3"
 
 
+async def test_without_a_pod_it_says_so_where_no_move_strands_less(stage: Stage) -> None:
+    said = await stage.gpuloom("defrag", "--force")
+    assert (said.code, said.err) == (1, "")
+    assert said.out.startswith("no move strands less: ")
+    assert said.out.count("\n") == 1
+
+
 async def test_a_budget_that_lets_none_go_is_named(stage: Stage) -> None:
     budget = {
         "apiVersion": "policy/v1",

@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import pytest_asyncio
 from local.asking.conftest import DEADLINE_S, Stage, settle, start_gpuloom
 
-from gpuloom.kube.resources import NODES, PODS
+from gpuloom.kube.resources import DISRUPTION_BUDGETS, NODES, PODS
+from gpuloom.local.apiserver import InjectedFault
 from gpuloom.local.cluster import LocalCluster
 from gpuloom.local.description import ClusterDescription, NodeDescription
 from gpuloom.local.manifests import pod_manifest
@@ -20,6 +22,7 @@ from gpuloom.node.simulated import load_machine
 from gpuloom.wire.keys import NODE_CORDON
 
 NAMES = ("moves-1", "moves-2")
+ON_NODE_B = {"kubernetes.io/hostname": "node-b"}
 
 
 def owned(name: str) -> dict[str, Any]:
@@ -53,14 +56,15 @@ async def closed_cards(stage: Stage) -> str:
 
 @asynccontextmanager
 async def controller(stage: Stage) -> AsyncIterator[list[int]]:
-    """Make pods anew, as a ReplicaSet of two does; tell how many there were each time one was missing."""
+    """Make pods anew, as a ReplicaSet does; tell how many there were each time one was missing."""
     counts: list[int] = []
+    wanted = len(await nodes_of_pods(stage))
 
     async def keep() -> None:
         made = 0
         while True:
             there = await nodes_of_pods(stage)
-            if len(there) < len(NAMES):
+            if len(there) < wanted:
                 counts.append(len(there))
                 made += 1
                 await stage.cluster.submit(owned(f"anew-{made}"))
@@ -81,6 +85,26 @@ async def test_pods_move_one_at_a_time_to_cards_that_are_not_to_become_free(stag
     assert said.out.count("runs again on node node-b") == len(NAMES)
     assert await closed_cards(stage) == ""
     assert (await stage.gpuloom("defrag", "--for", "t4=2")).out.startswith("2 whole cards t4: fits on node node-a")
+
+
+async def test_without_a_pod_the_moves_are_made_that_strand_less(stage: Stage) -> None:
+    beside = [f"beside-{number}" for number in range(4)]
+    for name in beside:
+        await stage.cluster.submit(pod_manifest(name, memory_mib=6000, cores=25, node_selector=ON_NODE_B))
+    await settle(stage.cluster, *NAMES, *beside)
+    told = (await stage.gpuloom("defrag", "-o", "json")).json()
+    moves = [move for step in told["steps"] for move in step["moves"]]
+    assert {(move["node"], move["target"]) for move in moves} == {("node-a", "node-b")}
+    freed = sum(step["freed_cards"] for step in told["steps"])
+    assert told["stranded_cards_before"] - told["stranded_cards_after"] == pytest.approx(freed)
+    assert told["empty_cards_after"] == told["empty_cards_before"] + len(moves)
+    async with controller(stage) as counts:
+        said = await stage.gpuloom("defrag", "--execute", "--yes")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(f"{len(moves)} move")
+    assert said.out.count("runs again on node node-b") == len(moves)
+    assert counts == [5] * len(moves)
+    assert await closed_cards(stage) == ""
 
 
 async def test_no_further_pod_is_evicted_when_one_does_not_run_again(stage: Stage) -> None:
@@ -109,6 +133,31 @@ async def test_nobody_is_evicted_unasked(stage: Stage) -> None:
     assert (said.code, said.err) == (2, "gpuloom: 2 pods would be evicted: say so with --yes\n")
     assert set(await nodes_of_pods(stage)) == set(NAMES)
     assert await closed_cards(stage) == ""
+
+
+async def nobody_moves(stage: Stage, told: str) -> None:
+    """See that one line says why no move is made, and that nothing is left changed."""
+    said = await stage.gpuloom("defrag", "--for", "t4=2", "--execute", "--yes")
+    assert (said.code, said.err.count("\n")) == (1, 1), said
+    assert told in said.err
+    assert set(await nodes_of_pods(stage)) == set(NAMES)
+    assert await closed_cards(stage) == ""
+
+
+async def test_who_may_not_evict_is_told_so_and_moves_nobody(stage: Stage) -> None:
+    stage.cluster.server.faults.add(InjectedFault(method="POST", path="/eviction", status=403))
+    await nobody_moves(stage, "HTTP 403")
+
+
+async def test_who_may_not_cordon_is_told_so_and_moves_nobody(stage: Stage) -> None:
+    stage.cluster.server.faults.add(InjectedFault(method="PATCH", path="/nodes/node-a", status=403))
+    await nobody_moves(stage, "HTTP 403")
+
+
+async def test_a_budget_that_can_never_be_met_ends_the_moves(stage: Stage) -> None:
+    budget = {"metadata": {"name": "all", "namespace": "default"}, "spec": {"selector": {}, "minAvailable": "100%"}}
+    await stage.cluster.client.create(DISRUPTION_BUDGETS, budget, namespace="default")
+    await nobody_moves(stage, "0 of 2 moves were made, and the cards are open again")
 
 
 async def test_a_form_for_programs_makes_no_moves(stage: Stage) -> None:

@@ -3,7 +3,7 @@
 Every node has one card of 10,000 MiB, so whether a pod fits is one addition.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -48,16 +48,43 @@ class Book:
     def used(self, uids: Iterable[str]) -> int:
         return sum(self.memory_mib[uid] for uid in uids)
 
+    def find_in_vain(self) -> list[str]:
+        """Return those for whom others left, and who neither ran, nor were deleted, nor lost the room to the higher."""
+        ran = {uid for uid, _ in self.bound}
+        left = [one for one in self.evicting if one.uid not in ran | self.deleted]
+        return [one.uid for one in left if not self._took_over(one)]
+
+    def _took_over(self, evicting: Evicting) -> bool:
+        later = self.bound[evicting.bound_before :]
+        mine = self.priority[evicting.uid]
+        return any(node == evicting.node and self.priority[uid] > mine for uid, node in later)
+
+    def find_unserved(self, state: SchedulerState) -> list[str]:
+        """Return pods that wait although the less important could make room."""
+        found = []
+        for uid, pod in state.pods.items():
+            if pod.spec.node_name:
+                continue
+            for node in state.cluster.nodes:
+                held = [one.uid for one in state.cluster.ledger.on_node(node)]
+                kept = [one for one in held if self.priority[one] >= self.priority[uid]]
+                if self.used(kept) + self.memory_mib[uid] <= CARD_MIB:
+                    found.append(f"{pod.name} could have {node}")
+        return found
+
 
 class Judge:
-    """Observes a process, and notes every nomination that was not needed."""
+    """Observes a process, and notes every nomination that was not needed; of pods that are not in the book, none.
 
-    def __init__(self, state: SchedulerState, book: Book) -> None:
-        self._state, self._book = state, book
+    asked  gives the pods that were asked to leave, whether or not the watch has shown that they end
+    """
+
+    def __init__(self, state: SchedulerState, book: Book, asked: Callable[[], Collection[str]] = tuple) -> None:
+        self._state, self._book, self._asked = state, book, asked
 
     def on_nominated(self, nomination: Nomination) -> None:
         book, uid = self._book, nomination.uid
-        if not nomination.victims:
+        if not nomination.victims or uid not in book.memory_mib:
             return
         book.evicting.append(Evicting(uid, nomination.node, nomination.victims, len(book.bound)))
         asked, stay = book.memory_mib[uid], self._staying(nomination.node) - nomination.victims
@@ -75,7 +102,7 @@ class Judge:
         return {held.uid for held in self._state.cluster.ledger.on_node(node)}
 
     def _staying(self, node: str) -> set[str]:
-        return {uid for uid in self._all(node) if not self._state.is_leaving(uid)}
+        return {uid for uid in self._all(node) if not self._state.is_leaving(uid) and uid not in self._asked()}
 
     def _waiting_for(self, node: str, nomination: Nomination) -> set[str]:
         others = self._state.nominations.that_bind(nomination.uid, nomination.priority)
@@ -188,27 +215,3 @@ class Churn:
                 if not len(self.state.nominations):
                     return
         raise AssertionError(f"never settled: {list(self.state.nominations)}")
-
-    def find_unserved(self) -> list[str]:
-        """Return pods that wait although the less important could make room."""
-        found = []
-        for uid, pod in self.state.pods.items():
-            if pod.spec.node_name:
-                continue
-            for node in NODES:
-                held = [one.uid for one in self.state.cluster.ledger.on_node(node)]
-                kept = [one for one in held if self.book.priority[one] >= self.book.priority[uid]]
-                if self.book.used(kept) + self.book.memory_mib[uid] <= CARD_MIB:
-                    found.append(f"{pod.name} could have {node}")
-        return found
-
-    def find_in_vain(self) -> list[str]:
-        """Return those for whom others left, and who neither ran, nor were deleted, nor lost the room to the higher."""
-        ran = {uid for uid, _ in self.book.bound}
-        left = [one for one in self.book.evicting if one.uid not in ran | self.book.deleted]
-        return [one.uid for one in left if not self._took_over(one)]
-
-    def _took_over(self, evicting: Evicting) -> bool:
-        later = self.book.bound[evicting.bound_before :]
-        mine = self.book.priority[evicting.uid]
-        return any(node == evicting.node and self.book.priority[uid] > mine for uid, node in later)

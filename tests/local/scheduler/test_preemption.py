@@ -400,6 +400,41 @@ async def test_what_the_first_plan_needs_is_read_ahead(site: Site) -> None:
     assert not list(index.catch_up(cluster, "NVIDIA"))
 
 
+async def refuse_beside_nominated(site: Site) -> tuple[Pod, Pod, Pod]:
+    """Let n1 be kept for a pod of 3,000 MiB, for which one leaves it, and refuse another; n2 is held by a third."""
+    await site.register("n2")
+    leaver, holder = await run(site, "leaver", 8000, 1), await run(site, "holder", 8000, 1, node="n2")
+    await make_room(site, await submit(site, "first", 3000, 10), "n1")
+    await wait_leaving(site, leaver)
+    second = await submit(site, "second", 5000, 10)
+    assert await site.choose(second, "n1", "n2") is None
+    return leaver, holder, second
+
+
+async def test_nobody_leaves_while_a_node_has_room_beside_the_pod_that_it_is_kept_for(site: Site) -> None:
+    leaver, holder, second = await refuse_beside_nominated(site)
+    await site.remove(leaver)
+    await leaves_nobody(site, holder)
+    assert dropped(site) == {"room": 1}
+    assert await site.choose(second, "n1", "n2") == "n1"
+
+
+async def test_nobody_leaves_for_a_pod_that_fits_beside_another_once_those_have_left_that_leave(site: Site) -> None:
+    leaver, holder, second = await refuse_beside_nominated(site)
+    await leaves_nobody(site, holder)
+    assert dropped(site) == {"leaving": 1}
+    await site.remove(leaver)
+    await site.clock.run_until(lambda: WOKEN in site.process.state.pods[second.metadata.uid].annotations, step_s=0.05)
+    assert await site.choose(second, "n1", "n2") == "n1"
+
+
+async def test_who_does_not_fit_beside_the_pod_that_a_node_is_kept_for_gets_room_elsewhere(site: Site) -> None:
+    _, holder, _ = await refuse_beside_nominated(site)
+    third = await submit(site, "third", 8000, 10)
+    await make_room(site, third, "n1", "n2")
+    await wait_leaving(site, holder)
+
+
 async def test_nobody_leaves_when_another_node_gets_room_while_the_plan_is_made(site: Site) -> None:
     await site.register("n2")
     low, other = await run(site, "low", 8000, 1), await run(site, "other", 8000, 20, node="n2")

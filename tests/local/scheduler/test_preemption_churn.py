@@ -11,6 +11,7 @@ from local.scheduler.churn import NODES, Churn
 from local.scheduler.site import Site, card
 
 FIRST, CHURNS = int(os.environ.get("FIRST", "0")), int(os.environ.get("CHURNS", "6"))
+ROUNDS = 25
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + CHURNS))
@@ -20,7 +21,9 @@ async def test_every_victim_was_needed_and_no_card_is_exceeded(empty: Site, seed
     await churn.start()
     for name in NODES:
         await empty.register(name, card(name))
-    for number in range(25):
+    number = 0
+    # Of some seeds the first pods need no eviction.
+    while number < ROUNDS or not churn.book.evicting:
         for _ in range(chance.randint(0, 3)):
             await churn.create()
         await churn.schedule()
@@ -31,8 +34,8 @@ async def test_every_victim_was_needed_and_no_card_is_exceeded(empty: Site, seed
             await churn.delete_somebody()
         if number % 10 == 9:
             await churn.kill()
+        number += 1
     await churn.settle()
     churn.check()
-    assert churn.find_unserved() == []
-    assert len(churn.book.evicting) > 0
-    assert churn.find_in_vain() == []
+    assert churn.book.find_unserved(churn.state) == []
+    assert churn.book.find_in_vain() == []

@@ -2,30 +2,36 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import aiohttp
 from local.scheduler.churn import Book, Judge
 from local.scheduler.clock import ManualClock, poll
 from local.scheduler.site import DEFAULTS, HANDSHAKE, REGISTER, Site, card
+from real.scheduler.holding import HeldClient, Hold, Write
 
-from gpuloom.kube import NODES, PODS, ApiError, Applied, InitialObject, KubeClient, Reflector, load_kubeconfig
+from gpuloom.kube import NODES, PODS, ApiError, KubeClient, load_kubeconfig
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.model.card import Card
 from gpuloom.scheduler import SchedulerProcess, SchedulerSettings
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.keys import NODE_SERVES
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.register import encode_register
+from harness.accounts import COMPONENT, PLUGIN
 from harness.controlplane import ControlPlane
-from harness.installation import scheduler_configuration
+from harness.installation import NVIDIA_RESOURCES, scheduler_configuration
 from harness.objects import create_ready_node
+from harness.playedkubelets import PlayedKubelets
 from harness.playedplugins import PlayedPlugins
 
 ON = replace(DEFAULTS, preemption="on")
 CLASSES = {"low": 10, "middle": 100, "high": 1000, "highest": 10000}
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+XPU = "kunlunxin.com/xpu"
 ANSWER_S = 10.0
 
 
@@ -37,103 +43,85 @@ class RealTime(ManualClock):
         return Clocks()
 
 
-class PlayedKubelets:
-    """Kubelets of all nodes: bound pods run, deleted ones are gone after a while, except those that hang.
-
-    gone_s  the loop's time at which pods were gone, by name
-    """
-
-    def __init__(self, client: KubeClient, *, ends_after_s: float = 0.3) -> None:
-        self.hanging: set[str] = set()
-        self.gone_s: dict[str, float] = {}
-        self.bound_s: dict[str, float] = {}
-        self._client = client
-        self._ends_after_s = ends_after_s
-        self._seen: dict[str, str] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def __aenter__(self) -> Self:
-        self._start(self._watch())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def end(self, pod: Pod) -> None:
-        """Let a pod be gone."""
-        with suppress(ApiError):
-            await self._client.delete(PODS, pod.name, namespace=pod.namespace, grace_period_s=0, uid=pod.metadata.uid)
-            self.gone_s[pod.name] = asyncio.get_running_loop().time()
-
-    def _start(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _watch(self) -> None:
-        async with aclosing(Reflector(self._client, PODS).events()) as events:
-            async for event in events:
-                if isinstance(event, Applied | InitialObject) and event.object.spec.node_name:
-                    self._take(event.object)
-
-    def _take(self, pod: Pod) -> None:
-        stage = "ends" if pod.is_terminating else "runs"
-        if self._seen.get(pod.metadata.uid) == stage or pod.name in self.hanging:
-            return
-        self._seen[pod.metadata.uid] = stage
-        if stage == "runs":
-            self.bound_s.setdefault(pod.name, asyncio.get_running_loop().time())
-        self._start(self._end_later(pod) if pod.is_terminating else self._run(pod))
-
-    async def _end_later(self, pod: Pod) -> None:
-        await asyncio.sleep(self._ends_after_s)
-        await self.end(pod)
-
-    async def _run(self, pod: Pod) -> None:
-        ready = [{"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady", "Initialized")]
-        body = {"status": {"phase": "Running", "conditions": ready}}
-        with suppress(ApiError):
-            await self._client.patch(
-                PODS, pod.name, body, namespace=pod.namespace, subresource="status", lists_by_key=True
-            )
+def create_classes(plane: ControlPlane) -> None:
+    """Create the priority classes, and one whose pods never preempt."""
+    for name, value in CLASSES.items():
+        plane.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+    never = {"value": 1000, "preemptionPolicy": "Never"}
+    plane.api.create(PRIORITY_CLASSES, {"metadata": {"name": "never"}, **never})
 
 
 class World(Site):
-    """A site whose pods kube-scheduler places."""
+    """A site whose pods kube-scheduler places; the scheduler has a client of its own."""
 
-    def __init__(self, plane: ControlPlane, client: KubeClient, session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, plane: ControlPlane, client: KubeClient, own: HeldClient, session: aiohttp.ClientSession
+    ) -> None:
         super().__init__(None, client, RealTime(), session)
         self.plane = plane
+        self._own = own
         self.book = Book()
         self.kubelets: PlayedKubelets
 
     async def lead(self, settings: SchedulerSettings = ON) -> None:
         """Start a scheduler, which a judge observes, and kube-scheduler beside it."""
-        self.process = SchedulerProcess(settings, self.client, make_observer=lambda state: Judge(state, self.book))
+        self.process = SchedulerProcess(settings, self._own, make_observer=self._make_judge)
         await self.stack.enter_async_context(self.process)
         await self.process.wait_synced()
-        await asyncio.to_thread(self.plane.start_scheduler, scheduler_configuration(self.process.url))
+        configuration = scheduler_configuration(self.process.url, resources=(*NVIDIA_RESOURCES, XPU))
+        await asyncio.to_thread(self.plane.start_scheduler, configuration)
+
+    def _make_judge(self, state: SchedulerState) -> Judge:
+        return Judge(state, self.book, lambda: self.process.parts.preemption.evictor.evicted)
+
+    def hold(self, write: Write, *, is_after: bool) -> Hold:
+        """Let the scheduler stop before or after a write, for good."""
+        hold = Hold(write, is_after)
+        self._own.holds.append(hold)
+        return hold
 
     async def kill(self) -> None:
         """End both."""
-        await asyncio.to_thread(self.plane.stop_scheduler)
+        for hold in self._own.holds:
+            hold.end()
         await self.stack.aclose()
+        await asyncio.to_thread(self.plane.stop_scheduler)
+        self._own.holds.clear()
 
     async def add_node(self, name: str, memory_mib: int = 10000, cards: int = 1, **capacity: str) -> None:
         """Add a node with alike cards."""
         await self.add_node_of(name, [card(name, number, memory_mib=memory_mib) for number in range(cards)], **capacity)
 
     async def add_node_of(self, name: str, cards: Sequence[Card], **capacity: str) -> None:
+        """Add a node on which gpuloom's device plugin runs, which needs no node lock."""
         await asyncio.to_thread(create_ready_node, self.plane.api, name, capacity=capacity)
-        annotations = {REGISTER: encode_register(cards)}
+        plugin = await self._add_plugin(name)
+        annotations = {REGISTER: encode_register(cards), NODE_SERVES: f"NVIDIA;{plugin.metadata.uid}"}
         await self.client.patch(NODES, name, {"metadata": {"annotations": annotations}})
         offered = {"nvidia.com/gpu": str(10 * len(cards))}
         await self.client.patch(
             NODES, name, {"status": {"capacity": offered, "allocatable": offered}}, subresource="status"
         )
         await poll(lambda: self.process.state.cluster.has(name))
+
+    async def add_xpu_node(self, name: str) -> None:
+        """Add a node with eight XPUs in two wings, whose plugin is their vendor's."""
+        await asyncio.to_thread(create_ready_node, self.plane.api, name, capacity={XPU: "8"})
+        await poll(lambda: self.process.state.cluster.has(name))
+
+    async def create_on_xpus(self, name: str, cards: int, importance: str, uuid: str = "") -> Pod:
+        """Create a pod that asks for whole XPUs, or for the one with this UUID."""
+        container = {"name": "main", "image": "i", "resources": {"limits": {XPU: str(cards)}}}
+        spec = {"schedulerName": "hami-scheduler", "priorityClassName": importance, "containers": [container]}
+        metadata = {"name": name, "annotations": {"hami.io/use-xpu-uuid": uuid} if uuid else {}}
+        pod = {"metadata": metadata, "spec": {**spec, "automountServiceAccountToken": False}}
+        return await self.client.create(PODS, pod, namespace="default")
+
+    async def _add_plugin(self, node: str) -> Pod:
+        spec = {"nodeName": node, "containers": [{"name": "plugin", "image": "none"}]}
+        metadata = {"name": f"plugin-{node}", "labels": {COMPONENT: PLUGIN}}
+        more = {"priorityClassName": "highest", "automountServiceAccountToken": False}
+        return await self.client.create(PODS, {"metadata": metadata, "spec": spec | more}, namespace="default")
 
     async def create(self, name: str, memory_mib: int, importance: str, cpu: str = "0", **more: Any) -> Pod:
         """Create a pod of a priority class; one that asks for no memory asks for no card."""
@@ -175,6 +163,11 @@ class World(Site):
     async def wait_nominated(self, pod: Pod) -> None:
         await wait(lambda: self.process.state.nominations.find(pod.metadata.uid) is not None)
 
+    async def read_grace(self, name: str) -> int:
+        """Return how many seconds a pod that was asked to leave has for it."""
+        found = await asyncio.to_thread(self.plane.api.get, f"/api/v1/namespaces/default/pods/{name}")
+        return int(found["metadata"]["deletionGracePeriodSeconds"])
+
     async def stays(self, *pods: Pod) -> None:
         """See that pods are as they were."""
         for pod in pods:
@@ -213,11 +206,13 @@ async def open_world(plane: ControlPlane) -> AsyncIterator[World]:
     """Open a world; all that is in it is gone at the end."""
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(KubeClient(load_kubeconfig(plane.kubeconfig)))
+        own = await stack.enter_async_context(HeldClient(load_kubeconfig(plane.kubeconfig)))
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        world = World(plane, client, session)
+        world = World(plane, client, own, session)
         stack.push_async_callback(_clean, plane)
         await stack.enter_async_context(PlayedPlugins(client))
         world.kubelets = await stack.enter_async_context(PlayedKubelets(client))
+        world.book.bound = world.kubelets.bound
         answering = asyncio.create_task(_answer_handshakes(client, world))
         stack.callback(answering.cancel)
         stack.push_async_callback(world.kill)

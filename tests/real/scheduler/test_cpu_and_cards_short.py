@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from local.scheduler.site import card
 from msgspec.structs import replace as replace_struct
-from real.scheduler.preempting import ON, World, open_world, wait
-from real.scheduler.test_preemption import create_classes
+from real.scheduler.preempting import ON, World, create_classes, open_world, wait
 from unit.engine.test_divided_cards import A100
 
 from harness.controlplane import ControlPlane

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from real.scheduler.preempting import CLASSES, PRIORITY_CLASSES, World, open_world, wait
+from real.scheduler.preempting import World, create_classes, open_world, wait
 
 from gpuloom.wire.objects import Pod
 from harness import binaries
@@ -24,8 +24,7 @@ def plane(control_plane_binaries: None, tmp_path_factory: pytest.TempPathFactory
         pytest.skip("Kubernetes 1.34 has no PodGroup")
     directory = tmp_path_factory.mktemp("groups")
     with ControlPlane(directory, feature_gates={"GenericWorkload": True}, apis=[SERVED]) as running:
-        for name, value in CLASSES.items():
-            running.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+        create_classes(running)
         yield running
 
 

@@ -2,9 +2,9 @@
 
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -14,27 +14,28 @@ from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_progress
 from gpuloom.cli.asking.running import run_for_people
 from gpuloom.cli.defragmenting.reading import read_cluster
+from gpuloom.cli.defragmenting.tidied import ToldTidying, tell_tidying
 from gpuloom.cli.defragmenting.told import ToldPlan, tell_plan
 from gpuloom.cli.defragmenting.wanted import read_wanted
 from gpuloom.cli.evicting import confirm
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.clusters import open_cluster
-from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
 from gpuloom.engine.planning.defragmentation.search import Progress
 from gpuloom.kube import KubeClient
 from gpuloom.scheduler.defragmentation.cluster import MovingCluster
 from gpuloom.scheduler.defragmentation.moving import MoveError, MoveReport, Moving, make_moves
-from gpuloom.scheduler.defragmentation.planning import order_moves, plan_for
+from gpuloom.scheduler.defragmentation.planning import order_moves, order_steps, plan_for
 from gpuloom.web.views.explaining import PodError, admit_pod
 from gpuloom.web.views.source import Source
 from gpuloom.wire.hostpods import HostPod
 
 _CLUSTER = ClusterFlags()
+_R = TypeVar("_R")
 
 
 def run_defrag(
     *,
-    wanted: Annotated[str, Parameter(name="--for", allow_leading_hyphen=True)],
+    wanted: Annotated[str, Parameter(name="--for", allow_leading_hyphen=True)] = "",
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "",
     max_moves: Annotated[int, Parameter(validator=Number(gte=1))] = 10,
     force: Annotated[bool, Parameter(negative=())] = False,
@@ -46,6 +47,9 @@ def run_defrag(
 ) -> ExitCode:
     """Tell which pods would have to move so that a pod fits: as few as possible, each to where it fits now.
 
+    Without --for it tells the moves that strand less of what is free, those that do most per move first. Stranded is
+    what pods to come cannot use on average, as the policy fragmentation measures it.
+
     Nothing is changed without --execute. With it the moves are made, after asking: one pod is evicted at a time, and
     the next when the one that its owner made anew runs. Meanwhile the cards that become free are cordoned; they are
     opened again at the end, whatever it is. Nothing further is evicted when a PodDisruptionBudget forbids an eviction
@@ -55,16 +59,17 @@ def run_defrag(
     kube-scheduler's own filters are looked at; volumes and pod affinity are not. A PodDisruptionBudget that lets a pod
     not go now is named.
 
-    Exit code 0 if the pod fits, now or after the moves, 1 otherwise.
+    Exit code 0 if the pod fits, now or after the moves, or if moves strand less; 1 otherwise.
 
     Parameters
     ----------
     wanted:
         The pod that shall fit: the file of its manifest (- is standard input), or whole cards of a model: a100=4.
+        Without it: moves that strand less.
     namespace:
         Namespace of the pod where the manifest names none; without it the context's.
     max_moves:
-        More moves than these are no plan.
+        More moves than these are not made, and no plan for a pod.
     force:
         Let pods move too that nothing makes anew.
     execute:
@@ -79,24 +84,29 @@ def run_defrag(
     """
     if execute and output != "text":
         raise CommandError(f"--output {output} tells a plan: leave --execute out", ExitCode.USAGE)
-    told: list[ToldPlan] = []
+    told: list[ToldPlan | ToldTidying] = []
 
     async def run() -> None:
         async with open_cluster(cluster.way) as (client, default):
             source, found = await read_cluster(client, forced=force)
-            plan, meaning = _plan(source, found, wanted, namespace or default, max_moves)
+            meaning, orders = (
+                _plan(source, found, wanted, namespace or default, max_moves, timeout)
+                if wanted
+                else _tidy(found, max_moves, timeout)
+            )
             told.append(meaning)
             _print(meaning, output)
-            if execute and plan is not None and plan.moves:
+            if execute and orders:
                 if not yes:
-                    _confirm(len(plan.moves))
-                await _make(client, order_moves(found, plan, timeout.total_seconds()))
+                    _confirm(sum(len(order.pods) for order in orders))
+                for order in orders:
+                    await _make(client, order)
 
     run_for_people(run())
     return ExitCode.YES if told[0].found else ExitCode.NO
 
 
-def _print(plan: ToldPlan, output: Literal["text", "json", "yaml"]) -> None:
+def _print(plan: ToldPlan | ToldTidying, output: Literal["text", "json", "yaml"]) -> None:
     if output == "text":
         write_lines(plan.lines(time.time()))
     else:
@@ -116,15 +126,23 @@ async def _make(client: KubeClient, moving: Moving) -> None:
 
 
 def _plan(
-    source: Source, cluster: MovingCluster, text: str, namespace: str, most_moves: int
-) -> tuple[DefragmentationPlan | None, ToldPlan]:
+    source: Source, cluster: MovingCluster, text: str, namespace: str, most_moves: int, timeout: timedelta
+) -> tuple[ToldPlan, Sequence[Moving]]:
+    """Look for moves that make room for a pod; return what they mean, and what is to be done for them."""
     asked = read_wanted(text, source)
     pod = _admit(source, asked.manifest, asked.namespace or namespace)
     demands = source.state.read_demands(pod)
     if not demands:
         raise CommandError(f"{asked.name} asks for no card: moves of pods on cards make no room for it")
     plan = _search(plan_for(cluster, pod, most_moves))
-    return plan, tell_plan(asked.name, next(iter(demands)), plan, cluster)
+    orders = [order_moves(cluster, plan, timeout.total_seconds())] if plan is not None and plan.moves else []
+    return tell_plan(asked.name, next(iter(demands)), plan, cluster), orders
+
+
+def _tidy(cluster: MovingCluster, most_moves: int, timeout: timedelta) -> tuple[ToldTidying, Sequence[Moving]]:
+    """Look for moves that strand less; return what they mean, and what is to be done for them."""
+    plan = _search(cluster.tidy(most_moves).plan())
+    return tell_tidying(plan, cluster), order_steps(cluster, plan, timeout.total_seconds())
 
 
 def _admit(source: Source, manifest: bytes, namespace: str) -> HostPod:
@@ -137,11 +155,11 @@ def _admit(source: Source, manifest: bytes, namespace: str) -> HostPod:
     return pod
 
 
-def _search(steps: Generator[Progress, None, DefragmentationPlan | None]) -> DefragmentationPlan | None:
+def _search(steps: Generator[Progress, None, _R]) -> _R:
     with show_progress("looking at nodes") as report:
         while True:
             try:
                 report(*next(steps))
             except StopIteration as end:
-                found: DefragmentationPlan | None = end.value
+                found: _R = end.value
                 return found

@@ -31,6 +31,16 @@ class ToldMove(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     owner: str
     budgets: tuple[str, ...] = ()
 
+    def line(self, now: float) -> str:
+        """Give what people read; ``now`` in Unix seconds."""
+        on = f"{len(self.cards)} card{'s' if len(self.cards) > 1 else ''}"
+        parts = [f"{self.memory_mib:,} MiB on {on}", f"priority {self.priority}"]
+        if self.started_at:
+            parts.append(f"runs for {show_duration(max(int(now) - self.started_at, 0))}")
+        parts.append(f"{self.owner} makes it anew" if self.owner else "nothing makes it anew")
+        parts += [f"budget {budget} lets none go now" for budget in self.budgets]
+        return f"  {self.namespace}/{self.name}: to node {self.target} ({', '.join(parts)})"
+
 
 class ToldPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """Moves that make room for a pod on a node.
@@ -61,7 +71,7 @@ class ToldPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
         else:
             count = f"{len(self.moves)} move{'s' if len(self.moves) > 1 else ''}"
             yield f"{self.wanted}: {count} would make room on node {self.node}"
-            yield from (_tell(move, now) for move in self.moves)
+            yield from (move.line(now) for move in self.moves)
             yield (
                 f"empty cards: {self.empty_cards_before} now, at most {self.most_on_a_node_before} on one node; "
                 f"then {self.empty_cards_after}, at most {self.most_on_a_node_after}"
@@ -75,13 +85,13 @@ def tell_plan(wanted: str, vendor: str, plan: DefragmentationPlan | None, cluste
     if plan is None:
         return ToldPlan(wanted=wanted, found=False)
     state = cluster.state.cluster
-    before, after = count_empty_cards(state, vendor), count_after_moves(state, vendor, plan.moves)
+    before, after = count_empty_cards(state, [vendor]), count_after_moves(state, [vendor], plan.moves)
     return ToldPlan(
         wanted=wanted,
         found=True,
         node=plan.node,
         cards=list_cards(plan.wanted) if plan.wanted else (),
-        moves=tuple(_tell_move(move, cluster) for move in plan.moves),
+        moves=tuple(tell_move(move, cluster) for move in plan.moves),
         is_fewest=plan.is_fewest,
         empty_cards_before=before.cards,
         empty_cards_after=after.cards,
@@ -90,7 +100,8 @@ def tell_plan(wanted: str, vendor: str, plan: DefragmentationPlan | None, cluste
     )
 
 
-def _tell_move(move: PodMove, cluster: MovingCluster) -> ToldMove:
+def tell_move(move: PodMove, cluster: MovingCluster) -> ToldMove:
+    """Say what a move is."""
     pod = move.pod
     known = cluster.pods.get(pod.uid)
     return ToldMove(
@@ -105,13 +116,3 @@ def _tell_move(move: PodMove, cluster: MovingCluster) -> ToldMove:
         owner=known.owner if known else "",
         budgets=cluster.find_forbidding(pod.uid),
     )
-
-
-def _tell(move: ToldMove, now: float) -> str:
-    on = f"{len(move.cards)} card{'s' if len(move.cards) > 1 else ''}"
-    parts = [f"{move.memory_mib:,} MiB on {on}", f"priority {move.priority}"]
-    if move.started_at:
-        parts.append(f"runs for {show_duration(max(int(now) - move.started_at, 0))}")
-    parts.append(f"{move.owner} makes it anew" if move.owner else "nothing makes it anew")
-    parts += [f"budget {budget} lets none go now" for budget in move.budgets]
-    return f"  {move.namespace}/{move.name}: to node {move.target} ({', '.join(parts)})"

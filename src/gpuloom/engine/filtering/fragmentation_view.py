@@ -141,7 +141,12 @@ class FragmentationView:
             self._read_before.pop(position, None)
         there = self.there[positions]
         rows = self.rows[positions][there]
-        cards = table.cards.rows(rows)
+        states = np.zeros(there.shape, np.int64)
+        states[there] = self.number(rows, table.cards.rows(rows))
+        self._note(table, positions, states)
+
+    def number(self, rows: Ints, cards: Cards) -> Ints:
+        """Return the numbers of the states of cards that stand in these rows of the table, used as is said here."""
         columns = CardColumns(
             size=self._size[rows],
             slots=cards.count - cards.used_slots,
@@ -149,9 +154,7 @@ class FragmentationView:
             memory_mib=cards.total_memory_mib - cards.used_memory_mib,
             unused=cards.used_slots == 0,
         )
-        states = np.zeros(there.shape, np.int64)
-        states[there] = self.cards.number(columns, _can_serve(cards))
-        self._note(table, positions, states)
+        return self.cards.number(columns, _can_serve(cards))
 
     def _read_one(self, table: CardTable, position: int) -> bool:
         """Read those cards of a node that are others than before, from plain numbers; tell whether that was enough.

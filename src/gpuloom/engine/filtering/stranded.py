@@ -9,7 +9,7 @@ import numpy as np
 from gpuloom.engine.filtering.fragmentation_view import FragmentationView
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE
 from gpuloom.engine.state.card_table import CardTable
-from gpuloom.model.cards import Points
+from gpuloom.model.cards import Ints, Points
 
 
 class StrandedShares(NamedTuple):
@@ -32,6 +32,16 @@ class StrandedShares(NamedTuple):
     def stranded(self) -> float:
         """All that pods to come cannot use on average."""
         return self.no_cards + self.other_models + self.no_cpu + self.pieces
+
+
+class Leaving(NamedTuple):
+    """What pods give back, as columns: the line of the set that leaves, the card's row in the table, and how much."""
+
+    lines: Ints
+    rows: Ints
+    slots: Ints
+    memory_mib: Ints
+    cores: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +70,21 @@ def list_stranded(view: FragmentationView, table: CardTable) -> StrandedByNode:
     barred = [chance * free for chance in view.costs.barred(view.model, view.cpu)]
     pieces = np.maximum(view.stranded() / WHOLE - sum(barred), 0.0)
     return StrandedByNode(dict(table.positions), np.stack([free, *barred, pieces]))
+
+
+def strand_without(view: FragmentationView, table: CardTable, positions: Ints, leaving: Leaving) -> Points:
+    """Return what would be stranded on nodes, in thousandths of cards, if some pods left: a line a node and set.
+
+    The view is up to date.
+    """
+    cards = table.cards.rows(leaving.rows)
+    cards.used_slots[:] -= leaving.slots
+    cards.used_memory_mib[:] -= leaving.memory_mib
+    cards.used_cores[:] -= leaving.cores
+    states = view.states[positions]
+    places = leaving.rows - view.rows[positions[leaving.lines], 0]
+    looked_at = places < states.shape[1]
+    states[leaving.lines[looked_at], places[looked_at]] = view.number(leaving.rows, cards)[looked_at]
+    used = view.costs.used(view.costs.supply(states), view.model[positions], view.cpu[positions])
+    stranded: Points = view.cards.free[states].sum(axis=1) - used
+    return stranded

@@ -7,6 +7,8 @@ from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
 from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.engine.planning.defragmentation.hosts import HostRoom
 from gpuloom.engine.planning.defragmentation.search import Defragmentation
+from gpuloom.engine.planning.defragmentation.tidying import Tidying
+from gpuloom.engine.planning.defragmentation.trials import MoveTrials
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.budgets import Budgets
@@ -70,6 +72,10 @@ class MovingCluster:
     def search(self, most_moves: int) -> Defragmentation:
         """Return what looks for plans of no more moves than these."""
         return Defragmentation(self.state.pod_scheduler, self.read_demands, self.read_hosts(), most_moves)
+
+    def tidy(self, most_moves: int) -> Tidying:
+        """Return what looks for moves that strand less, no more than these."""
+        return Tidying(MoveTrials(self.state.pod_scheduler, self.read_demands, self.read_hosts()), most_moves)
 
     def read_demands(self, held: Reservation) -> Demands | None:
         """Return what a pod asks for that may move; None for one that may not."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 
-from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
+from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan, TidyingPlan
 from gpuloom.engine.planning.defragmentation.search import Progress
 from gpuloom.engine.planning.moving import MovingPod
 from gpuloom.engine.state.ledger import Reservation, card_id
@@ -30,6 +30,19 @@ def order_moves(cluster: MovingCluster, plan: DefragmentationPlan, timeout_s: fl
     """Say what is to be done for a plan."""
     cards = list_cards(plan.wanted) if plan.wanted else ()
     return Moving([cluster.pods[move.pod.uid] for move in plan.moves], plan.node, cards, timeout_s, marked)
+
+
+def order_steps(cluster: MovingCluster, plan: TidyingPlan, timeout_s: float) -> list[Moving]:
+    """Say what is to be done for a plan without a pod: the cards that are left are closed while others leave them."""
+    return [
+        Moving(
+            [cluster.pods[move.pod.uid] for move in step.moves],
+            step.node,
+            tuple(sorted({card for move in step.moves for card in list_cards(move.pod)})),
+            timeout_s,
+        )
+        for step in plan.steps
+    ]
 
 
 def list_cards(held: Reservation) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Finding node and victims for a refused pod, in time slices; or why nobody is evicted for it."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Generator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -14,6 +14,7 @@ from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim,
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
+from gpuloom.engine.state.nominations import Nomination
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.nodes.hostfit import takes_beside_cards
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt
@@ -25,6 +26,9 @@ from gpuloom.wire.hostpods import HostPod
 _FORBIDDEN = "forbidden"
 """Stands for a budget that lets nobody go: of a pod whose eviction was refused just now, or that has several budgets,
 which the Eviction API cannot count."""
+
+_AT_LAST = 2**40
+"""Unix seconds: whoever is nominated only then gives way to all of the same priority."""
 
 
 class Dropped(Enum):
@@ -76,6 +80,8 @@ class PlanFinder:
         if not isinstance(pod, HostPod) or not self._is_as_shown(attempt, pod) or not self.state.hosts.is_complete:
             return Dropped.NOT_SEEN
         time_slice, host_demand = TimeSlice(), read_host_demand(pod, self.state.hosts.ignored)
+        if (beside := await time_slice.finish(self._find_room_beside(attempt, host_demand))) is not None:
+            return beside
         closed = await self._find_closed(attempt, host_demand, time_slice)
         if closed is None:
             return Dropped.ROOM
@@ -121,6 +127,8 @@ class PlanFinder:
             return Dropped.CHANGED
         if refuse_host(state.nodes[plan.node], state.hosts.on(plan.node), host_demand):
             return Dropped.CHANGED
+        if (beside := run_to_end(self._find_room_beside(attempt, host_demand))) is not None:
+            return beside
         offered = frozenset(attempt.names.all())
         taking = run_to_end(state.pod_scheduler.find_taking(attempt.demands))
         if any(self._takes(name, host_demand, offered) for name in taking - closed):
@@ -182,6 +190,39 @@ class PlanFinder:
                 return None
             closed.add(name)
         return frozenset(closed)
+
+    def _find_room_beside(
+        self, attempt: PreemptionAttempt, host_demand: HostDemand
+    ) -> Generator[None, None, Dropped | None]:
+        """Say why nobody leaves for a pod: where room is being made for others, it fits beside them, now or then."""
+        offered, decider = frozenset(attempt.names.all()), self.state.decider
+        for node, others in self._find_nominations(attempt).items():
+            yield
+            if not self._takes(node, host_demand, offered):
+                continue
+            if decider.decide_on(attempt.demands, node, attempt.priority).node is not None:
+                return Dropped.ROOM
+            yield
+            victims = frozenset[str]().union(*(one.victims for one in others))
+            if decider.would_fit(self._imagine_beside(attempt, node, victims)):
+                # Who was not asked yet may still stay.
+                return Dropped.LEAVING if victims <= self._find_gone_or_leaving(victims) else Dropped.CHANGED
+        return None
+
+    def _find_nominations(self, attempt: PreemptionAttempt) -> dict[str, list[Nomination]]:
+        """Return for each node with cards the nominations to which a pod gives way."""
+        by_node: dict[str, list[Nomination]] = {}
+        for one in self.state.nominations.that_bind(attempt.uid, attempt.priority):
+            if one.node in self.state.nodes and self.state.cluster.has(one.node):
+                by_node.setdefault(one.node, []).append(one)
+        return by_node
+
+    def _imagine_beside(self, attempt: PreemptionAttempt, node: str, victims: frozenset[str]) -> Nomination:
+        return Nomination(attempt.uid, "", "", node, attempt.priority, attempt.demands, _AT_LAST, victims)
+
+    def _find_gone_or_leaving(self, uids: frozenset[str]) -> frozenset[str]:
+        leaving = self.find_leaving()
+        return frozenset(uid for uid in uids if uid in leaving or self.state.cluster.ledger.find(uid) is None)
 
     def _takes(self, name: str, host_demand: HostDemand, offered: frozenset[str]) -> bool:
         """Tell whether a node would take the pod, cards apart."""

@@ -14,6 +14,7 @@ from gpuloom.engine.planning.defragmentation.card_sets import (
     count_least,
     find_card_sets,
 )
+from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.engine.state.usage import NOTHING, Usage
 
@@ -40,7 +41,7 @@ def choose_by_cards(node: str, movable: Sequence[Reservation], matrix: RuleMatri
     table = matrix.table
     rows = table.rows_of(table.positions[node])
     usable = matrix.would_do_empty()[rows]
-    holders = [_hold(matrix, vendor, held) for held in movable]
+    holders = [hold_cards(matrix.table, vendor, held) for held in movable]
     sets = find_card_sets(matrix, (np.flatnonzero(usable) + rows.start).tolist(), holders)
     breadths = {one.uid: max(len(one.usage), 1) for one in holders}
     cards = matrix.request.cards
@@ -73,11 +74,11 @@ def _all_sets(uids: Sequence[str], most: int) -> Iterator[Uids]:
         yield from map(frozenset, combinations(uids, count))
 
 
-def _hold(matrix: RuleMatrix, vendor: str, held: Reservation) -> MovableHolder:
+def hold_cards(table: CardTable, vendor: str, held: Reservation) -> MovableHolder:
     """Say what a pod holds of the cards of one vendor."""
     by_row: dict[int, Usage] = {}
     for uuid, usage in held.usage_by_vendor().get(vendor, {}).items():
-        row = matrix.table.row(held.node, card_id(uuid))
+        row = table.row(held.node, card_id(uuid))
         if row is not None:
             by_row[row] = by_row.get(row, NOTHING) + usage
     return MovableHolder(held.uid, by_row)

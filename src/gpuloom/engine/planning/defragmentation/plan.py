@@ -1,8 +1,16 @@
-"""The moves that make room for a pod."""
+"""The moves that make room for a pod, and those that strand less."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpuloom.engine.state.ledger import Reservation
+
+
+class FreeShares(NamedTuple):
+    """Free shares, in cards: all, and those that pods to come cannot use on average."""
+
+    free: float
+    stranded: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +39,32 @@ class DefragmentationPlan:
     moves: tuple[PodMove, ...] = ()
     wanted: Reservation | None = None
     is_fewest: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TidyingStep:
+    """Pods that move off a node together.
+
+    freed  by how many cards' worth less is stranded once they have
+    """
+
+    node: str
+    moves: tuple[PodMove, ...]
+    freed: float
+
+
+@dataclass(frozen=True, slots=True)
+class TidyingPlan:
+    """Moves that strand less of what is free, those that do most per move first.
+
+    before, after  of all cards, as things are and when all moves are made
+    """
+
+    steps: tuple[TidyingStep, ...]
+    before: FreeShares
+    after: FreeShares
+
+    @property
+    def moves(self) -> tuple[PodMove, ...]:
+        """The moves of all steps, in order."""
+        return tuple(move for step in self.steps for move in step.moves)
