@@ -113,6 +113,11 @@ def test_an_unknown_command_is_wrong_usage_and_the_nearest_is_named(capsys: pyte
     assert run(["schedule-me-now", "a"]) is ExitCode.USAGE
 
 
+def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["version", "of", "what"]) is ExitCode.USAGE
+    assert capsys.readouterr().err == "gpuloom: version takes no of what. See --help.\n"
+
+
 def test_an_unknown_flag_is_wrong_usage() -> None:
     assert run(["scheduler", "--http-bing", "x"]) is ExitCode.USAGE
 

@@ -175,7 +175,7 @@ QUOTAS: Table[QuotaView] = Table(
         Column("LEFT", lambda quota: "" if quota.limit is None else f"{quota.limit - quota.used:,}"),
     ),
     lambda quota: f"quota/{quota.namespace}/{quota.resource}",
-    "No namespace holds or limits cards.",
+    "Nobody holds or limits cards.",
 )
 
 WORKLOAD: Table[WorkloadView] = Table(
