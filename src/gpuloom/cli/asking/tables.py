@@ -93,7 +93,9 @@ def tell_asks(pending: PendingView) -> str:
 
 
 def _waiting(pending: PendingView) -> str:
-    return format_age(pending.waiting_s) if pending.waiting_s >= 0 else "not asked yet"
+    if pending.waiting_s < 0 and pending.created:
+        return format_age_since(pending.created)
+    return format_age(max(pending.waiting_s, 0.0))
 
 
 def tell_memory(shape: WorkloadView) -> str:
