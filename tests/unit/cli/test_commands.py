@@ -163,7 +163,7 @@ def test_an_api_server_that_does_not_answer_is_one_line(tmp_path: Path, unused_t
 
 def test_a_missing_machine_description_is_one_line_that_lists_the_shipped_ones(tmp_path: Path) -> None:
     result = run_gpuloom("device-plugin", "--node-name", "n", "--cards", str(tmp_path / "none.toml"))
-    assert (result.returncode, "two-t4" in result.stderr, len(result.stderr.splitlines())) == (1, True, 1)
+    assert (result.returncode, "two-t4" in result.stderr, len(result.stderr.splitlines())) == (2, True, 1)
 
 
 def test_a_device_plugin_without_a_node_name_is_wrong_usage() -> None:
@@ -172,7 +172,7 @@ def test_a_device_plugin_without_a_node_name_is_wrong_usage() -> None:
 
 def test_a_missing_device_configuration_is_one_line(tmp_path: Path) -> None:
     result = run_gpuloom("device-plugin", "--node-name", "n", "--config-file", str(tmp_path / "none.yaml"))
-    assert (result.returncode, "none.yaml: No such file" in result.stderr) == (1, True), result.stderr
+    assert (result.returncode, "none.yaml: No such file" in result.stderr) == (2, True), result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
