@@ -147,6 +147,10 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "tests/local/recording/test_commands.py": ("gpuloom scheduler --record FILE",),
     "tests/real/chart/test_installation.py": ("gpuloom top --server https://localhost:9396",),
     "tests/real/chart/test_templates.py": (
+        (
+            "helm template gpuloom charts/gpuloom --namespace gpu-system --kube-version 1.34.3"
+            " --set global.imageRegistry=REGISTRY"
+        ),
         "gpuloom device-plugin --node-name=$NODE_NAME --config-file=/device-config.yaml",
         *list_blocks("docs/certificates.md#Self-managed")[0],
         "gpuloom scheduler --web-bind ADDRESS",
@@ -198,7 +202,6 @@ NAMED = {
         "gpuloom scheduler",
         "gpuloom simulate",
         "helm install",
-        "helm template",
         "kubectl annotate",
         "kubectl gpuloom",
         "buildah build",

@@ -1,6 +1,5 @@
 """The table of commands. It names their modules as text, so that a command's imports happen only when it runs."""
 
-import difflib
 import gc
 import os
 import sys
@@ -91,11 +90,14 @@ def run(tokens: Sequence[str]) -> ExitCode:
     if tokens and (told := _explain_unknown(tokens[0])):
         sys.stderr.write(f"gpuloom: {told}\n")
         return ExitCode.USAGE
-    from cyclopts import CycloptsError  # noqa: PLC0415 - a mistyped command needs none of it
+    from cyclopts import CycloptsError, UnusedCliTokensError  # noqa: PLC0415 - a mistyped command needs none of it
 
     try:
         result = build_app()(list(tokens), exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
+    except UnusedCliTokensError as error:
+        sys.stderr.write(f"gpuloom: {tokens[0]} takes no {' '.join(error.unused_tokens or ())}. See --help.\n")
+        return ExitCode.USAGE
     except CycloptsError as error:
         sys.stderr.write(f"gpuloom: {' '.join(str(error).split())} See --help.\n")
         return ExitCode.USAGE
@@ -117,6 +119,8 @@ def _explain_unknown(word: str) -> str:
     names = [name for name, *_ in COMMANDS]
     if word in names or word.startswith(("-", "_")):
         return ""
+    import difflib  # noqa: PLC0415 - only a mistyped command needs it
+
     near = difflib.get_close_matches(word, names, n=1)
     return f"there is no command {word!r}{f', did you mean {near[0]}' if near else ''}? See --help."
 

@@ -127,7 +127,7 @@ async def _find_card(client: KubeClient, card: str) -> CardPlace:
     except AmbiguousUuidError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     if uuid is None:
-        raise CommandError(f"no node has registered a card {card}: see gpuloom cards")
+        raise CommandError(f"no node has a card {card}: see gpuloom cards")
     found, *others = (place for place in places if place.uuid == uuid)
     if others:
         nodes_told = ", ".join(place.node for place in (found, *others[:2]))

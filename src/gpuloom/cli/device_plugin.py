@@ -13,18 +13,18 @@ from cyclopts import Parameter
 
 from gpuloom.cli.device_plugin_flags import DevicePluginFlags, make_settings
 from gpuloom.cli.logs import LogForm, configure_logs
-from gpuloom.cli.outcomes import CommandError
+from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.cli.process import connect, run_until_signal
+from gpuloom.cli.simulatedcards import load_cards
 from gpuloom.kube import KubeClient
 from gpuloom.kube.errors import NotFoundError
 from gpuloom.kube.resources import NODES
 from gpuloom.node.configuration import configure
-from gpuloom.node.errors import NodeError
+from gpuloom.node.errors import ConfigurationError, NodeError
 from gpuloom.node.nvidia import DriverNvml
 from gpuloom.node.nvml import Nvml
 from gpuloom.node.process import run_reloadable
 from gpuloom.node.settings import NodeSettings
-from gpuloom.node.simulated import SimulatedMachine
 
 
 def run_device_plugin_command(
@@ -59,7 +59,10 @@ def run_device_plugin_command(
 async def _serve(node_name: str, flags: DevicePluginFlags, cards: str, kubeconfig: str) -> None:
     load = partial(_load, node_name, flags)
     async with open_cards(node_name, cards) as nvml:
-        settings = load()
+        try:
+            settings = load()
+        except ConfigurationError as error:
+            raise CommandError(str(error), ExitCode.USAGE) from error
         async with connect(kubeconfig) as client:
             await _check_node(client, node_name)
             reload = asyncio.Event()
@@ -83,10 +86,10 @@ def _load(node_name: str, flags: DevicePluginFlags) -> NodeSettings:
 async def open_cards(node_name: str, cards: str) -> AsyncIterator[Nvml]:
     """Open the driver of this machine, or the simulated machine that ``cards`` names.
 
-    Raises MachineError.
+    Raises CommandError when nobody can read that.
     """
     if cards:
-        yield SimulatedMachine.load(node_name, cards)
+        yield load_cards(node_name, cards)
         return
     async with DriverNvml(pynvml) as driver:
         yield driver

@@ -12,13 +12,13 @@ from cyclopts import Parameter
 
 from gpuloom.cli.logs import LogForm, configure_logs
 from gpuloom.cli.process import connect, run_until_signal
+from gpuloom.cli.simulatedcards import load_cards
 from gpuloom.node.errors import NodeError
 from gpuloom.node.monitor.cards import CardUseSource
 from gpuloom.node.monitor.nvidia import NvidiaCardUse
 from gpuloom.node.monitor.process import NodeMonitor
 from gpuloom.node.monitor.settings import MonitorSettings
 from gpuloom.node.monitor.simulated import SimulatedCardUse
-from gpuloom.node.simulated import SimulatedMachine
 
 _DEFAULT = MonitorSettings(node_name="")
 _RESYNC = timedelta(seconds=_DEFAULT.resync_interval_s)
@@ -104,7 +104,7 @@ async def _serve(settings: MonitorSettings, cards: str, kubeconfig: str) -> None
 @asynccontextmanager
 async def _open_cards(node_name: str, cards: str) -> AsyncIterator[CardUseSource]:
     if cards:
-        yield SimulatedCardUse(SimulatedMachine.load(node_name, cards))
+        yield SimulatedCardUse(load_cards(node_name, cards))
         return
     async with NvidiaCardUse(pynvml) as driver:
         yield driver

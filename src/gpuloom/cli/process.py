@@ -1,4 +1,4 @@
-"""How a long-running command runs: one uvloop, stopped by SIGINT, SIGTERM or SIGQUIT; failures become exit codes."""
+"""How a command runs: one event loop, stopped by SIGINT, SIGTERM or SIGQUIT; failures become exit codes."""
 
 import asyncio
 import resource
@@ -6,13 +6,11 @@ import signal
 from collections.abc import Coroutine
 from typing import Any
 
-import uvloop
-
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.kube import KubeClient
 from gpuloom.kube.client import ListOptions
 from gpuloom.kube.credentials import load_default
-from gpuloom.kube.errors import ApiError, CredentialsError
+from gpuloom.kube.errors import ApiError, CredentialsError, tell_failure
 from gpuloom.kube.resources import NODES
 
 _CONNECT_TIMEOUT_S = 10.0
@@ -20,20 +18,27 @@ _DESCRIPTORS = 65_536
 """More than all connections that listeners take, and those to the API server."""
 
 
-def run_until_signal(work: Coroutine[Any, Any, None], *, failures: tuple[type[Exception], ...] = ()) -> None:
+def run_until_signal(
+    work: Coroutine[Any, Any, None], *, failures: tuple[type[Exception], ...] = (), is_short: bool = False
+) -> None:
     """Run ``work`` to its end or until the first SIGINT, SIGTERM or SIGQUIT, which cancels it and counts as a good end.
 
     Raises CommandError for what a person can do something about: no way to the cluster, files and ports, and the
-    exceptions named in ``failures``.
+    exceptions named in ``failures``. What is short does without the faster loop, which takes long to load.
     """
     _raise_descriptor_limit()
+    run = asyncio.run
+    if not is_short:
+        from uvloop import run  # noqa: PLC0415 - see above
     try:
-        uvloop.run(_stop_on_signals(work))
+        run(_stop_on_signals(work))
     except Exception as error:
         cause = _first_cause(error)
         if isinstance(cause, (CommandError, BrokenPipeError)):
             raise cause from None
-        if isinstance(cause, CredentialsError | ApiError):
+        if isinstance(cause, ApiError):
+            raise CommandError(tell_failure(cause), ExitCode.UNKNOWN) from error
+        if isinstance(cause, CredentialsError):
             raise CommandError(_first_line(cause), ExitCode.UNKNOWN) from error
         if isinstance(cause, (OSError, *failures)):
             raise CommandError(_first_line(cause)) from error

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from gpuloom.client.errors import UnansweredError
 from gpuloom.client.way import Way
 from gpuloom.kube import ApiError, CredentialsError, KubeClient, load_default
+from gpuloom.kube.errors import tell_failure
 from gpuloom.kube.threaded import ThreadedConnections
 
 
@@ -19,8 +20,10 @@ async def open_cluster(way: Way) -> AsyncIterator[tuple[KubeClient, str]]:
         credentials = load_default(way.kubeconfig or None, way.context or None)
         async with KubeClient(credentials, on_left_out=_keep_quiet, connections=ThreadedConnections()) as client:
             yield client, credentials.namespace
-    except (CredentialsError, ApiError) as error:
+    except CredentialsError as error:
         raise UnansweredError(str(error).partition("\n")[0]) from error
+    except ApiError as error:
+        raise UnansweredError(tell_failure(error)) from error
 
 
 def _keep_quiet(_target: str, _why: str) -> None:

@@ -6,15 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from yarl import URL
-
 from gpuloom.client.clusters import open_cluster
 from gpuloom.client.errors import MisusedError, UnansweredError
 from gpuloom.client.installation import WebService, find_installation, read_service_flag
 from gpuloom.client.served import ServedReader
 from gpuloom.client.way import Way
 from gpuloom.kube import Credentials, CredentialsError, KubeClient
-from gpuloom.kube.login import is_loopback
+from gpuloom.kube.login import is_loopback, read_server
 from gpuloom.kube.threaded import ThreadedConnections
 
 TOKEN_VARIABLE = "GPULOOM_TOKEN"  # noqa: S105 - the variable's name
@@ -67,7 +65,10 @@ async def _find_token(way: Way) -> tuple[str, str]:
 
 async def _recognize(url: str, way: Way) -> Recognition:
     service = read_service_flag(way.service)
-    scheme, host = _read_url(url)
+    try:
+        scheme, host = read_server(url)
+    except ValueError as error:
+        raise MisusedError(f"--server: {error}") from None
     if scheme == "http":
         if not is_loopback(host):
             raise UnansweredError(
@@ -97,16 +98,6 @@ async def _ask_installation(url: str, way: Way, service: WebService | None) -> R
             f"{installation.name} has no caBundle yet; wait for it, or {_GIVE_CA}"
         )
     return Recognition(installation.authority, installation.service.host)
-
-
-def _read_url(url: str) -> tuple[str, str]:
-    try:
-        read = URL(url)
-    except ValueError:
-        read = URL()
-    if read.scheme not in {"http", "https"} or not read.host:
-        raise MisusedError(f"--server: {url!r} is no http or https URL: correct it")
-    return read.scheme, read.host
 
 
 def _is_public(host: str) -> bool:

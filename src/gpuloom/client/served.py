@@ -10,7 +10,7 @@ import msgspec
 from gpuloom.client.errors import DeclinedError, MisusedError, NoWayError, UnansweredError, UnknownObjectError
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.values import Explanation
-from gpuloom.kube import ApiError, KubeClient, UntrustedError
+from gpuloom.kube import ApiError, KubeClient, UnreachableError, UntrustedError
 from gpuloom.web.place import API_ROOT, TOKEN_HEADER
 from gpuloom.web.views.values import (
     CardView,
@@ -103,7 +103,7 @@ class ServedReader:
     async def preempt(self, namespace: str, name: str) -> PreemptionView:
         """Say whom preemption would evict for a pod."""
         path = f"/preempt/{quote(namespace, safe='')}/{quote(name, safe='')}"
-        return await self._get(path, PreemptionView)
+        return await self._get(path, PreemptionView, see=SEE_PODS)
 
     async def fits(self, manifest: bytes, namespace: str, depth: Depth) -> Fits:
         """Say whether a pod would fit."""
@@ -148,6 +148,8 @@ class ServedReader:
                     f"{error}; no token was sent: give its certificate authority with --server-ca, "
                     "and with --service NAMESPACE/NAME whose certificate it is"
                 ) from error
+            if isinstance(error, UnreachableError):
+                raise UnansweredError(f"{error}; see whether it runs, or correct --server") from error
             if error.status == NOT_FOUND:
                 raise UnknownObjectError(error.message) from error
             # The scheduler's own messages say all; of others, the address is worth telling.

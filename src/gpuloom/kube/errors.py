@@ -101,6 +101,21 @@ class UnreadableError(ApiError):
         return True
 
 
+def tell_failure(error: ApiError) -> str:
+    """Write in one line what went wrong and what whoever gave the kubeconfig can do about it."""
+    advice = next((told for kind, told in _ADVICE.items() if isinstance(error, kind)), "")
+    # Where no reply came, credentials that are missing say themselves what to do.
+    is_said = not advice or (isinstance(error, UnauthorizedError) and not error.status)
+    return str(error).partition("\n")[0] + ("" if is_said else f"; {advice}")
+
+
+_ADVICE: dict[type[ApiError], str] = {
+    UnauthorizedError: "log in anew, or name another kubeconfig",
+    UntrustedError: "correct the certificate authority in the kubeconfig",
+    UnreachableError: "see whether it runs, or name another kubeconfig",
+}
+
+
 class StatusDetails(msgspec.Struct, rename="camel"):
     """``details`` of a Status."""
 

@@ -7,12 +7,14 @@ import ipaddress
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-
-from yarl import URL
+from urllib.parse import urlsplit
 
 from gpuloom.kube.errors import CredentialsError
 from gpuloom.kube.tls import TlsSettings, ssl_context
 from gpuloom.kube.tokens import FixedProof, Proof, ProofSource
+
+_NO_HOST = frozenset(' \\<>"^`{|}')
+"""Characters that no host's name has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +28,30 @@ class Login:
 
     def __post_init__(self) -> None:
         try:
-            valid = URL(self.server).scheme in {"https", "http"} and bool(URL(self.server).host)
-        except ValueError:
-            valid = False
-        if not valid:
-            raise CredentialsError(f"the server {self.server!r} is no http or https URL: correct it")
+            read_server(self.server)
+        except ValueError as error:
+            raise CredentialsError(f"the server {error}") from None
 
     @property
     def keeps_secrets(self) -> bool:
         """Whether proofs may be sent there: over plain HTTP only on this machine, since others could read them."""
-        url = URL(self.server)
-        return url.scheme == "https" or is_loopback(url.host or "")
+        scheme, host = read_server(self.server)
+        return scheme == "https" or is_loopback(host)
+
+
+def read_server(url: str) -> tuple[str, str]:
+    """Return scheme and host of a server's URL.
+
+    Raises ValueError that says what the URL is not.
+    """
+    try:
+        read = urlsplit(url)
+        host = read.hostname if read.port != 0 else None
+    except ValueError:
+        host = None
+    if not host or read.scheme not in {"http", "https"} or not set(host).isdisjoint(_NO_HOST):
+        raise ValueError(f"{url!r} is no http or https URL: correct it")
+    return read.scheme, host
 
 
 def is_loopback(host: str) -> bool:
@@ -104,7 +119,7 @@ class Credentials:
 
     def _present(self, login: Login, proof: Proof) -> Access:
         headers = {"Authorization": f"Bearer {proof.token}"} if proof.token else {}
-        if not login.server.startswith("https:"):
+        if read_server(login.server)[0] == "http":
             return Access(proof, headers, None, None)
         tls = login.tls
         if proof.certificate:

@@ -6,7 +6,6 @@ moment.
 
 import os
 import ssl
-import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +75,8 @@ def _show(stack: ExitStack, text: bytes) -> Path:
         file.write(text)
         file.flush()
         return path
+    import tempfile  # noqa: PLC0415 - Linux does without it
+
     path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpuloom-")), "pem")
     path.touch(mode=0o600)
     path.write_bytes(text)

@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Self
-
-from yarl import URL
+from urllib.parse import quote, urlencode
 
 from gpuloom import __version__
 from gpuloom.kube.connections import HttpConnections, Outgoing, Reply
@@ -107,7 +106,7 @@ class Transport:
         return self._connections.exchange(
             Outgoing(
                 request.method,
-                str(URL(self._credentials.server + request.path, encoded=True).with_query(request.query)),
+                _write_url(self._credentials.server + request.path, request.query),
                 {**_HEADERS, **request.headers, **access.headers, **type_},
                 request.body,
                 access.ssl_context,
@@ -118,6 +117,10 @@ class Transport:
 
     def _tell(self, error: OSError) -> str:
         return f"no answer from {self._credentials.server}: {_name_fault(error)}"
+
+
+def _write_url(url: str, query: Mapping[str, str | Sequence[str]]) -> str:
+    return f"{url}?{urlencode(query, doseq=True, quote_via=quote)}" if query else url
 
 
 def _name_fault(error: OSError) -> str:

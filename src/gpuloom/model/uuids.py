@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+_MOST_NAMED = 3
+
 
 class AmbiguousUuidError(ValueError):
     """Several cards begin with what was given; the message names some of them."""
@@ -16,6 +18,6 @@ def choose_uuid(text: str, uuids: Iterable[str]) -> str | None:
     if text in found:
         return text
     if len(found) > 1:
-        names = ", ".join(found[:3])
-        raise AmbiguousUuidError(f"{text} is the beginning of {len(found)} cards ({names} ...): give more of it")
+        names = ", ".join(found[:_MOST_NAMED]) + (" ..." if len(found) > _MOST_NAMED else "")
+        raise AmbiguousUuidError(f"{text} is the beginning of {len(found)} cards ({names}): give more of it")
     return found[0] if found else None

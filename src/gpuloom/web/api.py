@@ -279,7 +279,7 @@ class WebApi:
         try:
             return await self.source.parts.client.get(PODS, name, namespace=namespace)
         except NotFoundError as error:
-            raise RefusedError(404, str(error)) from error
+            raise RefusedError(404, f"there is no pod {namespace}/{name}") from error
         except ApiError as error:
             raise RefusedError(503, str(error)) from error
 

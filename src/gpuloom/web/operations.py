@@ -107,7 +107,7 @@ def describe_api() -> bytes:
             "title": "gpuloom",
             "version": __version__,
             "description": "What a scheduler knows of cards and pods, read-only. What is empty or zero is left out; "
-            "memory in MiB, cores in per cent of a card, times in RFC 3339.",
+            "memory in MiB, cores in percent of a card, times in RFC 3339.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": API_ROOT}],

@@ -49,6 +49,14 @@ async def test_a_token_that_nobody_knows_is_refused(stage: Stage) -> None:
     check(said, 3, "the API server does not know this token", "get a new one")
 
 
+async def test_a_kubeconfig_whose_login_is_refused_says_what_to_do(stage: Stage, tmp_path: Path) -> None:
+    config = tmp_path / "kubeconfig"
+    stage.cluster.server.write_kubeconfig(config, token="old")
+    for command in (("top",), ("cordon", "GPU-x"), ("snapshot",)):
+        said = await stage.gpuloom(*command, kubeconfig=str(config))
+        check(said, 3, "Unauthorized", "log in anew, or name another kubeconfig")
+
+
 async def test_no_cluster_is_no_traceback(tmp_path: Path) -> None:
     said = await run_gpuloom("pods", kubeconfig=str(tmp_path / "none"))
     check(said, 3, str(tmp_path / "none"), "No such file")
@@ -61,8 +69,7 @@ async def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
         ' "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:9"}}]}'
     )
     said = await run_gpuloom("pods", kubeconfig=str(config))
-    assert said.code == 3
-    assert "http://127.0.0.1:9" in said.err.splitlines()[-1]
+    check(said, 3, "no answer from http://127.0.0.1:9", "see whether it runs, or name another kubeconfig")
 
 
 async def test_an_unknown_context_names_those_there_are(stage: Stage) -> None:

@@ -46,7 +46,7 @@ async def test_several_cards_on_one_node_are_kept_apart(stage: Stage) -> None:
 
 async def test_an_unknown_card_changes_nothing(stage: Stage) -> None:
     said = await stage.gpuloom("cordon", "GPU-unknown")
-    assert (said.code, said.err) == (1, "gpuloom: no node has registered a card GPU-unknown: see gpuloom cards\n")
+    assert (said.code, said.err) == (1, "gpuloom: no node has a card GPU-unknown: see gpuloom cards\n")
 
 
 async def test_a_beginning_of_many_cards_is_not_enough(stage: Stage) -> None:

@@ -43,7 +43,11 @@ async def test_cards_are_chosen_by_the_labels_of_their_node(stage: Stage) -> Non
 
 async def test_a_selector_that_nothing_has_is_named(stage: Stage) -> None:
     said = await stage.gpuloom("pods", "-l", "app=none")
-    assert (said.code, said.out, said.err) == (0, "", "No pod has a card with labels app=none.\n")
+    assert (said.code, said.out, said.err) == (
+        0,
+        "",
+        "No pod has a card with labels app=none in namespace default; -A is all namespaces.\n",
+    )
 
 
 @pytest.mark.parametrize(

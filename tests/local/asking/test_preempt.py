@@ -107,7 +107,7 @@ async def test_one_line_says_why_nobody_would_go(stage: Stage, name: str, line: 
 async def test_a_pod_that_is_not_there_is_one_line(stage: Stage) -> None:
     said = await stage.gpuloom("preempt", "nobody", "--dry-run")
     assert (said.code, said.out) == (1, "")
-    assert said.err == 'gpuloom: get Pod default/nobody: pods "nobody" not found (HTTP 404)\n'
+    assert said.err == "gpuloom: there is no pod default/nobody: see gpuloom pending -A and gpuloom pods -A\n"
 
 
 async def test_without_dry_run_nothing_is_asked(stage: Stage) -> None:

@@ -77,7 +77,11 @@ async def test_waiting_pods_say_why(stage: Stage) -> None:
 
 async def test_a_namespace_without_pods_is_said_to_have_none(stage: Stage) -> None:
     said = await stage.gpuloom("pending", "-n", "kube-public")
-    assert (said.code, said.out, said.err) == (0, "", "No pod waits for a card.\n")
+    assert (said.code, said.out, said.err) == (
+        0,
+        "",
+        "No pod waits for a card in namespace kube-public; -A is all namespaces.\n",
+    )
 
 
 async def test_explain_tells_every_card_with_its_numbers(stage: Stage) -> None:
@@ -139,6 +143,7 @@ async def test_fits_tells_what_a_node_lacks_beside_cards(stage: Stage) -> None:
     assert said.code == 1
     assert said.out.startswith(f"Pod/new: no room: {told}\n")
     assert f"\n  {told}\n" in said.out
+    assert "; it fits on node-a if it had the label disk=ssd.\n" in said.out
 
 
 async def test_fits_tells_what_the_webhook_would_warn_of(stage: Stage) -> None:

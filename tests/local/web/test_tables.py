@@ -41,6 +41,10 @@ async def test_pods_are_searched_filtered_and_sorted(scene: Pages, query: str, p
     assert rows_of(await scene.read(f"/pods?{query}")) == pods
 
 
+async def test_a_search_that_finds_no_node_says_so(scene: Pages) -> None:
+    assert "<p>No node is like this.</p>" in await scene.read("/nodes?q=elsewhere")
+
+
 async def test_what_was_searched_for_is_escaped(scene: Pages) -> None:
     html = await scene.read("/pods?q=%22%3E%3Cscript%3E")
     assert "<script>" not in html

@@ -113,6 +113,11 @@ def test_an_unknown_command_is_wrong_usage_and_the_nearest_is_named(capsys: pyte
     assert run(["schedule-me-now", "a"]) is ExitCode.USAGE
 
 
+def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["version", "of", "what"]) is ExitCode.USAGE
+    assert capsys.readouterr().err == "gpuloom: version takes no of what. See --help.\n"
+
+
 def test_an_unknown_flag_is_wrong_usage() -> None:
     assert run(["scheduler", "--http-bing", "x"]) is ExitCode.USAGE
 
@@ -158,7 +163,7 @@ def test_an_api_server_that_does_not_answer_is_one_line(tmp_path: Path, unused_t
 
 def test_a_missing_machine_description_is_one_line_that_lists_the_shipped_ones(tmp_path: Path) -> None:
     result = run_gpuloom("device-plugin", "--node-name", "n", "--cards", str(tmp_path / "none.toml"))
-    assert (result.returncode, "two-t4" in result.stderr, len(result.stderr.splitlines())) == (1, True, 1)
+    assert (result.returncode, "two-t4" in result.stderr, len(result.stderr.splitlines())) == (2, True, 1)
 
 
 def test_a_device_plugin_without_a_node_name_is_wrong_usage() -> None:
@@ -167,7 +172,7 @@ def test_a_device_plugin_without_a_node_name_is_wrong_usage() -> None:
 
 def test_a_missing_device_configuration_is_one_line(tmp_path: Path) -> None:
     result = run_gpuloom("device-plugin", "--node-name", "n", "--config-file", str(tmp_path / "none.yaml"))
-    assert (result.returncode, "none.yaml: No such file" in result.stderr) == (1, True), result.stderr
+    assert (result.returncode, "none.yaml: No such file" in result.stderr) == (2, True), result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 

@@ -13,6 +13,7 @@ from gpuloom.engine.hostfit.filters import (
     TOO_MANY_PODS,
     UNSCHEDULABLE,
     count_host_room,
+    find_missing_labels,
     refuse_host,
 )
 from gpuloom.engine.hostfit.usage import HostUsage
@@ -251,3 +252,20 @@ def test_a_pod_is_unschedulable_when_kube_scheduler_tried_it_in_vain(
 ) -> None:
     said = {"type": "PodScheduled", "status": status, "reason": reason}
     assert msgspec.convert({"status": {"conditions": [said]}}, HostPod).is_unschedulable is expected
+
+
+@pytest.mark.parametrize(
+    ("by", "asks", "missing"),
+    [
+        (node({"zone": "a"}), {}, ("disk=ssd",)),
+        (node(), {}, ("disk=ssd", "zone=a")),
+        (node({"disk": "ssd", "zone": "a"}), {}, ()),
+        (node({"zone": "a"}), {"cpu": "5"}, ()),
+        (node({"zone": "a"}, unschedulable=True), {}, ()),
+    ],
+)
+def test_labels_are_named_where_they_alone_keep_a_pod_away(
+    by: Node, asks: Mapping[str, str], missing: tuple[str, ...]
+) -> None:
+    picky = read_host_demand(pod(asks, nodeSelector={"disk": "ssd", "zone": "a"}))
+    assert find_missing_labels(by, usage_of().on("n1"), picky) == missing

@@ -74,6 +74,13 @@ async def test_a_server_of_another_authority_is_not(server_context: ssl.SSLConte
     assert server.seen == []
 
 
+async def test_https_in_capitals_is_https(authority: trustme.CA, server_context: ssl.SSLContext) -> None:
+    async with ScriptedServer(NODE, tls=server_context) as server:
+        url = server.url.replace("https", "HTTPS")
+        credentials = Credentials.for_token(url, "t", ca_pem=authority.cert_pem.bytes())
+        assert await ask(credentials) == "n"
+
+
 async def test_insecure_believes_anybody(tmp_path: Path, server_context: ssl.SSLContext) -> None:
     async with ScriptedServer(NODE, tls=server_context) as server:
         cluster = {"server": server.url, "insecure-skip-tls-verify": True}

@@ -1,16 +1,20 @@
 import re
+from typing import Any
 
+import msgspec
 import pytest
 from markupsafe import Markup
 
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.serving.rights import SignInError
 from gpuloom.web.dashboard.amounts import tell_memory, tell_share_of_memory
+from gpuloom.web.dashboard.drawing import draw
 from gpuloom.web.dashboard.mapstyle import PLACES, draw_style
 from gpuloom.web.dashboard.regions import DashboardPage, Listing, find_changes
 from gpuloom.web.dashboard.tiles import describe, draw_tile
 from gpuloom.web.sessions import IDLE_S, LONGEST_S, MOST_SESSIONS, Sessions, TooManySessionsError
 from gpuloom.web.views.heat import Tile
+from gpuloom.web.views.values import Overview
 
 
 def page_of(region: Markup | Listing) -> DashboardPage:
@@ -32,6 +36,15 @@ def test_a_listing_that_gained_an_item_is_told_as_a_whole() -> None:
 def test_equal_pages_have_equal_states() -> None:
     assert page_of(listing(a="1")).state == page_of(listing(a="1")).state
     assert page_of(listing(a="1")).state != page_of(listing(a="2")).state
+
+
+def test_a_cluster_without_cards_is_told_what_to_do() -> None:
+    nothing = Amount(used=0, total=0)
+    names = {field.name for field in msgspec.structs.fields(Overview) if field.required}
+    counts: dict[str, Any] = {name: nothing if name in {"shares", "memory", "cores"} else 0 for name in names}
+    drawn = draw("overview", "sums", Overview(**{**counts, "in_charge": True}))
+    assert "No node has registered a card yet: <code>gpuloom doctor</code>" in drawn
+    assert "<table" not in drawn
 
 
 def test_names_from_the_cluster_are_escaped_in_tiles() -> None:

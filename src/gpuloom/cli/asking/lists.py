@@ -1,7 +1,7 @@
 """``gpuloom top``, ``nodes``, ``cards``, ``pods``, ``pending``, ``quota``, ``workload``: what there is, who has it."""
 
 from dataclasses import replace
-from typing import Literal, TypeVar
+from typing import Literal
 
 from gpuloom.cli.asking.flags import (
     LISTING,
@@ -16,7 +16,7 @@ from gpuloom.cli.asking.flags import (
     SourceFlags,
 )
 from gpuloom.cli.asking.listing import check_listing, show_list
-from gpuloom.cli.asking.printing import Table, print_list, print_value, write_lines
+from gpuloom.cli.asking.printing import print_list, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask, choose_namespace
 from gpuloom.cli.asking.selecting import select_nodes, select_pods
@@ -24,7 +24,6 @@ from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS, QUOTAS, WORKL
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.web.views.values import CardView, Holder, NodeView, PendingView, PodView
 
-_T = TypeVar("_T")
 _STATES = Literal["all", "unhealthy", "cordoned", "idle", "used"]
 
 
@@ -53,7 +52,7 @@ def list_nodes(
             return [node for node in await reader.nodes() if is_chosen(node.name)]
 
         if not name:
-            await show_list(reader, read, _of(NODES, chosen), listing, form)
+            await show_list(reader, read, NODES.of(chosen.selector), listing, form)
             return
         detail = await reader.node(name)
         if form.output in {"json", "yaml"}:
@@ -137,7 +136,7 @@ def list_pods(
             is_chosen = await select_pods(source, chosen.selector, namespace)
             return [pod for pod in await reader.pods(namespace) if is_chosen(pod)]
 
-        await show_list(reader, read, _of(PODS, chosen), listing, form)
+        await show_list(reader, read, PODS.of(chosen.selector, namespace), listing, form)
 
     ask(source, question)
 
@@ -159,7 +158,7 @@ def list_pending(
             is_chosen = await select_pods(source, chosen.selector, namespace)
             return [pod for pod in await reader.pending(namespace) if is_chosen(pod)]
 
-        await show_list(reader, read, _of(PENDING, chosen), listing, form)
+        await show_list(reader, read, PENDING.of(chosen.selector, namespace), listing, form)
 
     ask(source, question)
 
@@ -175,7 +174,7 @@ def list_quotas(
 
     async def question(reader: Reader) -> None:
         namespace = choose_namespace(namespaces, reader)
-        await show_list(reader, lambda: reader.quotas(namespace), QUOTAS, listing, form)
+        await show_list(reader, lambda: reader.quotas(namespace), QUOTAS.of(namespace=namespace), listing, form)
 
     ask(source, question)
 
@@ -193,12 +192,6 @@ def _check_one(name: str, chosen: SelectorFlags, listing: ListFlags) -> None:
     check_listing(listing, name)
     if name and chosen.selector:
         raise CommandError(f"{name} cannot be given with a selector: leave one of them out", ExitCode.USAGE)
-
-
-def _of(table: Table[_T], chosen: SelectorFlags) -> Table[_T]:
-    return (
-        replace(table, empty=f"{table.empty.rstrip('.')} with labels {chosen.selector}.") if chosen.selector else table
-    )
 
 
 def _is_like(card: CardView, state: _STATES) -> bool:

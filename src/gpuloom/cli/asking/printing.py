@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -52,6 +52,12 @@ class Table(Generic[_T]):
     def key(self, item: _T) -> str:
         """Return what tells this item from the others."""
         return (self.id or self.name)(item)
+
+    def of(self, selector: str = "", namespace: str = "") -> "Table[_T]":
+        """Return the same, which says of an empty list what was chosen."""
+        labels = f" with labels {selector}" if selector else ""
+        place = f" in namespace {namespace}; -A is all namespaces" if namespace else ""
+        return replace(self, empty=f"{self.empty.rstrip('.')}{labels}{place}.") if labels or place else self
 
 
 def print_list(items: Sequence[_T], table: Table[_T], form: OutputFlags) -> None:

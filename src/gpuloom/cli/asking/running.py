@@ -23,7 +23,7 @@ def ask(flags: SourceFlags, question: Question) -> None:
         async with open_reader(flags) as reader:
             await question(reader)
 
-    run_until_signal(_tell_failure(run()))
+    run_until_signal(_tell_failure(run()), is_short=True)
 
 
 def run_for_people(work: Coroutine[Any, Any, None]) -> None:

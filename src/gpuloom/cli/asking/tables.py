@@ -93,7 +93,9 @@ def tell_asks(pending: PendingView) -> str:
 
 
 def _waiting(pending: PendingView) -> str:
-    return format_age(pending.waiting_s) if pending.waiting_s >= 0 else "not asked yet"
+    if pending.waiting_s < 0 and pending.created:
+        return format_age_since(pending.created)
+    return format_age(max(pending.waiting_s, 0.0))
 
 
 def tell_memory(shape: WorkloadView) -> str:
@@ -175,7 +177,7 @@ QUOTAS: Table[QuotaView] = Table(
         Column("LEFT", lambda quota: "" if quota.limit is None else f"{quota.limit - quota.used:,}"),
     ),
     lambda quota: f"quota/{quota.namespace}/{quota.resource}",
-    "No namespace holds or limits cards.",
+    "Nobody holds or limits cards.",
 )
 
 WORKLOAD: Table[WorkloadView] = Table(

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import msgspec
@@ -21,6 +22,7 @@ from gpuloom.cli.asking.printing import Column, Table, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask
 from gpuloom.cli.asking.selecting import select_nodes
+from gpuloom.cli.asking.sorting import sort_items
 from gpuloom.cli.asking.tables import MODELS, draw_bar, format_share
 from gpuloom.cli.asking.utilization import CardUtilization, Uses, sum_uses
 from gpuloom.cli.outcomes import CommandError, ExitCode
@@ -81,21 +83,28 @@ def show_top(
             await _show_models(reader, listing, form)
             return
         await show_list(
-            reader, lambda: _read_used(reader, what, source, chosen.selector, problems), _TABLE, listing, form
+            reader,
+            lambda: _read_used(reader, what, source, chosen.selector, problems),
+            replace(_TABLE, empty=f"No node with labels {chosen.selector} has a card.") if chosen.selector else _TABLE,
+            listing,
+            form,
         )
 
     ask(source, question)
 
 
 async def _show_models(reader: Reader, listing: ListFlags, form: OutputFlags) -> None:
+    first = await reader.overview()
     if form.output in {"json", "yaml"} and not listing.watch:
-        print_value(await reader.overview(), form)
+        print_value(first, form)
         return
+    sort_items(first.models, listing.sort_by)
     if form.output in {"table", "wide"} and not form.no_headers:
-        write_lines([*_tell(await reader.overview()), ""])
+        write_lines([*_tell(first), ""])
+    known = [first]
 
     async def read() -> Sequence[ModelView]:
-        return (await reader.overview()).models
+        return (known.pop() if known else await reader.overview()).models
 
     await show_list(reader, read, MODELS, listing, form)
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from gpuloom.engine.explanation.values import HostReason, HostVerdict
+from gpuloom.engine.explanation.values import HostReason, HostVerdict, Remedy
 
 CHECKS = "taints, node selector and affinity, CPU, memory, ephemeral storage, other resources, pod count, host ports"
 """What is looked at, where anything is."""
@@ -26,6 +26,14 @@ def sum_up_hosts(
         unjudged=tuple(unjudged),
         last_words=last_words,
     )
+
+
+def suggest_labels(missing: Mapping[str, Sequence[str]]) -> Remedy:
+    """Say which labels would let the node take the pod that needs the fewest; by node what is all that it lacks."""
+    node = min(missing, key=lambda name: (len(missing[name]), name))
+    labels = missing[node]
+    text = f"fits on {node} if it had the label{'s' if len(labels) > 1 else ''} {' and '.join(labels)}"
+    return Remedy(change="labels", text=text, nodes=(node,), node_count=len(missing))
 
 
 def tell_taking(verdict: HostVerdict) -> str:

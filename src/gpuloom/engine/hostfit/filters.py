@@ -5,6 +5,8 @@ The first filter that refuses says why; only that of resources says several thin
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from gpuloom.engine.hostfit.demand import ANY_ADDRESS, HostDemand, HostPort
 from gpuloom.engine.hostfit.requests import CPU, MEMORY, PODS, STORAGE, read_allocatable
 from gpuloom.engine.hostfit.selectors import meets
@@ -33,6 +35,13 @@ def refuse_host(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, 
     if usage.ports and any(_is_taken(usage.ports, port) for port in demand.ports):
         return (FREE_PORTS,)
     return _find_lacks(node, usage, demand)
+
+
+def find_missing_labels(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
+    """Name the labels of a pod's node selector that are all that keeps it from a node; nothing where there is more."""
+    missing = tuple(f"{key}={value}" for key, value in demand.selector if node.labels.get(key) != value)
+    rest = msgspec.structs.replace(demand, selector=())
+    return missing if missing and not refuse_host(node, usage, rest) else ()
 
 
 def count_host_room(node: Node, usage: NodeUsage, demand: HostDemand) -> int | None:

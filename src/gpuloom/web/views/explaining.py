@@ -1,13 +1,13 @@
 """Explanations of pods that are there, and of pods that could be."""
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from itertools import chain
 from typing import Any
 
 import msgspec
 
 from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.engine.explanation.hosts import sum_up_hosts, tell_nodes, tell_none
+from gpuloom.engine.explanation.hosts import suggest_labels, sum_up_hosts, tell_nodes, tell_none
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.values import Explanation
@@ -81,17 +81,31 @@ def _explain(
         source.pod_scheduler, demands, lambda word: _scene(source, pod, offered, word, hosts), depth
     )
     if hosts is not None:
-        verdict = hosts.sum_up((yield from find_with_cards(source, demands)))
-        headline = explanation.headline
-        if verdict.with_cards and not explanation.fitting and not verdict.taking:
-            headline = f"{headline}: {tell_none(verdict)}"
-        explanation = msgspec.structs.replace(explanation, host=verdict, headline=headline)
+        explanation = yield from _add_hosts(
+            source, explanation, hosts, (yield from find_with_cards(source, demands)), depth
+        )
     if explanation.outcome == "does not fit" and depth.remedies:
         notes = yield from _tell_preemption(source, viewer, pod, hosts, offered)
         explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *notes))
     if notes := tell_eviction(source, viewer, pod):
         explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *notes))
     return redact(explanation, viewer.sees)
+
+
+def _add_hosts(
+    source: Source, explanation: Explanation, hosts: Hosts, with_cards: Collection[str], depth: Depth
+) -> Explaining:
+    """Say what kube-scheduler's filters say of the nodes whose cards would do."""
+    verdict = hosts.sum_up(with_cards)
+    if not verdict.with_cards or explanation.fitting or verdict.taking:
+        return msgspec.structs.replace(explanation, host=verdict)
+    missing = (yield from hosts.find_missing_labels(source, with_cards)) if depth.remedies else {}
+    return msgspec.structs.replace(
+        explanation,
+        host=verdict,
+        headline=f"{explanation.headline}: {tell_none(verdict)}",
+        remedies=(*((suggest_labels(missing),) if missing else ()), *explanation.remedies),
+    )
 
 
 def _tell_preemption(

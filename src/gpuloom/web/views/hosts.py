@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from gpuloom.engine.explanation.hosts import sum_up_hosts
 from gpuloom.engine.explanation.values import HostVerdict
 from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
-from gpuloom.engine.hostfit.filters import count_host_room, refuse_host, tells_amounts
+from gpuloom.engine.hostfit.filters import count_host_room, find_missing_labels, refuse_host, tells_amounts
 from gpuloom.engine.request.demand import Demands
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
@@ -17,7 +17,9 @@ from gpuloom.wire.objects import Pod
 NOT_RECORDED = "a snapshot or recording tells of cards alone: ask the running scheduler"
 NOT_READ = "the scheduler has not seen the whole pod yet: ask again"
 NOT_READY = "node(s) were not ready"
-NOT_OFFERED = "kube-scheduler did not offer the node at its last try: for something that is not looked at here, or then"
+NOT_OFFERED = (
+    "kube-scheduler did not offer the node at its last try, for a reason that is gone or that gpuloom does not see"
+)
 _NODES_A_STEP = 200
 
 
@@ -41,6 +43,22 @@ class Hosts:
         if self.demand is None:
             return HostVerdict(not_looked_at=self.not_looked_at, last_words=self.last_words)
         return sum_up_hosts(with_cards, self.refusals, self.unjudged, self.last_words)
+
+    def find_missing_labels(
+        self, source: Source, names: Collection[str]
+    ) -> Generator[None, None, dict[str, Sequence[str]]]:
+        """Find in steps the nodes that labels alone keep from taking the pod, and which."""
+        found: dict[str, Sequence[str]] = {}
+        if self.demand is None or not self.demand.selector:
+            return found
+        usage = source.state.hosts
+        for number, name in enumerate(names):
+            if number % _NODES_A_STEP == 0:
+                yield
+            node = source.state.nodes.get(name)
+            if node is not None and (labels := find_missing_labels(node, usage.on(name), self.demand)):
+                found[name] = labels
+        return found
 
     def count_rooms(self, source: Source) -> Generator[None, None, dict[str, int]]:
         """Count in steps how many such pods the nodes take, cards apart; a node without a limit is not in it."""
