@@ -85,6 +85,7 @@ def strand_without(view: FragmentationView, table: CardTable, positions: Ints, l
     places = leaving.rows - view.rows[positions[leaving.lines], 0]
     looked_at = places < states.shape[1]
     states[leaving.lines[looked_at], places[looked_at]] = view.number(leaving.rows, cards)[looked_at]
-    used = view.costs.used(view.costs.supply(states), view.model[positions], view.cpu[positions])
+    supply = view.costs.split(view.costs.supplied(states))
+    used = view.costs.used(supply, view.model[positions], view.cpu[positions])
     stranded: Points = view.cards.free[states].sum(axis=1) - used
     return stranded
