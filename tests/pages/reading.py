@@ -1,4 +1,4 @@
-"""The commands that pages tell their readers to type, as they stand there."""
+"""What stands on pages: the commands that their readers type, and how many words they read."""
 
 import re
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ PROGRAM = re.compile(
 )
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r"\s+#.*")
+WORD = re.compile(r"\S*[A-Za-z0-9]\S*")
 PROMPT = "$ "
 
 
@@ -28,6 +29,11 @@ def list_commands(text: str) -> Iterator[str]:
 def list_all_commands() -> set[str]:
     """Return the commands of all pages."""
     return {command for page in PAGES for command in list_commands(page.read_text(encoding="utf-8"))}
+
+
+def count_words(text: str) -> int:
+    """Count what a reader of a page reads as words: in sentences, cells and blocks, without rules and bars."""
+    return len(WORD.findall(text))
 
 
 def list_shown(page: str) -> Iterator[tuple[str, str]]:

@@ -28,14 +28,13 @@ _HEAD = """\
 # Licences
 
 gpuloom is under [Apache-2.0](https://www.apache.org/licenses/LICENSE-2.0). Its images hold these packages beside it,
-each with its licence in its `*.dist-info` folder below `/opt/gpuloom` (nvidia-ml-py at the head of its source). The
-table is what the packages say themselves; versions and hashes are in `requirements.lock`. Where the last column says
-*no*, a person has to look before the images are handed on.
+each with its licence in its `*.dist-info` folder below `/opt/gpuloom` (nvidia-ml-py at the head of its source), as the
+packages say themselves; versions and hashes are in `requirements.lock`. Where the last column says *no*, a person has
+to look before the images are handed on.
 
-Not in the table: the base image, Python included, and HAMi-core's library. Nodes get that from HAMi's own image,
-`docker.io/projecthami/hami`: Apache-2.0, source at github.com/Project-HAMi/HAMi-core. That image is made on NVIDIA's
-CUDA image and has NVIDIA's licences beside HAMi's; gpuloom runs the shell in it that copies the library, and hands
-nothing on.
+Not in the table: the base image, Python included, and HAMi-core's library (Apache-2.0,
+github.com/Project-HAMi/HAMi-core). Nodes copy that from HAMi's own image, `docker.io/projecthami/hami`, which is made
+on NVIDIA's CUDA image and has NVIDIA's licences too; gpuloom hands nothing of it on.
 
 | Package | Licence | Permissive |
 |---|---|---|

@@ -83,7 +83,7 @@ def _health(profile: Profile) -> str:
         case "capacity":
             return f"capacity {profile.resources.count} above 0"
         case "annotation":
-            return "the annotation is there"
+            return "annotation"
     return "always"
 
 
@@ -114,12 +114,12 @@ def _list_cells(view: FamilyView) -> tuple[str, ...]:
         view.name,
         f"`{view.count}`",
         _code(view.memory),
-        _code(view.cores),
+        _code(view.cores.replace("(default ", "(")),
         ", ".join(view.features),
         _code(view.node, first=False),
-        _code(view.health, first=False),
+        view.health.partition(" ")[0],
         view.plugin,
-        view.switch or "default",
+        view.switch,
     )
 
 

@@ -19,13 +19,13 @@ MACHINE_CHECKS: tuple[Check[MachineFacts], ...] = (
     ),
     Check(
         "container-runtime",
-        "the configuration of containerd, CRI-O or Docker: NVIDIA's runtime is known, there, and the default",
+        "containerd, CRI-O or Docker: NVIDIA's runtime is known, there, and the default",
         "containers are run by what shows them their cards",
         judge_runtime,
     ),
     Check(
         "cdi",
-        "with a CDI strategy: nvidia-ctk, its hook, the specifications and the cards in them, CDI in the runtime",
+        "with a CDI strategy: nvidia-ctk, its hook, the specifications and their cards, CDI in the runtime",
         "names of CDI devices mean something, or are not used",
         judge_cdi,
     ),
@@ -34,19 +34,19 @@ MACHINE_CHECKS: tuple[Check[MachineFacts], ...] = (
     Check("plugin", "the socket of gpuloom's device plugin", "the device plugin answers", judge_plugin),
     Check(
         "second-plugin",
-        "other device plugins that run here, or that the kubelet knows for the same resource",
+        "other device plugins that run here, or that the kubelet knows for the resource",
         "no other device plugin offers these cards",
         judge_second_plugin,
     ),
     Check(
         "library",
-        "HAMi-core's libvgpu.so: there, a shared library, made for this machine",
+        "HAMi-core's libvgpu.so: there, a shared library, for this machine",
         "containers can be limited",
         judge_library,
     ),
     Check(
         "library-faults",
-        "what is known to go wrong with that version of HAMi-core",
+        "what is known to go wrong with its version",
         "nothing is known to go wrong with HAMi-core",
         judge_known_faults,
     ),

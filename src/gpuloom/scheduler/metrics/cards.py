@@ -51,42 +51,42 @@ _CARD_SERIES: tuple[tuple[str, str, str, tuple[str, ...], Callable[[_Card], floa
     (
         "hami_gpu_memory_limit_bytes",
         "GPUDeviceMemoryLimit",
-        "Memory of a card in bytes",
+        "Memory of a card, bytes",
         _CARD,
         lambda card: card.total_memory * _MIB,
     ),
     (
         "hami_gpu_core_limit_ratio",
         "GPUDeviceCoreLimit",
-        "Cores of a card in per cent of a card",
+        "Cores of a card, percent",
         _CARD,
         lambda card: card.total_cores,
     ),
     (
         "hami_gpu_memory_allocated_bytes",
         "GPUDeviceMemoryAllocated",
-        "Memory of a card that is given away, in bytes",
+        "Allocated memory of a card, bytes",
         _CARD_CORES,
         lambda card: card.used_memory * _MIB,
     ),
     (
         "hami_gpu_shared_count",
         "GPUDeviceSharedNum",
-        "Containers that share a card now",
+        "Containers on a card",
         _CARD,
         lambda card: card.used_slots,
     ),
     (
         "hami_gpu_core_allocated_ratio",
         "GPUDeviceCoreAllocated",
-        "Cores of a card that are given away, in per cent of a card",
+        "Allocated cores of a card, percent",
         _CARD,
         lambda card: card.used_cores,
     ),
     (
         "hami_node_gpu_overview",
         "nodeGPUOverview",
-        "Memory of a card that is given away, in bytes, with what is known of the card; its limit is in MiB",
+        "Allocated memory of a card, bytes; its limit as a label, MiB",
         _OVERVIEW,
         lambda card: card.used_memory * _MIB,
     ),
@@ -109,31 +109,31 @@ class CardMetrics:
     def _new(self) -> Iterator[Series]:
         for name, _, text, labels, value in _CARD_SERIES:
             yield self._cards(name, text, labels, labels, value)
-        ratio = "Part of a card's memory that is given away, 0 to 1"
+        ratio = "Allocated part of a card's memory, 0 to 1"
         yield Series("hami_node_gpu_memory_allocated_ratio", ratio, _CARD, lambda: self._ratios(_CARD))
         yield Series("hami_node_gpu_mig_instance_info", "1 for each MIG instance in use", _INSTANCE, self._instances)
         quota = ("namespace", "quota_name")
         yield Series(
             "hami_resource_quota_used",
-            "What pods of a namespace hold of a resource; limit is 0 without a quota",
+            "Allocated to a namespace's pods; limit is 0 without a quota",
             (*quota, "limit"),
             self._quota_used,
         )
         yield Series(
             "hami_resource_quota_limit",
-            "Smallest limit of the quotas of a namespace for a resource",
+            "Smallest limit of a namespace's quotas",
             quota,
             self._quota_limits,
         )
         yield Series(
             "hami_vgpu_memory_allocated_bytes",
-            "Memory that a container holds on a card, in bytes",
+            "Memory of a container on a card, bytes",
             _SHARE,
             self._memory_shares,
         )
         yield Series(
             "hami_vgpu_core_allocated_ratio",
-            "Cores that a container holds on a card, in per cent of a card",
+            "Cores of a container on a card, percent",
             _SHARE,
             self._core_shares,
         )
@@ -141,7 +141,7 @@ class CardMetrics:
     def _old(self) -> Iterator[Series]:
         for _, name, text, labels, value in _CARD_SERIES:
             yield self._cards(name, text, labels, tuple(_OLD_NAMES[label] for label in labels), value)
-        ratio = "Part of a card's memory that is given away, 0 to 1"
+        ratio = "Allocated part of a card's memory, 0 to 1"
         three = _CARD[:3]
         yield Series(
             "nodeGPUMemoryPercentage", ratio, tuple(_OLD_NAMES[label] for label in three), lambda: self._ratios(three)
@@ -150,16 +150,14 @@ class CardMetrics:
         yield Series("nodeGPUMigInstance", "1 for each MIG instance in use", labels, self._old_instances)
         yield Series(
             "QuotaUsed",
-            "What pods of a namespace hold of a resource; limit is 0 without a quota",
+            "Allocated to a namespace's pods; limit is 0 without a quota",
             ("quotanamespace", "quotaName", "limit"),
             self._quota_used,
         )
-        yield Series(
-            "vGPUMemoryAllocated", "Memory that a container holds on a card, in bytes", _OLD_SHARE, self._memory_shares
-        )
+        yield Series("vGPUMemoryAllocated", "Memory of a container on a card, bytes", _OLD_SHARE, self._memory_shares)
         yield Series(
             "vGPUCoreAllocated",
-            "Cores that a container holds on a card, in per cent of a card",
+            "Cores of a container on a card, percent",
             _OLD_SHARE,
             self._core_shares,
         )

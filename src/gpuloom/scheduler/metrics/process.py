@@ -55,24 +55,24 @@ class ProcessMetrics:
         )
         yield Series(
             "gpuloom_node_silent",
-            "1 for each node whose registered cards cannot be used: its device plugin is gone, or they cannot be read",
+            "1 for each node with unusable cards: its device plugin is gone, or they cannot be read",
             ("node", "vendor"),
             lambda: (found and (found, 1.0) for found in self.nodes.silent()),
         )
         yield Series(
             "gpuloom_reservations",
-            "Pods that hold cards: assumed since their Filter, or confirmed by the watch",
+            "Pods that hold cards, assumed or confirmed",
             ("standing",),
             self._reservations,
         )
         yield _one(
             "gpuloom_unaccounted_pods",
-            "Pods that may hold cards in a way that cannot be read, and close them until they are gone",
+            "Pods whose cards cannot be read: they close cards",
             lambda: sum(1 for _ in cluster.closings_in_effect()),
         )
         yield _one(
             "gpuloom_unaccounted_cards",
-            "Cards that take no new pods because of such pods",
+            "Cards closed by such pods",
             lambda: sum(
                 int(((table.cards.cordoned >= BY_UNREADABLE) & (table.cards.node != NO_NODE)).sum())
                 for table in cluster.tables
@@ -80,7 +80,7 @@ class ProcessMetrics:
         )
         yield Series(
             "gpuloom_stranded_cards",
-            "Free shares, in cards, that pods to come cannot use on average; where the policy fragmentation is used",
+            "Free shares, in cards, that pods to come cannot use on average; with the policy fragmentation",
             ("vendor",),
             self._stranded,
         )
@@ -89,14 +89,14 @@ class ProcessMetrics:
         yield _one("gpuloom_lock_waiters", "Binds that wait for a node lock", lambda: self.locks.waiting)
         yield Series(
             "gpuloom_node_lock_held_seconds",
-            "Since this replica has seen the lock that a node has now",
+            "Since this replica saw the node's present lock",
             ("node", "lock"),
             lambda: [((node, key), held_s) for node, key, held_s in self.locks.held()],
         )
         yield _one("gpuloom_pods_unserved", "Bound pods that wait for their device plugin", lambda: len(state.unserved))
         yield _one(
             "gpuloom_pods_unserved_overdue",
-            "Those that have waited for longer than --node-lock-timeout: their nodes start no other pod with cards",
+            "Those waiting longer than --node-lock-timeout: their nodes start no other pod with cards",
             lambda: len(state.unserved.overdue(state.settings.node_lock_timeout_s, self.clocks.monotonic())),
         )
         yield from self._about_watches()
@@ -113,19 +113,19 @@ class ProcessMetrics:
         )
         yield _one(
             "gpuloom_foreign_bindings",
-            "Pods that another scheduler has given cards: above 0 is wrong, only one may decide",
+            "Pods that another scheduler gave cards: only one may decide",
             lambda: self.watchdog.foreign_bindings,
             _COUNT,
         )
         yield _one(
             "gpuloom_pods_unmutated",
-            "Pods with cards that came without the webhook's changes: above 0, it is not asked",
+            "Pods with cards that the webhook was not asked about",
             lambda: self.watchdog.unmutated,
             _COUNT,
         )
         yield _one(
             "gpuloom_reviews_refused",
-            "Reviews of large pods that were denied because too many came at once",
+            "Reviews of large pods denied: too many at once",
             lambda: self.webhook.refused,
             _COUNT,
         )
@@ -137,20 +137,20 @@ class ProcessMetrics:
         )
         yield Series(
             "gpuloom_connections_refused",
-            "Connections not taken, or ended while idle, because there were too many",
+            "Connections refused, or ended while idle: too many",
             ("listener",),
             lambda: [((name,), float(one.refused)) for name, one in self.doors.connections.items()],
             _COUNT,
         )
         yield Series(
             "gpuloom_foreign_pods",
-            "Pods that came past the scheduler and hold devices: they close all cards of that vendor on their node",
+            "Pods that bypassed the scheduler and hold devices: they close their vendor's cards on the node",
             ("node",),
             lambda: [((node,), float(count)) for node, count in self.foreign.count().items()],
         )
         yield Series(
             "gpuloom_certificate_not_after_seconds",
-            "When the certificate of the main port expires, in seconds since 1970",
+            "End of the main port's certificate, seconds since 1970",
             (),
             lambda: [((), presented.expires.timestamp())] if presented else [],
         )
@@ -191,7 +191,7 @@ def count_preemptions(counts: PreemptionCounts, state: SchedulerState) -> Iterat
     yield _one("gpuloom_nominations", "Pods for which room is being made", lambda: len(state.nominations))
     yield _one(
         "gpuloom_preemption_attempts",
-        "Refused pods for which pods to be evicted were looked for",
+        "Pods for which victims were looked for",
         lambda: counts.attempts,
         _COUNT,
     )
@@ -205,14 +205,14 @@ def count_preemptions(counts: PreemptionCounts, state: SchedulerState) -> Iterat
     )
     yield Series(
         "gpuloom_nominations_ended",
-        "Pods for which room is not being made any more, bound ones too",
+        "Nominations that ended",
         ("cause",),
         lambda: [((cause,), float(count)) for cause, count in counts.ended.items()],
         _COUNT,
     )
     yield _one(
         "gpuloom_preemption_bound_seconds",
-        "Seconds from refusal to bound, summed over pods for which room was made",
+        "Seconds from refusal to bound of pods for which room was made",
         lambda: counts.bound_s,
         _COUNT,
     )
@@ -223,7 +223,7 @@ def count_moves(counts: DefragmentationCounts) -> Iterator[Series]:
     yield _one("gpuloom_defragmentation_moves", "Pods evicted to run elsewhere", lambda: counts.moves, _COUNT)
     yield Series(
         "gpuloom_defragmentation_plans",
-        "Pods that waited long and for which moves were looked for, by what became of it",
+        "Pods for which moves were looked for",
         ("outcome",),
         lambda: [((outcome,), float(count)) for outcome, count in counts.plans.items()],
         _COUNT,
@@ -237,11 +237,11 @@ def count_rivals(rivals: RivalLeases, monotonic: Callable[[], float]) -> Iterato
         now = monotonic()
         return [(("named",), len(rivals.named(now))), (("elsewhere",), len(rivals.elsewhere(now)))]
 
-    text = "Leases of other schedulers of cards that somebody renews: named ones keep this replica from deciding"
+    text = "Living leases of other card schedulers: named ones keep this replica from deciding"
     yield Series("gpuloom_rival_leases", text, ("where",), count)
     yield _one(
         "gpuloom_rival_leases_ignored",
-        "News of leases elsewhere that were too many to be remembered",
+        "News of leases elsewhere, too many to remember",
         lambda: rivals.ignored,
         _COUNT,
     )
@@ -249,10 +249,10 @@ def count_rivals(rivals: RivalLeases, monotonic: Callable[[], float]) -> Iterato
 
 _COUNT = "counter"
 _OF_WATCHES: tuple[tuple[str, str, Callable[[InformerStats], float]], ...] = (
-    ("gpuloom_watch_changes", "Changes of objects that watches told of", lambda stats: stats.changes),
+    ("gpuloom_watch_changes", "Changes of objects", lambda stats: stats.changes),
     ("gpuloom_watch_relists", "Lists after the first", lambda stats: stats.lists),
     ("gpuloom_watch_reconnects", "Watches after the first", lambda stats: stats.reconnects),
-    ("gpuloom_watch_failures", "Lists and watches that failed and had to wait", lambda stats: stats.failures),
+    ("gpuloom_watch_failures", "Lists and watches that failed", lambda stats: stats.failures),
     ("gpuloom_watch_bad_objects", "Objects that cannot be read", lambda stats: stats.bad_objects),
 )
 
