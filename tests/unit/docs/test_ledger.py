@@ -58,7 +58,7 @@ def test_commands_are_found_in_sentences_and_in_blocks_as_they_are_typed():
 
 def test_commands_are_found_below_their_heading():
     ((command,), _) = list_blocks("docs/installation.md#Upgrade")
-    assert command == "helm upgrade gpuloom charts/gpuloom --namespace gpu-system --reuse-values"
+    assert command == "helm upgrade gpuloom charts/gpuloom --namespace gpu-system --reset-then-reuse-values"
     with pytest.raises(LookupError, match="no heading 'Nowhere'"):
         list_blocks("docs/installation.md#Nowhere")
 
