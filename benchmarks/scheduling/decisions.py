@@ -13,6 +13,8 @@ from benchmarks.figures import print_case, summarize
 from benchmarks.scheduling.generator import CARDS_PER_NODE, ClusterObjects, Json, Scale, make_cluster, make_pod
 from benchmarks.scheduling.subjects import Oracle, Subject, make_subject
 from gpuloom.engine.request.demand import Demand
+from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, PodMix
+from gpuloom.engine.scoring.fragmentation.usual_mix import USUAL_MIX
 from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.wire.keys import NODE_POLICY
 from gpuloom.wire.objects import Pod
@@ -55,6 +57,8 @@ def _run_size(subject: Subject, oracle: Oracle | None, nodes: int, objects: Clus
     stranding = lambda number: _look_ahead(shares(number))  # noqa: E731 - one line a case reads best
     print_case("decision, repeated shape, fragmentation", **size, **_repeat(subject, stranding, None))
     print_case("decision, new shape, fragmentation", **size, **_ask_anew(subject, containers=1, change=_look_ahead))
+    _expect_large_pods(subject)
+    print_case("decision, repeated shape, fragmentation, large pods", **size, **_repeat(subject, stranding, None))
     too_large = lambda number: make_pod(number, memory_mib=MAX_MEMORY_MIB, cores=5)  # noqa: E731
     print_case("decision, nothing fits, every reason", **size, **_repeat(subject, too_large, oracle, times=200))
     # What was told of all nodes must be told anew.
@@ -110,6 +114,12 @@ def _know_cpu(subject: Subject) -> None:
     for name in subject.names:
         capacity = random.choice((64_000, 96_000, 128_000))
         subject.parts.state.cluster.set_cpu(name, HostCpu(random.randrange(capacity), capacity))
+
+
+def _expect_large_pods(subject: Subject) -> None:
+    """Let pods of eight cards be expected too, for which fragmentation keeps nodes in reserve."""
+    large = {ExpectedShape("NVIDIA", cpu, CARDS_PER_NODE, 0, 100, 100): 10 for cpu in (32_000, 64_000, 88_000, 96_000)}
+    subject.vendor_scheduler.state.table.outlook.expect(PodMix({**USUAL_MIX.counts, **large}))
 
 
 def _look_ahead(pod: Json) -> Json:

@@ -15,6 +15,10 @@ Mask = NDArray[np.bool_]
 SLOTS = 10
 """So many pods may share a GPU."""
 _USUAL_GPUS = 8
+_MOST_SHAPES = 1024
+"""For so many shapes it is remembered which nodes a pod fits."""
+_FEW = 8
+"""Up to so many nodes are looked at in less time one by one than all together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class TraceCluster:
         self.changes: list[int] = []
         self.arrivals = 0
         self._accepting: dict[str, Mask] = {}
+        self._fitting: dict[TraceShape, tuple[Mask, int]] = {}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -86,20 +91,33 @@ class TraceCluster:
         return known
 
     def find_fitting(self, shape: TraceShape) -> Mask:
-        """Tell by node whether a pod fits there now."""
-        fits = self.cpu_free >= shape.cpu_milli
-        fits &= self.memory_free >= shape.memory_mib
+        """Tell by node whether a pod fits there now; the answer is kept, and holds until the next placement."""
+        fits, known = self._fitting.get(shape, (None, 0))
+        changed = self.changes[known:]
+        if fits is None or len(changed) > _FEW:
+            if len(self._fitting) >= _MOST_SHAPES:
+                self._fitting.clear()
+            fits = self._fits(shape, slice(None))
+        else:
+            # No pod leaves: a node that is full stays full.
+            for node in changed:
+                if fits[node]:
+                    fits[node] = self._fits(shape, node)
+        self._fitting[shape] = fits, len(self.changes)
+        return fits
+
+    def _fits(self, shape: TraceShape, nodes: Any) -> Any:
+        """Tell whether a pod fits; ``nodes`` one or all."""
+        fits = (self.cpu_free[nodes] >= shape.cpu_milli) & (self.memory_free[nodes] >= shape.memory_mib)
         if shape.gpus == 0:
             return fits
         if shape.spec:
-            fits &= self.accepts(shape.spec)
+            fits = fits & self.accepts(shape.spec)[nodes]
         if shape.gpus == 1:
-            fits &= self.largest_free >= shape.milli
-        elif shape.milli == WHOLE_MILLI:
-            fits &= self.whole_free >= shape.gpus
-        else:
-            fits &= self.usable(shape.milli).sum(1) >= shape.gpus
-        return fits
+            return fits & (self.largest_free[nodes] >= shape.milli)
+        if shape.milli == WHOLE_MILLI:
+            return fits & (self.whole_free[nodes] >= shape.gpus)
+        return fits & (self.usable(shape.milli, nodes).sum(-1) >= shape.gpus)
 
     def usable(self, milli: int, nodes: Any = slice(None)) -> Mask:
         """Tell by node and GPU which can give so much to one more pod; ``nodes`` one, some or all."""

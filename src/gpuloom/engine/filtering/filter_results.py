@@ -7,7 +7,7 @@ never another set of rules, and they make a decision independent of the size of 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -161,19 +161,19 @@ class FilterResults:
         return requirements
 
     def sort_keys(
-        self, table: CardTable, position: int, order: tuple[SortKey, ...], weights: Weights
-    ) -> Sequence[tuple[Any, ...]]:
-        """Return what each of a node's cards is tried by; only that of cards that changed is worked out anew."""
+        self, table: CardTable, position: int, places: Sequence[int], order: tuple[SortKey, ...], weights: Weights
+    ) -> Mapping[int, tuple[Any, ...]]:
+        """Return what some of a node's cards are tried by; only that of cards that changed is worked out anew."""
         cards, requirements = table.cards_of(position), self.requirements(position, table.rows_of(position))
         keyed = self._keyed.get((position, order, weights))
         if keyed is None or len(keyed) != len(cards):
             if len(self._keyed) >= _MOST_NODES:
                 self._keyed.clear()
             keyed = self._keyed[position, order, weights] = [(None, ())] * len(cards)
-        for at, card in enumerate(cards):
-            if keyed[at][0] is not card:
-                keyed[at] = card, sort_key(card, requirements[at], order, weights, at)
-        return [key for _, key in keyed]
+        for at in places:
+            if keyed[at][0] is not cards[at]:
+                keyed[at] = cards[at], sort_key(cards[at], requirements[at], order, weights, at)
+        return {at: keyed[at][1] for at in places}
 
     def _few(self, table: CardTable) -> int:
         """Return up to how many nodes that changed are looked at one by one."""

@@ -35,8 +35,10 @@ def _place_plain(placer: Placer, table: CardTable, position: int, results: Filte
     requirements, codes = results.requirements(position, rows), results.column[rows].tolist()
     order = results.cheapest_cards(position) if LEAST_FREE in policy.card_policy.order[:1] else []
     if not order:
-        keys = results.sort_keys(table, position, policy.card_policy.order, policy.weights)
-        order = sorted([place for place, code in enumerate(codes) if not code], key=keys.__getitem__)
+        order = [place for place, code in enumerate(codes) if not code]
+        if len(order) > 1:
+            keys = results.sort_keys(table, position, order, policy.card_policy.order, policy.weights)
+            order.sort(key=keys.__getitem__)
     return tuple(
         [
             Share(table.uuids[rows.start + at], word, requirements[at].memory_mib, requirements[at].cores)

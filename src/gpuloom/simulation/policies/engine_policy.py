@@ -80,7 +80,7 @@ class EnginePolicy:
         """Choose one of the nodes that fit, and reserve there."""
         nodes = fits.nonzero()[0]
         if self._shuffler is not None:
-            nodes = self._shuffler.permutation(nodes)
+            self._shuffler.shuffle(nodes)
         if not shape.gpus:
             return self._choose_by_score(nodes)
         demand = self._demands.get(shape)
