@@ -4,22 +4,26 @@
 
 HAMi's defaults place pods until as much was asked for as there is and a third more; then pods end at random until so
 much is allocated as --fill says. For pods of 1 to 8 whole cards, of which as many came as still fitted, it prints how
-many moves make room, how long planning took, its longest step, and whether fewer may do.
+many moves make room, how long planning took, its longest step, and whether fewer may do; before that the same for moves
+that make room for no pod in particular but strand less.
 """
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 from gpuloom.engine.decision.imagined import imagine_reservation
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.defragmentation.hosts import HostRoom
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
-from gpuloom.engine.planning.defragmentation.search import Defragmentation
+from gpuloom.engine.planning.defragmentation.search import Defragmentation, Progress
+from gpuloom.engine.planning.defragmentation.tidying import Tidying
+from gpuloom.engine.planning.defragmentation.trials import DemandsOf, MoveTrials
 from gpuloom.engine.planning.moving import MovingPod
 from gpuloom.engine.request.demand import Demands, read_demands
 from gpuloom.engine.request.options import Options
@@ -36,6 +40,8 @@ OPENB = Path(__file__).parent / "openb"
 OPTIONS = Options(node_policy="binpack", card_policy="spread")
 CATALOG = Catalog(tuple(profile for profile in load_default_profiles() if profile.word == "NVIDIA"))
 MOST_MOVES = 50
+DEFAULT_MOVES = 10
+_R = TypeVar("_R")
 _ASKED = 1.33
 
 
@@ -102,16 +108,27 @@ def fill(nodes: dict[str, int], arriving: Iterator[TracePod], share: float) -> t
 
 def plan(state: ClusterState, held: dict[str, Demands], cards: int) -> tuple[DefragmentationPlan | None, list[float]]:
     """Plan for a pod of so many whole cards; tell the plan, and the seconds of processor time of each step."""
+    scheduler, demands_of, hosts = see(state, held)
+    search = Defragmentation(scheduler, demands_of, hosts, MOST_MOVES)
+    return finish(search.plan(MovingPod("wanted", "default", "wanted", read_shape(cards, 100))))
+
+
+def see(state: ClusterState, held: dict[str, Demands]) -> tuple[PodScheduler, DemandsOf, HostRoom]:
+    """Return a cluster as planners see it."""
     nodes = {name: Node(metadata=ObjectMeta(name=name)) for name in state.nodes}
     hosts = HostRoom(nodes, None, lambda _uid: None)
-    search = Defragmentation(PodScheduler(state, OPTIONS), lambda one: held.get(one.uid), hosts, MOST_MOVES)
-    steps, taken = search.plan(MovingPod("wanted", "default", "wanted", read_shape(cards, 100))), list[float]()
+    return PodScheduler(state, OPTIONS), lambda one: held.get(one.uid), hosts
+
+
+def finish(steps: Generator[Progress, None, _R]) -> tuple[_R, list[float]]:
+    """Take steps to their end; return what they give, and the seconds of processor time of each."""
+    taken = list[float]()
     while True:
         start = time.process_time()
         try:
             next(steps)
         except StopIteration as end:
-            found: DefragmentationPlan | None = end.value
+            found: _R = end.value
             return found, taken
         finally:
             taken.append(time.process_time() - start)
@@ -146,6 +163,22 @@ def report(title: str, state: ClusterState, held: dict[str, Demands]) -> None:
         sys.stdout.write(json.dumps(case) + "\n")
 
 
+def report_tidying(title: str, state: ClusterState, held: dict[str, Demands]) -> None:
+    """Print what is found for no pod in particular, with as many moves as the command makes."""
+    found, taken = finish(Tidying(MoveTrials(*see(state, held)), DEFAULT_MOVES).plan())
+    case = {
+        "case": f"{title}, no pod",
+        "nodes": len(state.nodes),
+        "pods": len(held),
+        "moves": len(found.moves),
+        "stranded_before": round(found.before.stranded, 2),
+        "stranded_after": round(found.after.stranded, 2),
+        "cpu_s": round(sum(taken), 2),
+        "longest_step_ms": round(1000 * max(taken), 1),
+    }
+    sys.stdout.write(json.dumps(case) + "\n")
+
+
 def main() -> None:
     """Read the flags, and measure."""
     parser = argparse.ArgumentParser()
@@ -157,11 +190,15 @@ def main() -> None:
     if "openb" in flags.clusters:
         listed = read_nodes(str(OPENB / "openb_node_list_gpu_node.csv.xz"))
         nodes = {node.name: node.gpus for node in listed if node.gpus}
-        report("openb", *fill(nodes, iter(make_arrivals(pods, 1000 * sum(nodes.values()), 42)), flags.fill))
+        filled = fill(nodes, iter(make_arrivals(pods, 1000 * sum(nodes.values()), 42)), flags.fill)
+        report_tidying("openb", *filled)
+        report("openb", *filled)
     if "larger" in flags.clusters:
         chooser = Random(7)
         endless = (chooser.choice(pods) for _ in iter(int, 1))
-        report("larger", *fill({f"n{number}": 8 for number in range(flags.nodes)}, endless, flags.fill))
+        filled = fill({f"n{number}": 8 for number in range(flags.nodes)}, endless, flags.fill)
+        report_tidying("larger", *filled)
+        report("larger", *filled)
 
 
 if __name__ == "__main__":

@@ -423,6 +423,7 @@ async def test_nobody_leaves_for_a_pod_that_fits_beside_another_once_those_have_
     leaver, holder, second = await refuse_beside_nominated(site)
     await leaves_nobody(site, holder)
     assert dropped(site) == {"leaving": 1}
+    assert explain(site, second) == ()
     await site.remove(leaver)
     await site.clock.run_until(lambda: WOKEN in site.process.state.pods[second.metadata.uid].annotations, step_s=0.05)
     assert await site.choose(second, "n1", "n2") == "n1"

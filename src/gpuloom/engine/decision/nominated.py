@@ -20,6 +20,9 @@ from gpuloom.engine.state.nominations import Nomination, Nominations
 from gpuloom.model.refusal import Refusal
 from gpuloom.wire.nodenames import NodeNames
 
+_AT_LAST = 2**40
+"""Unix seconds: whoever is nominated only then gives way to all of the same priority."""
+
 
 @dataclass(frozen=True, slots=True)
 class NominationScheduler:
@@ -86,6 +89,14 @@ class NominationScheduler:
     def would_fit(self, nomination: Nomination) -> bool:
         """Tell whether a nominated pod would fit on its node if all had left that are to leave."""
         return self.imagine(nomination) is not None
+
+    def wait_beside(self, demands: Demands, node: str, priority: int) -> frozenset[str] | None:
+        """Return who has to leave a node for others beside whom a pod fits then; None where it would not fit."""
+        uid = _uid_of(demands)
+        others = [one for one in self.nominations.that_bind(uid, priority) if one.node == node]
+        victims = frozenset[str]().union(*(one.victims for one in others))
+        beside = Nomination(uid, "", "", node, priority, demands, _AT_LAST, victims)
+        return victims if self.would_fit(beside) else None
 
     def imagine(self, nomination: Nomination) -> Reservation | None:
         """Return what a nominated pod would hold on its node if all had left that are to leave; None without room."""

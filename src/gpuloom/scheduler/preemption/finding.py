@@ -14,7 +14,6 @@ from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim,
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
-from gpuloom.engine.state.nominations import Nomination
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.nodes.hostfit import takes_beside_cards
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt
@@ -26,9 +25,6 @@ from gpuloom.wire.hostpods import HostPod
 _FORBIDDEN = "forbidden"
 """Stands for a budget that lets nobody go: of a pod whose eviction was refused just now, or that has several budgets,
 which the Eviction API cannot count."""
-
-_AT_LAST = 2**40
-"""Unix seconds: whoever is nominated only then gives way to all of the same priority."""
 
 
 class Dropped(Enum):
@@ -196,29 +192,18 @@ class PlanFinder:
     ) -> Generator[None, None, Dropped | None]:
         """Say why nobody leaves for a pod: where room is being made for others, it fits beside them, now or then."""
         offered, decider = frozenset(attempt.names.all()), self.state.decider
-        for node, others in self._find_nominations(attempt).items():
+        for node in sorted(self.kept_nodes(attempt.uid, attempt.priority)):
             yield
-            if not self._takes(node, host_demand, offered):
+            if not (node in self.state.nodes and self._takes(node, host_demand, offered)):
                 continue
             if decider.decide_on(attempt.demands, node, attempt.priority).node is not None:
                 return Dropped.ROOM
             yield
-            victims = frozenset[str]().union(*(one.victims for one in others))
-            if decider.would_fit(self._imagine_beside(attempt, node, victims)):
+            victims = decider.wait_beside(attempt.demands, node, attempt.priority)
+            if victims is not None:
                 # Who was not asked yet may still stay.
                 return Dropped.LEAVING if victims <= self._find_gone_or_leaving(victims) else Dropped.CHANGED
         return None
-
-    def _find_nominations(self, attempt: PreemptionAttempt) -> dict[str, list[Nomination]]:
-        """Return for each node with cards the nominations to which a pod gives way."""
-        by_node: dict[str, list[Nomination]] = {}
-        for one in self.state.nominations.that_bind(attempt.uid, attempt.priority):
-            if one.node in self.state.nodes and self.state.cluster.has(one.node):
-                by_node.setdefault(one.node, []).append(one)
-        return by_node
-
-    def _imagine_beside(self, attempt: PreemptionAttempt, node: str, victims: frozenset[str]) -> Nomination:
-        return Nomination(attempt.uid, "", "", node, attempt.priority, attempt.demands, _AT_LAST, victims)
 
     def _find_gone_or_leaving(self, uids: frozenset[str]) -> frozenset[str]:
         leaving = self.find_leaving()

@@ -75,11 +75,15 @@ def plan_on(source: Source, pod: Pod, barred: Collection[str], facts: VictimFact
     kept = {one.node for one in state.nominations.that_bind(pod.metadata.uid, pod.priority)}
     nodes = [name for name in source.node_names() if name not in barred and state.cluster.has(name)]
     nodes = [name for name in nodes if name not in kept]
+    demands = state.read_demands(pod)
+    for name in sorted(kept - set(barred)):
+        yield
+        if state.cluster.has(name) and state.decider.wait_beside(demands, name, pod.priority) is not None:
+            return Prospect(why=f"it fits on {name} beside those for whom room is being made there")
     if not nodes and kept:
         return Prospect(why="room is being made for others on all nodes that it is offered")
     if not nodes:
         return Prospect(why="kube-scheduler offers no node with cards for it (see gpuloom explain)")
-    demands = state.read_demands(pod)
     leaving = yield from _find_leaving(source)
     spared, strict = settings.spared_namespaces, settings.preemption_budgets == "strict"
 

@@ -18,18 +18,24 @@ class Arrivals:
 
     trials: MoveTrials
     gauge: StrandedGauge
-    _freed: dict[int, dict[str, float]] = field(default_factory=dict)
+    _freed: dict[int | None, tuple[tuple[str, float], ...]] = field(default_factory=dict)
 
-    def find(self, held: Reservation) -> Generator[None, None, float]:
+    def knows(self, held: Reservation) -> bool:
+        """Tell whether it was found out for a pod like this."""
+        return self.trials.class_of(held) in self._freed
+
+    def prepare(self, held: Reservation) -> Generator[None, None, None]:
+        """Find it out for all pods like this."""
+        targets = yield from self.trials.find_targets(held)
+        yield
+        self._freed[self.trials.class_of(held)] = tuple((target, self._come(held, target)) for target in targets)
+
+    def look_up(self, held: Reservation) -> float:
         """Return it for the first node that is not the pod's own, NOWHERE without one."""
-        key = self.trials.class_of(held)
-        if key is None:
-            return NOWHERE
-        if key not in self._freed:
-            targets = yield from self.trials.find_targets(held)
-            yield
-            self._freed[key] = {target: self._come(held, target) for target in targets}
-        return next((freed for target, freed in self._freed[key].items() if target != held.node), NOWHERE)
+        for target, freed in self._freed.get(self.trials.class_of(held), ()):
+            if target != held.node:
+                return freed
+        return NOWHERE
 
     def _come(self, held: Reservation, target: str) -> float:
         demands = self.trials.demands_of(held) or {}

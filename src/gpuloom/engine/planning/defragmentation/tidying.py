@@ -102,16 +102,16 @@ class Tidying:
 
     def _choose(self, before: Sequence[PodMove]) -> Generator[None, None, TidyingStep | None]:
         """Try the most promising candidates; return the one that does most per move, None if none does enough."""
-        arrivals, promising = Arrivals(self.trials, self._gauge), list[tuple[float, Candidate]]()
-        left = self.most_moves - len(before)
+        arrivals, left = Arrivals(self.trials, self._gauge), self.most_moves - len(before)
+        promising: list[tuple[float, Candidate]] = []
         for candidates in self._by_node.values():
             for one in candidates:
-                if len(one.pods) <= left:
-                    freed = one.freed
-                    for held in one.pods:
-                        freed += yield from arrivals.find(held)
-                    if freed > NOWHERE:
-                        promising.append((freed / len(one.pods), one))
+                for held in one.pods:
+                    if not arrivals.knows(held):
+                        yield from arrivals.prepare(held)
+                freed = one.freed + sum(map(arrivals.look_up, one.pods))
+                if len(one.pods) <= left and freed > NOWHERE:
+                    promising.append((freed / len(one.pods), one))
         best: TidyingStep | None = None
         for _, candidate in nlargest(self.most_tried, promising, key=lambda one: (one[0], -len(one[1].pods))):
             offered = yield from self.trials.offer(candidate.pods)
