@@ -114,8 +114,11 @@ WALKS = (INSTALLED, IMAGES, CERT_MANAGER, MIGRATED, COMMAND_LINE, QUICK_START)
 OTHERS: dict[str, tuple[str, ...]] = {
     "tests/local/bench/test_bench.py": (
         "gpuloom bench calls",
+        "gpuloom bench calls --nodes 65000 --no-oracle",
         "gpuloom bench decisions",
+        "gpuloom bench decisions --nodes 65000 --no-oracle",
         "gpuloom bench memory",
+        "gpuloom bench memory --nodes 65000",
         "gpuloom bench vendors --nodes 5000",
     ),
     "tests/local/bench/test_scripts.py": (
@@ -125,6 +128,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         ".venv/bin/python benchmarks/nominated.py",
         ".venv/bin/python benchmarks/preempting.py",
         ".venv/bin/python benchmarks/startup.py",
+        ".venv/bin/python benchmarks/startup.py --nodes 65000 --pods 520000",
     ),
     "tests/local/cluster/test_own_vendor.py": ("gpuloom demo --vendor-dir docs/examples",),
     "tests/local/demo/test_demo.py": (
