@@ -5,7 +5,7 @@ from gpuloom.web.views.source import Source
 from gpuloom.web.views.values import StrandedView
 from gpuloom.wire.words import encode_unix_time
 
-NOT_KNOWN = "which pods are to come is known only once the policy fragmentation has placed one"
+NOT_KNOWN = "which pods are to come is known only once one is placed by the policy fragmentation"
 _DIGITS = 6
 
 
