@@ -19,9 +19,11 @@ import asyncio
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import structlog
 from figures import cpu_seconds, print_case
@@ -33,6 +35,8 @@ from harness.fleet import Fleet
 
 TIMEOUT_S = 300.0
 QUIET_S = 2.0
+SPREAD = "--node-scheduler-policy=spread"
+AS_IS: Mapping[str, Any] = MappingProxyType({})
 
 
 async def clear(fleet: Fleet) -> None:
@@ -85,12 +89,19 @@ def find_rate(times_s: Iterable[float], *, without: float = 0.0) -> float:
     return (last - first) / (ordered[last] - ordered[first])
 
 
-async def measure(fleet: Fleet, plugins: PluginProcess, pods: int, extender_url: str, extender_pid: int) -> Run:
-    """Let kube-scheduler bind so many pods."""
+async def measure(
+    fleet: Fleet,
+    plugins: PluginProcess,
+    pods: int,
+    extender_url: str,
+    extender_pid: int,
+    settings: Mapping[str, Any] = AS_IS,
+) -> Run:
+    """Let kube-scheduler, with these settings, bind so many pods."""
     async with Accounts(fleet.client) as accounts:
         await fleet.add_pods({f"pod-{number}": 1000 for number in range(pods)})
         await settle(accounts)
-    await fleet.start_kube_scheduler(extender_url)
+    await fleet.start_kube_scheduler(extender_url, settings=settings)
     pids = {**fleet.control_plane.pids, "extender": extender_pid, "plugins": plugins.pid}
     before_s = {name: cpu_seconds(pid) for name, pid in pids.items()}
     try:
@@ -105,11 +116,13 @@ async def measure(fleet: Fleet, plugins: PluginProcess, pods: int, extender_url:
     return run
 
 
-async def run_gpuloom(fleet: Fleet, pods: int, flags: list[str], *, locks: bool) -> Run:
-    """Measure gpuloom."""
+async def run_gpuloom(
+    fleet: Fleet, pods: int, flags: list[str], *, locks: bool, settings: Mapping[str, Any] = AS_IS
+) -> Run:
+    """Measure gpuloom, beside a kube-scheduler with these settings."""
     await fleet.start_gpuloom(*flags, f"--node-lock={'always' if locks else 'auto'}", through_proxy=False)
     async with PluginProcess(fleet.control_plane.kubeconfig, locks=locks) as plugins:
-        run = await measure(fleet, plugins, pods, fleet.extender_url, fleet.gpuloom_pid)
+        run = await measure(fleet, plugins, pods, fleet.extender_url, fleet.gpuloom_pid, settings)
     await fleet.stop_gpuloom()
     return run
 
@@ -185,7 +198,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=2000)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--empty-with-locks", action="store_true", help="run the other extender with two writes too")
-    parser.add_argument("flags", nargs="*", default=["--node-scheduler-policy=spread"], help="of gpuloom's, after --")
+    parser.add_argument("flags", nargs="*", default=[SPREAD], help="of gpuloom's, after --")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(compare(parser.parse_args(), Path(folder)))

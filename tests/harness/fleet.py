@@ -6,6 +6,7 @@ import urllib.request
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from gpuloom.kube import NODES, PODS, KubeClient, load_kubeconfig
@@ -147,14 +148,19 @@ class Fleet:
             await asyncio.to_thread(self._gpuloom.stop)
 
     async def start_kube_scheduler(
-        self, extender_url: str = "", *, prioritizes: bool = False, percent_of_nodes: int = 0
+        self,
+        extender_url: str = "",
+        *,
+        prioritizes: bool = False,
+        percent_of_nodes: int = 0,
+        settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Start kube-scheduler, with its limits on calls raised.
+        """Start kube-scheduler, with its limits on calls raised unless `settings` of its configuration say otherwise.
 
         It looks for nodes until it has this percentage of them, 0 for as many as it thinks right.
         """
         config = scheduler_configuration(extender_url or self.extender_url, prioritizes=prioritizes) | RAISED_LIMITS
-        config |= {"percentageOfNodesToScore": percent_of_nodes}
+        config |= {"percentageOfNodesToScore": percent_of_nodes, **settings}
         await asyncio.to_thread(self.control_plane.start_scheduler, config)
 
     async def read_metrics(self) -> str:

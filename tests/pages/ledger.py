@@ -166,7 +166,10 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "make soak",
     ),
     "tests/real/chaos/test_waits.py": ("PYTHONPATH=tests .venv/bin/python benchmarks/waits.py",),
-    "tests/real/scheduler/test_bindrate.py": ("PYTHONPATH=tests .venv/bin/python benchmarks/bindrate.py",),
+    "tests/real/scheduler/test_bindrate.py": (
+        "PYTHONPATH=tests .venv/bin/python benchmarks/bindrate.py",
+        "PYTHONPATH=tests .venv/bin/python benchmarks/kubescheduler.py",
+    ),
     "tests/real/scheduler/test_makingroom.py": ("PYTHONPATH=tests .venv/bin/python benchmarks/makingroom.py",),
     "tests/unit/cli/test_page.py": (".venv/bin/python tools/cli/pages.py",),
     "tests/unit/cli/test_simulate.py": (
