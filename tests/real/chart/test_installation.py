@@ -60,6 +60,7 @@ RARE: dict[str, dict[Right, str]] = {
         ("", "pods", "get"): "the outcome of a write is unknown, or a lock's owner is suspected",
         ("", "nodes", "get"): "a lock changed while it was written",
         ("", "pods/status", "patch"): "a node that was not offered takes a refused pod",
+        ("", "events", "patch"): "a pod is still refused for the same reason ten seconds later",
         ("policy", "poddisruptionbudgets", "list"): "somebody asks whom preemption would evict",
     },
     "gpuloom-device-plugin": {
