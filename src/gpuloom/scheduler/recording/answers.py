@@ -29,7 +29,7 @@ def filtered(result: FilterResult, patch: Mapping[str, Any] | None, effects: Eff
     """Say what kube-scheduler was told and what the decision writes."""
     return {
         "type": "FILTERED",
-        "result": msgspec.json.decode(msgspec.json.encode(result)),
+        "result": _read(msgspec.json.encode(result)),
         "patch": patch,
         "events": effects.events,
     }
@@ -49,3 +49,11 @@ def bound(result: BindResult, effects: Effects) -> Answer:
         "binding": effects.binding,
         "events": effects.events,
     }
+
+
+def _read(text: bytes) -> Any:
+    """Return what a reply says; as text where it repeats JSON of the caller's that no decoder takes, such as 1e999."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.ValidationError:
+        return text.decode()
