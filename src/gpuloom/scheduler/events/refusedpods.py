@@ -1,7 +1,7 @@
 """Events about pods that fit nowhere: at once, and the newest again as long as they are refused.
 
 kube-scheduler tries a refused pod again at any event of the cluster, so in a full cluster most of what is refused was
-refused a moment ago, and an event costs the API server as much as a Binding.
+refused a moment ago, and every event is a write.
 """
 
 from collections.abc import Sequence
