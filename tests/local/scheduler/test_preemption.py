@@ -154,7 +154,19 @@ async def test_switched_off_nobody_leaves(empty: Site) -> None:
     await leaves_nobody(empty, low)
 
 
-async def test_another_filter_of_the_pod_drops_the_attempt(site: Site) -> None:
+async def test_a_pod_that_is_refused_again_and_again_gets_room(site: Site) -> None:
+    """kube-scheduler tries a pod again every few milliseconds while it has nothing else to do."""
+    low = await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    for _ in range(20):
+        assert await site.choose(high) is None
+        await site.clock.advance(0.02)
+        await let_answers_arrive()
+    await wait_leaving(site, low)
+    assert dropped(site) == {}
+
+
+async def test_a_filter_that_finds_room_drops_the_attempt(site: Site) -> None:
     low = await run(site, "low", 8000, 1)
     await site.register("n2", card("n2"))
     high = await submit(site, "high", 8000, 10)

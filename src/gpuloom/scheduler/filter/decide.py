@@ -97,7 +97,6 @@ class PodPlacer:
         pod_decision = self.state.decider.decide_among(demands, names, pod.priority, most_tries=most_tries)
         offer = self._offer(pod, demands, pod_decision, most_tries)
         self._follow_nomination(pod.metadata.uid, pod_decision)
-        self.attempts.drop(pod.metadata.uid)
         at = self.clocks.now()
         self.state.decisions.note(at, pod, pod_decision, offered=len(args.nodenames or ()))
         return (
@@ -166,6 +165,7 @@ class PodPlacer:
         self, pod: Pod, decision: PodDecision, node: str, at: datetime, offer: NodeOffer | None
     ) -> FilterResult:
         self.state.unschedulable.pop(pod.metadata.uid, None)
+        self.attempts.drop(pod.metadata.uid)
         self.partly_offered.drop(pod.metadata.uid)
         self.refused.drop(pod.metadata.uid)
         self._reserve(pod, decision, node, at)

@@ -1,7 +1,8 @@
 """Pods that a Filter refused and for which room may be made, until somebody looks at them.
 
-An attempt waits a moment: kube-scheduler may offer few nodes first and others right after. Another Filter of the same
-pod drops it.
+An attempt waits a moment: kube-scheduler may offer few nodes first and others right after. It ends when another Filter
+gives the pod a node. One that refuses the pod again does not: kube-scheduler may try a pod again every few milliseconds
+(decision 039).
 """
 
 import asyncio
@@ -35,6 +36,22 @@ class PreemptionAttempt(msgspec.Struct, frozen=True, gc=False):
     due: float
     retries: int = 0
 
+    def asks_as(self, other: "PreemptionAttempt") -> bool:
+        """Whether the same is asked for, so that a plan for the other one is a plan for this one."""
+        return self.priority == other.priority and self.demands == other.demands
+
+    def after(self, before: "PreemptionAttempt | None") -> "PreemptionAttempt":
+        """Return this one in the place of another that waits: it is due when that was.
+
+        What failed a moment ago is not tried sooner because the pod was filtered again.
+        """
+        if before is None:
+            return self
+        names = before.names if len(before.names) > len(self.names) and not before.retries else self.names
+        return msgspec.structs.replace(
+            self, names=names, refused_at=before.refused_at, due=before.due, retries=before.retries
+        )
+
 
 @dataclass(slots=True)
 class PreemptionAttempts:
@@ -50,7 +67,6 @@ class PreemptionAttempts:
     ignored: int = 0
     _waiting: dict[str, PreemptionAttempt] = field(default_factory=dict)
     _underway: dict[str, PreemptionAttempt] = field(default_factory=dict)
-    _held_back: dict[str, PreemptionAttempt] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -62,12 +78,14 @@ class PreemptionAttempts:
         """
         uid = pod.metadata.uid
         if not (self.is_on and pod.may_preempt and not pod.own_group and self.nominations.find(uid) is None):
+            self.drop(uid)
             return
         attempt = PreemptionAttempt(uid, pod.priority, demands, names, now, now + WAIT_S)
-        if (before := self._held_back.pop(uid, None)) is not None:
-            # What failed a moment ago is not tried sooner because the pod was filtered again.
-            attempt = msgspec.structs.replace(attempt, due=max(attempt.due, before.due), retries=before.retries)
-        self._put(attempt)
+        underway = self._underway.get(uid)
+        if underway is not None and attempt.asks_as(underway):
+            return
+        self._underway.pop(uid, None)
+        self._put(attempt.after(self._waiting.get(uid)))
 
     def put_back(self, attempt: PreemptionAttempt, due: float) -> None:
         """Try again later, unless the pod was filtered meanwhile."""
@@ -75,12 +93,8 @@ class PreemptionAttempts:
             self._put(msgspec.structs.replace(attempt, due=due, retries=attempt.retries + 1))
 
     def drop(self, uid: str) -> None:
-        """Take that a pod was filtered: what is waiting or underway for it is out of date."""
-        waiting = self._waiting.pop(uid, None)
-        if waiting is not None and waiting.retries:
-            self._held_back[uid] = waiting
-            if len(self._held_back) > MOST_ATTEMPTS:
-                del self._held_back[next(iter(self._held_back))]
+        """Take that nobody is to be evicted for a pod now: what is waiting or underway for it is out of date."""
+        self._waiting.pop(uid, None)
         self._underway.pop(uid, None)
 
     def take_due(self, now: float) -> PreemptionAttempt | None:

@@ -1,0 +1,87 @@
+"""Attempts to make room, and what further Filters of their pods do to them."""
+
+from builders import pod
+
+from gpuloom.engine.request.demand import Demands
+from gpuloom.engine.state.nominations import Nominations
+from gpuloom.scheduler.preemption.attempts import WAIT_S, PreemptionAttempts
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.nodenames import NodeNames
+
+ALL, ONE = NodeNames(b'["n1","n2","n3"]'), NodeNames(b'["n1"]')
+STATE = SchedulerState(SchedulerSettings())
+
+
+def make() -> PreemptionAttempts:
+    return PreemptionAttempts(True, Nominations())
+
+
+def refuse(attempts: PreemptionAttempts, now: float, names: NodeNames = ALL, memory_mib: int = 1000) -> Demands:
+    refused = pod(name="high", gpu=1, gpumem=memory_mib)
+    demands = STATE.read_demands(refused)
+    attempts.note_refused(refused, demands, names, now)
+    return demands
+
+
+def test_who_is_refused_again_is_due_when_it_was() -> None:
+    attempts = make()
+    refuse(attempts, 0.0)
+    refuse(attempts, WAIT_S / 2)
+    assert attempts.next_due() == WAIT_S
+
+
+def test_the_nodes_of_a_larger_offer_are_looked_at() -> None:
+    for first, second in ((ONE, ALL), (ALL, ONE)):
+        attempts = make()
+        refuse(attempts, 0.0, first)
+        refuse(attempts, 0.01, second)
+        attempt = attempts.take_due(WAIT_S)
+        assert attempt is not None
+        assert attempt.names is ALL
+
+
+def test_what_failed_is_tried_with_the_nodes_of_the_last_offer_when_it_was_due() -> None:
+    attempts = make()
+    refuse(attempts, 0.0)
+    attempt = attempts.take_due(1.0)
+    assert attempt is not None
+    assert attempts.finish(attempt)
+    attempts.put_back(attempt, 9.0)
+    refuse(attempts, 2.0, ONE)
+    assert attempts.take_due(8.9) is None
+    again = attempts.take_due(9.0)
+    assert again is not None
+    assert (again.names, again.retries) == (ONE, 1)
+
+
+def test_a_look_goes_on_when_the_pod_is_refused_meanwhile() -> None:
+    attempts = make()
+    refuse(attempts, 0.0)
+    attempt = attempts.take_due(WAIT_S)
+    assert attempt is not None
+    refuse(attempts, WAIT_S)
+    assert len(attempts) == 0
+    assert attempts.finish(attempt)
+
+
+def test_a_look_is_out_of_date_when_the_pod_asks_for_something_else() -> None:
+    attempts = make()
+    refuse(attempts, 0.0)
+    attempt = attempts.take_due(WAIT_S)
+    assert attempt is not None
+    demands = refuse(attempts, WAIT_S, memory_mib=2000)
+    assert not attempts.finish(attempt)
+    again = attempts.take_due(2 * WAIT_S)
+    assert again is not None
+    assert again.demands == demands
+
+
+def test_a_look_is_out_of_date_when_the_pod_found_room() -> None:
+    attempts = make()
+    refuse(attempts, 0.0)
+    attempt = attempts.take_due(WAIT_S)
+    assert attempt is not None
+    attempts.drop(attempt.uid)
+    assert not attempts.finish(attempt)
+    assert attempts.next_due() is None
