@@ -15,13 +15,16 @@ ENOUGH = 20
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One process at one moment: memory resident, its fair part of what is shared (PSS), open descriptors."""
+    """One process at one moment: memory resident, what of it is no file's, open descriptors.
+
+    Proportional memory is not judged: it grows when other programs that share a library end.
+    """
 
     at_s: float
     process: str
     pid: int
     rss_mib: float
-    pss_mib: float
+    anonymous_mib: float
     descriptors: int
 
 
@@ -33,7 +36,7 @@ def read_sample(at_s: float, process: str, pid: int) -> Sample | None:
         descriptors = sum(1 for _ in (folder / "fd").iterdir())
     except (OSError, ValueError):
         return None
-    return Sample(at_s, process, pid, _mib(told["Rss"]), _mib(told["Pss"]), descriptors)
+    return Sample(at_s, process, pid, _mib(told["Rss"]), _mib(told["Anonymous"]), descriptors)
 
 
 class Footprint:
@@ -119,7 +122,7 @@ def _lowest_tenth(values: Sequence[float]) -> float:
 
 MEASURES: Mapping[str, Callable[[Sequence[float]], float]] = {
     "rss_mib": statistics.median,
-    "pss_mib": statistics.median,
+    "anonymous_mib": statistics.median,
     "descriptors": _lowest_tenth,
 }
 

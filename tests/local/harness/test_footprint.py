@@ -15,7 +15,7 @@ def grow(process: str, pid: int, *, from_s: float = 0.0, mib_per_s: float = 0.0)
 
 def test_a_process_that_stays_as_it_is_is_flat() -> None:
     growth = find_growth(grow("a", 1), DURATION_S)
-    assert {one.measure for one in growth} == {"rss_mib", "pss_mib", "descriptors"}
+    assert {one.measure for one in growth} == {"rss_mib", "anonymous_mib", "descriptors"}
     assert all(one.is_flat for one in growth)
 
 
