@@ -140,7 +140,7 @@ def other_kind(cards: CardFacts[Number], required: CardRequest[Number, Mark]) ->
 
 
 def never(cards: CardFacts[Number], _required: CardRequest[Number, Mark]) -> Rejected:
-    """Reject nothing: NUMA binding is a matter of several cards (``placement.card_walk``), this marks its turn."""
+    """Reject nothing: NUMA binding is a matter of several cards (``placement.card_choice``), this marks its turn."""
     return cards.node < 0
 
 

@@ -18,7 +18,7 @@ from gpuloom.engine.filtering.hook_calls import (
 from gpuloom.engine.filtering.per_card_request import make_request_columns
 from gpuloom.engine.filtering.rules import filter_cards, first_rejection
 from gpuloom.engine.placement.booking import Booking, book
-from gpuloom.engine.placement.card_walk import OrderedCards, WalkTerms, walk
+from gpuloom.engine.placement.card_choice import ChoiceTerms, OrderedCards, choose_on_node
 from gpuloom.engine.placement.quota_test import QuotaTest
 from gpuloom.engine.request.demand import Demand, Phase
 from gpuloom.engine.scoring.card_order import sort_cards
@@ -171,9 +171,9 @@ class Placer:
             for node in np.flatnonzero(result.takes & ~(columns != NO_CARD).any(axis=1)).tolist():
                 refusals[node] = explain_refusal(self.compiled, matrix, node, request)
         else:
-            # On one node a walk is several times as fast as columns.
+            # On one node trying card after card is several times as fast as columns.
             asking = result.takes.nonzero()[0].tolist()
-            found = {node: self._walk(batch, required, codes, node, tests.get(node)) for node in asking}
+            found = {node: self._choose_on_node(batch, required, codes, node, tests.get(node)) for node in asking}
             refusals = {node: one for node, one in found.items() if isinstance(one, Refusal)}
             nothing = [NO_CARD] * (0 if len(refusals) == len(asking) else required.cards)
             given = [nothing if node in refusals else found.get(node, nothing) for node in range(len(batch))]
@@ -204,10 +204,10 @@ class Placer:
                 tests[node] = test
         return tests
 
-    def _walk(
+    def _choose_on_node(
         self, batch: NodeBatch, required: RequestColumns, codes: RuleCodes, node: int, test: QuotaTest | None
     ) -> list[int] | Refusal:
-        """Walk over the cards of one node for columns of it, a divided card once an instance."""
+        """Choose cards of one node, columns of it, by trying one after the other; a divided card once an instance."""
         policy = self.demand.policy
         cards = batch.cards
         if len(batch) > 1:
@@ -225,7 +225,7 @@ class Placer:
             memory_mib=required.memory_mib[order].tolist(),
             partitions=partitions,
         )
-        terms = WalkTerms(
+        terms = ChoiceTerms(
             cards=required.cards,
             rules=self.compiled.rules,
             numa_bind=self.demand.policy.numa_bind,
@@ -235,7 +235,7 @@ class Placer:
             if test is None
             else lambda found, one: test.exceeds([at[place] for place in (*found, one)]),
         )
-        found, columns = walk(ordered, terms), order.tolist()
+        found, columns = choose_on_node(ordered, terms), order.tolist()
         return found if isinstance(found, Refusal) else [columns[place] for place in found]
 
     @property
