@@ -13,7 +13,7 @@ from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
-from gpuloom.scheduler.preemption.finding import PlanFinder
+from gpuloom.scheduler.preemption.plan_finder import PlanFinder
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.budgets import BudgetHandler
