@@ -155,11 +155,6 @@ def repeat_number(number: int, count: int) -> Ints:
     return np.ndarray(count, np.int64, np.int64(number).tobytes(), strides=(0,))
 
 
-def percentage_to_mib(total_mib: Ints, percentage: int) -> Ints:
-    """Return so many per cent of each card's memory, in MiB, rounded down."""
-    return np.asarray(total_mib * percentage // 100, np.int64)
-
-
 class HookRequest(msgspec.Struct, frozen=True, gc=False, eq=False):
     """What each card of a node would have to give, as a hook works it out: a column, or one number for all.
 
