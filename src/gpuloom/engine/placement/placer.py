@@ -97,11 +97,11 @@ class Placer:
     @property
     def places_at_once(self) -> bool:
         """Whether cards of many nodes are chosen in few steps, because nothing depends on several cards of a node."""
-        return self.compiled.is_hooked or not (self.demand.policy.numa_bind or self._links_cards)
+        return self.compiled.is_hooked or not (self.demand.preferences.numa_bind or self._links_cards)
 
     @property
     def _links_cards(self) -> bool:
-        return self.compiled.links_cards(self.demand.policy)
+        return self.compiled.links_cards(self.demand.preferences)
 
     def place(self, batch: NodeBatch, *, scores_extra: bool = True) -> BatchResult:
         """Place all containers on every node, or say why the first that does not fit does not.
@@ -147,7 +147,7 @@ class Placer:
     def _score_extra(self, batch: NodeBatch, chosen: list[Chosen], required: RequestColumns) -> Points:
         """Return what the vendor adds to the nodes' scores; the cards are as they were before the pod."""
         matrix = self._make_matrix(batch, required, np.zeros(len(batch.cards), np.uint8))
-        return score_extra(self.compiled, matrix, chosen, self._terms, self.demand.policy.node_policy)
+        return score_extra(self.compiled, matrix, chosen, self._terms, self.demand.preferences.node_policy)
 
     def _choose(
         self,
@@ -208,12 +208,12 @@ class Placer:
         self, batch: NodeBatch, required: RequestColumns, codes: RuleCodes, node: int, test: QuotaTest | None
     ) -> list[int] | Refusal:
         """Choose cards of one node, columns of it, by trying one after the other; a divided card once an instance."""
-        policy = self.demand.policy
+        preferences = self.demand.preferences
         cards = batch.cards
         if len(batch) > 1:
             places = batch.cells[node][batch.there[node]]
             cards, required, codes = cards.rows(places), required.rows(places), codes[places]
-        order = sort_cards(cards, required, policy.card_policy.order, policy.weights)
+        order = sort_cards(cards, required, preferences.card_policy.order, preferences.weights)
         at = batch.cells[node][order].tolist()
         partitions = [batch.partitions.get(card) for card in at] if batch.partitions else [None] * len(at)
         if required.cards > len(at) and not (any(partitions) and self.demand.selector.takes_instances):
@@ -228,7 +228,7 @@ class Placer:
         terms = ChoiceTerms(
             cards=required.cards,
             rules=self.compiled.rules,
-            numa_bind=self.demand.policy.numa_bind,
+            numa_bind=preferences.numa_bind,
             topology=self._links_cards,
             pair_scores=batch.registered[node].pair_scores,
             exceeds_quota=None
@@ -240,13 +240,13 @@ class Placer:
 
     @property
     def _terms(self) -> HookTerms:
-        return make_terms(self.compiled, self.demand.selector, self.demand.policy.node_word)
+        return make_terms(self.compiled, self.demand.selector, self.demand.preferences.node_word)
 
     def _make_matrix(self, batch: NodeBatch, required: RequestColumns, codes: RuleCodes) -> CardMatrix:
         cells = batch.cells
         return make_matrix(
             self.compiled,
-            self.demand.policy,
+            self.demand.preferences,
             batch.cards.rows(cells),
             required.rows(cells),
             codes[cells],
