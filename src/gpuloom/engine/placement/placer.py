@@ -142,7 +142,7 @@ class Placer:
         if not taken.any():
             return required
         of_node = np.repeat(np.count_nonzero(taken[batch.cells] & batch.there, axis=1), batch.totals)
-        return replace(required, elsewhere=(of_node > 0) & ~(taken & (of_node == 1)))
+        return replace(required, other_than_earlier_card=(of_node > 0) & ~(taken & (of_node == 1)))
 
     def _score_extra(self, batch: NodeBatch, chosen: list[Chosen], required: RequestColumns) -> Points:
         """Return what the vendor adds to the nodes' scores; the cards are as they were before the pod."""
