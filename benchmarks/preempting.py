@@ -13,7 +13,7 @@ from figures import print_case
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
-from gpuloom.engine.planning.preemption.plan import PreemptionPlanner
+from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.request.demand import read_demands

@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "gpuloom"
-ROOMS = (PACKAGE / "engine", PACKAGE / "scheduler")
-FOLDERS = sorted({path.parent for room in ROOMS for path in room.rglob("*.py")})
+LARGE_PACKAGES = (PACKAGE / "engine", PACKAGE / "scheduler")
+FOLDERS = sorted({path.parent for package in LARGE_PACKAGES for path in package.rglob("*.py")})
 PARTS = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").split("\n## ")[1:]
 
 LEAST_LINES, MOST_LINES = 3, 14
-"""Of the docstring of a folder; a room's own has a line for each folder besides."""
+"""Of the docstring of a folder; the package's own has a line for each folder besides."""
 ESSAYS = {"filtering", "decision"}
 """Folders whose way of working takes longer to tell."""
 
@@ -39,7 +39,7 @@ def test_no_two_public_classes_have_one_name() -> None:
 def test_a_folder_says_what_it_is_for(folder: Path) -> None:
     docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
     assert docstring is not None
-    most = 30 if folder.name in ESSAYS else MOST_LINES + (len(FOLDERS) if folder in ROOMS else 0)
+    most = 30 if folder.name in ESSAYS else MOST_LINES + (len(FOLDERS) if folder in LARGE_PACKAGES else 0)
     assert LEAST_LINES <= len(docstring.splitlines()) <= most
 
 

@@ -68,7 +68,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("completion", "completion:print_completion", TOOLS, "Print a script that completes command lines in a shell."),
     ("version", "version:print_version", TOOLS, "Print the version."),
 )
-"""Name, module and function in this room, group, and one line for the overview."""
+"""Name, module and function in this package, group, and one line for the overview."""
 
 
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000

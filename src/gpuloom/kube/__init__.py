@@ -1,6 +1,6 @@
 """A Kubernetes API: credentials, client, reflector, events.
 
-The only room that talks to an API server. It knows nothing about accelerators.
+The only package that talks to an API server. It knows nothing about accelerators.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -40,7 +40,7 @@ _FLAGS = ("enable-ascend", "enable-iluvatar")
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The nodes, the families that the scheduler serves, and how it places by default (binpack or spread).
+    """The nodes, the families that the scheduler serves, and how it places by default.
 
     preemption  whether it evicts pods for those of higher priority
     """

@@ -72,10 +72,10 @@ class VendorColumns(msgspec.Struct, frozen=True, gc=False, eq=False, kw_only=Tru
 class CardRequest(msgspec.Struct, Generic[Number, Mark], frozen=True, gc=False, eq=False, kw_only=True):
     """What cards would have to give: columns for many (:class:`RequestColumns`), or numbers for one.
 
-    ``refused_kind`` and ``refused_uuid`` mark cards that the pod's own annotations exclude, None for no card;
-    ``mutex`` says that only cards which nobody uses will do. ``elsewhere`` marks cards other than those of the pod's
-    earlier containers, where the vendor wants them to be the same. ``vendor_columns`` is None for most vendors; with it
-    ``cores`` may be a column. ``divided`` says whether any of the cards may be divided in hardware.
+    ``refused_kind`` and ``refused_uuid`` mark cards that the pod's own annotations exclude, None for no card; ``mutex``
+    says that only cards which nobody uses will do. ``other_than_earlier_card`` marks cards other than those of the
+    pod's earlier containers, where the vendor wants them to be the same. ``vendor_columns`` is None for most vendors;
+    with it ``cores`` may be a column. ``divided`` says whether any of the cards may be divided in hardware.
     """
 
     cards: int
@@ -86,7 +86,7 @@ class CardRequest(msgspec.Struct, Generic[Number, Mark], frozen=True, gc=False, 
     mutex: bool
     headroom: Headroom
     score: ScoreRequest[Number]
-    elsewhere: Mark | None = None
+    other_than_earlier_card: Mark | None = None
     vendor_columns: VendorColumns | None = None
     divided: bool = True
 
@@ -110,7 +110,9 @@ class RequestColumns(CardRequest[Ints, Flags], frozen=True, gc=False, eq=False, 
             mutex=self.mutex,
             headroom=self.headroom,
             score=ScoreRequest(slots=score.slots, cores=score.cores, memory_mib=score.memory_mib[which]),
-            elsewhere=None if self.elsewhere is None else self.elsewhere[which],
+            other_than_earlier_card=None
+            if self.other_than_earlier_card is None
+            else self.other_than_earlier_card[which],
             vendor_columns=None if self.vendor_columns is None else self.vendor_columns.rows(which),
             divided=self.divided,
         )
@@ -153,11 +155,6 @@ def repeat_number(number: int, count: int) -> Ints:
     """Return one number seen as a column of so many rows, which nobody can change."""
     # What np.broadcast_to does, in a tenth of its time.
     return np.ndarray(count, np.int64, np.int64(number).tobytes(), strides=(0,))
-
-
-def percentage_to_mib(total_mib: Ints, percentage: int) -> Ints:
-    """Return so many per cent of each card's memory, in MiB, rounded down."""
-    return np.asarray(total_mib * percentage // 100, np.int64)
 
 
 class HookRequest(msgspec.Struct, frozen=True, gc=False, eq=False):

@@ -2,7 +2,7 @@
 
 
 class NodeError(Exception):
-    """Base of every error of this room."""
+    """Base of every error of this package."""
 
 
 class ConfigurationError(NodeError):

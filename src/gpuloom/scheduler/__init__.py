@@ -1,7 +1,7 @@
 """The scheduler process: webhook, filter, bind and node loop around the pure engine.
 
 Flows live here: they read requests and watches, ask the engine, and perform what it decided. No rule about cards may
-be written in this room, and it does not know the node room: the two meet in annotations.
+be written in this package, and it does not know the node package: the two meet in annotations.
 
 http          takes calls of kube-scheduler and of the API server
 admission     completes new pods (the mutating webhook)
@@ -13,7 +13,7 @@ pods, nodes   apply what the watches show: reservations are confirmed and forgot
 preemption    evicts pods to make room for those of higher priority
 defragmentation  moves pods to make room for others
 leadership    says whether this replica may decide and write
-events        makes the texts of events
+events        writes events; engine/decision/event_messages.py makes their texts where they tell a decision
 outlook       learns which pods are to be expected, and counts the CPU of nodes
 metrics       answers Prometheus
 certificates  keeps the certificate of the server

@@ -1,4 +1,5 @@
 """How every process answers HTTP: listeners with limits, bodies, certificates, and whom the API server knows.
 
-All listeners are made here and nowhere else, so that each of them has limits. This room does not know what they answer.
+All listeners are made here and nowhere else, so that each of them has limits. This package does not know what they
+answer.
 """

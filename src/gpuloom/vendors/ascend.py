@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from gpuloom.model.card import Card
 from gpuloom.model.card_matrix import CardMatrix, Chosen, HookTerms
 from gpuloom.model.cards import Cards, Ints, Points
+from gpuloom.model.memory_percentage import percentage_to_mib
 from gpuloom.model.nodecards import Facts, NodeCards
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.request import Request
-from gpuloom.model.request_columns import HookRequest, percentage_to_mib
+from gpuloom.model.request_columns import HookRequest
 from gpuloom.vendors.changes import ContainerChange, MutationError, Switches, set_amount
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.links import choose_groups, choose_pairs, refuse_pairs, score_groups

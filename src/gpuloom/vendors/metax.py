@@ -9,9 +9,10 @@ import numpy as np
 from gpuloom.model.card import Card
 from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen, HookTerms, first_turns, group_sizes
 from gpuloom.model.cards import Cards, Flags, Ints, Points
+from gpuloom.model.memory_percentage import percentage_to_mib
 from gpuloom.model.nodecards import Facts, NodeCards
 from gpuloom.model.request import Request
-from gpuloom.model.request_columns import HookRequest, percentage_to_mib
+from gpuloom.model.request_columns import HookRequest
 from gpuloom.model.share import ONLINE
 from gpuloom.vendors.changes import ContainerChange, MutationError, Switches
 from gpuloom.vendors.decided import Decided

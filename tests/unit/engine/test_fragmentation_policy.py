@@ -206,7 +206,7 @@ def test_an_explanation_says_how_much_less_is_stranded_than_on_the_next_node() -
     demand = read_demand(asking("p", Pod(0, 470, 1)), NVIDIA, engine.options)
     decision = engine.decide(asking("p", Pod(0, 470, 1)))
     assert decision.node == "fitting"
-    told = tell_outlook(decision.node, decision.fitting, 2, demand.policy)
+    told = tell_outlook(decision.node, decision.fitting, 2, demand.preferences)
     (_, first), (_, second) = decision.fitting.best_first(2)
     assert first > second
     stranded = f"on fitting {first - second:.2f} cards less are stranded than on the next (fragmentation)"

@@ -8,7 +8,7 @@ from builders import NVIDIA, card, container, pod
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.preemption.lowest_priorities import NOBODY, LowestPriorities
-from gpuloom.engine.planning.preemption.plan import MOST_CANDIDATES, NODES_AT_ONCE, PreemptionPlanner
+from gpuloom.engine.planning.preemption.planner import MOST_CANDIDATES, NODES_AT_ONCE, PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.request.demand import read_demands

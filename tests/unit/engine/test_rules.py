@@ -91,7 +91,7 @@ def requests(draw: st.DrawFn) -> RequestColumns:
         mutex=draw(st.booleans()),
         headroom=draw(st.sampled_from([Headroom(), Headroom(800, 40)])),
         score=ScoreRequest(slots=1, cores=1, memory_mib=memory_mib),
-        elsewhere=draw(st.none() | flags()),
+        other_than_earlier_card=draw(st.none() | flags()),
         vendor_columns=vendor,
         divided=draw(st.booleans()),
     )

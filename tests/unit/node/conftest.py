@@ -1,4 +1,4 @@
-"""Pods and settings for tests of the node room."""
+"""Pods and settings for tests of the node package."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -8,7 +8,7 @@ import pytest
 from unit.vendors.test_examples import EXAMPLES, TIME, Example, ask
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.planning.preemption.plan import PreemptionPlanner
+from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor, VictimSearch
 from gpuloom.scheduler.recording import Player

@@ -166,7 +166,7 @@ class SchedulingAttempt:
         return self._rank(look_up_among(self.table, self.index, names), ranks)
 
     def _rank(self, candidates: Candidates, ranks: Scores) -> Ranking:
-        return candidates.rank(self.table.names, ranks, self.demand.policy.node_policy)
+        return candidates.rank(self.table.names, ranks, self.demand.preferences.node_policy)
 
     @property
     def _placer(self) -> Placer:
@@ -179,7 +179,7 @@ class SchedulingAttempt:
             return False
         if self._request.cards == 1 or self.compiled.is_hooked:
             return True
-        return not (self.demand.policy.numa_bind or self._is_quota_tight or self.table.partitions)
+        return not (self.demand.preferences.numa_bind or self._is_quota_tight or self.table.partitions)
 
     def _close(self, ranks: Scores) -> Scores:
         """Take out of ranks by position the nodes that are closed."""
@@ -359,7 +359,7 @@ class SchedulingAttempt:
             return self.filter_cache.recall(self.table, self._classify(UNBOUNDED), ranks=ranks)
         # What a quota leaves changes with every pod of its namespace: not worth remembering.
         # With linked cards all count at once, otherwise nothing is collected yet.
-        is_linked = self.compiled.links_cards(self.demand.policy)
+        is_linked = self.compiled.links_cards(self.demand.preferences)
         left = self.headroom.shared_by(self._request.cards) if is_linked else self.headroom
         return self.filter_cache.look(self.table, self._classify(left), ranks=ranks)
 
@@ -373,7 +373,7 @@ class SchedulingAttempt:
         """Tell of each node whether the rules on single cards alone refuse it."""
         fitting, wanted = results.fitting[known], self._request.cards
         refused = fitting == 0
-        if wanted > 1 and not (self.demand.policy.numa_bind or self._is_quota_tight or self.compiled.is_hooked):
+        if wanted > 1 and not (self.demand.preferences.numa_bind or self._is_quota_tight or self.compiled.is_hooked):
             refused |= (fitting < wanted) & ~self._may_serve_twice(known)
         return refused
 

@@ -168,7 +168,7 @@ class PodScheduler:
     def _join(
         self, demands: Demands, headrooms: Mapping[str, Headroom], most_tries: int | None = None
     ) -> VendorIntersection:
-        policy = next(iter(demands.values())).policy.node_policy
+        policy = next(iter(demands.values())).preferences.node_policy
         assessments = {
             word: self.by_vendor[word].assess(demand, headrooms.get(word), most_tries=most_tries)
             for word, demand in demands.items()

@@ -115,8 +115,8 @@ def _assume_earlier(node: NodeFork, demand: Demand, earlier: Sequence[int]) -> N
 def _detail_cards(matrix: RuleMatrix, position: int, demand: Demand, chosen: set[str]) -> list[CardVerdict]:
     table, rows = matrix.table, matrix.table.rows_of(position)
     cards, required = matrix.cards.rows(rows), matrix.required.rows(rows)
-    scores = score_cards(cards, required, demand.policy.weights).tolist()
-    points = np.stack(part_cards(cards, required, demand.policy.weights), axis=1).tolist()
+    scores = score_cards(cards, required, demand.preferences.weights).tolist()
+    points = np.stack(part_cards(cards, required, demand.preferences.weights), axis=1).tolist()
     need, cores_asked = required.score, required.cores_at(np.arange(len(cards))).tolist()
     found = []
     for place, row in enumerate(range(rows.start, rows.stop)):

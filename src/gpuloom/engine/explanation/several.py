@@ -81,7 +81,7 @@ def _combine(
     return msgspec.structs.replace(
         explanation,
         outcome="does not fit" if together.node is None else "fits",
-        headline=tell_outlook(together.node, together.fitting, len(scope.names), demands[word].policy),
+        headline=tell_outlook(together.node, together.fitting, len(scope.names), demands[word].preferences),
         asks=_tell_asks(demands),
         fitting=fitting,
         ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking),

@@ -23,7 +23,7 @@ from gpuloom.engine.explanation.values import (
     Remedy,
 )
 from gpuloom.engine.filtering.rules import DependsOn
-from gpuloom.engine.request.demand import Demand, PlacementPolicy
+from gpuloom.engine.request.demand import Demand, PlacementPreferences
 from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
 from gpuloom.engine.scoring.ranking import Ranking
 from gpuloom.engine.state.card_table import NO_NODE
@@ -151,19 +151,19 @@ class Study:
     def _headline(self, candidates: int) -> str:
         if self.own is not None:
             return f"is bound to {self.home}" if self.outcome == "bound" else f"holds cards of {self.home}, unbound yet"
-        return tell_outlook(self.decision.node, self.decision.fitting, candidates, self.demand.policy)
+        return tell_outlook(self.decision.node, self.decision.fitting, candidates, self.demand.preferences)
 
     def _policy(self) -> Policy:
-        policy = self.demand.policy
-        cards = [key.text for key in policy.card_policy.order]
-        cards += ["several cards by how well they are linked"] if policy.card_policy.topology else []
-        cards += ["only cards that nobody uses"] if policy.card_policy.mutex else []
-        weights = policy.weights
+        preferences = self.demand.preferences
+        cards = [key.text for key in preferences.card_policy.order]
+        cards += ["several cards by how well they are linked"] if preferences.card_policy.topology else []
+        cards += ["only cards that nobody uses"] if preferences.card_policy.mutex else []
+        weights = preferences.weights
         return Policy(
-            node=policy.node_word,
+            node=preferences.node_word,
             cards=tuple(cards),
             weights={"slot": weights.slot, "core": weights.core, "memory": weights.memory},
-            numa_bind=policy.numa_bind,
+            numa_bind=preferences.numa_bind,
         )
 
     def _held(self) -> Held | None:
@@ -204,7 +204,7 @@ class Study:
         return notes
 
 
-def tell_outlook(best: str | None, ranking: Ranking, candidates: int, policy: PlacementPolicy) -> str:
+def tell_outlook(best: str | None, ranking: Ranking, candidates: int, preferences: PlacementPreferences) -> str:
     """Say in one line on how many nodes a pod fits, and on which best."""
     fitting = len(ranking)
     nodes = f"{candidates:,} nodes"
@@ -214,9 +214,10 @@ def tell_outlook(best: str | None, ranking: Ranking, candidates: int, policy: Pl
         return f"fits on the only node, {best}"
     if fitting == 1:
         return f"fits on 1 of {nodes}: {best}"
-    if isinstance(policy.node_policy, FragmentationPolicy):
-        return f"fits on {fitting:,} of {nodes}; {tell_stranding(best, ranking)} ({policy.node_word})"
-    return f"fits on {fitting:,} of {nodes}; {best} is the {policy.node_policy.best} of them ({policy.node_word})"
+    if isinstance(preferences.node_policy, FragmentationPolicy):
+        return f"fits on {fitting:,} of {nodes}; {tell_stranding(best, ranking)} ({preferences.node_word})"
+    superlative = preferences.node_policy.best
+    return f"fits on {fitting:,} of {nodes}; {best} is the {superlative} of them ({preferences.node_word})"
 
 
 def tell_stranding(best: str, ranking: Ranking) -> str:

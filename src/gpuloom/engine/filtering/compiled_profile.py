@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpuloom.engine.filtering.rule_table import RuleOrder, select_rules
-from gpuloom.engine.request.demand import PlacementPolicy
+from gpuloom.engine.request.demand import PlacementPreferences
 from gpuloom.engine.request.options import Options, ScoreSlots
 from gpuloom.vendors.hooks import NEED, SCORE, SELECT, RequestHook, ScoreHook, SelectionHook
 from gpuloom.vendors.profile import Profile
@@ -47,9 +47,9 @@ class CompiledProfile:
         share = self.profile.share
         return self.is_hooked or share.memory_mib >= 0 or share.cores >= 0
 
-    def links_cards(self, policy: PlacementPolicy) -> bool:
+    def links_cards(self, preferences: PlacementPreferences) -> bool:
         """Whether several cards are chosen by how well they are linked."""
-        return policy.card_policy.topology and self.profile.fit.topology
+        return preferences.card_policy.topology and self.profile.fit.topology
 
 
 def compile_profile(profile: Profile, options: Options, rules: RuleOrder | None = None) -> CompiledProfile:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
-from gpuloom.engine.request.demand import CardSelector, PlacementPolicy
+from gpuloom.engine.request.demand import CardSelector, PlacementPreferences
 from gpuloom.engine.scoring.card_order import sort_matrix
 from gpuloom.engine.scoring.policy import NodePolicy
 from gpuloom.model.card_matrix import CardMatrix, Chosen, HookTerms
@@ -60,7 +60,7 @@ def score_extra(
 
 def make_matrix(
     compiled: CompiledProfile,
-    policy: PlacementPolicy,
+    preferences: PlacementPreferences,
     cards: Cards,
     required: RequestColumns,
     codes: NDArray[np.integer[Any]],
@@ -75,7 +75,7 @@ def make_matrix(
         there=there,
         codes=codes,
         reasons=compiled.rules.reasons,
-        sort=lambda: sort_matrix(cards, required, policy.card_policy.order, policy.weights, there),
+        sort=lambda: sort_matrix(cards, required, preferences.card_policy.order, preferences.weights, there),
         wanted=wanted,
         facts=facts,
         unserved=None if vendor_columns is None else vendor_columns.unserved[:, 0],
@@ -91,7 +91,7 @@ def mark_unserved(codes: RuleCodes, required: RequestColumns) -> RuleCodes:
 
 def make_matrix_of_node(
     compiled: CompiledProfile,
-    policy: PlacementPolicy,
+    preferences: PlacementPreferences,
     cards: Cards,
     required: RequestColumns,
     codes: NDArray[np.integer[Any]],
@@ -100,4 +100,4 @@ def make_matrix_of_node(
     """Put the cards of one node, given as columns, into the form that hooks see."""
     row = (None, slice(None))
     there = np.ones((1, len(cards)), bool)
-    return make_matrix(compiled, policy, cards.rows(row), required.rows(row), codes[row], there, [facts])
+    return make_matrix(compiled, preferences, cards.rows(row), required.rows(row), codes[row], there, [facts])

@@ -19,7 +19,7 @@ from gpuloom.engine.filtering.hook_calls import (
     score_extra,
 )
 from gpuloom.engine.filtering.rules import filter_cards
-from gpuloom.engine.request.demand import PlacementPolicy
+from gpuloom.engine.request.demand import PlacementPreferences
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen
@@ -154,7 +154,9 @@ class HookedResults(FilterResults):
         if not fitting:
             return _Answer(column, 0, [], _NOTHING)
         facts = table.facts[table.facts_of.item(position)]
-        columns, extra = self._choose(make_matrix_of_node(self._compiled, self._policy, cards, required, column, facts))
+        columns, extra = self._choose(
+            make_matrix_of_node(self._compiled, self._preferences, cards, required, column, facts)
+        )
         return _Answer(column, fitting, columns[columns != NO_CARD].tolist(), extra[0])
 
     def _rank(self, table: CardTable, positions: Ints) -> Scores:
@@ -167,23 +169,23 @@ class HookedResults(FilterResults):
     def _choose(self, matrix: CardMatrix) -> tuple[Ints, Points]:
         """Choose cards on every node and say what that adds to the node's score."""
         equivalence_class = self.equivalence_class
-        terms = make_terms(self._compiled, equivalence_class.selector, self._policy.node_word)
+        terms = make_terms(self._compiled, equivalence_class.selector, self._preferences.node_word)
         columns = choose_cards(self._compiled, matrix, equivalence_class.request, terms)
         return columns, score_extra(
             self._compiled, matrix, [Chosen(equivalence_class.request, columns)], terms, equivalence_class.node_policy
         )
 
     @property
-    def _policy(self) -> PlacementPolicy:
-        if self.equivalence_class.policy is None:
+    def _preferences(self) -> PlacementPreferences:
+        if self.equivalence_class.preferences is None:
             raise TypeError("a vendor with hooks needs to know how cards are chosen")
-        return self.equivalence_class.policy
+        return self.equivalence_class.preferences
 
     def _make_matrix(self, table: CardTable, positions: Ints) -> CardMatrix:
         rows, there = table.lay_out(positions)
         facts = [table.facts[number] for number in table.facts_of[positions].tolist()]
         cards, required = table.cards.rows(rows), self._required.rows(rows)
-        return make_matrix(self._compiled, self._policy, cards, required, self.column[rows], there, facts)
+        return make_matrix(self._compiled, self._preferences, cards, required, self.column[rows], there, facts)
 
     def _refuse(self, table: CardTable, position: int) -> Refusal:
         rows = table.rows_of(position)

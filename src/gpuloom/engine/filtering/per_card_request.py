@@ -11,9 +11,10 @@ from gpuloom.engine.request.demand import CardSelector
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.node_batch import NodeBatch
 from gpuloom.model.cards import WHOLE_CARD, Cards, Flags, Ints
+from gpuloom.model.memory_percentage import percentage_to_mib
 from gpuloom.model.nodecards import Facts
 from gpuloom.model.request import PERCENTAGE_NOT_SET
-from gpuloom.model.request_columns import RequestColumns, ScoreRequest, VendorColumns, percentage_to_mib, repeat_number
+from gpuloom.model.request_columns import RequestColumns, ScoreRequest, VendorColumns, repeat_number
 
 
 def make_request_columns(

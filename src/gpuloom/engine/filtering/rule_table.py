@@ -52,18 +52,18 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         ),
         "kind": Rule(
             Reason.CARD_TYPE_MISMATCH,
-            rules.other_kind,
+            rules.excluded_kind,
             applies=lambda required: required.refused_kind is not None,
             depends_on=DependsOn.REGISTRATION,
             outlasts_pods=True,
             compares=Compares.KIND,
         ),
         "numa": Rule(
-            Reason.NUMA_NOT_FIT, rules.never, applies=lambda _required: False, depends_on=DependsOn.REGISTRATION
+            Reason.NUMA_NOT_FIT, rules.numa_marker, applies=lambda _required: False, depends_on=DependsOn.REGISTRATION
         ),
         "uuid": Rule(
             Reason.CARD_UUID_MISMATCH,
-            rules.other_uuid,
+            rules.excluded_uuid,
             applies=lambda required: required.refused_uuid is not None,
             depends_on=DependsOn.REGISTRATION,
             outlasts_pods=True,
@@ -142,8 +142,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         ),
         "same-card": Rule(
             Reason.CARD_NOT_FOUND_CUSTOM_FILTER_RULE,
-            rules.elsewhere,
-            applies=lambda required: required.elsewhere is not None,
+            rules.other_than_earlier_card,
+            applies=lambda required: required.other_than_earlier_card is not None,
         ),
     }
 )
@@ -153,7 +153,7 @@ ALWAYS_ASKED: Mapping[str, Rule] = MappingProxyType(
     {
         "unaccounted": Rule(
             Reason.CARD_UNACCOUNTED,
-            rules.unaccounted,
+            rules.maybe_held_by_unreadable_pod,
             depends_on=DependsOn.CARD,
             outlasts_pods=True,
             adoption=Adoption.ASKED,

@@ -129,22 +129,22 @@ def cordoned(cards: CardFacts[Number], _required: CardRequest[Number, Mark]) -> 
     return (cards.cordoned & BY_ADMINISTRATOR) != 0
 
 
-def unaccounted(cards: CardFacts[Number], _required: CardRequest[Number, Mark]) -> Rejected:
+def maybe_held_by_unreadable_pod(cards: CardFacts[Number], _required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card that somebody may hold whose share of it cannot be read."""
     return cards.cordoned >= BY_UNREADABLE
 
 
-def other_kind(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
+def excluded_kind(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card whose model or mode the pod's annotations exclude."""
     return _marked(required.refused_kind, cards)
 
 
-def never(cards: CardFacts[Number], _required: CardRequest[Number, Mark]) -> Rejected:
-    """Reject nothing: NUMA binding is a matter of several cards (``placement.card_walk``), this marks its turn."""
+def numa_marker(cards: CardFacts[Number], _required: CardRequest[Number, Mark]) -> Rejected:
+    """Reject nothing: NUMA binding is a matter of several cards (``placement.card_choice``), this marks its turn."""
     return cards.node < 0
 
 
-def other_uuid(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
+def excluded_uuid(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject a card whose id the pod's annotations exclude."""
     return _marked(required.refused_uuid, cards)
 
@@ -233,9 +233,9 @@ def too_few_bits(cards: CardFacts[Number], required: CardRequest[Number, Mark]) 
     return (free & 1) + (free >> 1 & 1) < required.cores
 
 
-def elsewhere(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
+def other_than_earlier_card(cards: CardFacts[Number], required: CardRequest[Number, Mark]) -> Rejected:
     """Reject another card than the pod's earlier containers have."""
-    return _marked(required.elsewhere, cards)
+    return _marked(required.other_than_earlier_card, cards)
 
 
 def _marked(mark: Mark | None, cards: CardFacts[Number]) -> Rejected:

@@ -14,7 +14,7 @@ from gpuloom.model.share import ContainerShares, Share
 def place_fitting(placer: Placer, table: CardTable, position: int, results: FilterResults) -> Placement | Unplaced:
     """Place a pod, one container of which asks for cards, on a node of which the filter results tell that it fits."""
     rows, compiled, demand = table.rows_of(position), placer.compiled, placer.demand
-    if not (compiled.is_hooked or compiled.links_cards(demand.policy) or table.has_divided(rows)):
+    if not (compiled.is_hooked or compiled.links_cards(demand.preferences) or table.has_divided(rows)):
         shares = _place_plain(placer, table, position, results)
     elif placer.headroom == UNBOUNDED and (known := results.recall_chosen(position, rows)):
         columns, required = known
@@ -31,13 +31,13 @@ def _place_plain(placer: Placer, table: CardTable, position: int, results: Filte
 
     The plain numbers of one node are remembered, so this takes a tenth of the time of a matrix of one row.
     """
-    rows, policy, word = table.rows_of(position), placer.demand.policy, placer.compiled.profile.word
+    rows, preferences, word = table.rows_of(position), placer.demand.preferences, placer.compiled.profile.word
     requirements, codes = results.requirements(position, rows), results.column[rows].tolist()
-    order = results.cheapest_cards(position) if LEAST_FREE in policy.card_policy.order[:1] else []
+    order = results.cheapest_cards(position) if LEAST_FREE in preferences.card_policy.order[:1] else []
     if not order:
         order = [place for place, code in enumerate(codes) if not code]
         if len(order) > 1:
-            keys = results.sort_keys(table, position, order, policy.card_policy.order, policy.weights)
+            keys = results.sort_keys(table, position, order, preferences.card_policy.order, preferences.weights)
             order.sort(key=keys.__getitem__)
     return tuple(
         [

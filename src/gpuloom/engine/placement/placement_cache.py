@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuloom.engine.placement.placer import BatchResult, Unplaced
-from gpuloom.engine.request.demand import CardSelector, Demand, Demands, Phase, PlacementPolicy
+from gpuloom.engine.request.demand import CardSelector, Demand, Demands, Phase, PlacementPreferences
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.lru_cache import LruCache
 from gpuloom.model.cards import Ints, Scores
@@ -34,7 +34,7 @@ class PlacementClass(msgspec.Struct, frozen=True, gc=False):
 
     asked: tuple[tuple[Phase, Request | None], ...]
     selector: CardSelector
-    policy: PlacementPolicy
+    preferences: PlacementPreferences
     headroom: Headroom = UNBOUNDED
 
     @property
@@ -46,7 +46,7 @@ class PlacementClass(msgspec.Struct, frozen=True, gc=False):
 def placement_class_of(demand: Demand, headroom: Headroom = UNBOUNDED) -> PlacementClass:
     """Return what a pod has in common with others that nodes answer alike."""
     asked = tuple((container.phase, container.request) for container in demand.containers)
-    return PlacementClass(asked, demand.selector, demand.policy, headroom)
+    return PlacementClass(asked, demand.selector, demand.preferences, headroom)
 
 
 DemandClass = tuple[tuple[str, str, PlacementClass], ...]

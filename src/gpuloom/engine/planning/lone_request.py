@@ -15,6 +15,6 @@ def find_lone_request(scheduler: VendorScheduler, demand: Demand) -> Request | N
     """
     places = in_order_of_placing(demand)
     divided = bool((scheduler.state.table.cards.division != UNDIVIDED).any())
-    if len(places) > 1 or divided or demand.policy.numa_bind or scheduler.compiled.is_hooked:
+    if len(places) > 1 or divided or demand.preferences.numa_bind or scheduler.compiled.is_hooked:
         return None
     return demand.containers[places[0]].request

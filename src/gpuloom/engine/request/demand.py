@@ -91,10 +91,11 @@ ANY_CARD = CardSelector()
 """Any card will do."""
 
 
-class PlacementPolicy(msgspec.Struct, frozen=True, gc=False):
-    """How nodes and cards are chosen among those that would do.
+class PlacementPreferences(msgspec.Struct, frozen=True, gc=False):
+    """How a pod wants nodes and cards chosen among those that would do; defaults where it does not say.
 
     node_word  the node policy as written, which may be no policy
+    numa_bind  whether all cards of a container must be of one NUMA node
     """
 
     node_policy: NodePolicy
@@ -112,7 +113,7 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
     name: str
     containers: tuple[ContainerDemand, ...]
     selector: CardSelector
-    policy: PlacementPolicy
+    preferences: PlacementPreferences
 
     @property
     def asks(self) -> bool:
@@ -193,15 +194,15 @@ def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
         name=pod.name,
         containers=containers,
         selector=_read_selector(pod.annotations, profile.select),
-        policy=_read_policy(pod, profile.select, options, asks=asks),
+        preferences=_read_preferences(pod, profile.select, options, asks=asks),
     )
 
 
-def _read_policy(pod: Pod, keys: SelectKeys, options: Options, *, asks: bool) -> PlacementPolicy:
+def _read_preferences(pod: Pod, keys: SelectKeys, options: Options, *, asks: bool) -> PlacementPreferences:
     annotations = pod.annotations if asks else {}
     numa_bind = _read_flag(annotations.get(keys.numa_bind, ""))
     node_word = annotations.get(NODE_POLICY, options.node_policy)
-    return PlacementPolicy(
+    return PlacementPreferences(
         node_policy=read_node_policy(node_word, lambda: read_cpu_milli(pod)),
         node_word=node_word,
         card_policy=read_card_policy(

@@ -64,7 +64,7 @@ class OutlookKeeper:
 
     def look(self, demands: Demands) -> None:
         """Tell the engine the CPU of nodes that changed, before a decision by a policy that looks at it."""
-        if not any(isinstance(demand.policy.node_policy, FragmentationPolicy) for demand in demands.values()):
+        if not any(isinstance(demand.preferences.node_policy, FragmentationPolicy) for demand in demands.values()):
             return
         self.is_in_use = True
         hosts = self._state.hosts

@@ -20,8 +20,8 @@ from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt, PreemptionAttempts
 from gpuloom.scheduler.preemption.counts import PreemptionCounts
 from gpuloom.scheduler.preemption.evicting import EvictionOutcome, Evictor
-from gpuloom.scheduler.preemption.finding import Dropped, PlanFinder
 from gpuloom.scheduler.preemption.nominating import LIMIT_S, nominate
+from gpuloom.scheduler.preemption.plan_finder import DropCause, PlanFinder
 from gpuloom.scheduler.preemption.refused import REMEMBERED_S, RefusedEvictions
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.watch.budgets import BudgetHandler
@@ -101,15 +101,15 @@ class PreemptionFlow:
             self.counts.attempts += 1
             found = await self.finder.find(attempt)
             if not self.attempts.finish(attempt):
-                found = Dropped.OUTDATED
+                found = DropCause.OUTDATED
             elif not self._may_begin():
-                found = Dropped.CHANGED
-            if isinstance(found, Dropped):
+                found = DropCause.CHANGED
+            if isinstance(found, DropCause):
                 self._drop(attempt, found)
             elif (nomination := self._nominate(attempt, found)) is not None:
                 tasks.create_task(self._carry_out(attempt, found, nomination))
 
-    def _drop(self, attempt: PreemptionAttempt, cause: Dropped) -> None:
+    def _drop(self, attempt: PreemptionAttempt, cause: DropCause) -> None:
         self.counts.dropped[cause.value] += 1
         pause_s = REMEMBERED_S if cause in _WAITING else min(AGAIN_S * 2**attempt.retries, LONGEST_AGAIN_S)
         if cause in _WORTH_ANOTHER_TRY and attempt.retries < MOST_RETRIES:
@@ -119,12 +119,12 @@ class PreemptionFlow:
         """Nominate a pod for the node of a plan; who waits there and is less important gives way."""
         if not (plan.victims or self._find_below(plan.node, attempt.priority)):
             # Those that leave anyway make room enough; the pod is woken when they are gone.
-            self._drop(attempt, Dropped.LEAVING)
+            self._drop(attempt, DropCause.LEAVING)
             return None
         victims = frozenset(victim.uid for victim in plan.victims)
         nomination = self._put(attempt.uid, plan.node, victims, attempt.refused_at)
         if nomination is None:
-            self._drop(attempt, Dropped.NOT_SEEN)
+            self._drop(attempt, DropCause.NOT_SEEN)
         return nomination
 
     def _put(self, uid: str, node: str, victims: frozenset[str], refused_at: float) -> Nomination | None:
@@ -183,10 +183,10 @@ class PreemptionFlow:
 
     async def _write_and_evict(
         self, plan: PreemptionPlan, nomination: Nomination, recheck: Callable[[], None]
-    ) -> Dropped | None:
+    ) -> DropCause | None:
         pod = self.state.pods.get(nomination.uid)
         if pod is None or not await self._write(pod, nomination, recheck):
-            return Dropped.UNWRITTEN
+            return DropCause.UNWRITTEN
         count = len(plan.victims)
         leave = f"{count} pod{'s' if count != 1 else ''} of lower priority"
         record(self.recorder, pod, "Normal", "PreemptionStarted", f"evicting {leave} from node {plan.node}")
@@ -196,9 +196,9 @@ class PreemptionFlow:
                     self.counts.victims += 1
                 case EvictionOutcome.FORBIDDEN:
                     self.refused.note(victim.uid)
-                    return Dropped.FORBIDDEN
+                    return DropCause.FORBIDDEN
                 case EvictionOutcome.FAILED:
-                    return Dropped.FAILED
+                    return DropCause.FAILED
         return None
 
     async def _write(self, pod: Pod, nomination: Nomination, recheck: Callable[[], None]) -> bool:
@@ -286,8 +286,8 @@ class PreemptionFlow:
         return usage
 
 
-_WAITING = frozenset({Dropped.BUDGET, Dropped.YOUNG})
-_WORTH_ANOTHER_TRY = _WAITING | {Dropped.CHANGED, Dropped.FORBIDDEN, Dropped.FAILED, Dropped.UNWRITTEN}
+_WAITING = frozenset({DropCause.BUDGET, DropCause.YOUNG})
+_WORTH_ANOTHER_TRY = _WAITING | {DropCause.CHANGED, DropCause.FORBIDDEN, DropCause.FAILED, DropCause.UNWRITTEN}
 
 
 def _annotate(text: str | None) -> Mapping[str, object]:

@@ -7,13 +7,13 @@ fit when its victims have left; who must leave for the cards as well is added, w
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from gpuloom.engine.planning.preemption.plan import PreemptionPlanner
+from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
-from gpuloom.scheduler.preemption.finding import PlanFinder
+from gpuloom.scheduler.preemption.plan_finder import PlanFinder
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.budgets import BudgetHandler

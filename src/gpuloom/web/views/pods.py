@@ -104,7 +104,7 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
                 tuple(container.request for container in demand.containers),
                 demand.phases,
                 demand.selector,
-                demand.policy,
+                demand.preferences,
                 headrooms[word],
             )
             for word, demand in demands.items()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpuloom.engine.explanation.rule_matrix import make_rule_matrix
-from gpuloom.engine.planning.preemption.plan import PreemptionPlanner
+from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.request.demand import Demands

@@ -1,7 +1,7 @@
-"""The walk over the cards of one node, for what no single card can answer (scheduler 6.3, 6.6, 6.7).
+"""Which cards of one node a container gets, where no single card can answer (scheduler 6.3, 6.6, 6.7).
 
-Which cards a rule rejects is known before it starts. The walk adds what depends on the
-cards collected so far: NUMA groups, several instances of one divided card, and a quota that is nearly used up.
+Which cards a rule rejects is known before. Here is decided what depends on several cards: NUMA groups, linked cards,
+several instances of one divided card, and a quota that is nearly used up.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ class OrderedCards(msgspec.Struct, frozen=True, gc=False, eq=False):
         return len(self.codes)
 
 
-class WalkTerms(msgspec.Struct, frozen=True, gc=False, eq=False):
+class ChoiceTerms(msgspec.Struct, frozen=True, gc=False, eq=False):
     """What a container asks of a node beyond single cards.
 
     exceeds_quota  tells of collected places and one more whether the namespace's quota would be exceeded
@@ -48,8 +48,11 @@ class WalkTerms(msgspec.Struct, frozen=True, gc=False, eq=False):
     exceeds_quota: Callable[[Sequence[int], int], bool] | None
 
 
-def walk(ordered: OrderedCards, terms: WalkTerms) -> list[int] | Refusal:
-    """Return the places of the cards that a container gets, a divided card once an instance, or why none."""
+def choose_on_node(ordered: OrderedCards, terms: ChoiceTerms) -> list[int] | Refusal:
+    """Return the places of the cards that a container gets, a divided card once an instance, or why none.
+
+    The cards are tried in their order. With NUMA binding all come from one NUMA node.
+    """
     reasons: Counter[Reason] = Counter()
     collected: list[int] = []
     groups = [collected]
@@ -69,14 +72,14 @@ def walk(ordered: OrderedCards, terms: WalkTerms) -> list[int] | Refusal:
             return collected
         if refused is not None:
             reasons[refused] += 1
-    if terms.topology and (chosen := _choose(groups, ordered, terms)):
+    if terms.topology and (chosen := _choose_linked(groups, ordered, terms)):
         return chosen
     if collected:
         reasons[Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST] = len(collected)
     return Refusal(reasons, len(ordered))
 
 
-def _collect(place: int, collected: list[int], ordered: OrderedCards, terms: WalkTerms) -> Reason | None:
+def _collect(place: int, collected: list[int], ordered: OrderedCards, terms: ChoiceTerms) -> Reason | None:
     """Collect a card, a divided one as often as it is wanted and goes; say what ended that, None if nothing did."""
     while True:
         refused = _refuse(place, collected, ordered, terms)
@@ -88,7 +91,7 @@ def _collect(place: int, collected: list[int], ordered: OrderedCards, terms: Wal
             return None
 
 
-def _refuse(place: int, collected: Sequence[int], ordered: OrderedCards, terms: WalkTerms) -> Reason | None:
+def _refuse(place: int, collected: Sequence[int], ordered: OrderedCards, terms: ChoiceTerms) -> Reason | None:
     code, rules = ordered.codes[place], terms.rules
     if 0 < code < rules.quota_at:
         return rules.reason(code)
@@ -114,7 +117,7 @@ def refuse_division(partition: Partition) -> Reason:
     return Reason.CARD_MIG_TOPOLOGY_INFEASIBLE
 
 
-def _choose(groups: Sequence[list[int]], ordered: OrderedCards, terms: WalkTerms) -> list[int]:
+def _choose_linked(groups: Sequence[list[int]], ordered: OrderedCards, terms: ChoiceTerms) -> list[int]:
     """Choose the best linked cards among the groups that can supply enough, none if no group can (B-10)."""
     best: list[int] = []
     best_total: int | None = None

@@ -9,7 +9,7 @@ from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
 from gpuloom.engine.hostfit.filters import refuse_host
 from gpuloom.engine.planning.preemption.checking import still_holds
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
-from gpuloom.engine.planning.preemption.plan import PreemptionPlanner
+from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, split_by_budget
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.scoring.weights import PolicyError
@@ -27,8 +27,8 @@ _FORBIDDEN = "forbidden"
 which the Eviction API cannot count."""
 
 
-class Dropped(Enum):
-    """Why nobody is evicted for a pod."""
+class DropCause(Enum):
+    """Why an attempt or a plan to make room for a pod comes to nothing: labels of a metric."""
 
     OUTDATED = "outdated"
     NOT_SEEN = "not_seen"
@@ -70,17 +70,17 @@ class PlanFinder:
             for profile in self.state.settings.catalog:
                 await TimeSlice().finish(self.index.catch_up(self.state.cluster, profile.word))
 
-    async def find(self, attempt: PreemptionAttempt) -> PreemptionPlan | Dropped:
+    async def find(self, attempt: PreemptionAttempt) -> PreemptionPlan | DropCause:
         """Find who has to leave which node; what is returned holds as long as the caller does not await."""
         pod = self.state.pods.get(attempt.uid)
         if not isinstance(pod, HostPod) or not self._is_as_shown(attempt, pod) or not self.state.hosts.is_complete:
-            return Dropped.NOT_SEEN
+            return DropCause.NOT_SEEN
         time_slice, host_demand = TimeSlice(), read_host_demand(pod, self.state.hosts.ignored)
         if (beside := await time_slice.finish(self._find_room_beside(attempt, host_demand))) is not None:
             return beside
         closed = await self._find_closed(attempt, host_demand, time_slice)
         if closed is None:
-            return Dropped.ROOM
+            return DropCause.ROOM
         plan = await self._plan(attempt, time_slice)
         if plan is None:
             return self._tell_why_none()
@@ -111,7 +111,7 @@ class PlanFinder:
 
     def _confirm(
         self, attempt: PreemptionAttempt, plan: PreemptionPlan, host_demand: HostDemand, closed: frozenset[str]
-    ) -> PreemptionPlan | Dropped:
+    ) -> PreemptionPlan | DropCause:
         """Ask again, in one turn of the loop: planning took a while, and meanwhile a node may have got room."""
         state, preemptor = self.state, Preemptor(attempt.demands, attempt.priority)
         is_open = plan.node in state.nodes and plan.node not in self.kept_nodes(attempt.uid, attempt.priority)
@@ -120,17 +120,17 @@ class PlanFinder:
         breaking, _ = split_by_budget(plan.victims, state.budgets.allowed)
         may_leave = may_leave and {one.uid for one in breaking} <= plan.breaking
         if not (is_open and may_leave and {one.uid for one in plan.leaving} <= leaving):
-            return Dropped.CHANGED
+            return DropCause.CHANGED
         if refuse_host(state.nodes[plan.node], state.hosts.on(plan.node), host_demand):
-            return Dropped.CHANGED
+            return DropCause.CHANGED
         if (beside := run_to_end(self._find_room_beside(attempt, host_demand))) is not None:
             return beside
         offered = frozenset(attempt.names.all())
         taking = run_to_end(state.pod_scheduler.find_taking(attempt.demands))
         if any(self._takes(name, host_demand, offered) for name in taking - closed):
-            return Dropped.ROOM
+            return DropCause.ROOM
         if not still_holds(state.pod_scheduler, preemptor, plan):
-            return Dropped.CHANGED
+            return DropCause.CHANGED
         return plan
 
     def look_up(self, held: Reservation) -> PotentialVictim:
@@ -151,13 +151,15 @@ class PlanFinder:
         """Whether a pod got its cards too short a while ago; one of which nobody knows when may leave."""
         return max(self.clocks.unix - held.decided_at, 0) < self.state.settings.preemption_min_age_s
 
-    def _tell_why_none(self) -> Dropped:
+    def _tell_why_none(self) -> DropCause:
         """Say why there is no plan, as far as time may change that."""
         if self.refused or (self.strict and self.state.budgets.allowed):
-            return Dropped.BUDGET
+            return DropCause.BUDGET
         has_age = self.state.settings.preemption_min_age_s > 0
         return (
-            Dropped.YOUNG if has_age and any(map(self._is_too_young, self.state.cluster.ledger)) else Dropped.NO_VICTIMS
+            DropCause.YOUNG
+            if has_age and any(map(self._is_too_young, self.state.cluster.ledger))
+            else DropCause.NO_VICTIMS
         )
 
     def find_leaving(self) -> frozenset[str]:
@@ -189,7 +191,7 @@ class PlanFinder:
 
     def _find_room_beside(
         self, attempt: PreemptionAttempt, host_demand: HostDemand
-    ) -> Generator[None, None, Dropped | None]:
+    ) -> Generator[None, None, DropCause | None]:
         """Say why nobody leaves for a pod: where room is being made for others, it fits beside them, now or then."""
         offered, decider = frozenset(attempt.names.all()), self.state.decider
         for node in sorted(self.kept_nodes(attempt.uid, attempt.priority)):
@@ -197,12 +199,12 @@ class PlanFinder:
             if not (node in self.state.nodes and self._takes(node, host_demand, offered)):
                 continue
             if decider.decide_on(attempt.demands, node, attempt.priority).node is not None:
-                return Dropped.ROOM
+                return DropCause.ROOM
             yield
             victims = decider.wait_beside(attempt.demands, node, attempt.priority)
             if victims is not None:
                 # Who was not asked yet may still stay.
-                return Dropped.LEAVING if victims <= self._find_gone_or_leaving(victims) else Dropped.CHANGED
+                return DropCause.LEAVING if victims <= self._find_gone_or_leaving(victims) else DropCause.CHANGED
         return None
 
     def _find_gone_or_leaving(self, uids: frozenset[str]) -> frozenset[str]:

@@ -1,0 +1,31 @@
+"""The chart and the pages know the placement policies of the code, all of them and no other (scheduler 5.6)."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from gpuloom.engine.scoring.policies import POLICIES
+
+ROOT = Path(__file__).parents[3]
+SCHEMA = ROOT / "charts" / "gpuloom" / "values.schema.json"
+
+
+def test_the_chart_takes_the_policies_of_the_code_as_defaults_for_nodes() -> None:
+    scheduler = json.loads(SCHEMA.read_text())["properties"]["scheduler"]["properties"]
+    defaults = scheduler["defaultSchedulerPolicy"]["properties"]
+    assert defaults["nodeSchedulerPolicy"]["enum"] == list(POLICIES)
+
+
+@pytest.mark.parametrize(
+    ("page", "row"),
+    [
+        ("annotations.md", "`hami.io/node-scheduler-policy`"),
+        ("installation.md", "`scheduler.defaultSchedulerPolicy.nodeSchedulerPolicy`"),
+    ],
+)
+def test_a_page_that_lists_the_policies_lists_them_all(page: str, row: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    (cells,) = re.findall(rf"^\| {re.escape(row)} \|.*\| (.*) \|$", text, re.MULTILINE)
+    assert [word for word in POLICIES if f"`{word}`" not in cells] == []
