@@ -2,12 +2,13 @@
 
 ``PYTHONPATH=tests .venv/bin/python benchmarks/bindrate.py`` runs in turn on one control plane: the other extender,
 gpuloom without node locks, gpuloom with them (``--node-lock=always``), and with ``--empty-with-locks`` the other
-extender with as many writes a pod as that. 1,000 nodes that are objects only, 2,000 pods that exist before
-kube-scheduler starts, kube-scheduler's limits on calls raised to 5,000 a second. A process of its own plays the device
-plugins: one write a pod (phase), with locks two (phase, lock); beside the other extender writes of the same kind.
-Nothing else watches meanwhile. A process that also added up what every card holds had too little of two cores for that:
-beside the faster extender its plugins fell up to 1,200 pods behind, so that the last bindings cost no plugin's writes,
-and watching and adding up cost 0.1 to 0.6 ms a pod more beside gpuloom.
+extender with as many writes a pod as that. With ``--annotated`` its bindings carry as many bytes as gpuloom's.
+1,000 nodes that are objects only, 2,000 pods that exist before kube-scheduler starts, kube-scheduler's limits on calls
+raised to 5,000 a second. A process of its own plays the device plugins: one write a pod (phase), with locks two (phase,
+lock); beside the other extender writes of the same kind. Nothing else watches meanwhile. A process that also added up
+what every card holds had too little of two cores for that: beside the faster extender its plugins fell up to 1,200 pods
+behind, so that the last bindings cost no plugin's writes, and watching and adding up cost 0.1 to 0.6 ms a pod more
+beside gpuloom.
 
 A run's rate is that of all its pods, from the first binding to the last. ``middle`` leaves out the first and the last
 tenth; it tells who was ahead for a while. ``served`` is the rate of pods that their plugin is done with. Processor time
@@ -127,10 +128,10 @@ async def run_gpuloom(
     return run
 
 
-async def run_empty(fleet: Fleet, pods: int, *, locks: bool) -> Run:
+async def run_empty(fleet: Fleet, pods: int, *, locks: bool, annotated: bool = False) -> Run:
     """Measure the extender that only binds."""
     script = Path(__file__).with_name("emptyextender.py")
-    command = (sys.executable, script, fleet.control_plane.kubeconfig)
+    command = (sys.executable, script, fleet.control_plane.kubeconfig, *["--annotated"] * annotated)
     extender = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         assert extender.stdout is not None
@@ -148,7 +149,7 @@ async def compare(given: argparse.Namespace, folder: Path) -> None:
         await fleet.add_nodes(given.nodes)
         rounds = []
         for number in range(given.pairs):
-            empty = await run_empty(fleet, given.pods, locks=False)
+            empty = await run_empty(fleet, given.pods, locks=False, annotated=given.annotated)
             own = await run_gpuloom(fleet, given.pods, given.flags, locks=False)
             locked = await run_gpuloom(fleet, given.pods, given.flags, locks=True)
             rounds.append(describe(own, empty) | describe_locked(own, locked))
@@ -198,6 +199,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=2000)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--empty-with-locks", action="store_true", help="run the other extender with two writes too")
+    parser.add_argument("--annotated", action="store_true", help="let the other extender's bindings be as long as ours")
     parser.add_argument("flags", nargs="*", default=[SPREAD], help="of gpuloom's, after --")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     with tempfile.TemporaryDirectory() as folder:
