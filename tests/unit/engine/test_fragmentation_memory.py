@@ -1,7 +1,9 @@
 """What ``fragmentation`` remembers: few cards are read anew, and ranks are those of a look at everything."""
 
+from random import Random
 from typing import Any
 
+import pytest
 from builders import NVIDIA, Engine, card, cards_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -121,3 +123,23 @@ def test_ranks_and_cards_are_those_of_a_fresh_look(
         remembered, fresh = engine.decide(asked), without_memory(engine).decide(asked)
         assert (remembered.node, cards_of(remembered)) == (fresh.node, cards_of(fresh))
         assert remembered.fitting.best_first(99) == fresh.fitting.best_first(99)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ranks_follow_what_the_reserve_charges_up_and_down(seed: int) -> None:
+    random = Random(seed)
+    engine = a_cluster([ExpectedShape(NVIDIA.word, 9000, cards, memory_mib=8000) for cards in (1, 1, 1, 8)])
+    for at in range(NODES):
+        tell_cpu(engine, at, random.randrange(12_000, MOST_CPU))
+    placed: list[str] = []
+    for step in range(120):
+        if len(placed) > random.randrange(20):
+            engine.cluster.forget(f"uid-{placed.pop(random.randrange(len(placed)))}")
+        else:
+            placed.append(f"p{step}")
+            engine.place(asking(placed[-1], gpumem=random.choice([1000, 9000])), f"n{random.randrange(3)}")
+        remembered = engine.decide(asking("asked"))
+        if step % 4 == 0:
+            fresh = without_memory(engine).decide(asking("asked"))
+            assert cards_of(remembered) == cards_of(fresh)
+            assert remembered.fitting.best_first(99) == fresh.fitting.best_first(99)

@@ -11,8 +11,10 @@ import numpy as np
 
 from gpuloom.engine.filtering.fragmentation_view import FEW, FragmentationView
 from gpuloom.engine.scoring.fragmentation.chooser import ROUNDED, STEP, count_steps
+from gpuloom.engine.scoring.fragmentation.measured_cards import CardValues
 from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod
 from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
+from gpuloom.engine.scoring.fragmentation.one_node_cost import NodeAndPod
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, shape_of
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.state.card_table import CardTable
@@ -24,6 +26,8 @@ from gpuloom.model.request_columns import RequestColumns
 _LEAST_RANK = -1e6
 """The rank of nodes that fit and of which nobody can tell what the pod costs there: they come last."""
 _MOST_ANSWERS = 2048
+_ROUGHLY = 1e-5
+"""More than what costs are rounded by."""
 
 
 class _Answer(NamedTuple):
@@ -32,6 +36,20 @@ class _Answer(NamedTuple):
     cost: list[float]
     cards: Ints
     loses: list[int]
+
+
+class _Charged(NamedTuple):
+    """What the reserve charged when all ranks were put together.
+
+    charges   by the number of a loss
+    nodes     those that are charged; ``slack`` how much more or less leaves each its rank
+    doubtful  charged nodes that changed since, or that were ever charged more or less than that since
+    """
+
+    charges: Points
+    nodes: Ints
+    slack: Points
+    doubtful: set[int]
 
 
 class FragmentationRanks:
@@ -58,6 +76,8 @@ class FragmentationRanks:
         required  what the pod needs of each card, ``column`` the rule that rejects it or 0, by row
         """
         changed = self._catch_up(table, required, column)
+        if changed is not None and self.view.reserve.classes:
+            changed = self._join_charged_otherwise(changed)
         if changed is None or ranks is not self._ranked:
             self._steps = self._step()
             self._ranked = np.where(ranks == UNFIT, UNFIT, self._steps).astype(np.float32)
@@ -84,8 +104,8 @@ class FragmentationRanks:
         """Return what the ways cost on one node, with what the reserve charges."""
         costs: list[float] = self._cost[:, position].tolist()
         if self.view.reserve.classes:
-            charged = self.view.reserve_charges()[self._loses[:, position]].tolist()
-            costs = [cost + more for cost, more in zip(costs, charged, strict=True)]
+            charges, loses = self.view.reserve_charges(), self._loses[:, position].tolist()
+            costs = [cost + charges.item(lost) for cost, lost in zip(costs, loses, strict=True)]
         return costs
 
     def _catch_up(self, table: CardTable, required: RequestColumns, column: RuleCodes) -> list[int] | None:
@@ -110,8 +130,7 @@ class FragmentationRanks:
             return None
         for position in positions:
             self._later[position] = self._look_further_from(position)
-        # What the reserve charges changes with every node.
-        return None if positions and view.reserve.classes else positions
+        return positions
 
     def _begin(self, required: RequestColumns) -> None:
         view, request = self.view, self._request
@@ -123,11 +142,12 @@ class FragmentationRanks:
         self._memory_mib = required.memory_mib[first] if len(required.memory_mib) else np.zeros(1, np.int64)
         self._cores = required.cores_at(first) if len(required.memory_mib) else np.zeros(1, np.int64)
         count = len(view.states)
-        self._changes = view.cards.take(0, self._memory_mib, self._cores)
+        self._changes = self._change(slice(None))
         self._cost: Points = np.full((2, count), NOWHERE)
         self._cards: Ints = np.zeros((2, count, min(request.cards, view.states.shape[1])), np.int64)
         self._loses: Ints = np.zeros((2, count), np.int64)
         self._later: Points = np.zeros(count)
+        self._one_node = view.costs.of_one_node(self._change_of)
         self._answers.clear()
 
     def _renew(self, which: slice | Ints, column: RuleCodes) -> None:
@@ -170,9 +190,12 @@ class FragmentationRanks:
         for position in positions:
             key = view.key_of(position), view.codes_of(position, column)
             answer = answers.find(key)
-            if answer is None:
+            if answer is None and self._request.cards > 1:
                 unknown[position] = key
                 continue
+            if answer is None:
+                answer = self._answer(position, key[1])
+                answers.keep(key, answer)
             self._cost[:, position], self._cards[:, position], self._loses[:, position] = answer
         if unknown:
             self._renew(np.array(list(unknown), np.int64), column)
@@ -180,11 +203,42 @@ class FragmentationRanks:
             cost, loses = self._cost[:, position].tolist(), self._loses[:, position].tolist()
             answers.keep(key, _Answer(cost, self._cards[:, position].copy(), loses))
 
+    def _answer(self, position: int, codes: bytes) -> _Answer:
+        """Work out what a pod of one card costs on one node, where rules say this of its cards."""
+        view, cpu = self.view, self.view.cpu.item(position)
+        supplied, used = view.supply_of(position)
+        self.worked_out += 1
+        on = NodeAndPod(
+            states=view.states[position].tolist(),
+            codes=codes,
+            supplied=supplied,
+            used=used,
+            free=view.free.item(position),
+            whole=view.whole.item(position),
+            cpu=cpu,
+            left_cpu=max(cpu - self._cpu_milli, 0),
+            model=view.model.item(position),
+        )
+        first, second = self._one_node.ways(on)
+        cards = np.array([[first.card], [second.card]])
+        return _Answer([first.cost, second.cost], cards, [first.loses, second.loses])
+
     def _take(self) -> None:
         """See that it is known by how much cards in all states change once a share is taken of each."""
         cards, known = self.view.cards, len(self._changes.free)
         if known < len(cards):
-            self._changes = self._changes.join(cards.take(known, self._memory_mib, self._cores))
+            self._changes = self._changes.join(self._change(slice(known, None)))
+
+    def _change(self, which: slice) -> CardValues:
+        """Return by how much cards in some states change once a share is taken of each."""
+        return self.view.cards.take(which, self._memory_mib, self._cores)
+
+    def _change_of(self, state: int) -> tuple[int, float, Points]:
+        """Return the same for one state."""
+        known, at = self._changes, state
+        if state >= len(known.free):
+            known, at = self._change(slice(state, state + 1)), 0
+        return known.free.item(at), known.waste.item(at), known.supplied[at]
 
     def _look_further(self) -> None:
         """Work out what it costs that pods without cards will take CPU too."""
@@ -211,8 +265,27 @@ class FragmentationRanks:
         total = np.minimum(cost[0], cost[1])
         total += self._later
         total += view.price * self._demand
+        if view.reserve.classes:
+            self._note_charged(total)
         total = count_steps(total)
         return np.maximum(0.0 - total, _LEAST_RANK)
+
+    def _note_charged(self, total: Points) -> None:
+        """Remember what the reserve charges now, and by how much it may change before a node has another rank."""
+        charged = np.flatnonzero(self._loses.any(axis=0) & (total < NOWHERE))
+        past = (total[charged] / STEP + 0.5) % 1.0
+        slack = STEP * np.minimum(past, 1.0 - past) - _ROUGHLY
+        self._charged = _Charged(self.view.reserve_charges(), charged, slack, set())
+
+    def _join_charged_otherwise(self, changed: list[int]) -> list[int] | None:
+        """Return these nodes and those that the reserve may give another rank, None if they are many."""
+        charges, charged = self.view.reserve_charges(), self._charged
+        if len(charges) != len(charged.charges):
+            return None
+        doubtful = charged.doubtful
+        doubtful.update(position for position in changed if self._loses[:, position].any())
+        doubtful.update(charged.nodes[charged.slack <= np.abs(charges - charged.charges).max()].tolist())
+        return None if len(doubtful) > FEW else [*changed, *doubtful.difference(changed)]
 
     def _step_of(self, position: int) -> float:
         """Return the same for one node, from plain numbers."""

@@ -11,7 +11,6 @@ from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
 from gpuloom.engine.scoring.fragmentation.market import Market
 from gpuloom.engine.scoring.fragmentation.measured_cards import (
     MOST_STATES,
-    NOTHING,
     CardColumns,
     CardSize,
     MeasuredCards,
@@ -159,7 +158,7 @@ class FragmentationView:
     def _read_one(self, table: CardTable, position: int) -> bool:
         """Read those cards of a node that are others than before, from plain numbers; tell whether that was enough.
 
-        It is not where the node has no cards, another capacity of CPU, or a card in a state that no card was in.
+        It is not where the node has no cards or another capacity of CPU.
         """
         cpu = table.outlook.cpu(table.names[position])
         count = self.counts[position]
@@ -168,17 +167,15 @@ class FragmentationView:
         cards, before = table.cards_of(position)[:count], self._read_before.get(position)
         places = [at for at in range(count) if before is None or cards[at] is not before[at]]
         self.looks += len(places)
-        found = [self._recall_state(position, at, cards[at]) for at in places]
-        if None in found:
-            return False
+        found = [self._number_one(position, at, cards[at]) for at in places]
         if before is None and len(self._read_before) >= MOST_READ:
             self._read_before.clear()
         self._read_before[position] = cards
         was = NodeInMarket(self.free.item(position), self.whole.item(position), self.cpu.item(position))
         free, whole = was.free, was.whole
         states, measured = self.states, self.cards
-        for at, state in zip(places, found, strict=True):
-            old, new = states.item(position, at), state or NOTHING
+        for at, new in zip(places, found, strict=True):
+            old = states.item(position, at)
             if old != new:
                 states[position, at] = new
                 free += measured.free.item(new) - measured.free.item(old)
@@ -189,8 +186,8 @@ class FragmentationView:
         self._market.change(self.model.item(position), cpu.capacity, was, now)
         return True
 
-    def _recall_state(self, position: int, at: int, card: CardNumbers) -> int | None:
-        return self.cards.recall(
+    def _number_one(self, position: int, at: int, card: CardNumbers) -> int:
+        return self.cards.number_one(
             self._size.item(self._first_rows[position] + at),
             card.count - card.used_slots if _can_serve_alone(card) else 0,
             card.total_cores - card.used_cores if self._counts_cores else 0,
@@ -218,6 +215,13 @@ class FragmentationView:
         unsupplied.clear()
         return self.costs.split(self._supplied[which]), self._used[which]
 
+    def supply_of(self, position: int) -> tuple[Points, float]:
+        """Return the same for one node, the supply in one row."""
+        if position in self._unsupplied:
+            self._find_supply_of(position)
+            self._unsupplied.discard(position)
+        return self._supplied[position], self._used.item(position)
+
     def stranded(self) -> Points:
         """Return by node what is free and a typical pod cannot use, in thousandths of cards."""
         _, used = self.supply(slice(None))
@@ -229,7 +233,7 @@ class FragmentationView:
 
     def _find_supply_of(self, at: int) -> None:
         self._supplied[at] = supplied = self.costs.supplied(self.states[at])
-        self._used[at] = self.costs.used(self.costs.split(supplied), self.model.item(at), self.cpu.item(at))
+        self._used[at] = self.costs.used_of(self.costs.split(supplied), self.model.item(at), self.cpu.item(at))
 
     def _note(self, table: CardTable, positions: Ints, states: Ints) -> None:
         """Take the states of cards of nodes, and what follows from them and from the CPU of the nodes."""

@@ -48,22 +48,6 @@ class CardColumns(NamedTuple):
         packed = packed * (_MOST_MIB + 1) + np.clip(self.memory_mib, 0, _MOST_MIB)
         return packed * 2 + self.unused
 
-    def since(self, first: int) -> "CardColumns":
-        """Return the rows from this one on."""
-        return CardColumns(
-            self.size[first:], self.slots[first:], self.cores[first:], self.memory_mib[first:], self.unused[first:]
-        )
-
-    def join(self, more: "CardColumns") -> "CardColumns":
-        """Return these and more of them."""
-        return CardColumns(
-            np.concatenate([self.size, more.size]),
-            np.concatenate([self.slots, more.slots]),
-            np.concatenate([self.cores, more.cores]),
-            np.concatenate([self.memory_mib, more.memory_mib]),
-            np.concatenate([self.unused, more.unused]),
-        )
-
 
 class CardValues(NamedTuple):
     """What cards are worth, or by how much that changes, a row each; see :class:`MeasuredCards`."""
@@ -118,11 +102,10 @@ def _tabulate(asked: Sequence[AskedOfCards], memory_of: Ints) -> _Asked:
 
 
 def _unpack(packed: Ints) -> CardColumns:
-    rest, unused = np.divmod(packed, 2)
-    rest, memory_mib = np.divmod(rest, _MOST_MIB + 1)
-    rest, cores = np.divmod(rest, _MOST_CORES + 1)
-    size, slots = np.divmod(rest, _MOST_SLOTS + 1)
-    return CardColumns(size, slots, cores, memory_mib, unused == 1)
+    """Return the parts of numbers, each as many bits as its largest has; NOTHING has none."""
+    rest = np.maximum(packed, 0)
+    sizes, slots, cores = (rest >> bit for bit in (52, 42, 32))
+    return CardColumns(sizes, slots & _MOST_SLOTS, cores & _MOST_CORES, rest >> 1 & _MOST_MIB, rest & 1 == 1)
 
 
 class MeasuredCards:
@@ -142,7 +125,6 @@ class MeasuredCards:
         self._waste_of_rests = waste_of_rests
         self._numbers: dict[int, int] = {_NOWHERE: NOTHING}
         self._packed: Ints = np.array([_NOWHERE])
-        self._parts = _unpack(np.zeros(1, np.int64))
         count = len(asked)
         self.free: Ints = np.zeros(1, np.int64)
         self.whole: Flags = np.zeros(1, np.bool_)
@@ -163,24 +145,26 @@ class MeasuredCards:
         self._add([one for one in different.tolist() if one not in self._numbers])
         return np.array([self._numbers[one] for one in different.tolist()], np.int64)[where]
 
-    def recall(self, size: int, slots: int, cores: int, memory_mib: int, *, unused: bool) -> int | None:
-        """Return the number of a card given in parts as in :class:`CardColumns`, None if its state is new.
-
-        A card that is not usable has no slots.
-        """
+    def number_one(self, size: int, slots: int, cores: int, memory_mib: int, *, unused: bool) -> int:
+        """Return the number of a card in parts as in :class:`CardColumns`; one that is not usable has no slots."""
         if slots <= 0:
             return NOTHING
         packed = min(size, _MOST_SIZES) * (_MOST_SLOTS + 1) + min(slots, _MOST_SLOTS)
         packed = packed * (_MOST_CORES + 1) + min(max(cores, 0), _MOST_CORES)
         packed = packed * (_MOST_MIB + 1) + min(max(memory_mib, 0), _MOST_MIB)
-        return self._numbers.get(packed * 2 + unused)
+        packed = packed * 2 + unused
+        known = self._numbers.get(packed)
+        if known is None:
+            known = len(self)
+            self._add([packed])
+        return known
 
-    def take(self, first: int, memory_mib: Ints, cores: Ints) -> "CardValues":
+    def take(self, which: slice, memory_mib: Ints, cores: Ints) -> "CardValues":
         """Return by how much the values of cards change once a share is taken: by size, so much memory and cores.
 
-        first  the states from this one on are looked at
+        which  the states that are looked at
         """
-        cards = self._parts.since(first)
+        cards = _unpack(self._packed[which])
         left = CardColumns(
             cards.size,
             cards.slots - 1,
@@ -190,9 +174,9 @@ class MeasuredCards:
         )
         found, gives = self._value(left), left.slots > 0
         return CardValues(
-            found.free * gives - self.free[first:],
-            found.waste * gives - self.waste[first:],
-            found.supplied * gives[:, None] - self.supplied[first:],
+            found.free * gives - self.free[which],
+            found.waste * gives - self.waste[which],
+            found.supplied * gives[:, None] - self.supplied[which],
         )
 
     def _value(self, cards: CardColumns) -> "CardValues":
@@ -210,7 +194,6 @@ class MeasuredCards:
         cards = _unpack(np.array(packed, np.int64))
         new = self._value(cards)
         self._packed = np.concatenate([self._packed, np.array(packed, np.int64)])
-        self._parts = self._parts.join(cards)
         self.free = np.concatenate([self.free, new.free])
         self.whole = np.concatenate([self.whole, cards.unused])
         self.supplied = np.concatenate([self.supplied, new.supplied])

@@ -4,12 +4,14 @@ The numbers are those of ``node_cost`` where both are used alike. Arrays have a 
 follows from the state of a card is looked up, so that thousands of nodes take few steps.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from gpuloom.engine.scoring.fragmentation.measured_cards import CardValues, MeasuredCards
 from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
+from gpuloom.engine.scoring.fragmentation.one_node_cost import OneNodeCosts
 from gpuloom.engine.scoring.fragmentation.parameters import Parameters
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.useless_share import Barred, Supply, UselessShare
@@ -60,6 +62,10 @@ class MeasuredCosts:
         self._of_one = np.flatnonzero([one.cards == 1 for one in useless.asked])
         self._together = np.flatnonzero([one.cards != 1 for one in useless.asked])
 
+    def of_one_node(self, change: Callable[[int], tuple[int, float, Points]]) -> OneNodeCosts:
+        """Return what works out the same for one node at a time, for pods of one card that change cards like this."""
+        return OneNodeCosts(self._cards, self._useless, self._reserve, self._weights, self.strand_one, change)
+
     def supplied(self, states: Ints) -> Points:
         """Return what nodes with cards in these states have for typical pods, a row a node; one row for one node."""
         found: Points = np.add.reduce(self._cards.supplied[states], axis=-2)
@@ -69,9 +75,13 @@ class MeasuredCosts:
         """Return the parts of such rows."""
         return self._useless.split(supplied)
 
-    def used(self, supply: Supply, model: Ints | int, cpu: Ints | int) -> Points:
+    def used(self, supply: Supply, model: Ints, cpu: Ints) -> Points:
         """Return what typical pods can use of a supply, with so much free CPU."""
         return self._useless.used(supply, self._useless.chances(model, cpu))
+
+    def used_of(self, supply: Supply, model: int, cpu: int) -> Points:
+        """Return the same for one node."""
+        return self._useless.used(supply, self._useless.chances_of(self._useless.line(model, cpu)))
 
     def barred(self, model: Ints, cpu: Ints) -> Barred:
         """Return how likely typical pods cannot use nodes with so much free CPU, whatever is free on their cards."""

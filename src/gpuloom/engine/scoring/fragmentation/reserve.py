@@ -78,6 +78,15 @@ class Reserve:
         """Whether any node of these levels can serve any class."""
         return bool(np.count_nonzero(self._is_able[levels]))
 
+    def is_one_able(self, level: int) -> bool:
+        """Whether a node of this level can serve any class."""
+        return bool(self._is_able[level])
+
+    def loss(self, before: int, after: int) -> int:
+        """Return the number of what one node loses that goes from one level to another."""
+        found: int = self._losses.item(before, after)
+        return found if found != _UNKNOWN else self.losses(np.array([before]), np.array([after])).item()
+
     def losses(self, before: Ints, after: Ints) -> Ints:
         """Return the numbers of what nodes lose that go from one level to another."""
         found: Ints = self._losses[before, after]

@@ -1,5 +1,6 @@
 """What a typical pod cannot use of the free share of a node: the measure ``F`` of fragmentation gradient descent."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -64,7 +65,9 @@ class UselessShare:
         asked = self.asked = list_asked(typical)
         self._cards = np.array([one.cards for one in asked], np.float64)
         self._steps = np.array(sorted({shape.cpu_milli for shape, _ in with_cards}), np.int64)
+        self._steps_of_cpu: list[int] = self._steps.tolist()
         self._chances = _tabulate(with_cards, asked, models, self._steps)
+        self._lines = self._chances.reshape(len(models) * (len(self._steps) + 1), len(asked))
         self._with_cards = sum(chance for _, chance in with_cards)
         # By the rest of a card: whether it serves each that asks, then how much it adds to what that one can use.
         rests = np.arange(WHOLE + 1)[:, None]
@@ -88,9 +91,16 @@ class UselessShare:
 
     def lines(self, model: Ints, cpu: Ints) -> tuple[Points, Ints]:
         """Return the same as a table of all the rows that there may be, and which of them each node has."""
-        steps = self._chances.shape[1]
-        table = self._chances.reshape(-1, self._chances.shape[2])
-        return table, model * steps + self._steps.searchsorted(cpu, "right")
+        return self._lines, model * self._chances.shape[1] + self._steps.searchsorted(cpu, "right")
+
+    def line(self, model: int, cpu: int) -> int:
+        """Return which of these rows one node has."""
+        return model * self._chances.shape[1] + bisect_right(self._steps_of_cpu, cpu)
+
+    def chances_of(self, line: int) -> Points:
+        """Return one of these rows."""
+        row: Points = self._lines[line]
+        return row
 
     def supply(self, free_milli: Ints) -> Supply:
         """Return what cards with so much free supply, a row a node."""

@@ -1,0 +1,81 @@
+"""The cost of a pod on one node from plain numbers is to the last digit what arrays say of that node."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
+from gpuloom.engine.scoring.fragmentation.measured_cards import CardColumns, CardSize, MeasuredCards
+from gpuloom.engine.scoring.fragmentation.measured_cost import MeasuredCosts, NodesAndPod
+from gpuloom.engine.scoring.fragmentation.one_node_cost import NodeAndPod
+from gpuloom.engine.scoring.fragmentation.parameters import PODS_WITH_CARDS
+from gpuloom.engine.scoring.fragmentation.reserve import Reserve
+from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
+from gpuloom.engine.scoring.fragmentation.workload import Workload, WorkloadShape
+from gpuloom.model.cards import Points
+
+MIB, SLOTS, CORES = 16_000, 4, 100
+SHAPES = st.dictionaries(
+    st.builds(
+        WorkloadShape,
+        st.sampled_from([0, 1000, 9000, 32_000]),
+        st.sampled_from([1, 1, 2, 8]),
+        st.sampled_from([150, 470, 530, 1000]),
+        st.sampled_from(["", "0", "1"]),
+    ),
+    st.integers(1, 9),
+    min_size=1,
+    max_size=9,
+)
+CARD = st.tuples(st.integers(0, SLOTS), st.sampled_from([0, 30, 47, 100]), st.sampled_from([0, 7000, 7520, 9000, MIB]))
+NODES = st.lists(
+    st.tuples(st.lists(st.tuples(CARD, st.booleans()), min_size=9, max_size=9), st.integers(0, 70_000)),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(SHAPES, NODES, st.integers(0, 1), st.sampled_from([0, 4000, 40_000]), st.sampled_from([500, 7520]))
+def test_one_node_from_plain_numbers_costs_what_arrays_say(
+    shapes: dict[WorkloadShape, int],
+    nodes: list[tuple[list[tuple[tuple[int, int, int], bool]], int]],
+    model: int,
+    asked_cpu: int,
+    asked_mib: int,
+) -> None:
+    workload = Workload(shapes)
+    useless = UselessShare(workload.typical(), ["0", "1"])
+    cards = MeasuredCards([CardSize(MIB, CORES)], useless.asked, waste_of_rests(workload))
+    costs = MeasuredCosts(cards, useless, workload, Reserve(workload, 0.1), PODS_WITH_CARDS)
+    parts = np.array([card for on, _ in nodes for card, _ in on])
+    unused = (parts == (SLOTS, CORES, MIB)).all(axis=1)
+    columns = CardColumns(np.zeros(len(parts), np.int64), parts[:, 0], parts[:, 1], parts[:, 2], unused)
+    states = cards.number(columns, np.ones(len(parts), np.bool_)).reshape(len(nodes), -1)
+    changes = cards.take(slice(None), np.array([asked_mib]), np.array([40]))
+
+    def change(state: int) -> tuple[int, float, Points]:
+        return changes.free.item(state), changes.waste.item(state), changes.supplied[state]
+
+    one_node = costs.of_one_node(change)
+    for row, (on, cpu) in zip(states, nodes, strict=True):
+        fits = np.array([may for _, may in on])
+        supplied, left = costs.supplied(row), max(cpu - asked_cpu, 0)
+        used = costs.used_of(costs.split(supplied), model, cpu)
+        free, whole = cards.free[row].sum().item(), cards.whole[row].sum().item()
+        arrays = NodesAndPod(
+            states=row[None],
+            fits=fits[None],
+            changes=changes,
+            supply=costs.split(supplied[None]),
+            used=np.array([used]),
+            free=np.array([free]),
+            cpu=np.array([cpu]),
+            left_cpu=np.array([left]),
+            model=np.array([model]),
+            cards=1,
+        )
+        codes = (~fits).astype(np.uint8).tobytes()
+        plain = NodeAndPod(row.tolist(), codes, supplied, used.item(), free, whole, cpu, left, model)
+        expected = [(way.cost.item(), way.cards.item(), way.loses.item()) for way in costs.ways(arrays)]
+        assert [tuple(way) for way in one_node.ways(plain)] == expected
