@@ -52,8 +52,8 @@ def bound(result: BindResult, effects: Effects) -> Answer:
 
 
 def _read(text: bytes) -> Any:
-    """Return what a reply says; as text where it repeats JSON of the caller's that no decoder takes, such as 1e999."""
+    """Return what a reply says; as text where it repeats what no decoder takes of the caller, such as 1e999."""
     try:
         return msgspec.json.decode(text)
-    except msgspec.ValidationError:
-        return text.decode()
+    except (msgspec.ValidationError, UnicodeDecodeError):
+        return text.decode(errors="replace")
