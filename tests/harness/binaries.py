@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,6 +142,18 @@ def find_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuloom"
 
 
+def link_current(modules: Iterable[Module]) -> Path:
+    """Link all programs at the pinned versions in one folder, whose name people can type; return it."""
+    folder = find_cache() / "controlplane" / "current"
+    folder.mkdir(parents=True, exist_ok=True)
+    for module in modules:
+        for name in module.packages:
+            link = folder / name
+            link.unlink(missing_ok=True)
+            link.symlink_to(_cache_directory(module) / name)
+    return folder
+
+
 @contextmanager
 def _lock(directory: Path) -> Iterator[None]:
     """Hold the build lock of `directory`; a second test run waits here for the first one's build."""
@@ -178,3 +190,4 @@ def _build(module: Module, name: str, program: Path) -> None:
 if __name__ == "__main__":
     for each in MODULES:
         ensure_all(each)
+    print(f"all are in {link_current(MODULES)}")

@@ -122,7 +122,7 @@ with the pod. Only containers that talk to the API server mount it: nothing is m
 {{- define "gpuloom.kubeSchedulerImage" -}}
 {{- $image := .Values.scheduler.kubeScheduler.image -}}
 {{- $tag := default (include "gpuloom.kubeSchedulerVersion" .) $image.tag -}}
-{{- default "registry.k8s.io" $image.registry }}/{{ $image.repository }}:{{ $tag }}
+{{- default "registry.k8s.io" $image.registry }}/{{ $image.repository }}:{{ $tag }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 
 {{/* References to pull secrets: called with a list of root and image values. */}}

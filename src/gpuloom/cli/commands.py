@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PLUGIN = "kubectl-gpuloom"
 """Name under which kubectl finds this program as its plugin."""
 
-PEOPLE, PROCESSES, TOOLS = GROUPS = ("Questions", "Processes", "Tools")
+PEOPLE, CHANGES, PROCESSES, TOOLS = GROUPS = ("Questions", "Changes", "Processes", "Tools")
 
 COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("top", "asking.top:show_top", PEOPLE, "Show how much of the cards is given away, and really used."),
@@ -29,16 +29,16 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("workload", "asking.lists:list_workload", PEOPLE, "List the pods that the policy fragmentation expects."),
     ("explain", "asking.explain:explain_pod", PEOPLE, "Tell why a pod goes where it goes, or nowhere."),
     ("fits", "asking.fits:check_fit", PEOPLE, "Tell whether a pod would fit, where, and how many of them."),
+    ("preempt", "asking.preempt:plan_preemption", PEOPLE, "Tell whom preemption would evict for a pod."),
     (
         "defrag",
         "defragmenting.command:run_defrag",
-        PEOPLE,
+        CHANGES,
         "Tell which few pods would have to move so that one fits; move them.",
     ),
-    ("preempt", "asking.preempt:plan_preemption", PEOPLE, "Tell whom preemption would evict for a pod."),
-    ("cordon", "cordon:cordon_card", PEOPLE, "Close a card to new pods."),
-    ("uncordon", "cordon:uncordon_card", PEOPLE, "Open a card to new pods again."),
-    ("drain-card", "cordon:drain_card", PEOPLE, "Close a card and evict its pods."),
+    ("cordon", "cordon:cordon_card", CHANGES, "Close a card to new pods."),
+    ("uncordon", "cordon:uncordon_card", CHANGES, "Open a card to new pods again."),
+    ("drain-card", "cordon:drain_card", CHANGES, "Close a card and evict its pods."),
     ("scheduler", "scheduler:run_scheduler", PROCESSES, "Serve webhook, filter and bind to kube-scheduler."),
     (
         "device-plugin",
@@ -122,7 +122,7 @@ def _explain_unknown(word: str) -> str:
     import difflib  # noqa: PLC0415 - only a mistyped command needs it
 
     near = difflib.get_close_matches(word, names, n=1)
-    return f"there is no command {word!r}{f', did you mean {near[0]}' if near else ''}? See --help."
+    return f"there is no command {word!r}{f', did you mean {near[0]}?' if near else '.'} See --help."
 
 
 def build_app() -> "App":

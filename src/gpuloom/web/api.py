@@ -13,7 +13,8 @@ import msgspec
 from aiohttp import web
 
 from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.kube import PODS, ApiError, NotFoundError
+from gpuloom.kube import ApiError, NotFoundError
+from gpuloom.kube.resources import HOST_PODS
 from gpuloom.model.uuids import AmbiguousUuidError
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.rights import Rights, RightsError, SignInError, User
@@ -262,22 +263,22 @@ class WebApi:
             raise RefusedError(403, "a recording tells of all pods: it needs the right to list pods in all namespaces")
         namespace, _, name = request.query.get("pod", "").partition("/")
         pod = await self.find_pod(namespace, name, viewer) if name else None
+        if pod is not None and not self.source.state.asks_for_cards(pod):
+            raise RefusedError(404, f"pod {namespace}/{name} asks for no card")
         lines = await self.pace.collect(list_lines(self.source, pod))
         disposition = {"Content-Disposition": 'attachment; filename="gpuloom.jsonl"'}
         return web.Response(body=b"".join(lines), content_type="application/jsonl", headers=disposition)
 
     async def find_pod(self, namespace: str, name: str, viewer: Viewer) -> Pod:
-        """Find a pod; of bound ones the scheduler keeps too little to tell what they asked for."""
+        """Find a pod; the scheduler keeps none that ask for no card, and of bound ones too little to tell what for."""
         need_pods(viewer, namespace)
         pod = find_pod(self.source, namespace, name)
-        if pod is None:
-            raise RefusedError(404, f"the scheduler knows no pod {namespace}/{name} that asks for cards")
-        return pod if pod.containers else await self._read_pod(namespace, name)
+        return pod if pod is not None and pod.containers else await self._read_pod(namespace, name)
 
     async def _read_pod(self, namespace: str, name: str) -> Pod:
         """Read a pod from the API server."""
         try:
-            return await self.source.parts.client.get(PODS, name, namespace=namespace)
+            return await self.source.parts.client.get(HOST_PODS, name, namespace=namespace)
         except NotFoundError as error:
             raise RefusedError(404, f"there is no pod {namespace}/{name}") from error
         except ApiError as error:

@@ -18,7 +18,7 @@ def check(said: Said, code: int, *words: str) -> None:
 
 
 async def test_an_unknown_pod_is_named(stage: Stage) -> None:
-    check(await stage.gpuloom("explain", "nobody"), 1, "default/nobody", "asks for cards: see gpuloom pending")
+    check(await stage.gpuloom("explain", "nobody"), 1, "there is no pod default/nobody: see gpuloom pending")
 
 
 async def test_an_unknown_node_is_named(stage: Stage) -> None:

@@ -143,7 +143,7 @@ async def test_fits_tells_what_a_node_lacks_beside_cards(stage: Stage) -> None:
     assert said.code == 1
     assert said.out.startswith(f"Pod/new: no room: {told}\n")
     assert f"\n  {told}\n" in said.out
-    assert "; it fits on node-a if it had the label disk=ssd.\n" in said.out
+    assert "; it would fit on node-a with the label disk=ssd, or without the pod's nodeSelector.\n" in said.out
 
 
 async def test_fits_tells_what_the_webhook_would_warn_of(stage: Stage) -> None:

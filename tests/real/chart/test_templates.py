@@ -1,12 +1,14 @@
 """What the chart makes of values: it agrees with itself, and with what gpuloom's commands accept."""
 
 import json
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from real.chart.objects import (
     HAMI,
     HAMI_LIBRARY,
@@ -30,7 +32,7 @@ from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
 from gpuloom.wire.keys import NODE_CORDON, NODE_MOVING
-from harness.helm import NAMESPACE, Helm
+from harness.helm import CHART, NAMESPACE, Helm
 from harness.policies import read_keys
 
 pytestmark = pytest.mark.chart
@@ -145,6 +147,23 @@ def test_the_library_comes_from_hamis_image_unless_another_is_named(helm: Helm, 
     assert environment["SOURCE"] == f"/{HAMI_LIBRARY}".rpartition("/")[0]
     # HAMi's image asks for all cards, which this container does not need.
     assert environment["NVIDIA_VISIBLE_DEVICES"] == "void"
+
+
+def test_every_image_may_be_named_by_a_digest(helm: Helm) -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    images = list(find_images(values))
+    for number, image in enumerate(images):
+        image |= {"repository": f"corp/{number}", "digest": f"sha256:{number:064}"}
+    found = {one["image"] for one in list_containers(helm.template(values))}
+    assert len(images) == 5
+    for image in images:
+        assert [one for one in found if f"/{image['repository']}:" in f"/{one}" and one.endswith(f"@{image['digest']}")]
+
+
+def find_images(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from (value,) if key == "image" else find_images(value)
 
 
 def test_selectors_find_the_pods_of_their_own_component_alone(objects: list[Any]) -> None:

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 import gpuloom
-from gpuloom.cli.commands import COMMANDS, build_app, run
+from gpuloom.cli.commands import CHANGES, COMMANDS, build_app, run
 from gpuloom.cli.examples import EXAMPLES
 from gpuloom.cli.outcomes import ExitCode
 from gpuloom.cli.scheduler_flags import make_settings
@@ -111,6 +111,20 @@ def test_an_unknown_command_is_wrong_usage_and_the_nearest_is_named(capsys: pyte
     assert run(["schedulr"]) is ExitCode.USAGE
     assert capsys.readouterr().err == ("gpuloom: there is no command 'schedulr', did you mean scheduler? See --help.\n")
     assert run(["schedule-me-now", "a"]) is ExitCode.USAGE
+
+
+def test_an_unknown_command_that_is_like_none_is_no_question(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["selector"]) is ExitCode.USAGE
+    assert capsys.readouterr().err == "gpuloom: there is no command 'selector'. See --help.\n"
+
+
+def test_commands_that_change_something_stand_by_themselves() -> None:
+    assert [name for name, _, group, _ in COMMANDS if group == CHANGES] == [
+        "defrag",
+        "cordon",
+        "uncordon",
+        "drain-card",
+    ]
 
 
 def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:

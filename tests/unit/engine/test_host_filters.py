@@ -14,8 +14,10 @@ from gpuloom.engine.hostfit.filters import (
     UNSCHEDULABLE,
     count_host_room,
     find_missing_labels,
+    find_shortage,
     refuse_host,
 )
+from gpuloom.engine.hostfit.requests import tell_asked, tell_there
 from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import Node
@@ -269,3 +271,32 @@ def test_labels_are_named_where_they_alone_keep_a_pod_away(
 ) -> None:
     picky = read_host_demand(pod(asks, nodeSelector={"disk": "ssd", "zone": "a"}))
     assert find_missing_labels(by, usage_of().on("n1"), picky) == missing
+
+
+@pytest.mark.parametrize(
+    ("asks", "short"),
+    [
+        ({"cpu": "4"}, []),
+        ({"cpu": "4500m"}, [("cpu", 4500, 4000, 4000)]),
+        ({"memory": "9Gi", "cpu": "5"}, [("cpu", 5000, 4000, 4000), ("memory", 9 * 2**30, 8 * 2**30, 8 * 2**30)]),
+        ({"cpu": "5", "corp.example/fpga": "1"}, []),
+    ],
+    ids=["all of it", "more", "two in order", "another is lacking too"],
+)
+def test_what_a_node_has_too_little_of_is_counted_where_nothing_else_is_lacking(
+    asks: dict[str, str], short: list[tuple[str, int, int, int]]
+) -> None:
+    demand = read_host_demand(pod(asks))
+    assert [tuple(one) for one in find_shortage(node(), usage_of().on("n1"), demand)] == short
+
+
+def test_what_bound_pods_request_is_not_counted_as_free() -> None:
+    usage = usage_of(pod({"cpu": "1"}, "other", nodeName="n1"))
+    (short,) = find_shortage(node(), usage.on("n1"), read_host_demand(pod({"cpu": "4"})))
+    assert (short.free, short.has) == (3000, 4000)
+
+
+def test_amounts_are_told_in_units_that_people_use() -> None:
+    assert [tell_asked("cpu", amount) for amount in (500_000, 1000, 1500)] == ["500 CPUs", "1 CPU", "1.5 CPUs"]
+    assert tell_asked("memory", 2**30 + 1) == "1,025 MiB of memory"
+    assert tell_there("ephemeral-storage", 2**30 + 1) == "1,024 MiB of ephemeral storage"

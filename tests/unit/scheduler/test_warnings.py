@@ -83,6 +83,23 @@ def test_more_than_there_is_of_anything_is_told(limits: dict[str, int], words: s
     assert words in told
 
 
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"cpu": "500"}, "the pod asks for 500 CPUs; the largest node with cards has 64 CPUs"),
+        (
+            {"memory": "2Gi"},
+            "the pod asks for 2,048 MiB of memory; the largest node with cards has 1,024 MiB of memory",
+        ),
+    ],
+)
+def test_more_than_the_largest_node_has_is_told(limits: dict[str, str], words: str) -> None:
+    cluster = replace(CLUSTER, most=lambda name, _asked: {"cpu": 64_000, "memory": 2**30}[name])
+    assert warn({"nvidia.com/gpu": 1, **limits}, cluster=cluster) == (words,)
+    assert warn({"nvidia.com/gpu": 1, "cpu": 64, "memory": "1Gi"}, cluster=cluster) == ()
+    assert warn(limits, cluster=cluster) == ()
+
+
 def test_all_of_the_largest_there_is_is_no_doubt() -> None:
     assert warn({"nvidia.com/gpu": 4, "nvidia.com/gpumem": 24_000, "nvidia.com/gpucores": 100}) == ()
 

@@ -10,6 +10,8 @@ from gpuloom.cli.outcomes import CommandError, ExitCode
 
 _T = TypeVar("_T")
 _STEP = re.compile(r"\.?(?P<name>[A-Za-z]\w*)|\[(?P<index>\d+)\]")
+_COUNTED = frozenset({"free"})
+"""What the Python client tells beside the fields of the JSON."""
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -55,6 +57,8 @@ def _find(value: Any, steps: Sequence[str | int], path: str) -> Any:
 
 def _name_of(value: msgspec.Struct, step: str, path: str) -> str:
     names = dict(zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True))
+    if step in _COUNTED and hasattr(value, step):
+        return step
     if step not in names:
         raise _tell_unknown(path, step, names)
     return names[step]

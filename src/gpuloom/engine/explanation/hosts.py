@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from gpuloom.engine.explanation.values import HostReason, HostVerdict, Remedy
+from gpuloom.engine.hostfit.filters import Shortage
+from gpuloom.engine.hostfit.requests import COUNTED, tell_asked, tell_there
 
 CHECKS = "taints, node selector and affinity, CPU, memory, ephemeral storage, other resources, pod count, host ports"
 """What is looked at, where anything is."""
@@ -12,8 +14,16 @@ Refusals = Mapping[str, Sequence[str]]
 """By node why it does not take the pod, in kube-scheduler's words; nodes that take it are not in it."""
 
 
+Shortages = Mapping[str, Sequence[Shortage]]
+"""By node of what it has too little free, where that alone keeps the pod away."""
+
+
 def sum_up_hosts(
-    with_cards: Collection[str], refusals: Refusals, unjudged: Sequence[str] = (), last_words: str = ""
+    with_cards: Collection[str],
+    refusals: Refusals,
+    unjudged: Sequence[str] = (),
+    last_words: str = "",
+    shortage: Sequence[str] = (),
 ) -> HostVerdict:
     """Sum up what the nodes say whose cards would do."""
     refused = [refusals[name] for name in with_cards if name in refusals]
@@ -25,6 +35,7 @@ def sum_up_hosts(
         reasons=tuple(HostReason(text=text, nodes=nodes) for text, nodes in order),
         unjudged=tuple(unjudged),
         last_words=last_words,
+        shortage=tuple(shortage),
     )
 
 
@@ -32,8 +43,32 @@ def suggest_labels(missing: Mapping[str, Sequence[str]]) -> Remedy:
     """Say which labels would let the node take the pod that needs the fewest; by node what is all that it lacks."""
     node = min(missing, key=lambda name: (len(missing[name]), name))
     labels = missing[node]
-    text = f"fits on {node} if it had the label{'s' if len(labels) > 1 else ''} {' and '.join(labels)}"
+    text = (
+        f"would fit on {node} with the label{'s' if len(labels) > 1 else ''} {' and '.join(labels)}, "
+        "or without the pod's nodeSelector"
+    )
     return Remedy(change="labels", text=text, nodes=(node,), node_count=len(missing))
+
+
+def tell_shortage(shortages: Shortages) -> tuple[str, ...]:
+    """Say of what the pod asks for more than any of these nodes has free."""
+    found = []
+    for name in COUNTED:
+        short = [one for shorts in shortages.values() for one in shorts if one.name == name]
+        if short and len(short) == len(shortages):
+            most = max(short, key=lambda one: (one.free, one.has))
+            there = f"{tell_there(name, max(most.free, 0)).partition(' ')[0]} of {tell_there(name, most.has)}"
+            found.append(f"it asks for {tell_asked(name, most.asked)}, and the node with most free has {there}")
+    return tuple(found)
+
+
+def suggest_less(shortages: Shortages) -> Iterator[Remedy]:
+    """Say with how much less the pod would fit, on the node that has most of what it asks for."""
+    room = {name: min(one.free / one.asked for one in short) for name, short in shortages.items()}
+    node = max(sorted(room), key=lambda name: room[name], default="")
+    if node and room[node] > 0:
+        least = " and ".join(tell_there(one.name, one.free) for one in shortages[node])
+        yield Remedy(change="requests", text=f"would fit on {node} with {least} at most", nodes=(node,), node_count=1)
 
 
 def tell_taking(verdict: HostVerdict) -> str:
@@ -50,7 +85,8 @@ def tell_nodes(verdict: HostVerdict) -> str:
 def _count_taking(verdict: HostVerdict, whom: str) -> str:
     takes = "takes" if verdict.taking == 1 else "take"
     reasons = ", ".join(f"{one.nodes:,} {one.text}" for one in verdict.reasons)
-    return f"{verdict.taking:,} of {whom} {takes} the pod{f': {reasons}' if reasons else ''}"
+    told = f"{verdict.taking:,} of {whom} {takes} the pod{f': {reasons}' if reasons else ''}"
+    return "; ".join((told, *verdict.shortage))
 
 
 def tell_none(verdict: HostVerdict) -> str:

@@ -24,7 +24,7 @@ def tell_briefly(explanation: Explanation) -> Iterator[str]:
     """Tell it in two sentences: where the pod can run, and the one thing that says most about why."""
     yield f"pod {explanation.pod.full_name} {explanation.headline}."
     if why := _tell_most(explanation):
-        yield f"{why[0].upper()}{why[1:]}."
+        yield f"{why[0].upper()}{why[1:]}{'' if why.endswith('?') else '.'}"
 
 
 def _tell_most(explanation: Explanation) -> str:

@@ -203,6 +203,7 @@ class HostVerdict(Value, frozen=True, kw_only=True):
     """What kube-scheduler's own filters say beside the cards.
 
     Of the nodes ``with_cards`` that would do, ``taking`` take the pod; ``reasons`` are those of the others.
+    ``shortage`` says of what the pod asks for more than any of them has free.
     ``unjudged`` is what was not looked at although kube-scheduler does, ``not_looked_at`` why nothing was.
     ``last_words`` is what kube-scheduler said last about the pod.
     """
@@ -210,6 +211,7 @@ class HostVerdict(Value, frozen=True, kw_only=True):
     with_cards: int = 0
     taking: int = 0
     reasons: tuple[HostReason, ...] = ()
+    shortage: tuple[str, ...] = ()
     unjudged: tuple[str, ...] = ()
     not_looked_at: str = ""
     last_words: str = ""

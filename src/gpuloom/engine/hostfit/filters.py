@@ -4,11 +4,12 @@ The first filter that refuses says why; only that of resources says several thin
 """
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from gpuloom.engine.hostfit.demand import ANY_ADDRESS, HostDemand, HostPort
-from gpuloom.engine.hostfit.requests import CPU, MEMORY, PODS, STORAGE, read_allocatable
+from gpuloom.engine.hostfit.requests import COUNTED, PODS, read_allocatable
 from gpuloom.engine.hostfit.selectors import meets
 from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.wire.hostpods import NodeTerm, Toleration
@@ -20,7 +21,15 @@ FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY_PODS = "Too many pods"
 _CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
-_FIRST = (CPU, MEMORY, STORAGE)
+
+
+class Shortage(NamedTuple):
+    """A resource of which a pod asks for more than a node has free; ``has`` is what pods may take of it in all."""
+
+    name: str
+    asked: int
+    free: int
+    has: int
 
 
 def refuse_host(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
@@ -42,6 +51,20 @@ def find_missing_labels(node: Node, usage: NodeUsage, demand: HostDemand) -> tup
     missing = tuple(f"{key}={value}" for key, value in demand.selector if node.labels.get(key) != value)
     rest = msgspec.structs.replace(demand, selector=())
     return missing if missing and not refuse_host(node, usage, rest) else ()
+
+
+def find_shortage(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[Shortage, ...]:
+    """Find what of CPU, memory and storage a node has too little free, where that is all that keeps a pod away."""
+    if not tells_amounts(node):
+        return ()
+    has = _read_amounts(node, demand)
+    asked = [(name, amount, has.get(name, 0)) for name, amount in demand.amounts if name in COUNTED]
+    short = [Shortage(name, amount, most - usage.amounts.get(name, 0), most) for name, amount, most in asked]
+    short = [one for one in short if one.asked > one.free]
+    names = {one.name for one in short}
+    rest = tuple((name, amount) for name, amount in demand.amounts if name not in names)
+    reason = refuse_host(node, usage, msgspec.structs.replace(demand, amounts=rest))
+    return () if reason else tuple(sorted(short, key=lambda one: COUNTED.index(one.name)))
 
 
 def count_host_room(node: Node, usage: NodeUsage, demand: HostDemand) -> int | None:
@@ -73,7 +96,7 @@ def _find_lacks(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, 
     has = _read_amounts(node, demand)
     lacks = [TOO_MANY_PODS] if len(usage.pods) + 1 > has.get(PODS, 0) else []
     short = [name for name, amount in demand.amounts if amount > has.get(name, 0) - usage.amounts.get(name, 0)]
-    short.sort(key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
+    short.sort(key=lambda name: (COUNTED.index(name) if name in COUNTED else len(COUNTED), name))
     return (*lacks, *(f"Insufficient {name}" for name in short))
 
 

@@ -11,8 +11,11 @@ from gpuloom.wire.objects import Container, Pod, Quantity
 from gpuloom.wire.quantity import count_nanos
 
 CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+COUNTED = (CPU, MEMORY, STORAGE)
+"""What every node has of, in this order."""
 _NANOS_OF_ONE = 10**9
 _NANOS_OF_A_THOUSANDTH = 10**6
+_MIB = 2**20
 
 MOST_CPU_MILLI = 2**40
 """More than any node has; people may write more than a column holds."""
@@ -32,6 +35,11 @@ def read_requests(pod: HostPod, ignored: Collection[str] = ()) -> Amounts:
 def read_cpu_milli(pod: Pod) -> int:
     """Return the thousandths of cores that the containers of a pod request, at most ``MOST_CPU_MILLI``."""
     return min(_round(CPU, _ask_all(pod).get(CPU, 0)), MOST_CPU_MILLI)
+
+
+def read_container_requests(pod: Pod) -> Amounts:
+    """Sum up what the containers of a pod request; what is asked for the pod as a whole is not looked at."""
+    return {name: _round(name, nanos) for name, nanos in _ask_all(pod).items()}
 
 
 def read_allocatable(amounts: Mapping[str, Quantity]) -> Amounts:
@@ -106,3 +114,19 @@ def _read(amounts: Mapping[str, Quantity]) -> Amounts:
 
 def _round(name: str, nanos: int) -> int:
     return -(-nanos // (_NANOS_OF_A_THOUSANDTH if name == CPU else _NANOS_OF_ONE))
+
+
+def tell_asked(name: str, amount: int) -> str:
+    """Say how much somebody asks for, of CPU or what is counted in bytes; rounded up."""
+    return _tell(name, -(-amount // _MIB) if name != CPU else amount)
+
+
+def tell_there(name: str, amount: int) -> str:
+    """Say how much there is, of CPU or what is counted in bytes; rounded down."""
+    return _tell(name, amount // _MIB if name != CPU else amount)
+
+
+def _tell(name: str, amount: int) -> str:
+    if name == CPU:
+        return f"{amount / 1000:,.3f}".rstrip("0").rstrip(".") + " CPU" + ("s" if amount != 1000 else "")
+    return f"{amount:,} MiB of {name.replace('-', ' ')}"

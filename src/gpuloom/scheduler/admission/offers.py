@@ -1,7 +1,10 @@
 """What the cluster has to offer now, for warnings: the largest card of each vendor, and what nodes say they have."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from gpuloom.engine.hostfit.requests import read_allocatable
 from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.scheduler.admission.warn import Cluster, Offer
 from gpuloom.scheduler.state import SchedulerState
@@ -13,23 +16,41 @@ class ClusterOffers:
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
         self._offers: dict[str, Offer] = {}
+        self._amounts: dict[str, int] = {}
         self._registrations = -1
 
     @property
     def cluster(self) -> Cluster:
         """What warnings ask."""
-        return Cluster(self._is_offered, self._offer)
+        return Cluster(self._is_offered, self._offer, self._most)
 
     def _is_offered(self, name: str) -> bool:
         return any(name in (node.status.allocatable or {}) for node in self._state.nodes.values())
 
     def _offer(self, word: str) -> Offer:
-        if self._registrations != self._state.cluster.registrations:
-            self._registrations = self._state.cluster.registrations
-            self._offers.clear()
+        self._forget_what_changed()
         if word not in self._offers:
             self._offers[word] = self._find_offer(word)
         return self._offers[word]
+
+    def _most(self, name: str, asked: int) -> int:
+        self._forget_what_changed()
+        # Nodes grow without a word of their cards: nobody is warned by what was known before.
+        if asked > self._amounts.get(name, 0):
+            self._amounts[name] = max(self._allocatable(name), default=0)
+        return self._amounts.get(name, 0)
+
+    def _allocatable(self, name: str) -> Iterator[int]:
+        for node in self._state.cluster.nodes & self._state.nodes.keys():
+            has = self._state.nodes[node].status.allocatable or {}
+            if name in has:
+                yield from read_allocatable({name: has[name]}).values()
+
+    def _forget_what_changed(self) -> None:
+        if self._registrations != self._state.cluster.registrations:
+            self._registrations = self._state.cluster.registrations
+            self._offers.clear()
+            self._amounts.clear()
 
     def _find_offer(self, word: str) -> Offer:
         cards = self._state.cluster[word].table.cards

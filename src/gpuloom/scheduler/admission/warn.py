@@ -4,17 +4,19 @@ A warning changes nothing; kubectl prints it. What is refused needs none. Whoeve
 here, before the API server has checked any of it: everything is bounded (trust T-02).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 
+from gpuloom.engine.hostfit.requests import COUNTED, read_container_requests, tell_asked, tell_there
 from gpuloom.engine.request.demand import Demand, read_demands
 from gpuloom.engine.scoring.policies import MUTEX, NUMA, POLICIES, TOPOLOGY
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.model.cards import WHOLE_CARD
 from gpuloom.model.mig import MIG_MODE
 from gpuloom.model.request import Request
+from gpuloom.scheduler.admission.unknown import LONGEST_NAME, find_unknown
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.profile import KeyPair, Profile
 from gpuloom.vendors.requests import read_integer
@@ -28,7 +30,6 @@ LONGEST_WARNING = 250
 """The API server cuts what is longer than 256 characters."""
 _MOST_EXAMINED = 10 * MOST_WARNINGS
 """Doubts that are the same once they are cut count as one, so a few more are looked at."""
-_LONGEST_NAME = 128
 _LONGEST_LIST = 16_384
 _MOST_COMPARED = 10_000
 _NODE_WORDS = frozenset(POLICIES)
@@ -51,10 +52,13 @@ class Cluster:
 
     is_offered  tells whether any node offers a resource of this name
     offer       gives the most of a vendor's cards, by the vendor's word
+    most        gives how much of a resource the largest node with cards has, in the units of hostfit, 0 if that is not
+                known; told how much is asked for, because only of more than that it matters that the answer is new
     """
 
     is_offered: Callable[[str], bool] = lambda _name: False
     offer: Callable[[str], Offer] = lambda _word: Offer()
+    most: Callable[[str, int], int] = lambda _name, _asked: 0
 
 
 def find_warnings(pod: Pod, settings: SchedulerSettings, cluster: Cluster) -> tuple[str, ...]:
@@ -68,40 +72,15 @@ def find_warnings(pod: Pod, settings: SchedulerSettings, cluster: Cluster) -> tu
 
 
 def _find(pod: Pod, settings: SchedulerSettings, cluster: Cluster) -> Iterator[str]:
-    yield from _find_unknown_names(pod, settings.catalog, cluster)
+    yield from (one.full_text for one in find_unknown(pod, settings.catalog, cluster.is_offered))
     concerned = settings.catalog.concerned(pod.all_containers)
     if concerned:
         yield from _find_odd_amounts(pod, settings, cluster)
+        yield from _find_too_much(pod, cluster)
         yield from _find_odd_policies(pod.annotations)
     for profile in concerned:
         yield from _find_two_memories(pod, profile)
         yield from _find_odd_choices(pod.annotations, profile)
-
-
-def _find_unknown_names(pod: Pod, catalog: Iterable[Profile], cluster: Cluster) -> Iterator[str]:
-    known = {name for profile in catalog for name in profile.resources.all}
-    prefixes = {name.partition("/")[0] for name in known}
-    offered: set[str] = set()
-    for container in pod.all_containers:
-        for name in {**container.limits, **container.requests}:
-            if name in known or name in offered or name.partition("/")[0] not in prefixes:
-                continue
-            if cluster.is_offered(name):
-                offered.add(name)
-                continue
-            yield (
-                f"container {container.name[:63]}: no node has {name[:_LONGEST_NAME]}, and gpuloom knows no such "
-                f"resource, so the pod will stay pending{_suggest(name, known)}"
-            )
-
-
-def _suggest(name: str, known: Iterable[str]) -> str:
-    prefix, _, own = name.partition("/")
-    candidates = {one.partition("/")[2]: one for one in known if one.partition("/")[0] == prefix}
-    own = own[:_LONGEST_NAME].lower()
-    # What somebody types for gpumem begins as that does, however it goes on.
-    close = get_close_matches(own, candidates, 1, 0.6) or [one for one in candidates if own.startswith(one)]
-    return f"; did you mean {candidates[max(close, key=len)]}?" if close else ""
 
 
 def _find_odd_amounts(pod: Pod, settings: SchedulerSettings, cluster: Cluster) -> Iterator[str]:
@@ -136,6 +115,14 @@ def _compare(container: str, request: Request, profile: Profile, offer: Offer) -
         )
 
 
+def _find_too_much(pod: Pod, cluster: Cluster) -> Iterator[str]:
+    for name, amount in read_container_requests(pod).items():
+        if name in COUNTED and (most := cluster.most(name, amount)) and amount > most:
+            yield (
+                f"the pod asks for {tell_asked(name, amount)}; the largest node with cards has {tell_there(name, most)}"
+            )
+
+
 def _find_two_memories(pod: Pod, profile: Profile) -> Iterator[str]:
     memory, percentage = profile.resources.memory, profile.resources.memory_percentage
     if not percentage:
@@ -150,7 +137,7 @@ def _find_odd_policies(annotations: Mapping[str, str]) -> Iterator[str]:
         words = [annotations[key]] if key in annotations else []
         if key == CARD_POLICY:
             words = [part.strip() for word in words for part in word[:_LONGEST_LIST].split(",", _MOST_EXAMINED)]
-        for word in (word[:_LONGEST_NAME] for word in dict.fromkeys(words)):
+        for word in (word[:LONGEST_NAME] for word in dict.fromkeys(words)):
             if word not in known:
                 close = get_close_matches(word, known, 1) or [", ".join(sorted(known))]
                 yield f"annotation {key}: {word[:40]!r} is no policy and counts as {default}; did you mean {close[0]}?"

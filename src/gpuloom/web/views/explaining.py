@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.engine.explanation.hosts import suggest_labels, sum_up_hosts, tell_nodes, tell_none
+from gpuloom.engine.explanation.hosts import suggest_labels, suggest_less, sum_up_hosts, tell_nodes, tell_none
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.values import Explanation
@@ -17,7 +17,7 @@ from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
-from gpuloom.web.views.hosts import Hosts, find_barred, find_with_cards, judge_hosts
+from gpuloom.web.views.hosts import Hosts, find_barred, find_unknown_in, find_with_cards, judge_hosts
 from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
 from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
 from gpuloom.web.views.redaction import redact
@@ -56,7 +56,11 @@ def explain_pod(
     """
     has_its_node = source.state.cluster.ledger.find(pod.metadata.uid) is not None
     hosts = None if has_its_node or offered is not None else (yield from judge_hosts(source, pod))
-    return (yield from _explain(source, viewer, pod, depth, hosts, offered))
+    explanation = yield from _explain(source, viewer, pod, depth, hosts, offered)
+    if hosts is None or hosts.demand is None or pod.spec.node_name:
+        return explanation
+    unknown = tuple(one.full_text for one in find_unknown_in(source, pod))
+    return msgspec.structs.replace(explanation, notes=(*unknown, *explanation.notes))
 
 
 def _explain(
@@ -96,15 +100,17 @@ def _add_hosts(
     source: Source, explanation: Explanation, hosts: Hosts, with_cards: Collection[str], depth: Depth
 ) -> Explaining:
     """Say what kube-scheduler's filters say of the nodes whose cards would do."""
-    verdict = hosts.sum_up(with_cards)
+    shortages = yield from hosts.find_shortages(source, with_cards)
+    verdict = hosts.sum_up(with_cards, shortages)
     if not verdict.with_cards or explanation.fitting or verdict.taking:
         return msgspec.structs.replace(explanation, host=verdict)
     missing = (yield from hosts.find_missing_labels(source, with_cards)) if depth.remedies else {}
+    remedies = (*((suggest_labels(missing),) if missing else ()), *(suggest_less(shortages) if depth.remedies else ()))
     return msgspec.structs.replace(
         explanation,
         host=verdict,
         headline=f"{explanation.headline}: {tell_none(verdict)}",
-        remedies=(*((suggest_labels(missing),) if missing else ()), *explanation.remedies),
+        remedies=(*remedies, *explanation.remedies),
     )
 
 

@@ -2,13 +2,24 @@
 
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
-from gpuloom.engine.explanation.hosts import sum_up_hosts
+from gpuloom.engine.explanation.hosts import Shortages, sum_up_hosts, tell_shortage
 from gpuloom.engine.explanation.values import HostVerdict
 from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
-from gpuloom.engine.hostfit.filters import count_host_room, find_missing_labels, refuse_host, tells_amounts
+from gpuloom.engine.hostfit.filters import (
+    Shortage,
+    count_host_room,
+    find_missing_labels,
+    find_shortage,
+    refuse_host,
+    tells_amounts,
+)
 from gpuloom.engine.request.demand import Demands
 from gpuloom.model.request_columns import Headroom
+from gpuloom.scheduler.admission.offers import ClusterOffers
+from gpuloom.scheduler.admission.unknown import UnknownResource, find_unknown
+from gpuloom.scheduler.admission.warn import MOST_WARNINGS
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.web.views.source import Source
 from gpuloom.wire.hostpods import HostPod
@@ -38,11 +49,28 @@ class Hosts:
     not_looked_at: str = ""
     last_words: str = ""
 
-    def sum_up(self, with_cards: Collection[str]) -> HostVerdict:
-        """Sum up over the nodes whose cards would do."""
+    def sum_up(self, with_cards: Collection[str], shortages: Shortages) -> HostVerdict:
+        """Sum up over the nodes whose cards would do; ``shortages`` are those of these nodes."""
         if self.demand is None:
             return HostVerdict(not_looked_at=self.not_looked_at, last_words=self.last_words)
-        return sum_up_hosts(with_cards, self.refusals, self.unjudged, self.last_words)
+        told = tell_shortage(shortages)
+        return sum_up_hosts(with_cards, self.refusals, self.unjudged, self.last_words, told)
+
+    def find_shortages(
+        self, source: Source, names: Collection[str]
+    ) -> Generator[None, None, dict[str, Sequence[Shortage]]]:
+        """Find in steps the nodes that have too little and lack nothing else; none where any node takes the pod."""
+        found: dict[str, Sequence[Shortage]] = {}
+        if self.demand is None or not all(name in self.refusals for name in names):
+            return found
+        usage = source.state.hosts
+        for number, name in enumerate(names):
+            if number % _NODES_A_STEP == 0:
+                yield
+            node = source.state.nodes.get(name)
+            if node is not None and (shortage := find_shortage(node, usage.on(name), self.demand)):
+                found[name] = shortage
+        return found
 
     def find_missing_labels(
         self, source: Source, names: Collection[str]
@@ -146,3 +174,9 @@ def find_with_cards(
     decision = source.pod_scheduler.decide(demands, source.node_names(), explain=True, headrooms=headrooms)
     yield from decision.complete()
     return [name for name, _ in decision.fitting.worst_first()]
+
+
+def find_unknown_in(source: Source, pod: Pod) -> list[UnknownResource]:
+    """Find what a pod asks for that nobody has; no more than the webhook would tell."""
+    is_offered = ClusterOffers(source.state).cluster.is_offered
+    return list(islice(find_unknown(pod, source.state.settings.catalog, is_offered), MOST_WARNINGS))

@@ -12,7 +12,7 @@ from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import Headroom
-from gpuloom.web.views.hosts import find_with_cards, judge_hosts, read_demand_of, read_last_words
+from gpuloom.web.views.hosts import find_unknown_in, find_with_cards, judge_hosts, read_demand_of, read_last_words
 from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of
@@ -126,7 +126,8 @@ def _ask(
 ) -> Generator[None, None, _Answer]:
     hosts = yield from judge_hosts(source, pod)
     names = source.node_names()
-    verdict = hosts.sum_up((yield from find_with_cards(source, demands, headrooms)))
+    with_cards = yield from find_with_cards(source, demands, headrooms)
+    verdict = hosts.sum_up(with_cards, (yield from hosts.find_shortages(source, with_cards)))
     verdict = msgspec.structs.replace(verdict, last_words="")
     offered = [name for name in names if name not in hosts.refusals]
     yield
@@ -141,4 +142,6 @@ def _ask(
     reasons = tally.counts()
     told = [f"{count.nodes:,} {count.reason}" for count in reasons]
     told = [tell_taking(verdict), *told] if verdict.with_cards else told
-    return f"fits on none of {len(names):,} nodes: {', '.join(told)}", False, reasons, verdict
+    unknown = find_unknown_in(source, pod) if hosts.demand is not None else []
+    why = "; ".join([", ".join(told), *(one.text for one in unknown)])
+    return f"fits on none of {len(names):,} nodes: {why}", False, reasons, verdict
