@@ -17,6 +17,7 @@ from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
+from gpuloom.scheduler.pods.pending import REFUSED_BEFORE, cause_of
 from gpuloom.web.views.hosts import Hosts, find_barred, find_with_cards, judge_hosts
 from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
 from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
@@ -56,7 +57,10 @@ def explain_pod(
     """
     has_its_node = source.state.cluster.ledger.find(pod.metadata.uid) is not None
     hosts = None if has_its_node or offered is not None else (yield from judge_hosts(source, pod))
-    return (yield from _explain(source, viewer, pod, depth, hosts, offered))
+    explanation = yield from _explain(source, viewer, pod, depth, hosts, offered)
+    if explanation.host is None or not explanation.host.taking or cause_of(source.state, pod) != "node":
+        return explanation
+    return msgspec.structs.replace(explanation, notes=(*explanation.notes, REFUSED_BEFORE))
 
 
 def _explain(

@@ -10,6 +10,7 @@ from gpuloom.engine.hostfit.filters import count_host_room, find_missing_labels,
 from gpuloom.engine.request.demand import Demands
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
+from gpuloom.scheduler.pods.pending import read_last_words
 from gpuloom.web.views.source import Source
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import Pod
@@ -72,11 +73,6 @@ class Hosts:
             if name not in self.refusals and (room := count_host_room(node, usage.on(name), self.demand)) is not None:
                 rooms[name] = room
         return rooms
-
-
-def read_last_words(pod: Pod) -> str:
-    """Return what kube-scheduler said last about a pod that it did not place, empty where it said nothing."""
-    return pod.last_words if isinstance(pod, HostPod) else ""
 
 
 def read_demand_of(source: Source, pod: Pod) -> HostDemand | None:
