@@ -2,18 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from typing import Literal, get_args
 
 from gpuloom.model.reasons import Reason
+from gpuloom.model.waiting import Cause
 from gpuloom.scheduler.events.refusals import UNFIT_NODE
 from gpuloom.scheduler.groups.attempts import UNTIL_MORE_FIT
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import Pod
-
-Cause = Literal["cards", "node", "gate", "unseen", "other"]
-"""cards: gpuloom refused; node: kube-scheduler did before it asked; gate: it may not try; unseen: it has not yet."""
-CAUSES: tuple[Cause, ...] = get_args(Cause)
 
 REFUSED_BEFORE = "kube-scheduler refused every node before it asked gpuloom"
 UNASKED = "kube-scheduler has not asked about it yet"

@@ -16,7 +16,7 @@ from gpuloom.engine.explanation.values import (
     RefusedNodes,
     Value,
 )
-from gpuloom.scheduler.pods.pending import Cause
+from gpuloom.model.waiting import Cause
 
 Standing = Literal["reserved", "bound"]
 
