@@ -223,6 +223,27 @@ async def test_reservations_are_counted_by_standing(empty: Site) -> None:
     ]
 
 
+async def test_all_pods_that_wait_are_counted_by_cause_with_the_age_of_the_oldest(empty: Site) -> None:
+    await start(empty)
+    await occupy(empty)
+    assert await empty.choose(await empty.submit("large", memory_mib=20000)) is None
+    tainted = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available",
+    }
+    await empty.submit("tainted")
+    shown = await empty.change_pod("tainted", {"status": {"conditions": [tainted]}}, subresource="status")
+    await empty.wait_for_pod(shown)
+    for name in ("pending", "pending_oldest_seconds"):
+        found = {one["cause"]: value for one, value in (await scrape(empty))[f"gpuloom_pods_{name}"]}
+        assert {cause for cause, value in found.items() if value} <= {"cards", "node"}
+        assert found.keys() == {"cards", "node", "gate", "unseen", "other"}
+    counted = {one["cause"]: value for one, value in (await scrape(empty))["gpuloom_pods_pending"]}
+    assert (counted["cards"], counted["node"], await value_of(empty, "gpuloom_pods_refused")) == (1, 1, 1)
+
+
 async def test_build_info_has_no_zone(empty: Site) -> None:
     """scheduler 8.5 build info."""
     await start(empty)

@@ -10,11 +10,11 @@ from gpuloom.engine.explanation.text import tell_vendor
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import NODES, PODS, KubeClient, Resource
 from gpuloom.local.manifests import pod_manifest
+from gpuloom.scheduler.pods.pending import REFUSED_BEFORE, read_last_words
 from gpuloom.scheduler.recording.lines import decode_line
 from gpuloom.serving.addresses import CannotServeError
 from gpuloom.serving.rights import REMEMBERED_S
 from gpuloom.web.server import WebPart, WebSettings
-from gpuloom.web.views.hosts import read_last_words
 from gpuloom.wire.objects import KubeObject
 from gpuloom.wire.register import encode_register
 
@@ -61,7 +61,7 @@ async def test_a_pod_that_waits_says_what_it_asks_and_why(pages: Pages) -> None:
     (waiting,) = (await pages.see("/pending"))["items"]
     assert waiting["pod"]["name"] == "big"
     assert waiting["reasons"][0]["reason"] == "CardInsufficientMemory"
-    assert waiting["waitingS"] >= 0
+    assert (waiting["waitingS"] >= 0, waiting["cause"]) == (True, "cards")
 
 
 async def test_an_explanation_is_the_engines_value(pages: Pages) -> None:
@@ -338,3 +338,19 @@ async def test_a_pod_that_waits_for_a_node_is_not_told_to_wait_for_kube_schedule
     assert seen["host"]["lastWords"] == f"Unschedulable: {said}"
     page = await pages.read("/pods/default/picky")
     assert "kube-scheduler said last: Unschedulable: 0/1 nodes are available" in page
+
+
+async def test_a_pod_that_kube_scheduler_refuses_before_it_asks_says_so_everywhere(pages: Pages) -> None:
+    pod = await pages.site.submit("tainted")
+    assert "kube-scheduler has not asked about it yet" in await pages.read("/pending")
+    said = "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+    changed = await pages.site.change_pod("tainted", {"status": {"conditions": [condition]}}, subresource="status")
+    await pages.site.wait_for_pod(changed)
+    (row,) = (await pages.see("/pending"))["items"]
+    assert ("waitingS" in row, row["cause"]) == (False, "node")
+    assert row["headline"].endswith(f"; {REFUSED_BEFORE}: Unschedulable: {said}")
+    page = await pages.read("/pending")
+    assert (f"<small>{REFUSED_BEFORE}</small>" in page, "has not asked" in page) == (True, False)
+    assert REFUSED_BEFORE in (await pages.see("/explain/default/tainted"))["notes"]
+    assert await pages.site.choose(pod, "n1") == "n1"

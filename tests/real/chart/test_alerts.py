@@ -24,6 +24,8 @@ DAY_S = 86400
 
 CARD = '{node="n1", device_uuid="GPU-1", pod="%s"}'
 BUCKET = 'gpuloom_request_duration_seconds_bucket{verb="filter", le="%s"}'
+IDLE = 'hami_gpu_shared_count{node="n1", device_uuid="GPU-2"}'
+PENDING = 'gpuloom_pods_pending{cause="cards"}'
 QUIET = {
     'gpuloom_in_charge{pod="a"}': "1",
     'gpuloom_in_charge{pod="b"}': "0",
@@ -37,7 +39,10 @@ QUIET = {
     'gpuloom_rival_leases{where="elsewhere"}': "1",
     "gpuloom_foreign_bindings_total": "7",
     'gpuloom_foreign_pods{node="n1"}': "0",
-    "gpuloom_pods_refused": "3",
+    PENDING: "3",
+    'gpuloom_pods_pending{cause="unseen"}': "1",
+    'gpuloom_pods_pending_oldest_seconds{cause="cards"}': "600",
+    'gpuloom_pods_pending_oldest_seconds{cause="gate"}': "9000",
     "gpuloom_certificate_not_after_seconds": str(30 * DAY_S),
     'gpuloom_audit_findings{finding="MemoryExceeded", instance="m"}': "0",
     BUCKET % "0.1": "0+100x60",
@@ -59,7 +64,10 @@ LOUD: list[tuple[str, dict[str, str | None]]] = [
     ("GpuloomForeignDecider", {'gpuloom_foreign_pods{node="n1"}': "1"}),
     ("GpuloomForeignDecider", {"gpuloom_foreign_bindings_total": "0+1x60"}),
     ("GpuloomNodeSilent", {'gpuloom_node_silent{node="n1", vendor="NVIDIA"}': "1"}),
-    ("GpuloomPodsPendingBesideFreeCards", {'hami_gpu_shared_count{node="n1", device_uuid="GPU-2"}': "0"}),
+    ("GpuloomPodsPendingBesideFreeCards", {IDLE: "0"}),
+    ("GpuloomPodsPendingBesideFreeCards", {IDLE: "0", PENDING: None, 'gpuloom_pods_pending{cause="node"}': "1"}),
+    ("GpuloomPodWaitsLong", {'gpuloom_pods_pending_oldest_seconds{cause="cards"}': "601"}),
+    ("GpuloomPodWaitsLong", {'gpuloom_pods_pending_oldest_seconds{cause="node"}': "601"}),
     ("GpuloomCertificateEnds", {"gpuloom_certificate_not_after_seconds": str(13 * DAY_S)}),
     ("GpuloomAuditFinding", {'gpuloom_audit_findings{finding="MemoryExceeded", instance="m"}': "1"}),
     ("GpuloomDecisionsSlow", {BUCKET % "0.1": "0+50x60"}),

@@ -93,9 +93,9 @@ def tell_asks(pending: PendingView) -> str:
 
 
 def _waiting(pending: PendingView) -> str:
-    if pending.waiting_s < 0 and pending.created:
+    if pending.waiting_s is None or pending.waiting_s < 0:  # an older scheduler says -1
         return format_age_since(pending.created)
-    return format_age(max(pending.waiting_s, 0.0))
+    return format_age(pending.waiting_s)
 
 
 def tell_memory(shape: WorkloadView) -> str:
@@ -165,7 +165,7 @@ PENDING: Table[PendingView] = Table(
     lambda pod: f"pod/{pod.pod.name}",
     "No pod waits for a card.",
     id=lambda pod: pod.pod.full_name,
-    steady=lambda pod: replace(pod, waiting_s=0.0),
+    steady=lambda pod: replace(pod, waiting_s=None),
 )
 
 QUOTAS: Table[QuotaView] = Table(

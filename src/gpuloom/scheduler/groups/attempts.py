@@ -11,6 +11,7 @@ from gpuloom.wire.objects import Pod
 
 HOPELESS_S = 30.0
 """So long a group that failed for lack of cards is refused at once, unless more of it fit; its wishes may change."""
+UNTIL_MORE_FIT = "waits until more fit"
 
 GroupKey = tuple[str, str]
 """Namespace and name of a PodGroup."""
@@ -94,7 +95,7 @@ class GroupAttempts:
             return ""
         if now - attempt.filtered_at >= HOPELESS_S:
             return ""
-        return f"its group {pod.own_group} had cards for {len(attempt.given_back)} of its pods and waits until more fit"
+        return f"its group {pod.own_group} had cards for {len(attempt.given_back)} of its pods and {UNTIL_MORE_FIT}"
 
     def find(self, pod: Pod) -> GroupAttempt | None:
         """Return the last attempt of a pod's group."""

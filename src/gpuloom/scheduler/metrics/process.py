@@ -8,6 +8,7 @@ from functools import partial
 from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.kube import EventRecorder
 from gpuloom.model.cards import BY_UNREADABLE
+from gpuloom.model.waiting import CAUSES
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.clocks import Clocks
@@ -18,6 +19,7 @@ from gpuloom.scheduler.metrics.series import Samples, Series
 from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.pods.cleanup import ReservationCleanup
 from gpuloom.scheduler.pods.foreign import ForeignPods
+from gpuloom.scheduler.pods.pending import cause_of, look_for_pending
 from gpuloom.scheduler.pods.watchdog import Watchdog
 from gpuloom.scheduler.preemption.counts import PreemptionCounts
 from gpuloom.scheduler.state import SchedulerState
@@ -85,7 +87,8 @@ class ProcessMetrics:
             self._stranded,
         )
         yield _one("gpuloom_binds_open", "Bindings sent and not settled", lambda: len(state.binding))
-        yield _one("gpuloom_pods_refused", "Pods that wait for room", lambda: len(state.unschedulable))
+        yield _one("gpuloom_pods_refused", "Pods that gpuloom refused and that wait", lambda: len(state.unschedulable))
+        yield from count_pending(state, self.clocks)
         yield _one("gpuloom_lock_waiters", "Binds that wait for a node lock", lambda: self.locks.waiting)
         yield Series(
             "gpuloom_node_lock_held_seconds",
@@ -184,6 +187,31 @@ class ProcessMetrics:
 
     def _of_watches(self, value: Callable[[InformerStats], float]) -> Samples:
         return [((plural,), float(value(stats))) for plural, stats in self.informers.stats.items()]
+
+
+def count_pending(state: SchedulerState, clocks: Clocks) -> Iterator[Series]:
+    """Give the series about all pods that wait for cards; they are looked for once, for the first."""
+    counts = dict.fromkeys(CAUSES, 0)
+    oldest_s = dict.fromkeys(CAUSES, 0.0)
+
+    def count() -> Samples:
+        for pod in look_for_pending(state):
+            yield None
+            if pod is not None:
+                cause = cause_of(state, pod)
+                counts[cause] += 1
+                created = pod.started_at or clocks.unix
+                oldest_s[cause] = max(oldest_s[cause], clocks.now().timestamp() - created)
+        yield from (((cause,), float(number)) for cause, number in counts.items())
+
+    text = "Pods that wait for cards: cards (gpuloom refused), node (kube-scheduler did before), gate, unseen, other"
+    yield Series("gpuloom_pods_pending", text, ("cause",), count)
+    yield Series(
+        "gpuloom_pods_pending_oldest_seconds",
+        "Since the oldest of them was created; 0 without one",
+        ("cause",),
+        lambda: (((cause,), age_s) for cause, age_s in oldest_s.items()),
+    )
 
 
 def count_preemptions(counts: PreemptionCounts, state: SchedulerState) -> Iterator[Series]:

@@ -17,6 +17,7 @@ from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
+from gpuloom.scheduler.pods.pending import REFUSED_BEFORE, cause_of
 from gpuloom.web.views.hosts import Hosts, find_barred, find_unknown_in, find_with_cards, judge_hosts
 from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
 from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
@@ -57,10 +58,12 @@ def explain_pod(
     has_its_node = source.state.cluster.ledger.find(pod.metadata.uid) is not None
     hosts = None if has_its_node or offered is not None else (yield from judge_hosts(source, pod))
     explanation = yield from _explain(source, viewer, pod, depth, hosts, offered)
-    if hosts is None or hosts.demand is None or pod.spec.node_name:
-        return explanation
-    unknown = tuple(one.full_text for one in find_unknown_in(source, pod))
-    return msgspec.structs.replace(explanation, notes=(*unknown, *explanation.notes))
+    notes = explanation.notes
+    if explanation.host is not None and explanation.host.taking and cause_of(source.state, pod) == "node":
+        notes = (*notes, REFUSED_BEFORE)
+    if hosts is not None and hosts.demand is not None and not pod.spec.node_name:
+        notes = (*(one.full_text for one in find_unknown_in(source, pod)), *notes)
+    return msgspec.structs.replace(explanation, notes=notes)
 
 
 def _explain(

@@ -21,6 +21,7 @@ from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.unknown import UnknownResource, find_unknown
 from gpuloom.scheduler.admission.warn import MOST_WARNINGS
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
+from gpuloom.scheduler.pods.pending import read_last_words
 from gpuloom.web.views.source import Source
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import Pod
@@ -100,11 +101,6 @@ class Hosts:
             if name not in self.refusals and (room := count_host_room(node, usage.on(name), self.demand)) is not None:
                 rooms[name] = room
         return rooms
-
-
-def read_last_words(pod: Pod) -> str:
-    """Return what kube-scheduler said last about a pod that it did not place, empty where it said nothing."""
-    return pod.last_words if isinstance(pod, HostPod) else ""
 
 
 def read_demand_of(source: Source, pod: Pod) -> HostDemand | None:

@@ -12,7 +12,8 @@ from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import Headroom
-from gpuloom.web.views.hosts import find_unknown_in, find_with_cards, judge_hosts, read_demand_of, read_last_words
+from gpuloom.scheduler.pods.pending import cause_of, look_for_pending, read_last_words, tell_wait
+from gpuloom.web.views.hosts import find_unknown_in, find_with_cards, judge_hosts, read_demand_of
 from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of
@@ -53,15 +54,13 @@ def view_pod(source: Source, viewer: Viewer, held: Reservation) -> PodView:
 
 def find_pending(source: Source) -> Generator[None, None, list[Pod]]:
     """Return the pods that ask for cards and hold none, those that wait longest first; found in steps."""
-    state = source.state
     waiting = []
-    for number, pod in enumerate(list(state.pods.values())):
+    for number, pod in enumerate(look_for_pending(source.state)):
         if number % _PODS_A_STEP == 0:
             yield
-        if not pod.spec.node_name and state.cluster.ledger.find(pod.metadata.uid) is None and state.asks_for_cards(pod):
+        if pod is not None:
             waiting.append(pod)
     yield
-    waiting += [refused.pod for uid, refused in state.unschedulable.items() if uid not in state.pods]
     return sorted(waiting, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.full_name))
 
 
@@ -89,7 +88,8 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
         pod=PodName(namespace=pod.namespace, name=pod.name),
         uid=pod.metadata.uid,
         created=pod.metadata.creation_timestamp or "",
-        waiting_s=round(max(now - refused.since, 0.0), 1) if refused else -1.0,
+        waiting_s=round(max(now - refused.since, 0.0), 1) if refused else None,
+        cause=cause_of(source.state, pod),
     )
     try:
         demands = source.state.read_demands(pod)
@@ -116,7 +116,8 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
     if words := read_last_words(pod):
         host = msgspec.structs.replace(host, last_words=words)
         # Where both say no, one no is enough.
-        headline = f"{headline}; kube-scheduler said last: {words}" if fits else headline
+        said = tell_wait(view.cause) or "kube-scheduler said last"
+        headline = f"{headline}; {said}: {words}" if fits else headline
     asks = tuple(ask for demand in demands.values() for ask in tell_asks(demand))
     return msgspec.structs.replace(view, asks=asks, headline=headline, fits=fits, reasons=reasons, host=host)
 

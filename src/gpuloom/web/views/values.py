@@ -16,6 +16,7 @@ from gpuloom.engine.explanation.values import (
     RefusedNodes,
     Value,
 )
+from gpuloom.model.waiting import Cause
 
 Standing = Literal["reserved", "bound"]
 
@@ -164,7 +165,9 @@ class PodView(Value, frozen=True, kw_only=True):
 class PendingView(Value, frozen=True, kw_only=True):
     """A pod without cards that wants some: what it asks for and why it waits, as of now.
 
-    ``waiting_s`` are seconds since it was first refused, -1 where this scheduler was not asked about it yet. ``fits``
+    ``waiting_s`` are seconds since this scheduler refused it first, absent where it did not. ``cause`` says at whom it
+    lies that it waits: ``cards``, gpuloom refused it; ``node``, kube-scheduler refused every node before it asked;
+    ``gate``, a scheduling gate; ``unseen``, kube-scheduler has not tried it yet; ``other``, its last words. ``fits``
     counts cards and all that kube-scheduler checks beside them; ``host`` tells the two apart. ``nomination`` says where
     room is being made for it.
     """
@@ -172,7 +175,8 @@ class PendingView(Value, frozen=True, kw_only=True):
     pod: PodName
     uid: str = ""
     created: Moment = ""
-    waiting_s: float = -1.0
+    waiting_s: float | None = None
+    cause: Cause | None = None
     asks: tuple[ContainerRequest, ...] = ()
     headline: str = ""
     fits: bool = False

@@ -83,7 +83,7 @@ def _draw_pod(
 
 
 def _without_clock(row: PendingView) -> PendingView:
-    return msgspec.structs.replace(row, waiting_s=min(row.waiting_s, 0.0))
+    return msgspec.structs.replace(row, waiting_s=None)
 
 
 def read_depth(asked: Asked) -> Depth:
