@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from random import Random
 from typing import Any
 
@@ -11,6 +12,7 @@ from fuzz.target import Form
 
 LONGEST_BYTES = 65_536
 _MOST_COPIES = 3_000
+_MOST_PLACES = 100_000
 _SEPARATORS = ',:;-_./[]{}" \n\t0123456789'
 
 _Place = tuple[Any, Any]
@@ -39,6 +41,9 @@ def _change_json(data: bytes, chance: Random, others: Sequence[bytes]) -> bytes:
         places = list(_walk(root))
         holder, key = chance.choice(places)
         _change_place(holder, key, places, chance, others)
+        # What was repeated is one thing in many places: repeated once more, it would fill the memory.
+        if sum(1 for _ in islice(_walk(root), _MOST_PLACES)) == _MOST_PLACES:
+            return data
     return _write(root[0], chance)
 
 
@@ -107,7 +112,7 @@ def _write(tree: Any, chance: Random) -> bytes:
     text = json.dumps(tree, separators=(",", ":"), ensure_ascii=chance.random() < 0.3)
     written = text.encode("utf-8", "surrogatepass")
     for mark, content in MARKS.items():
-        written = written.replace(f'"{mark}"'.encode(), content)
+        written = written.replace(f'"{mark}"'.encode(), content, LONGEST_BYTES // len(content) + 1)
     return written
 
 

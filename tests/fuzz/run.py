@@ -82,13 +82,14 @@ def _read_report(name: str, output: str, place: Path) -> Report:
     runs = re.search(r"number_of_executed_units:\s+(\d+)", output)
     coverage = re.findall(r"cov: (\d+)", output)
     findings = tuple(sorted((place / "findings").glob("*.txt")))
-    ended = re.search(r"ERROR: libFuzzer: .*|Error: .*|.*Error$", output)
+    killed = re.search(r"ERROR: libFuzzer: .*", output)
+    ended = killed or re.search(r"Error: .*|.*Error$", output)
     return Report(
         name,
         int(runs[1]) if runs else 0,
         int(coverage[-1]) if coverage else 0,
         findings,
-        "" if runs else (ended[0] if ended else f"ended early, see {place}/log.txt"),
+        "" if runs and not killed else (ended[0] if ended else f"ended early, see {place}/log.txt"),
     )
 
 
