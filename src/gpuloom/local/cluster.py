@@ -162,7 +162,7 @@ class LocalCluster:
         settings = SchedulerSettings(
             scheduler_name=self.description.scheduler_name,
             http_bind=f"{_LOOPBACK}:0",
-            metrics_bind_address="",
+            metrics_bind_address=f"{_LOOPBACK}:0",
             cert_file=str(certificate),
             key_file=str(key),
             enable_ascend=True,

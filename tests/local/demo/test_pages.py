@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
 from pages.ledger import COMMAND_LINE, QUICK_START, SHELL
 from pages.reader import Reader
@@ -114,3 +115,13 @@ async def test_answers_on_the_quick_start_are_those_of_the_demo(
         assert "room for" in await asyncio.to_thread(reader.type, "gpuloom fits -f docs/examples/notebook.yaml")
         assert "train-wide" in await asyncio.to_thread(reader.type, "kubectl get pods -o wide")
         assert reader.typed == QUICK_START.promised()
+
+
+async def test_the_demos_metrics_count_the_pods_that_wait(demo: LocalCluster) -> None:
+    head = {"Authorization": f"Bearer {demo.server.token}"}
+    url = f"{demo.scheduler.urls.metrics}/metrics"
+    async with aiohttp.ClientSession(headers=head) as session, session.get(url) as reply:
+        text = await reply.text()
+    assert 'gpuloom_pods_pending{cause="cards"} 2.0' in text
+    (oldest,) = re.findall(r'^gpuloom_pods_pending_oldest_seconds{cause="cards"} (\S+)$', text, re.MULTILINE)
+    assert 0 < float(oldest) < 600

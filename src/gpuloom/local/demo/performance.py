@@ -167,6 +167,7 @@ class _Stage:
             f"try: kubectl --kubeconfig {kubeconfig} get pods -o wide",
             f"try: {self._ask} --kubeconfig {kubeconfig}",
             f"dashboard: {self._cluster.pages_url} (sign in with the token {self._cluster.server.token})",
+            f"metrics: {self._cluster.scheduler.urls.metrics}/metrics (with the same token, as a bearer)",
         ]
 
 
