@@ -1,8 +1,9 @@
 """What kube-scheduler's own filters would say of a pod now, node by node, where it is known."""
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeVar
 
 from gpuloom.engine.explanation.hosts import Shortages, sum_up_hosts, tell_shortage
 from gpuloom.engine.explanation.values import HostVerdict
@@ -15,6 +16,7 @@ from gpuloom.engine.hostfit.filters import (
     refuse_host,
     tells_amounts,
 )
+from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.engine.request.demand import Demands
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.admission.offers import ClusterOffers
@@ -24,7 +26,7 @@ from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.scheduler.pods.pending import read_last_words
 from gpuloom.web.views.source import Source
 from gpuloom.wire.hostpods import HostPod
-from gpuloom.wire.objects import Pod
+from gpuloom.wire.objects import Node, Pod
 
 NOT_RECORDED = "a snapshot or recording tells of cards alone: ask the running scheduler"
 NOT_READ = "the scheduler has not seen the whole pod yet: ask again"
@@ -33,6 +35,7 @@ NOT_OFFERED = (
     "kube-scheduler did not offer the node at its last try, for a reason that is gone or that gpuloom does not see"
 )
 _NODES_A_STEP = 200
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +64,17 @@ class Hosts:
         self, source: Source, names: Collection[str]
     ) -> Generator[None, None, dict[str, Sequence[Shortage]]]:
         """Find in steps the nodes that have too little and lack nothing else; none where any node takes the pod."""
-        found: dict[str, Sequence[Shortage]] = {}
         if self.demand is None or not all(name in self.refusals for name in names):
-            return found
-        usage = source.state.hosts
-        for number, name in enumerate(names):
-            if number % _NODES_A_STEP == 0:
-                yield
-            node = source.state.nodes.get(name)
-            if node is not None and (shortage := find_shortage(node, usage.on(name), self.demand)):
-                found[name] = shortage
-        return found
+            return {}
+        return (yield from _look_at(source, names, self.demand, find_shortage))
 
     def find_missing_labels(
         self, source: Source, names: Collection[str]
     ) -> Generator[None, None, dict[str, Sequence[str]]]:
         """Find in steps the nodes that labels alone keep from taking the pod, and which."""
-        found: dict[str, Sequence[str]] = {}
         if self.demand is None or not self.demand.selector:
-            return found
-        usage = source.state.hosts
-        for number, name in enumerate(names):
-            if number % _NODES_A_STEP == 0:
-                yield
-            node = source.state.nodes.get(name)
-            if node is not None and (labels := find_missing_labels(node, usage.on(name), self.demand)):
-                found[name] = labels
-        return found
+            return {}
+        return (yield from _look_at(source, names, self.demand, find_missing_labels))
 
     def count_rooms(self, source: Source) -> Generator[None, None, dict[str, int]]:
         """Count in steps how many such pods the nodes take, cards apart; a node without a limit is not in it."""
@@ -101,6 +88,23 @@ class Hosts:
             if name not in self.refusals and (room := count_host_room(node, usage.on(name), self.demand)) is not None:
                 rooms[name] = room
         return rooms
+
+
+def _look_at(
+    source: Source,
+    names: Collection[str],
+    demand: HostDemand,
+    find: Callable[[Node, NodeUsage, HostDemand], Sequence[_Found]],
+) -> Generator[None, None, dict[str, Sequence[_Found]]]:
+    """Find something of nodes in steps; those of which there is nothing are left out."""
+    found: dict[str, Sequence[_Found]] = {}
+    for number, name in enumerate(names):
+        if number % _NODES_A_STEP == 0:
+            yield
+        node = source.state.nodes.get(name)
+        if node is not None and (what := find(node, source.state.hosts.on(name), demand)):
+            found[name] = what
+    return found
 
 
 def read_demand_of(source: Source, pod: Pod) -> HostDemand | None:
