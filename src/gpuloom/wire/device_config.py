@@ -12,6 +12,7 @@ import msgspec
 
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.words import Int32, Natural32
+from gpuloom.wire.yamldepth import refuse_deep
 
 _MOST_BITS = 64
 _PROFILE = re.compile(r"\d+g\..+", re.ASCII)
@@ -79,6 +80,8 @@ def decode_sections(source: bytes | Mapping[str, Any]) -> dict[str, Any]:
     Raises WireError when it cannot be read, configures nothing, or has a section ``nvidia`` that cannot be used.
     """
     try:
+        if isinstance(source, bytes):
+            refuse_deep(source)
         sections = msgspec.yaml.decode(source) if isinstance(source, bytes) else source
         sections = _drop_nulls(sections)
     except YAML_FAILURES as error:

@@ -11,6 +11,7 @@ import yaml
 
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.wire.device_config import YAML_FAILURES
+from gpuloom.wire.yamldepth import refuse_deep
 
 MOST_BYTES = 4 * 2**20
 _MAKERS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "ReplicationController"})
@@ -33,6 +34,7 @@ def read_manifests(filename: str) -> list[Wanted]:
     """
     text = _read(filename)
     try:
+        refuse_deep(text)
         # The loader in C: Python's takes seconds for a few kilobytes of brackets.
         documents = [one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one is not None]
         items = [item for document in documents for item in _unfold(document)]

@@ -14,6 +14,7 @@ from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.vendors.catalog import Catalog, load_default_profiles, load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.wire.device_config import YAML_FAILURES
+from gpuloom.wire.yamldepth import refuse_deep
 
 _DEFAULT = SchedulerFlags()
 _KUBE_SCHEDULER = "kube-scheduler"
@@ -114,6 +115,7 @@ def read_kube_scheduler(pod: InstalledPod, config_maps: Mapping[str, ConfigMap])
             if _KIND in text and key in {file, *(() if file else (key,))}:
                 place = f"ConfigMap {pod.namespace}/{name}, {key}"
                 try:
+                    refuse_deep(text)
                     configuration = msgspec.yaml.decode(text, type=SchedulerConfiguration)
                 except YAML_FAILURES as error:
                     return KubeScheduler(minor, place, error=str(error))

@@ -13,6 +13,7 @@ import yaml
 
 from gpuloom.simulation.errors import SimulationError
 from gpuloom.wire.device_config import YAML_FAILURES
+from gpuloom.wire.yamldepth import refuse_deep
 
 _UNPACKERS: Mapping[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress}
 
@@ -117,6 +118,7 @@ def _read_yaml(file: str, text: str, columns: tuple[str, ...]) -> Iterator[Row]:
 def _compose(file: str, text: str) -> yaml.Node | None:
     """Return what a YAML file says, in nodes that know their lines."""
     try:
+        refuse_deep(text)
         # The loader in C: Python's takes seconds for a few kilobytes of brackets.
         return yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
