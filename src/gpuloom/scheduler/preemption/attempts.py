@@ -37,8 +37,9 @@ class PreemptionAttempt(msgspec.Struct, frozen=True, gc=False):
     retries: int = 0
 
     def asks_as(self, other: "PreemptionAttempt") -> bool:
-        """Whether the same is asked for, so that a plan for the other one is a plan for this one."""
-        return self.priority == other.priority and self.demands == other.demands
+        """Whether the same is asked for, and no more nodes are offered: a plan for the other is one for this."""
+        is_same = self.priority == other.priority and self.demands == other.demands
+        return is_same and len(self.names) <= len(other.names)
 
     def after(self, before: "PreemptionAttempt | None") -> "PreemptionAttempt":
         """Return this one in the place of another that waits: it is due when that was.

@@ -85,3 +85,13 @@ def test_a_look_is_out_of_date_when_the_pod_found_room() -> None:
     attempts.drop(attempt.uid)
     assert not attempts.finish(attempt)
     assert attempts.next_due() is None
+
+
+def test_a_look_at_few_nodes_is_out_of_date_when_more_are_offered() -> None:
+    attempts = make()
+    refuse(attempts, 0.0, ONE)
+    attempt = attempts.take_due(WAIT_S)
+    assert attempt is not None
+    refuse(attempts, WAIT_S, ALL)
+    assert not attempts.finish(attempt)
+    assert len(attempts) == 1
