@@ -6,6 +6,7 @@ import yaml
 
 from gpuloom.wire.deepcut import DEEPEST
 from gpuloom.wire.device_config import YAML_FAILURES
+from gpuloom.wire.yamldepth import list_events
 
 
 class ManifestError(ValueError):
@@ -35,10 +36,9 @@ def read_manifest(text: str) -> dict[str, Any]:
 
 
 def _check_events(text: str) -> None:
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if isinstance(event, yaml.AliasEvent):
-            raise ManifestError("write out what its references (*name) stand for")
-        if depth > DEEPEST:
-            raise ManifestError(f"nested deeper than {DEEPEST} levels, give the pod without managedFields")
+    try:
+        for event in list_events(text, DEEPEST):
+            if isinstance(event, yaml.AliasEvent):
+                raise ManifestError("write out what its references (*name) stand for")
+    except RecursionError as error:
+        raise ManifestError(f"{error}, give the pod without managedFields") from error

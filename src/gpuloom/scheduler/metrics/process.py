@@ -195,13 +195,13 @@ def count_pending(state: SchedulerState, clocks: Clocks) -> Iterator[Series]:
     oldest_s = dict.fromkeys(CAUSES, 0.0)
 
     def count() -> Samples:
+        now = clocks.unix
         for pod in look_for_pending(state):
             yield None
             if pod is not None:
                 cause = cause_of(state, pod)
                 counts[cause] += 1
-                created = pod.started_at or clocks.unix
-                oldest_s[cause] = max(oldest_s[cause], clocks.now().timestamp() - created)
+                oldest_s[cause] = max(oldest_s[cause], float(now - (pod.started_at or now)))
         yield from (((cause,), float(number)) for cause, number in counts.items())
 
     text = "Pods that wait for cards: cards (gpuloom refused), node (kube-scheduler did before), gate, unseen, other"
