@@ -127,7 +127,7 @@ class NodeAgent:
             while True:
                 kubelet = _identify(self._settings.kubelet_socket)
                 try:
-                    crash = await self._serve_kubelet(kubelet)
+                    crash = await self._serve_kubelet()
                 except (KubeletError, CardReadError) as error:
                     self._give_up_without_driver(error)
                     _log.warning("device plugin did not start", error=str(error), retry_s=RETRY_S)
@@ -145,8 +145,11 @@ class NodeAgent:
         if isinstance(error, DriverMissingError) and self._settings.fail_on_init_error and not self._inventory.is_read:
             raise error
 
-    async def _serve_kubelet(self, kubelet: SocketIdentity | None) -> str:
-        """Serve one kubelet until it or the resources change; return what else ended it, or nothing."""
+    async def _serve_kubelet(self) -> str:
+        """Serve the present kubelet until it or the resources change; return what else ended it, or nothing.
+
+        Raises KubeletError and CardReadError.
+        """
         settings = self._settings
         remove_stale(settings.mig_lock)
         if self._mig:
@@ -161,6 +164,10 @@ class NodeAgent:
                 )
                 await stack.enter_async_context(serve(service, settings.find_socket(resource)))
             own = self._identify_sockets(self._inventory.resources)
+            # The kubelet may have come since the cards were read; to register twice makes it drop its devices.
+            kubelet = _identify(settings.kubelet_socket)
+            if kubelet is None:
+                raise KubeletError(f"there is no kubelet at {settings.kubelet_socket}")
             for resource in self._inventory.resources:
                 await register(settings, resource)
                 _log.info("device plugin is registered", node=settings.node_name, resource=resource)
@@ -178,7 +185,7 @@ class NodeAgent:
             return end
 
     async def _wait_for_end(
-        self, kubelet: SocketIdentity | None, served: _Served, own: Mapping[Path, SocketIdentity | None]
+        self, kubelet: SocketIdentity, served: _Served, own: Mapping[Path, SocketIdentity | None]
     ) -> str:
         """Wait until the plugin must start again; return a cause that counts as a crash, else an empty text."""
         while True:

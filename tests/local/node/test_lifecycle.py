@@ -1,11 +1,12 @@
 """Starting, stopping and starting again."""
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 
 import grpc
 import pytest
+from structlog.testing import capture_logs
 
 from gpuloom.local.kubelet import SimulatedKubelet
 from gpuloom.node.agent import NodeAgent
@@ -60,6 +61,31 @@ async def test_too_long_a_directory_is_told_at_the_start(settings, local_client,
 async def test_an_agent_that_starts_before_its_kubelet_registers_when_that_comes(agent, kubelet):
     async with agent, kubelet:
         await has_devices(kubelet, 20)
+
+
+async def test_a_kubelet_that_comes_while_the_cards_are_read_is_registered_with_once(
+    settings, local_client, machine, kubelet
+):
+    polls = asyncio.Semaphore(0)
+    read_gpus = machine.read_gpus
+
+    async def read_while_the_kubelet_starts():
+        machine.read_gpus = read_gpus
+        await stack.enter_async_context(kubelet)
+        return await read_gpus()
+
+    async def count_polls(seconds):
+        polls.release()
+        await hurry(seconds)
+
+    machine.read_gpus = read_while_the_kubelet_starts
+    async with AsyncExitStack() as stack:
+        with capture_logs() as logs:
+            async with NodeAgent(settings, local_client, machine, sleep=count_polls):
+                await has_devices(kubelet, 20)
+                for _ in range(20):
+                    await polls.acquire()
+    assert [each["event"] for each in logs].count("device plugin is registered") == 1
 
 
 async def test_a_kubelet_whose_plugin_stopped_has_nothing_to_give(agent, kubelet):

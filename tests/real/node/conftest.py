@@ -1,6 +1,7 @@
 """A real cluster of one node whose cards a test may make sick, and whose kubelet and plugin it may restart."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from gpuloom.node.simulated import SimulatedMachine, parse_machine
 from harness.cluster import Cluster
 from harness.gpuloom import GPULOOM, PLACE_LIBRARY, Installation
 from harness.objects import BUSYBOX_IMAGE, PODS, make_pod
-from harness.processes import ChildProcess
+from harness.processes import LOG_TAIL_CHARACTERS, ChildProcess
 
 CARDS = '[[cards]]\nmodel = "Tesla M60"\nmemory_mib = 8192\ncount = 2\n'
 HEALTHY_DEVICES = 20
@@ -88,6 +89,11 @@ class Site(Installation):
         """The cards of the plugin, in the order of their indexes."""
         return SimulatedMachine(self.node.name, parse_machine(self._machine.encode(), source="cards.toml")).gpus
 
+    @property
+    def logs(self) -> Sequence[Path]:
+        """The logs of gpuloom's processes and of the node's."""
+        return [*sorted(self.node.directory.glob("*.log")), *sorted(self._directory.glob("*.log"))]
+
     def allocatable(self) -> int:
         node = self.api.get(f"/api/v1/nodes/{self.node.name}")
         return int(node["status"]["allocatable"].get(RESOURCE, "0"))
@@ -105,6 +111,17 @@ class Site(Installation):
         self.describe_cards()
         self.node.run(["sh", "-c", PLACE_LIBRARY])
         self.start_plugin()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the ends of the site's logs to what is told of a test that failed: its objects alone seldom say why."""
+    report = yield
+    site = getattr(item, "funcargs", {}).get("site")
+    if report.failed and isinstance(site, Site):
+        ends = ((log.name, log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:]) for log in site.logs)
+        report.sections += [(f"end of {name}", end) for name, end in ends]
+    return report
 
 
 @pytest.fixture(scope="module")
