@@ -49,6 +49,7 @@ class Site(Installation):
             "device-plugin",
             f"--node-name={self.node.name}",
             f"--cards={self.cards}",
+            f"--node-config-file={self.node_config}",
             f"--kubeconfig={self._cluster.control_plane.kubeconfig}",
             "--health-recovery-s=1",
             *self.flags,
@@ -83,6 +84,11 @@ class Site(Installation):
     @property
     def cards(self) -> Any:
         return self.node.directory / "cards.toml"
+
+    @property
+    def node_config(self) -> Path:
+        """What this node does differently; nobody wrote it yet."""
+        return self.node.directory / "node-config.json"
 
     @property
     def gpus(self) -> Sequence[Gpu]:

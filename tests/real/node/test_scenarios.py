@@ -1,6 +1,7 @@
 """What happens to pods with shares of cards while their node lives: a real kubelet, real containers."""
 
 import asyncio
+import json
 import time
 
 import pytest
@@ -211,11 +212,15 @@ def settle(site, *, is_plugin_up, within_s=15.0):
     return []
 
 
-def test_a_hang_up_reads_the_cards_settings_again(site):
-    plugin = site.plugin
+def test_a_hang_up_reads_the_nodes_settings_again(site):
+    site.node_config.write_text(json.dumps({"nodeconfig": [{"name": site.node.name, "devicesplitcount": 5}]}))
+    hang_up(site)
+    site.wait_for_devices(10)
+    site.node_config.unlink()
+    hang_up(site)
+    site.wait_for_devices(20)
+
+
+def hang_up(site):
     pid = site.node.run(["pidof", "-x", "-s", "gpuloom"]).strip()
     site.node.run(["kill", "-HUP", pid])
-    plugin.wait_until(
-        lambda: "configuration is read again" in plugin.log.read_text(), what="reading its configuration again"
-    )
-    site.wait_for_devices(20)
