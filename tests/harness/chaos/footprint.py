@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 EVERY_S = 5.0
-GROWTH_LIMIT = 1.05
 QUARTER = 0.25
 ENOUGH = 20
 """So many samples a quarter needs."""
@@ -77,27 +76,47 @@ def _read_ticks() -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
-    """One measure of one process in the second and in the last quarter of the time: of memory the median.
+class Measure:
+    """What stands for many samples, and by how much it may be more in the last quarter than in the one before."""
 
-    Of descriptors the lowest tenth: a leader has two to three times as many connections as who stands by, so a median
-    says who led for how long. What is never closed raises the lowest, too.
+    typical: Callable[[Sequence[float]], float]
+    limit: float
+
+
+def _lowest_tenth(values: Sequence[float]) -> float:
+    return statistics.quantiles(values, n=10)[0]
+
+
+# A leader has two to three times as many connections as who stands by, so a median says who led for how long; what is
+# never closed raises the lowest, too. One connection in twenty is 5 %.
+MEASURES: Mapping[str, Measure] = {
+    "rss_mib": Measure(statistics.median, 1.025),
+    "anonymous_mib": Measure(statistics.median, 1.025),
+    "descriptors": Measure(_lowest_tenth, 1.05),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """One measure of one process in the third and in the last quarter of the time.
+
+    A busy machine needs the first half until the process has seen all that it remembers.
     """
 
     process: str
     measure: str
-    second: float
+    third: float
     last: float
 
     @property
     def share(self) -> float:
-        """The last quarter as a multiple of the second."""
-        return self.last / self.second
+        """The last quarter as a multiple of the third."""
+        return self.last / self.third
 
     @property
     def is_flat(self) -> bool:
-        """Whether the last quarter has at most 5 % more."""
-        return self.share <= GROWTH_LIMIT
+        """Whether the last quarter has no more than the measure allows."""
+        return self.share <= MEASURES[self.measure].limit
 
 
 def find_growth(samples: Iterable[Sample], duration_s: float) -> list[Growth]:
@@ -107,24 +126,13 @@ def find_growth(samples: Iterable[Sample], duration_s: float) -> list[Growth]:
         lives.setdefault((sample.process, sample.pid), []).append(sample)
     growth = []
     for (process, _), life in sorted(lives.items()):
-        second, last = (_between(life, duration_s, place) for place in (1, 3))
-        if min(len(second), len(last)) >= ENOUGH:
+        parts = [_between(life, duration_s, quarter) for quarter in (2, 3)]
+        if min(map(len, parts)) >= ENOUGH:
             growth += [
-                Growth(process, measure, *(typical([getattr(one, measure) for one in part]) for part in (second, last)))
-                for measure, typical in MEASURES.items()
+                Growth(process, name, *(measure.typical([getattr(one, name) for one in part]) for part in parts))
+                for name, measure in MEASURES.items()
             ]
     return growth
-
-
-def _lowest_tenth(values: Sequence[float]) -> float:
-    return statistics.quantiles(values, n=10)[0]
-
-
-MEASURES: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "rss_mib": statistics.median,
-    "anonymous_mib": statistics.median,
-    "descriptors": _lowest_tenth,
-}
 
 
 def _between(life: Sequence[Sample], duration_s: float, quarter: int) -> list[Sample]:

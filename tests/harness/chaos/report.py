@@ -39,7 +39,7 @@ def _table(title: str, rows: Mapping[str, float]) -> Iterable[str]:
 
 def _describe_growth(growth: Iterable[Growth]) -> Iterable[str]:
     rows = [
-        f"  {f'{one.process} {one.measure}':<50} {one.second:>10.1f} {one.last:>10.1f} {one.share - 1:>+8.1%}"
+        f"  {f'{one.process} {one.measure}':<50} {one.third:>10.1f} {one.last:>10.1f} {one.share - 1:>+8.1%}"
         for one in growth
     ]
-    return ["", "second and last quarter: median memory, lowest tenth of descriptors", *rows] if rows else []
+    return ["", "third and last quarter: median memory, lowest tenth of descriptors", *rows] if rows else []
