@@ -150,13 +150,26 @@ def test_no_section_is_about_an_alert_that_is_none() -> None:
     assert set(re.findall(r"^### (Gpuloom\w+)$", RUNBOOK.read_text(), re.MULTILINE)) == set(NAMES)
 
 
+def give_rules(helm: Helm, values: dict[str, Any]) -> tuple[Any, list[dict[str, Any]]]:
+    """Return the metadata of the PrometheusRule that the chart makes of these values, and its rules."""
+    made = find(helm.template({"prometheus": {"rules": {"enabled": True, **values}}}), "PrometheusRule")
+    (group,) = made["spec"]["groups"]
+    return made["metadata"], group["rules"]
+
+
 @pytest.mark.chart
 def test_the_chart_gives_the_rules_to_the_operator_with_links_to_their_help(helm: Helm) -> None:
     assert [one for one in helm.template({}) if one["kind"] == "PrometheusRule"] == []
-    rules = {"enabled": True, "labels": {"release": "kube-prometheus"}, "runbookURL": "https://wiki.example/gpus"}
-    made = find(helm.template({"prometheus": {"rules": rules}}), "PrometheusRule")
-    assert made["metadata"]["labels"]["release"] == "kube-prometheus"
-    (group,) = made["spec"]["groups"]
-    links = {rule["alert"]: rule["annotations"].pop("runbook_url") for rule in group["rules"]}
-    assert group["rules"] == RULES
+    metadata, rules = give_rules(
+        helm, {"labels": {"release": "kube-prometheus"}, "runbookURL": "https://wiki.example/gpus"}
+    )
+    assert metadata["labels"]["release"] == "kube-prometheus"
+    links = {rule["alert"]: rule["annotations"].pop("runbook_url") for rule in rules}
+    assert rules == RULES
     assert links == {name: f"https://wiki.example/gpus#{name.lower()}" for name in NAMES}
+
+
+@pytest.mark.chart
+def test_without_a_place_where_the_help_is_read_alerts_have_no_link(helm: Helm) -> None:
+    _, rules = give_rules(helm, {})
+    assert rules == RULES
