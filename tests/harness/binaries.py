@@ -19,18 +19,25 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A Go module that pins programs: `packages` by program, and `version_variable`, set to the version of `source`."""
+    """A Go module that pins programs.
+
+    packages           by program
+    version_variable   set to the version of `source`
+    assuming           packages whose variables say which Kubernetes a program assumes: that of the client it has
+    """
 
     name: str
     directory: Path
     packages: Mapping[str, str]
     source: str
     version_variable: str
+    assuming: tuple[str, ...] = ()
 
 
 _MODULES = Path(__file__).resolve().parents[2] / "tools" / "controlplane"
 _CHOICE = "GPULOOM_KUBERNETES"
 _USUAL_KUBERNETES = "1.37"
+_CLIENT = "k8s.io/client-go"
 
 
 class BuildError(Exception):
@@ -70,6 +77,8 @@ HELM = Module(
     packages={"helm": "helm.sh/helm/v3/cmd/helm"},
     source="helm.sh/helm/v3",
     version_variable="helm.sh/helm/v3/internal/version.version",
+    # As helm's own Makefile does: without them it assumes Kubernetes 1.20, which the chart refuses.
+    assuming=("helm.sh/helm/v3/pkg/chartutil", "helm.sh/helm/v3/pkg/lint/rules"),
 )
 CERT_MANAGER = Module(
     name="cert-manager",
@@ -103,11 +112,21 @@ def ensure_all(module: Module) -> None:
 
 def read_version(module: Module) -> str:
     """Return the pinned version, such as v1.34.4. Raise BuildError if the module pins none."""
+    return _read_pin(module, module.source)
+
+
+def read_assumed_version(module: Module) -> str:
+    """Return the Kubernetes that a program assumes of a cluster that it does not know, such as v1.34.0."""
+    _, minor, _ = _read_pin(module, _CLIENT).split(".", 2)
+    return f"v1.{minor}.0"
+
+
+def _read_pin(module: Module, source: str) -> str:
     for line in (module.directory / "go.mod").read_text().splitlines():
         match line.removeprefix("require").split():
-            case [module.source, version, *_]:
+            case [found, version, *_] if found == source:
                 return version
-    raise BuildError(f"{module.directory / 'go.mod'} does not require {module.source}")
+    raise BuildError(f"{module.directory / 'go.mod'} does not require {source}")
 
 
 def find_source(module: Module) -> Path:
@@ -131,10 +150,11 @@ def describe_obstacle(module: Module) -> str | None:
 
 
 def _cache_directory(module: Module) -> Path:
-    """Return the directory of the programs at the pinned versions."""
+    """Return the directory of the programs at the pinned versions, built in the same way."""
     directory = module.directory
-    pins = hashlib.sha256((directory / "go.sum").read_bytes() + (directory / "go.mod").read_bytes())
-    return find_cache() / "controlplane" / pins.hexdigest()[:16]
+    pins = (directory / "go.sum").read_bytes() + (directory / "go.mod").read_bytes()
+    key = hashlib.sha256(pins + "".join(module.assuming).encode())
+    return find_cache() / "controlplane" / key.hexdigest()[:16]
 
 
 def find_cache() -> Path:
@@ -163,16 +183,24 @@ def _lock(directory: Path) -> Iterator[None]:
         yield
 
 
+def _link(module: Module) -> str:
+    """Return the linker's flags, which tell programs their versions."""
+    told = {module.version_variable: read_version(module)}
+    for package in module.assuming:
+        major, minor, _ = read_assumed_version(module).removeprefix("v").split(".")
+        told |= {f"{package}.k8sVersionMajor": major, f"{package}.k8sVersionMinor": minor}
+    return " ".join(["-s -w", *(f"-X {variable}={value}" for variable, value in told.items())])
+
+
 def _build(module: Module, name: str, program: Path) -> None:
     """Compile one program and put it in place in one step, so that a half-written one is never found."""
     print(f"building {name} (once; minutes) ...", flush=True)
     began_s = time.monotonic()
     unfinished = program.with_suffix(".unfinished")
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
-    linking = f"-s -w -X {module.version_variable}={read_version(module)}"
     try:
         build = subprocess.run(
-            ["go", "build", "-ldflags", linking, "-o", str(unfinished), module.packages[name]],
+            ["go", "build", "-ldflags", _link(module), "-o", str(unfinished), module.packages[name]],
             cwd=module.directory,
             env=environment,
             capture_output=True,

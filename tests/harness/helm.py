@@ -37,11 +37,15 @@ class Helm:
         return self._run(["lint", CHART, "--strict", f"--kube-version={kube_version()}"], values)
 
     def template(
-        self, values: Mapping[str, Any] | None = None, *, version: str = "", show_only: Iterable[str] = ()
+        self, values: Mapping[str, Any] | None = None, *, version: str | None = "", show_only: Iterable[str] = ()
     ) -> list[Any]:
-        """Return the objects that the chart makes of `values` for a cluster of this version. Raise HelmError."""
+        """Return the objects that the chart makes of `values` for a cluster of this version. Raise HelmError.
+
+        Without a version the cluster is the one that tests run; None leaves helm to what it assumes.
+        """
         only = [f"--show-only=templates/{name}" for name in show_only]
-        flags = [f"--namespace={NAMESPACE}", f"--kube-version={version or kube_version()}", *only]
+        told = [] if version is None else [f"--kube-version={version or kube_version()}"]
+        flags = [f"--namespace={NAMESPACE}", *told, *only]
         text = self._run(["template", RELEASE, CHART, *flags], values or {})
         return [found for found in yaml.load_all(text, Loader=yaml.CSafeLoader) if found]
 

@@ -91,7 +91,14 @@ COMMAND_LINE = Walk(
         f"{CLI}Completion: `completion`",
         "docs/own-vendor.md#2. Check it (one minute)",
     ),
-    (*SHELL, "gpuloom doctor --help", "gpuloom vendors", "gpuloom vendors --markdown", "gpuloom version"),
+    (
+        *SHELL,
+        "gpuloom pending -A",
+        "gpuloom doctor --help",
+        "gpuloom vendors",
+        "gpuloom vendors --markdown",
+        "gpuloom version",
+    ),
 )
 QUICK_START = Walk(
     "tests/local/demo/test_pages.py",

@@ -125,13 +125,19 @@ with the pod. Only containers that talk to the API server mount it: nothing is m
 {{- default "registry.k8s.io" $image.registry }}/{{ $image.repository }}:{{ $tag }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 
-{{/* References to pull secrets: called with a list of root and image values. */}}
+{{/* References to pull secrets: called with a list of root and image values. Each is a name, or has one as in a pod. */}}
 {{- define "gpuloom.pullSecrets" -}}
 {{- $secrets := default list (index . 0).Values.global.imagePullSecrets -}}
 {{- range rest . -}}
 {{- $secrets = concat $secrets (default list .pullSecrets) -}}
 {{- end -}}
-{{- with $secrets | uniq }}
+{{- $names := list -}}
+{{- range $secrets -}}
+{{- $name := . -}}
+{{- if kindIs "map" . }}{{ $name = .name }}{{ end -}}
+{{- $names = append $names $name -}}
+{{- end -}}
+{{- with $names | uniq }}
 imagePullSecrets:
   {{- range . }}
   - name: {{ . }}

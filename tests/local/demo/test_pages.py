@@ -102,6 +102,7 @@ async def test_answers_of_the_command_line_are_those_of_the_pages(demo: LocalClu
         await check_shown(reader, "docs/own-vendor.md", demo)
         for command in (*BESIDE, *list_blocks("docs/cli.md#Completion: `completion`")[0]):
             await asyncio.to_thread(reader.type, command)
+        assert "giant" in await asyncio.to_thread(reader.type, "gpuloom pending -A")
         assert reader.typed == COMMAND_LINE.promised()
 
 

@@ -2,14 +2,16 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 from local.scheduler.clock import poll
 from local.scheduler.site import DEFAULTS, Site, card, share_of
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpuloom.kube import PODS, RESOURCE_QUOTAS
+from gpuloom.kube import NODES, PODS, RESOURCE_QUOTAS
 from gpuloom.kube.authority import CertificateAuthority
+from gpuloom.wire.keys import NODE_CORDON
 
 SETTINGS = dataclasses.replace(DEFAULTS, metrics_bind_address="127.0.0.1:0")
 CARD = {"node": "n1", "device_uuid": "GPU-n1-0", "device_index": "0", "device_type": "NVIDIA A40", "zone": "vGPU"}
@@ -242,6 +244,36 @@ async def test_all_pods_that_wait_are_counted_by_cause_with_the_age_of_the_oldes
         assert found.keys() == {"cards", "node", "gate", "unseen", "other"}
     counted = {one["cause"]: value for one, value in (await scrape(empty))["gpuloom_pods_pending"]}
     assert (counted["cards"], counted["node"], await value_of(empty, "gpuloom_pods_refused")) == (1, 1, 1)
+
+
+def count_idle(site: Site) -> Any:
+    """Count them as a scrape does, which is kept for others who ask in the next moment."""
+    (idle,) = [one for one in site.process.parts.series() if one.name == "gpuloom_idle_cards"]
+    return [sample for sample in idle.samples() if sample is not None]
+
+
+async def test_cards_are_idle_that_nobody_is_on_and_that_pods_could_get(empty: Site) -> None:
+    await start(empty)
+    cards = [card("n2"), card("n2", 1, healthy=False), card("n2", 2)]
+    await empty.register("n2", *cards, annotations={NODE_CORDON: cards[2].id})
+    assert count_idle(empty) == [(("NVIDIA",), 2)]
+    await occupy(empty)
+    assert count_idle(empty) == [(("NVIDIA",), 1)]
+
+
+@pytest.mark.parametrize(
+    ("change", "subresource"),
+    [
+        ({"spec": {"unschedulable": True}}, ""),
+        ({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, "status"),
+    ],
+    ids=["cordoned", "not ready"],
+)
+async def test_cards_of_nodes_that_take_no_pods_are_not_idle(empty: Site, change: Any, subresource: str) -> None:
+    await start(empty)
+    assert count_idle(empty) == [(("NVIDIA",), 1)]
+    await empty.wait_for_node(await empty.client.patch(NODES, "n1", change, subresource=subresource))
+    assert count_idle(empty) == [(("NVIDIA",), 0)]
 
 
 async def test_build_info_has_no_zone(empty: Site) -> None:

@@ -24,7 +24,7 @@ DAY_S = 86400
 
 CARD = '{node="n1", device_uuid="GPU-1", pod="%s"}'
 BUCKET = 'gpuloom_request_duration_seconds_bucket{verb="filter", le="%s"}'
-IDLE = 'hami_gpu_shared_count{node="n1", device_uuid="GPU-2"}'
+IDLE = 'gpuloom_idle_cards{vendor="NVIDIA"}'
 PENDING = 'gpuloom_pods_pending{cause="cards"}'
 QUIET = {
     'gpuloom_in_charge{pod="a"}': "1",
@@ -39,6 +39,8 @@ QUIET = {
     'gpuloom_rival_leases{where="elsewhere"}': "1",
     "gpuloom_foreign_bindings_total": "7",
     'gpuloom_foreign_pods{node="n1"}': "0",
+    'hami_gpu_shared_count{node="cordoned", device_uuid="GPU-2"}': "0",
+    IDLE: "0",
     PENDING: "3",
     'gpuloom_pods_pending{cause="unseen"}': "1",
     'gpuloom_pods_pending_oldest_seconds{cause="cards"}': "600",
@@ -52,7 +54,7 @@ QUIET = {
     "gpuloom_pods_unmutated_total": "4",
     "gpuloom_unaccounted_pods": "0",
 }
-"""A cluster in which all is well, and full: series and their values, at each minute."""
+"""A cluster in which all is well, and full but for a card that takes no pods: series and values, at each minute."""
 
 LOUD: list[tuple[str, dict[str, str | None]]] = [
     ("GpuloomNobodyDecides", {'gpuloom_in_charge{pod="a"}': "0"}),
@@ -64,8 +66,8 @@ LOUD: list[tuple[str, dict[str, str | None]]] = [
     ("GpuloomForeignDecider", {'gpuloom_foreign_pods{node="n1"}': "1"}),
     ("GpuloomForeignDecider", {"gpuloom_foreign_bindings_total": "0+1x60"}),
     ("GpuloomNodeSilent", {'gpuloom_node_silent{node="n1", vendor="NVIDIA"}': "1"}),
-    ("GpuloomPodsPendingBesideFreeCards", {IDLE: "0"}),
-    ("GpuloomPodsPendingBesideFreeCards", {IDLE: "0", PENDING: None, 'gpuloom_pods_pending{cause="node"}': "1"}),
+    ("GpuloomPodsPendingBesideFreeCards", {IDLE: "1"}),
+    ("GpuloomPodsPendingBesideFreeCards", {IDLE: "1", PENDING: None, 'gpuloom_pods_pending{cause="node"}': "1"}),
     ("GpuloomPodWaitsLong", {'gpuloom_pods_pending_oldest_seconds{cause="cards"}': "601"}),
     ("GpuloomPodWaitsLong", {'gpuloom_pods_pending_oldest_seconds{cause="node"}': "601"}),
     ("GpuloomCertificateEnds", {"gpuloom_certificate_not_after_seconds": str(13 * DAY_S)}),
@@ -121,7 +123,9 @@ def test_prometheus_reads_the_rules(promtool: str) -> None:
     run(promtool, "check", "rules", ALERTS)
 
 
-def test_nothing_fires_in_a_full_cluster_in_which_all_is_well(promtool: str, tmp_path: Path) -> None:
+def test_nothing_fires_in_a_full_cluster_in_which_all_is_well_although_a_card_is_idle_that_takes_no_pods(
+    promtool: str, tmp_path: Path
+) -> None:
     hold(promtool, tmp_path, {}, [])
 
 
@@ -146,13 +150,26 @@ def test_no_section_is_about_an_alert_that_is_none() -> None:
     assert set(re.findall(r"^### (Gpuloom\w+)$", RUNBOOK.read_text(), re.MULTILINE)) == set(NAMES)
 
 
+def give_rules(helm: Helm, values: dict[str, Any]) -> tuple[Any, list[dict[str, Any]]]:
+    """Return the metadata of the PrometheusRule that the chart makes of these values, and its rules."""
+    made = find(helm.template({"prometheus": {"rules": {"enabled": True, **values}}}), "PrometheusRule")
+    (group,) = made["spec"]["groups"]
+    return made["metadata"], group["rules"]
+
+
 @pytest.mark.chart
 def test_the_chart_gives_the_rules_to_the_operator_with_links_to_their_help(helm: Helm) -> None:
     assert [one for one in helm.template({}) if one["kind"] == "PrometheusRule"] == []
-    rules = {"enabled": True, "labels": {"release": "kube-prometheus"}, "runbookURL": "https://wiki.example/gpus"}
-    made = find(helm.template({"prometheus": {"rules": rules}}), "PrometheusRule")
-    assert made["metadata"]["labels"]["release"] == "kube-prometheus"
-    (group,) = made["spec"]["groups"]
-    links = {rule["alert"]: rule["annotations"].pop("runbook_url") for rule in group["rules"]}
-    assert group["rules"] == RULES
+    metadata, rules = give_rules(
+        helm, {"labels": {"release": "kube-prometheus"}, "runbookURL": "https://wiki.example/gpus"}
+    )
+    assert metadata["labels"]["release"] == "kube-prometheus"
+    links = {rule["alert"]: rule["annotations"].pop("runbook_url") for rule in rules}
+    assert rules == RULES
     assert links == {name: f"https://wiki.example/gpus#{name.lower()}" for name in NAMES}
+
+
+@pytest.mark.chart
+def test_without_a_place_where_the_help_is_read_alerts_have_no_link(helm: Helm) -> None:
+    _, rules = give_rules(helm, {})
+    assert rules == RULES

@@ -18,7 +18,7 @@ GUESSED = f"{TESTED.rpartition('.')[0]}.0"
 """What helm believes of a cluster that it does not know."""
 
 
-def find_image(helm: Helm, version: str, registry: str = "") -> str:
+def find_image(helm: Helm, version: str | None, registry: str = "") -> str:
     """Return kube-scheduler's image for a version and a registry of gpuloom's images."""
     objects = helm.template({"global": {"imageRegistry": registry}}, version=version)
     image: str = find_container(objects, "kube-scheduler")["image"]
@@ -65,6 +65,11 @@ def test_a_version_that_nobody_said_gives_the_tested_kube_scheduler_and_never_a_
     helm: Helm, said: str, used: str
 ) -> None:
     assert find_image(helm, said).rpartition(":")[2] == used
+
+
+def test_a_helm_that_nobody_told_a_version_gives_a_kube_scheduler_too(helm: Helm) -> None:
+    assumed = binaries.read_assumed_version(binaries.HELM)
+    assert find_image(helm, None).rpartition(":")[2] == (TESTED if assumed == GUESSED else assumed)
 
 
 def test_the_page_names_the_tested_version() -> None:

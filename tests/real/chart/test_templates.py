@@ -45,8 +45,14 @@ NO_NODES: dict[str, Any] = {"devicePlugin": {"enabled": False}}
 TRY_OUT: dict[str, Any] = {"devicePlugin": {"simulatedCards": "four-l4"}}
 DIVIDED: dict[str, Any] = {"devicePlugin": {"divideCards": True, "deviceListStrategy": "cdi-cri"}}
 DRIVER_ELSEWHERE: dict[str, Any] = {"devicePlugin": {"nvidiaDriverRoot": "/run/nvidia/driver"}}
+ACCOUNT = {"name": "prometheus", "namespace": "monitoring"}
 MONITORED: dict[str, Any] = {
-    "prometheus": {"enabled": True, "rules": {"enabled": True}, "dashboard": {"enabled": True}}
+    "prometheus": {
+        "enabled": True,
+        "serviceAccount": ACCOUNT,
+        "rules": {"enabled": True},
+        "dashboard": {"enabled": True},
+    }
 }
 FROM_HAMI: dict[str, Any] = {
     "global": {"labels": {"team": "ml"}, "imagePullSecrets": ["key"]},
@@ -196,10 +202,10 @@ def test_containers_cannot_gain_rights_or_write_to_their_image(objects: list[Any
 
 def test_on_nodes_only_the_metrics_can_be_reached(helm: Helm) -> None:
     objects = helm.template(with_values({}))
-    ports = {"-device-plugin": [], "-monitor": [{"ports": [{"port": "metrics"}]}]}
+    ports = {"-device-plugin": None, "-monitor": [{"ports": [{"port": "metrics"}]}]}
     for name, ingress in ports.items():
         policy = find(objects, "NetworkPolicy", name)["spec"]
-        assert (policy["ingress"], policy["policyTypes"]) == (ingress, ["Ingress"])
+        assert (policy.get("ingress"), policy["policyTypes"]) == (ingress, ["Ingress"])
         labels = find(objects, "DaemonSet", name)["spec"]["template"]["metadata"]["labels"]
         assert policy["podSelector"]["matchLabels"].items() <= labels.items()
     assert [port["name"] for port in find_container(objects, "monitor")["ports"]] == ["metrics"]
@@ -658,6 +664,37 @@ def test_prometheus_finds_every_service_with_metrics(helm: Helm) -> None:
         (service,) = (one for one in services if wanted <= one["metadata"]["labels"].items())
         assert monitor["spec"]["endpoints"][0]["port"] in [port["name"] for port in service["spec"]["ports"]]
     assert json.loads(find(objects, "ConfigMap", "-dashboard")["data"]["gpuloom.json"])["title"] == "gpuloom"
+
+
+@pytest.mark.parametrize(
+    ("values", "readers"),
+    [
+        (MONITORED, [[{"kind": "ServiceAccount", **ACCOUNT}]]),
+        ({"prometheus": {"serviceAccount": ACCOUNT}}, [[{"kind": "ServiceAccount", **ACCOUNT}]]),
+        ({"prometheus": {"enabled": True, "serviceAccount": {"ownBinding": True}}}, []),
+        ({"prometheus": {"enabled": True}, "metricsAuth": False}, []),
+        ({"prometheus": {"enabled": True}, "scheduler": {"metricsBindAddress": ""}, **NO_NODES}, []),
+    ],
+    ids=["operator", "no operator", "own binding", "open", "no metrics"],
+)
+def test_who_may_read_metrics_is_bound_unless_nobody_must_or_somebody_else_does_it(
+    helm: Helm, values: Any, readers: Any
+) -> None:
+    bindings = [one for one in helm.template(with_values(values)) if one["kind"] == "ClusterRoleBinding"]
+    found = [one["subjects"] for one in bindings if one["roleRef"]["name"] == "gpuloom-metrics-reader"]
+    assert found == readers
+
+
+@pytest.mark.parametrize("form", ["key", {"name": "key"}])
+def test_a_pull_secret_is_named_or_written_as_in_a_pod(helm: Helm, form: Any) -> None:
+    values = {
+        "global": {"imagePullSecrets": [form, {"name": "mirror"}]},
+        "scheduler": {"extender": {"image": {"pullSecrets": [{"name": "key"}, "own"]}}},
+        "devicePlugin": {"library": {"image": {"pullSecrets": [form]}}},
+    }
+    specs = list(list_pod_specs(helm.template(with_values(values))))
+    found = [[one["name"] for one in spec["imagePullSecrets"]] for spec in specs]
+    assert sorted(found) == [["key", "mirror"], ["key", "mirror"], ["key", "mirror", "own"]]
 
 
 def test_those_who_write_on_pods_may_by_the_policy_and_whoever_is_named(helm: Helm) -> None:

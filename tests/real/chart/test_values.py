@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from real.chart.objects import with_values
+from real.chart.objects import find_container, with_values
 
 from harness.helm import CHART, Helm, HelmError
 
@@ -23,6 +23,14 @@ def list_leaves(values: Any, schema: Any, path: str = "") -> Iterator[tuple[str,
         return
     for key, value in values.items():
         yield from list_leaves(value, schema["properties"][key], f"{path}.{key}" if path else key)
+
+
+def describe_default(value: Any) -> str:
+    """Return what a table says of a value's default; of an image, as much of its reference as the values have."""
+    if not isinstance(value, dict) or "pullPolicy" not in value:
+        return f"`{json.dumps(value)}`"
+    name = "/".join(part for part in (value["registry"], value["repository"]) if part)
+    return f"`{name}:{value['tag']}`" if value["tag"] else f"`{name}`" if name else "image"
 
 
 def read_schema() -> Any:
@@ -64,6 +72,16 @@ def test_lint_finds_nothing(helm: Helm) -> None:
             {"devicePlugin": {"library": {"image": {"digest": "sha256:1"}}}},
             "at '/devicePlugin/library/image/digest': 'sha256:1' does not match pattern",
         ),
+        (
+            {"global": {"imageRegistry": "https://m.example"}},
+            "at '/global/imageRegistry': 'https://m.example' does not",
+        ),
+        ({"global": {"imageRegistry": "m.example/"}}, "at '/global/imageRegistry': 'm.example/' does not match"),
+        (
+            {"scheduler": {"kubeScheduler": {"image": {"registry": "m.example/k8s/"}}}},
+            "at '/scheduler/kubeScheduler/image/registry': 'm.example/k8s/' does not match pattern",
+        ),
+        ({"global": {"imagePullSecrets": [{"secret": "a"}]}}, "at '/global/imagePullSecrets/0'"),
         ({"devicePlugin": {"deviceListStrategy": "env"}}, "at '/devicePlugin/deviceListStrategy'"),
         ({"devicePlugin": {"nvidiaDriverRoot": "auto"}}, "at '/devicePlugin/nvidiaDriverRoot': 'auto'"),
         ({"devices": {"nvida": {}}}, "at '/devices': additional properties 'nvida' not allowed"),
@@ -95,11 +113,27 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
             "scheduler.cpuOnlyPods.avoidGpuNodes needs nodeLabels",
         ),
         ({"devicePlugin": {"libPath": "/opt/vgpu"}}, "must be global.gpuHookPath with /vgpu behind it"),
+        ({"prometheus": {"enabled": True}}, "prometheus.serviceAccount.name: say with which service account"),
+        (
+            {"prometheus": {"enabled": True}},
+            "ownBinding=true that you bind it to the ClusterRole gpuloom-metrics-reader",
+        ),
+        (
+            {"prometheus": {"serviceAccount": {"name": "prometheus"}}},
+            "prometheus.serviceAccount.namespace: say in which namespace",
+        ),
     ],
 )
 def test_values_that_do_not_go_together_are_refused_with_what_to_do(helm: Helm, values: Any, complaint: str) -> None:
     with pytest.raises(HelmError, match=re.escape(complaint)):
         helm.template(with_values(values))
+
+
+@pytest.mark.chart
+@pytest.mark.parametrize("registry", ["m.example", "localhost:5000", "10.0.0.1/team_a/gpu-images"])
+def test_a_registry_may_have_a_port_and_folders(helm: Helm, registry: str) -> None:
+    objects = helm.template(with_values({"global": {"imageRegistry": registry}}))
+    assert find_container(objects, "extender")["image"].startswith(f"{registry}/gpuloom/scheduler:")
 
 
 def test_schema_and_defaults_name_the_same_values() -> None:
@@ -108,9 +142,6 @@ def test_schema_and_defaults_name_the_same_values() -> None:
 
 
 def test_the_docs_name_every_value_with_its_default() -> None:
-    expected = {
-        path: "image" if isinstance(value, dict) and "pullPolicy" in value else f"`{json.dumps(value)}`"
-        for path, value in list_leaves(read_values(), read_schema())
-    }
+    expected = {path: describe_default(value) for path, value in list_leaves(read_values(), read_schema())}
     expected["devices.nvidia.migProfileAllowlist"] = "nine groups"
     assert dict(ROW.findall(DOCS.read_text())) == expected

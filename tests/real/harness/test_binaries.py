@@ -51,6 +51,16 @@ def test_helm_is_built_from_a_module_of_its_own(tools: Path, tmp_path: Path) -> 
     assert "-X helm.sh/helm/v3/internal/version.version=v3." in (tmp_path / "log").read_text()
 
 
+def test_helm_is_told_the_kubernetes_of_its_client(tools: Path, tmp_path: Path) -> None:
+    _install(tools, "go", COMPILE.format(log=tmp_path / "log"))
+    binaries.find("helm")
+    command = (tmp_path / "log").read_text()
+    major, minor, _ = binaries.read_assumed_version(binaries.HELM).split(".")
+    for package in ("pkg/chartutil", "pkg/lint/rules"):
+        assert f"-X helm.sh/helm/v3/{package}.k8sVersionMajor={major.removeprefix('v')} " in command
+        assert f"-X helm.sh/helm/v3/{package}.k8sVersionMinor={minor} " in command
+
+
 def test_failed_build_is_reported_and_leaves_no_program(tools: Path) -> None:
     _install(tools, "go", "echo no such package >&2; exit 1")
     with pytest.raises(binaries.BuildError, match=r"cannot build etcd in .*\nno such package"):

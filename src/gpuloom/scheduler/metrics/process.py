@@ -15,6 +15,7 @@ from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.defragmentation.controller import DefragmentationCounts
 from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.leadership.rivals import RivalLeases
+from gpuloom.scheduler.metrics.idle import count_idle_cards
 from gpuloom.scheduler.metrics.series import Samples, Series
 from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.pods.cleanup import ReservationCleanup
@@ -79,6 +80,12 @@ class ProcessMetrics:
                 int(((table.cards.cordoned >= BY_UNREADABLE) & (table.cards.node != NO_NODE)).sum())
                 for table in cluster.tables
             ),
+        )
+        yield Series(
+            "gpuloom_idle_cards",
+            "Cards that nobody is on and pods could get: healthy, open, on open nodes",
+            ("vendor",),
+            lambda: count_idle_cards(state),
         )
         yield Series(
             "gpuloom_stranded_cards",

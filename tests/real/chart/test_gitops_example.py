@@ -1,0 +1,118 @@
+"""The example for Argo CD ignores exactly what a cluster fills in, and what the chart writes stays as it is."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pages.reading import ROOT
+from real.chart.waiting import WEBHOOK
+
+from harness import binaries
+from harness.controlplane import ControlPlane, find_free_ports
+from harness.gpuloom import GPULOOM
+from harness.helm import CHART, NAMESPACE, RELEASE, Helm
+from harness.processes import ChildProcess
+
+NAMESPACE_MADE, APPLICATION = yaml.safe_load_all((ROOT / "docs/examples/argocd.yaml").read_text())
+SPEC: dict[str, Any] = APPLICATION["spec"]
+CERTIFICATE, TOKEN = "gpuloom-scheduler-tls", "gpuloom-kube-scheduler-token"
+OF_THE_API_SERVER = {"metadata", "status"}
+Objects = dict[tuple[str, str], Any]
+
+
+def kubectl(plane: ControlPlane, *arguments: str | Path, status: int = 0) -> str:
+    """Let kubectl do something; return what it prints."""
+    command = [binaries.find("kubectl"), f"--kubeconfig={plane.kubeconfig}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"HOME": "/nowhere"})
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
+
+
+def read_live(plane: ControlPlane, manifest: Path) -> Objects:
+    """Return the objects of a manifest as they are in the cluster, without what API server and controllers report."""
+    items = json.loads(kubectl(plane, "get", "-o=json", "-f", manifest))["items"]
+    return {
+        (one["kind"], one["metadata"]["name"]): {k: v for k, v in one.items() if k not in OF_THE_API_SERVER}
+        for one in items
+    }
+
+
+def list_changes(before: Any, after: Any, pointer: str = "") -> Iterator[str]:
+    """Give the JSON pointers of what is new or other than it was."""
+    if before == after:
+        return
+    alike = type(before) is type(after)
+    if alike and isinstance(before, dict):
+        for key in before.keys() | after.keys():
+            yield from list_changes(before.get(key), after.get(key), f"{pointer}/{key}")
+    elif alike and isinstance(before, list) and len(before) == len(after):
+        for position, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from list_changes(old, new, f"{pointer}/{position}")
+    else:
+        yield pointer
+
+
+def start_scheduler(stack: ExitStack, plane: ControlPlane, log: Path) -> None:
+    """Start the scheduler as the chart does, as far as its certificate is concerned, until the stack closes."""
+    (port,) = find_free_ports(1)
+    command: list[str | Path] = [
+        GPULOOM,
+        "scheduler",
+        f"--kubeconfig={plane.kubeconfig}",
+        f"--http_bind=127.0.0.1:{port}",
+        "--metrics-bind-address=127.0.0.1:0",
+        f"--tls-self-manage={NAMESPACE}/{CERTIFICATE}",
+        "--tls-hosts=127.0.0.1",
+        "--tls-webhook=gpuloom-webhook",
+    ]
+    stack.enter_context(ChildProcess("gpuloom scheduler", command, log=log))
+
+
+def wait_until_filled(plane: ControlPlane) -> None:
+    """Wait for certificate, token, and whom the API server is to trust."""
+    for name in (CERTIFICATE, TOKEN):
+        plane.api.wait_for(f"/api/v1/namespaces/{NAMESPACE}/secrets/{name}", lambda secret: secret.get("data"))
+    plane.api.wait_for(WEBHOOK, lambda found: "caBundle" in found["webhooks"][0]["clientConfig"])
+
+
+@pytest.mark.chart
+@pytest.mark.control_plane
+def test_argo_cd_is_told_to_ignore_what_the_cluster_fills_in_and_what_the_chart_writes_stays(
+    control_plane_binaries: None, helm: Helm, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "manifest.yaml"
+    manifest.write_text(yaml.safe_dump_all(helm.template(SPEC["source"]["helm"]["valuesObject"])))
+    with ExitStack() as stack:
+        plane = stack.enter_context(ControlPlane(tmp_path / "plane"))
+        plane.api.create("/api/v1/namespaces", NAMESPACE_MADE)
+        kubectl(plane, "apply", "-f", manifest)
+        before = read_live(plane, manifest)
+        plane.start_controller_manager()
+        start_scheduler(stack, plane, tmp_path / "scheduler.log")
+        wait_until_filled(plane)
+        after = read_live(plane, manifest)
+        changed = {(*key, pointer) for key in before for pointer in list_changes(before[key], after[key])}
+        ignored = {
+            (one["kind"], one["name"], pointer) for one in SPEC["ignoreDifferences"] for pointer in one["jsonPointers"]
+        }
+        assert changed == ignored
+        # What Argo CD compares, and Flux: a merge over what was applied, and an apply by the API server.
+        assert kubectl(plane, "diff", "-f", manifest) == ""
+        by_server = ("--server-side", "--force-conflicts", "--field-manager=flux")
+        assert kubectl(plane, "diff", *by_server, "-f", manifest) == ""
+
+
+def test_the_example_installs_the_chart_of_this_checkout_where_the_page_does() -> None:
+    source, destination = SPEC["source"], SPEC["destination"]
+    assert (ROOT / source["path"], source["helm"]["releaseName"]) == (CHART, RELEASE)
+    assert NAMESPACE_MADE["metadata"]["name"] == destination["namespace"] == NAMESPACE
+    assert NAMESPACE_MADE["metadata"]["labels"] == {"pod-security.kubernetes.io/enforce": "privileged"}
+    groups = {one["kind"]: one.get("group", "") for one in SPEC["ignoreDifferences"]}
+    assert groups == {"Secret": "", "MutatingWebhookConfiguration": "admissionregistration.k8s.io"}
+    assert {one.get("namespace") for one in SPEC["ignoreDifferences"]} == {NAMESPACE, None}
