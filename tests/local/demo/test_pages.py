@@ -126,11 +126,21 @@ async def test_the_demos_metrics_count_the_pods_that_wait(demo: LocalCluster) ->
     assert age_s < 600
 
 
+@pytest.mark.parametrize("head", [{}, {"Authorization": "Bearer zz"}])
+async def test_the_demos_metrics_ask_for_a_token_as_the_charts_do(demo: LocalCluster, head: dict[str, str]) -> None:
+    assert (await ask_metrics(demo, head))[0] == 401
+
+
 async def read_metrics(demo: LocalCluster) -> str:
-    head = {"Authorization": f"Bearer {demo.server.token}"}
+    status, text = await ask_metrics(demo, {"Authorization": f"Bearer {demo.server.token}"})
+    assert status == 200
+    return text
+
+
+async def ask_metrics(demo: LocalCluster, head: dict[str, str]) -> tuple[int, str]:
     url = f"{demo.scheduler.urls.metrics}/metrics"
-    async with aiohttp.ClientSession(headers=head) as session, session.get(url) as reply:
-        return await reply.text()
+    async with aiohttp.ClientSession(headers=head) as session, session.get(url, ssl=False) as reply:
+        return reply.status, await reply.text()
 
 
 def read_oldest(metrics: str) -> float:
