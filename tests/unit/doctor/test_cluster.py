@@ -82,6 +82,22 @@ def test_without_a_scheduler_nobody_schedules() -> None:
     assert told(judge(judge_scheduler, scheduler_pods=())) == [(ERROR, "scheduler")]
 
 
+@pytest.mark.parametrize("trust", Trust)
+def test_a_scheduler_outside_of_the_cluster_is_none_that_lacks_if_it_answers(trust: Trust) -> None:
+    client = msgspec.convert({"url": "https://10.0.0.9/webhook"}, type(webhook().webhook.client_config))
+    one = webhook()
+    outside = replace(
+        one,
+        webhook=msgspec.structs.replace(one.webhook, client_config=client),
+        meeting=Meeting(trust),
+    )
+    if trust is not Trust.TRUSTED:
+        assert told(judge(judge_scheduler, scheduler_pods=(), webhooks=(outside,))) == [(ERROR, "scheduler")]
+        return
+    with pytest.raises(UnseenError, match="outside of the cluster, and answers at https://10.0.0.9/webhook"):
+        judge(judge_scheduler, scheduler_pods=(), webhooks=(outside,))
+
+
 def test_a_scheduler_that_cannot_start_is_told_with_the_kubelets_words() -> None:
     waiting = {"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}
     pods = (installed_pod(ready=False, status={"containerStatuses": [waiting]}),)
