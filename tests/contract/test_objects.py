@@ -1,6 +1,7 @@
 """Creating, reading and replacing objects, and what is refused."""
 
 import json
+from typing import Any
 
 import pytest
 from contract.client import Client, pod
@@ -119,7 +120,7 @@ async def test_a_label_that_is_no_text_is_refused(api: Client) -> None:
     assert answer.message.startswith('Pod in version "v1" cannot be handled as a Pod: json: ')
 
 
-TYPES = {
+TYPES: dict[str, dict[str, Any]] = {
     "spec.nodeSelector": {"nodeSelector": ["mars"]},
     "spec.affinity": {"affinity": "near"},
     "spec.hostNetwork": {"hostNetwork": "yes"},

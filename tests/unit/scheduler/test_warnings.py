@@ -67,7 +67,7 @@ def test_a_pod_that_is_denied_is_not_warned_of_as_well() -> None:
     [
         (
             {"nvidia.com/gpucores": 150},
-            "nvidia.com/gpucores 150 is more than one card has: it is in per cent of a card; it gets 100, the card alone",
+            "gpucores 150 is more than one card has: it is in per cent of a card; it gets 100, the card alone",
         ),
         ({"nvidia.com/gpumem": 30_000}, "asks for 30,000 MiB of one card; the largest card of the cluster has 24,000"),
         ({"nvidia.com/gpu": 5}, "nvidia.com/gpu 5 is more cards than any node has: the largest has 4"),
