@@ -26,6 +26,7 @@ help: ## say what there is
 $(READY): requirements.lock locks/uv.lock locks/build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "gpuloom needs Python 3.11 or newer; try make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "making .venv, once: this takes a minute or two" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || \
 		{ echo "cannot make a virtual environment: install the package python3-venv" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/uv.lock

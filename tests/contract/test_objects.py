@@ -1,6 +1,7 @@
 """Creating, reading and replacing objects, and what is refused."""
 
 import json
+from typing import Any
 
 import pytest
 from contract.client import Client, pod
@@ -119,6 +120,28 @@ async def test_a_label_that_is_no_text_is_refused(api: Client) -> None:
     assert answer.message.startswith('Pod in version "v1" cannot be handled as a Pod: json: ')
 
 
+TYPES: dict[str, dict[str, Any]] = {
+    "spec.nodeSelector": {"nodeSelector": ["mars"]},
+    "spec.affinity": {"affinity": "near"},
+    "spec.hostNetwork": {"hostNetwork": "yes"},
+    "spec.volumes": {"volumes": {"a": {}}},
+    "spec.priority": {"priority": "high"},
+}
+
+
+@pytest.mark.parametrize("field", TYPES)
+async def test_a_field_of_the_wrong_type_is_refused_by_name(api: Client, field: str) -> None:
+    answer = await api.call("POST", api.pods, pod("p", **TYPES[field]))
+    assert answer.code == 400
+    assert answer.message.startswith('Pod in version "v1" cannot be handled as a Pod: json: ')
+    assert field in answer.message
+
+
+async def test_a_null_inside_a_list_is_as_good_as_nothing(api: Client) -> None:
+    created = await api.create_pod("p", tolerations=[{"key": "a", "operator": "Exists", "value": None}])
+    assert {"key": "a", "operator": "Exists"} in created["spec"]["tolerations"]
+
+
 async def test_nulls_are_not_stored(api: Client) -> None:
     body = pod("p", nodeSelector=None)
     body["metadata"]["labels"] = None
@@ -233,7 +256,10 @@ async def test_an_amount_that_is_no_quantity_is_refused(api: Client) -> None:
         "POST", api.pods, pod("p", containers=[{"name": "c", "image": "i", "resources": resources}])
     )
     assert answer.code == 400
-    assert "quantities must match the regular expression" in answer.message
+    assert answer.message == (
+        'Pod in version "v1" cannot be handled as a Pod: quantities must match the regular expression '
+        "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    )
 
 
 async def test_an_event_must_be_about_its_own_namespace(api: Client) -> None:

@@ -144,6 +144,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "make demo",
         "make demo ARGS=--once",
     ),
+    "tests/local/asking/test_client.py": tuple(list_blocks("docs/api.md#Who may see what")[0]),
     "tests/local/monitor/test_command.py": (
         "HOOK_PATH=/usr/local/vgpu NODE_NAME=n1 gpuloom monitor --metrics-bind-address=:9394",
     ),

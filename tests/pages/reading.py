@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 PROGRAM = re.compile(
     r"(?:\w+=\S+ )*"
-    r"(?:make|gpuloom|kubectl|kubeadm|helm|docker|buildah|source|export|dmesg|nvidia-smi|\.venv/bin/\w+)(?= \S)"
+    r"(?:make|gpuloom|kubectl|kubeadm|helm|docker|buildah|source|export|curl|dmesg|nvidia-smi|\.venv/bin/\w+)(?= \S)"
 )
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r"\s+#.*")

@@ -163,6 +163,7 @@ class LocalCluster:
             scheduler_name=self.description.scheduler_name,
             http_bind=f"{_LOOPBACK}:0",
             metrics_bind_address=f"{_LOOPBACK}:0",
+            metrics_auth=True,
             cert_file=str(certificate),
             key_file=str(key),
             enable_ascend=True,

@@ -1,6 +1,6 @@
 """What no policy can beat: a linear program that packs what has arrived, ignoring where nodes end (section 2).
 
-It needs SciPy (``pip install gpuloom[simulate]``). GPUs that are shared follow patterns, multisets of shares that sum
+It needs SciPy (the extra ``simulate``). GPUs that are shared follow patterns, multisets of shares that sum
 to at most a whole GPU. There are very many, so those that would help are found as they are needed: the prices of the
 program say what a share of each size is worth on each type of node, and a knapsack finds the pattern that is worth
 most.

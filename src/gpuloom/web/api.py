@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 
 from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.kube import ApiError, NotFoundError
+from gpuloom.kube import ApiError, NotFoundError, UnreadableError
 from gpuloom.kube.resources import HOST_PODS
 from gpuloom.model.uuids import AmbiguousUuidError
 from gpuloom.serving.bodies import TooLargeError, read_body
@@ -42,6 +42,7 @@ _REASONS = {
     403: "Forbidden",
     404: "NotFound",
     413: "RequestEntityTooLarge",
+    422: "Invalid",
     503: "ServiceUnavailable",
 }
 MOST_BYTES = 64 * 1024
@@ -281,6 +282,8 @@ class WebApi:
             return await self.source.parts.client.get(HOST_PODS, name, namespace=namespace)
         except NotFoundError as error:
             raise RefusedError(404, f"there is no pod {namespace}/{name}") from error
+        except UnreadableError as error:
+            raise RefusedError(422, f"pod {namespace}/{name}: {error.message}") from error
         except ApiError as error:
             raise RefusedError(503, str(error)) from error
 

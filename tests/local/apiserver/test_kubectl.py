@@ -15,6 +15,7 @@ from harness import binaries
 
 pytestmark = pytest.mark.control_plane
 DEADLINE_S = 30.0
+SIMULATED = "the containers of its pods are simulated; gpuloom explain POD says what they were given"
 
 POD = """
 apiVersion: v1
@@ -256,12 +257,12 @@ async def test_apply_on_the_server_is_refused_with_advice(kubectl: Kubectl) -> N
 
 async def test_logs_are_refused_with_advice(kubectl: Kubectl, trainer: Any) -> None:
     err = await kubectl.bad("logs", "trainer")
-    assert "the local cluster does not support logs: the containers of its pods are simulated" in err
+    assert f"the local cluster does not support logs: {SIMULATED}" in err
 
 
 async def test_exec_is_refused_with_advice(kubectl: Kubectl, trainer: Any) -> None:
     err = await kubectl.bad("exec", "trainer", "--", "nvidia-smi")
-    assert "the local cluster does not support exec: the containers of its pods are simulated" in err
+    assert f"the local cluster does not support exec: {SIMULATED}" in err
 
 
 async def test_version_names_the_server(kubectl: Kubectl) -> None:

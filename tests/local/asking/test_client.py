@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import msgspec
 import pytest
 from local.asking.conftest import DEADLINE_S, Stage
 from local.asking.listener import listen, present
+from pages.reading import list_blocks
 
 from gpuloom.client import (
     AskingError,
@@ -56,12 +58,33 @@ async def test_the_example_of_the_page_runs_as_it_stands(stage: Stage) -> None:
         out, err = await process.communicate()
     assert (process.returncode, err) == (0, b"")
     (card,) = await ask(stage, lambda client: [card for card in client.cards() if card.shares.used])
-    *nodes, given, runs, waits, room = out.decode().splitlines()
-    assert [line.split()[0] for line in nodes] == ["node-a", "node-b"]
+    given, waits, room = out.decode().splitlines()
     assert given == f"{card.node} {card.model} {card.memory.used} MiB allocated of {card.memory.total}"
-    assert runs == f"default/runs node-a ['{card.uuid}']"
     assert waits == "default/waits fits on none of 2 nodes"
     assert re.fullmatch("room for [1-9][0-9]* new pods", room)
+
+
+async def curl(command: str, token: str, folder: Path) -> str:
+    line = command.replace("TOKEN", token)
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*shlex.split(line), cwd=folder, stdout=pipe, stderr=pipe)
+    async with asyncio.timeout(DEADLINE_S):
+        out, err = await process.communicate()
+    assert process.returncode == 0, err
+    return out.decode()
+
+
+async def test_the_calls_of_the_page_are_answered_without_a_client(stage: Stage, tmp_path: Path) -> None:
+    ((plain, forwarded),) = list_blocks("docs/api.md#Who may see what")
+    port = stage.cluster.pages_url.rpartition(":")[2]
+    said = await curl(plain.replace("PORT", port), stage.cluster.server.token, tmp_path)
+    assert msgspec.json.decode(said)["kind"] == "Overview"
+    authority = CertificateAuthority.create("the installation's")
+    (tmp_path / "ca.crt").write_bytes(authority.pem)
+    tls = present(authority, ["gpuloom-scheduler-web.gpu-system.svc"], tmp_path)
+    async with listen(tls) as listener:
+        await curl(forwarded.replace("localhost:9396", f"127.0.0.1:{listener.port}"), "secret", tmp_path)
+    assert listener.has_heard("secret")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
+import asyncio
+import re
+
 import pytest
-from local.asking.conftest import Said, Stage
+from local.asking.conftest import DEADLINE_S, Said, Stage
 
 from gpuloom.local.manifests import pod_manifest
 
@@ -26,10 +29,33 @@ async def test_top_sums_up_by_model(stage: Stage) -> None:
     assert said.out.startswith("6 cards on 2 of 2 nodes: 5 idle\npods: 1 with cards, 0 being bound, 1 waiting\n")
 
 
-async def test_top_says_that_no_monitor_tells_what_is_used(stage: Stage) -> None:
-    said = await stage.gpuloom("top", "cards")
+async def ask_until(stage: Stage, *tokens: str, has: str, lacks: str = "\0") -> Said:
+    """Ask again and again: what is used is known some seconds later."""
+    async with asyncio.timeout(DEADLINE_S):
+        while has not in (said := await stage.gpuloom(*tokens)).out or lacks in said.out:
+            pass
+    return said
+
+
+@pytest.mark.parametrize("what", ["nodes", "cards"])
+async def test_top_tells_what_is_used_as_the_pages_do(stage: Stage, what: str) -> None:
+    said = await ask_until(stage, "top", what, has="MiB", lacks="unknown")
+    assert said.err == ""
+    used = (await stage.gpuloom("top", what, "--sort-by", ".memory.used", "-o", "json")).json()["items"]
+    assert (used[0]["use"], 0 < used[-1]["use"]["memoryMib"] < 6000) == ({"memoryMib": 0, "busy": 0}, True)
+
+
+async def test_top_says_that_no_monitor_tells_what_is_used_where_the_pages_do_not_either(stage: Stage) -> None:
+    said = await stage.gpuloom("top", "cards", "--service", "kube-system/none")
     assert "unknown" in said.out
-    assert said.err.startswith("gpuloom: what is really used is not known: no monitor found")
+    assert "what is really used is not known: no monitor found" in said.err
+
+
+async def test_top_of_a_recording_says_that_it_does_not_tell(stage: Stage) -> None:
+    snapshot = await stage.gpuloom("snapshot")
+    said = await stage.gpuloom("top", "cards", "--from", "-", stdin=snapshot.out)
+    assert "unknown" in said.out
+    assert said.err.endswith("what is really used is not known: a recording does not tell\n")
 
 
 async def test_nodes_and_their_cards_are_listed(stage: Stage) -> None:
@@ -57,6 +83,18 @@ async def test_a_card_shows_who_is_on_it(stage: Stage) -> None:
     (card,) = (await stage.gpuloom("cards", "--state", "used", "-o", "json")).json()["items"]
     assert "default/runs" in (await stage.gpuloom("cards", card["uuid"])).out
     assert "default/runs" in (await stage.gpuloom("cards", card["uuid"][:-4])).out
+
+
+async def test_a_card_shows_what_each_pod_uses_of_it(stage: Stage) -> None:
+    (card,) = (await stage.gpuloom("cards", "--state", "used", "-o", "json")).json()["items"]
+    said = await ask_until(stage, "cards", card["uuid"], has=", uses ")
+    assert re.search(r"default/runs: 6,000 MiB, .*, since \d+s, uses [2-5],\d{3} MiB, load \d+ %\n", said.out)
+
+
+@pytest.mark.parametrize("what", ["cards", "pods"])
+async def test_wide_lists_show_what_is_used(stage: Stage, what: str) -> None:
+    said = await ask_until(stage, what, "-o", "wide", has="USED(MiB)   LOAD(%)", lacks="<none>")
+    assert re.search(r"  [2-5],\d{3}  +\d\d ", said.out)
 
 
 async def test_a_beginning_that_many_cards_have_is_wrong_usage(stage: Stage) -> None:

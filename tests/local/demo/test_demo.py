@@ -1,3 +1,5 @@
+import asyncio
+import io
 import os
 import signal
 import socket
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gpuloom.local.demo import DemoError, perform_once
+from gpuloom.local.demo import DemoError, perform_live, perform_once
 from gpuloom.local.demo.story import Scene, Story
 from gpuloom.local.description import ClusterDescription, NodeDescription
 from gpuloom.local.manifests import pod_manifest
@@ -69,6 +71,24 @@ def test_one_round_names_the_command_for_a_real_kubectl(temp_dir: Path) -> None:
     assert f"kubectl --kubeconfig {temp_dir}/gpuloom-" in run_demo(temp_dir, "--once").stdout
 
 
+def test_the_pod_to_explain_is_one_that_is_there(temp_dir: Path) -> None:
+    said = run_demo(temp_dir, "--once").stdout
+    first, _, later = said.partition("Two pods fill A100 cards")
+    assert ("try: gpuloom explain chat-1 " in first, "gpuloom explain" in later) == (True, False)
+
+
+async def test_the_pod_to_explain_is_one_that_waits_once_there_is_one() -> None:
+    said = io.StringIO()
+    scene = Scene("", comes=(pod_manifest("small", memory_mib=1000), LARGE))
+    async with asyncio.timeout(30):
+        playing = asyncio.create_task(perform_live(Console(file=said, width=140), Story(STAGE, (scene,))))
+        while "explain large " not in said.getvalue():
+            await asyncio.wait({playing}, timeout=0.1)
+            assert not playing.done()
+    playing.cancel()
+    await asyncio.wait({playing})
+
+
 def test_one_round_leaves_no_file_behind(temp_dir: Path) -> None:
     run_demo(temp_dir, "--once")
     assert list(temp_dir.iterdir()) == []
@@ -88,13 +108,13 @@ def failing(message: str) -> pytest.RaisesGroup[DemoError]:
 
 
 async def test_a_scene_that_does_not_come_out_is_an_error() -> None:
-    story = Story(STAGE, (Scene("", comes=(LARGE,), running=frozenset({"large"})),), "")
+    story = Story(STAGE, (Scene("", comes=(LARGE,), running=frozenset({"large"})),))
     with failing("after 2 s: pod large does not run"):
         await perform_once(Console(quiet=True), story, settle_s=2)
 
 
 async def test_moves_that_help_nobody_are_an_error() -> None:
-    story = Story(STAGE, (Scene("", comes=(LARGE,), moves_for="large"),), "")
+    story = Story(STAGE, (Scene("", comes=(LARGE,), moves_for="large"),))
     with failing("no moves make room for pod large"):
         await perform_once(Console(quiet=True), story)
 

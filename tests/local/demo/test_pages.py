@@ -23,6 +23,8 @@ from harness import binaries
 BESIDE = ("gpuloom doctor --help", "gpuloom vendors", "gpuloom vendors --markdown", "gpuloom version")
 ENDS = {"gpuloom preempt giant --dry-run": 1}
 AGE = re.compile(r"\b(?:\d+m)?\d+s\b")
+USES = re.compile(r"uses [\d,]+ MiB, load \d+ %$")
+USED_BESIDE_GIVEN = re.compile(r"(\)) +[\d,]+ +(\d+/\d+ \(\d+%\)) +\d+$")
 
 
 @pytest.fixture
@@ -81,7 +83,18 @@ def list_differences(shown: str, printed: str, *, in_order: bool) -> list[tuple[
 
 
 def _plain(line: str) -> list[str]:
-    return AGE.sub("AGE", line).split()
+    return USED_BESIDE_GIVEN.sub(r"\1 USED \2 BUSY", USES.sub("USES", AGE.sub("AGE", line))).split()
+
+
+async def wait_until_use_is_known(demo: LocalCluster) -> None:
+    """Wait until the scheduler has asked what all pods use, which it does every few seconds."""
+    url, head = f"{demo.pages_url}/api/v1/pods", {"Authorization": f"Bearer {demo.server.token}"}
+    async with aiohttp.ClientSession(headers=head) as session, asyncio.timeout(30):
+        while True:
+            async with session.get(url) as reply:
+                pods = (await reply.json())["items"]
+            if all(pod.get("used") for pod in pods):
+                return
 
 
 async def check_shown(reader: Reader, page: str, demo: LocalCluster) -> None:
@@ -97,6 +110,7 @@ async def check_shown(reader: Reader, page: str, demo: LocalCluster) -> None:
 
 
 async def test_answers_of_the_command_line_are_those_of_the_pages(demo: LocalCluster) -> None:
+    await wait_until_use_is_known(demo)
     with open_reader(demo) as reader:
         await check_shown(reader, "docs/cli.md", demo)
         await check_shown(reader, "docs/own-vendor.md", demo)
@@ -127,11 +141,21 @@ async def test_the_demos_metrics_count_the_pods_that_wait(demo: LocalCluster) ->
     assert age_s < 600
 
 
+@pytest.mark.parametrize("head", [{}, {"Authorization": "Bearer zz"}])
+async def test_the_demos_metrics_ask_for_a_token_as_the_charts_do(demo: LocalCluster, head: dict[str, str]) -> None:
+    assert (await ask_metrics(demo, head))[0] == 401
+
+
 async def read_metrics(demo: LocalCluster) -> str:
-    head = {"Authorization": f"Bearer {demo.server.token}"}
+    status, text = await ask_metrics(demo, {"Authorization": f"Bearer {demo.server.token}"})
+    assert status == 200
+    return text
+
+
+async def ask_metrics(demo: LocalCluster, head: dict[str, str]) -> tuple[int, str]:
     url = f"{demo.scheduler.urls.metrics}/metrics"
-    async with aiohttp.ClientSession(headers=head) as session, session.get(url) as reply:
-        return await reply.text()
+    async with aiohttp.ClientSession(headers=head) as session, session.get(url, ssl=False) as reply:
+        return reply.status, await reply.text()
 
 
 def read_oldest(metrics: str) -> float:

@@ -50,6 +50,16 @@ async def test_a_working_cluster_has_nothing_wrong_with_webhook_and_nodes(
     assert severities(findings, *checks) == dict.fromkeys(checks, "ok")
 
 
+async def test_a_working_cluster_whose_scheduler_is_no_pod_of_it_has_nothing_wrong(
+    cluster: LocalCluster, directory: Path
+) -> None:
+    code, findings = await examine(*at(directory))
+    assert code == 0, findings
+    (scheduler,) = findings["scheduler"]
+    assert scheduler["severity"] == "skipped"
+    assert "the scheduler runs outside of the cluster, and answers at https://127.0.0.1:" in scheduler["text"]
+
+
 async def test_a_webhook_whose_bundle_is_another_authoritys_is_found_out(
     cluster: LocalCluster, directory: Path
 ) -> None:

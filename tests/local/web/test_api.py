@@ -8,7 +8,7 @@ from local.web.pages import Pages
 
 from gpuloom.engine.explanation.text import tell_vendor
 from gpuloom.engine.explanation.values import Explanation
-from gpuloom.kube import NODES, PODS, KubeClient, Resource
+from gpuloom.kube import NODES, PODS, KubeClient, Resource, UnreadableError
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.scheduler.pods.pending import REFUSED_BEFORE, read_last_words
 from gpuloom.scheduler.recording.lines import decode_line
@@ -109,6 +109,18 @@ async def test_an_unknown_pod_is_not_found(pages: Pages) -> None:
     status, seen = await pages.get("/explain/default/nobody")
     assert (status, seen["reason"]) == (404, "NotFound")
     assert "default/nobody" in seen["message"]
+
+
+async def test_a_pod_that_cannot_be_read_is_named_and_is_no_outage(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def get(*_: Any, **__: Any) -> None:
+        raise UnreadableError("get", "Pod default/odd", 0, "the answer cannot be read: Expected `str`")
+
+    monkeypatch.setattr(KubeClient, "get", get)
+    status, seen = await pages.get("/explain/default/odd")
+    assert (status, seen["reason"]) == (422, "Invalid")
+    assert seen["message"] == "pod default/odd: the answer cannot be read: Expected `str`"
 
 
 async def test_fits_counts_how_many_there_is_room_for(pages: Pages) -> None:

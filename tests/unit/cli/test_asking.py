@@ -1,11 +1,13 @@
 import pytest
+from msgspec.structs import replace
 
 from gpuloom.cli.asking.running import choose_pod
 from gpuloom.cli.asking.tables import draw_bar, format_age, format_share
 from gpuloom.cli.asking.usage import COMPONENT, choose_monitors, read_metrics
-from gpuloom.cli.asking.utilization import CardUtilization, sum_uses
+from gpuloom.cli.asking.utilization import CardUtilization, read_shown, sum_uses
 from gpuloom.cli.outcomes import CommandError
 from gpuloom.engine.explanation.values import Amount
+from gpuloom.web.views.values import CardView, UsedView
 from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec
 
 METRICS = """\
@@ -41,6 +43,17 @@ def test_a_device_plugin_is_asked_only_where_no_monitor_has_a_pod_of_its_own() -
 def test_the_use_of_cards_is_summed_and_averaged() -> None:
     assert sum_uses([CardUtilization(1000, 40), CardUtilization(500, 20)]) == CardUtilization(1500, 30)
     assert sum_uses([]) is None
+
+
+def test_what_is_not_known_of_one_card_is_not_added_up():
+    assert sum_uses([CardUtilization(1000, None), CardUtilization(None, None)]) == CardUtilization(1000, None)
+
+
+def test_a_card_of_which_the_pages_know_nothing_is_not_shown_as_unused():
+    nothing = Amount(used=0, total=100)
+    card = CardView(node="n", uuid="GPU-a", shares=nothing, memory=nothing, cores=nothing, used=UsedView())
+    assert read_shown(card) is None
+    assert read_shown(replace(card, used=UsedView(busy_percent=7))) == CardUtilization(None, 7)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,24 @@ def test_without_a_scheduler_nobody_schedules() -> None:
     assert told(judge(judge_scheduler, scheduler_pods=())) == [(ERROR, "scheduler")]
 
 
+def judge_outside(trust: Trust) -> Any:
+    """Judge a scheduler that is no pod of the cluster, and whose webhook is met so."""
+    one = webhook()
+    client = msgspec.structs.replace(one.webhook.client_config, url="https://10.0.0.9/webhook")
+    outside = replace(one, webhook=msgspec.structs.replace(one.webhook, client_config=client), meeting=Meeting(trust))
+    return judge(judge_scheduler, scheduler_pods=(), webhooks=(outside,))
+
+
+def test_a_scheduler_outside_of_the_cluster_that_answers_is_not_missing() -> None:
+    with pytest.raises(UnseenError, match=r"outside of the cluster, and answers at https://10\.0\.0\.9/webhook"):
+        judge_outside(Trust.TRUSTED)
+
+
+@pytest.mark.parametrize("trust", [Trust.REFUSED, Trust.UNREACHABLE])
+def test_a_scheduler_outside_of_the_cluster_that_does_not_answer_is_missing(trust: Trust) -> None:
+    assert told(judge_outside(trust)) == [(ERROR, "scheduler")]
+
+
 def test_a_scheduler_that_cannot_start_is_told_with_the_kubelets_words() -> None:
     waiting = {"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}
     pods = (installed_pod(ready=False, status={"containerStatuses": [waiting]}),)

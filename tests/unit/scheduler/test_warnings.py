@@ -67,7 +67,7 @@ def test_a_pod_that_is_denied_is_not_warned_of_as_well() -> None:
     [
         (
             {"nvidia.com/gpucores": 150},
-            "nvidia.com/gpucores 150 is more than one card has: it is in per cent of a card",
+            "gpucores 150 is more than one card has: it is in per cent of a card; it gets 100, the card alone",
         ),
         ({"nvidia.com/gpumem": 30_000}, "asks for 30,000 MiB of one card; the largest card of the cluster has 24,000"),
         ({"nvidia.com/gpu": 5}, "nvidia.com/gpu 5 is more cards than any node has: the largest has 4"),
@@ -98,6 +98,25 @@ def test_more_than_the_largest_node_has_is_told(limits: dict[str, str], words: s
     assert warn({"nvidia.com/gpu": 1, **limits}, cluster=cluster) == (words,)
     assert warn({"nvidia.com/gpu": 1, "cpu": 64, "memory": "1Gi"}, cluster=cluster) == ()
     assert warn(limits, cluster=cluster) == ()
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/gpumem", "nvidia.com/gpumem-percentage"])
+def test_no_memory_is_told_to_be_all_of_it(name: str) -> None:
+    told = warn({"nvidia.com/gpu": 1, name: 0})
+    assert told == (f"container main: {name} 0 counts as not given: it gets all memory of each card",)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"nvidia.com/gpu": 0, "nvidia.com/gpumem": 0},
+        {"nvidia.com/gpu": 1},
+        {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 0, "nvidia.com/gpumem-percentage": 50},
+    ],
+    ids=["no card", "none named", "a percentage"],
+)
+def test_no_memory_beside_what_counts_is_no_doubt(limits: dict[str, int]) -> None:
+    assert warn(limits) == ()
 
 
 def test_all_of_the_largest_there_is_is_no_doubt() -> None:

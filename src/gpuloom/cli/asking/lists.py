@@ -22,7 +22,7 @@ from gpuloom.cli.asking.running import ask, choose_namespace
 from gpuloom.cli.asking.selecting import select_nodes, select_pods
 from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS, QUOTAS, WORKLOAD, format_age_since, format_share
 from gpuloom.cli.outcomes import CommandError, ExitCode
-from gpuloom.web.views.values import CardView, Holder, NodeView, PendingView, PodView
+from gpuloom.web.views.values import CardView, Holder, NodeView, PendingView, PodView, UsedView
 
 _STATES = Literal["all", "unhealthy", "cordoned", "idle", "used"]
 
@@ -225,5 +225,11 @@ def _tell_holder(holder: Holder) -> str:
     part = f", as {holder.instance}" if holder.instance else ""
     return (
         f"{holder.pod.full_name}{containers}: {holder.memory_mib:,} MiB, {holder.cores} % of the cores{part}, "
-        f"{holder.standing}{since}"
+        f"{holder.standing}{since}{_tell_use(holder.used)}"
     )
+
+
+def _tell_use(used: UsedView | None) -> str:
+    memory = f", uses {used.memory.used:,} MiB" if used and used.memory else ""
+    load = f", load {used.busy_percent} %" if used and used.busy_percent is not None else ""
+    return memory + load

@@ -52,6 +52,14 @@ def format_age_since(since: str) -> str:
         return ""
 
 
+def _memory_used(item: CardView | PodView) -> str:
+    return f"{item.used.memory.used:,}" if item.used and item.used.memory else ""
+
+
+def _load(item: CardView | PodView) -> str:
+    return str(item.used.busy_percent) if item.used and item.used.busy_percent is not None else ""
+
+
 def _state(card: CardView) -> str:
     states = [] if card.healthy else ["unhealthy"]
     states += ["cordoned"] if card.cordoned else []
@@ -131,6 +139,8 @@ CARDS: Table[CardView] = Table(
         Column("SHARES", lambda card: f"{card.shares.used}/{card.shares.total}"),
         Column("MODE", lambda card: card.mode, is_wide=True),
         Column("NUMA", lambda card: str(card.numa), is_wide=True),
+        Column("USED(MiB)", _memory_used, is_wide=True),
+        Column("LOAD(%)", _load, is_wide=True),
         Column("STATE", _state, tone=_state_tone),
     ),
     lambda card: f"card/{card.uuid}",
@@ -147,6 +157,8 @@ PODS: Table[PodView] = Table(
         Column("MEMORY(MiB)", lambda pod: f"{pod.memory_mib:,}"),
         Column("CORES(%)", lambda pod: str(pod.cores)),
         Column("AGE", lambda pod: format_age_since(pod.since)),
+        Column("USED(MiB)", _memory_used, is_wide=True),
+        Column("LOAD(%)", _load, is_wide=True),
         Column("UUIDS", _uuids, is_wide=True),
     ),
     lambda pod: f"pod/{pod.pod.name}",

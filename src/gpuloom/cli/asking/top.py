@@ -24,7 +24,7 @@ from gpuloom.cli.asking.running import ask
 from gpuloom.cli.asking.selecting import select_nodes
 from gpuloom.cli.asking.sorting import sort_items
 from gpuloom.cli.asking.tables import MODELS, draw_bar, format_share
-from gpuloom.cli.asking.utilization import CardUtilization, Uses, sum_uses
+from gpuloom.cli.asking.utilization import CardUtilization, Uses, read_shown, sum_uses
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.clusters import open_cluster
 from gpuloom.engine.explanation.values import Amount
@@ -43,14 +43,18 @@ class Used(msgspec.Struct, frozen=True):
     use: CardUtilization | None = None
 
 
+def _tell(amount: int | None) -> str:
+    return "unknown" if amount is None else f"{amount:,}"
+
+
 _TABLE: Table[Used] = Table(
     (
         Column("NAME", lambda one: one.name),
         Column("MODEL", lambda one: one.model),
         Column("MEMORY GIVEN(MiB)", lambda one: f"{draw_bar(one.memory)} {format_share(one.memory)}"),
-        Column("MEMORY USED(MiB)", lambda one: f"{one.use.memory_mib:,}" if one.use else "unknown"),
+        Column("MEMORY USED(MiB)", lambda one: _tell(one.use.memory_mib if one.use else None)),
         Column("CORES GIVEN(%)", lambda one: format_share(one.cores)),
-        Column("BUSY(%)", lambda one: str(one.use.busy) if one.use else "unknown"),
+        Column("BUSY(%)", lambda one: _tell(one.use.busy if one.use else None)),
     ),
     lambda one: one.name,
     "No node has registered a card: see gpuloom nodes.",
@@ -100,7 +104,7 @@ async def _show_models(reader: Reader, listing: ListFlags, form: OutputFlags) ->
         return
     sort_items(first.models, listing.sort_by)
     if form.output in {"table", "wide"} and not form.no_headers:
-        write_lines([*_tell(first), ""])
+        write_lines([*_sum_up(first), ""])
     known = [first]
 
     async def read() -> Sequence[ModelView]:
@@ -113,14 +117,18 @@ async def _read_used(reader: Reader, what: What, source: SourceFlags, selector: 
     """Ask for what is given away and used; what keeps us from knowing the latter is told once."""
     is_chosen = await select_nodes(source, selector)
     cards = [card for card in await reader.cards() if is_chosen(card.node)]
-    uses = await _find_uses(source)
+    uses = await _find_uses(reader, source, cards)
     if uses.problem and uses.problem not in told:
         sys.stderr.write(f"gpuloom: what is really used is not known: {uses.problem}\n")
         told.add(uses.problem)
     return _by_node(cards, uses) if what == "nodes" else [_of_card(card, uses) for card in cards]
 
 
-async def _find_uses(source: SourceFlags) -> Uses:
+async def _find_uses(reader: Reader, source: SourceFlags, cards: list[CardView]) -> Uses:
+    """Take what the scheduler's pages show; where they know nothing, ask the monitors."""
+    shown = {card.uuid: use for card in cards if (use := read_shown(card))}
+    if shown:
+        return Uses(shown, (await reader.overview()).why_not_used if len(shown) < len(cards) else "")
     if source.snapshot:
         return Uses({}, "a recording does not tell")
     from gpuloom.cli.asking.usage import read_uses  # noqa: PLC0415 - of models nobody asks it
@@ -129,7 +137,7 @@ async def _find_uses(source: SourceFlags) -> Uses:
         return await read_uses(client)
 
 
-def _tell(overview: Overview) -> list[str]:
+def _sum_up(overview: Overview) -> list[str]:
     broken = [f"{overview.unhealthy:,} unhealthy"] if overview.unhealthy else []
     broken += [f"{overview.cordoned:,} cordoned"] if overview.cordoned else []
     broken += [f"{overview.closed:,} closed"] if overview.closed else []

@@ -25,7 +25,7 @@ from gpuloom.simulation.reading.traces import read_nodes, read_pods, read_pods_f
 from gpuloom.simulation.results import average
 from gpuloom.simulation.what_if import add_nodes, find_avoided, remove_nodes, scale_pods
 
-_NO_SOLVER = "--bound needs SciPy: install it with pip install 'gpuloom[simulate]', or leave --bound out"
+_NO_SOLVER = "--bound needs SciPy: install it with pip install '.[simulate]' in a checkout, or leave --bound out"
 
 
 def run_simulate(

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from gpuloom.doctor.checks import look
-from gpuloom.doctor.cluster.facts import ClusterFacts
+from gpuloom.doctor.checks import Unseen, UnseenError, look
+from gpuloom.doctor.cluster.facts import ClusterFacts, Trust
 from gpuloom.doctor.cluster.objects import InstalledContainer, InstalledPod
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.engine.state.foreign_pods import find_vendors_held
@@ -23,15 +23,25 @@ def judge_scheduler(facts: ClusterFacts) -> Iterator[Problem]:
     """Say why nobody schedules cards."""
     pods = look(facts.scheduler_pods)
     if not pods:
+        unlabelled = f"no pod has the label {COMPONENT}={OUR_SCHEDULER}"
+        if url := next(_find_outside(facts), ""):
+            raise UnseenError(f"{unlabelled}: the scheduler runs outside of the cluster, and answers at {url}")
         yield Problem(
             "scheduler",
-            f"no pod has the label {COMPONENT}={OUR_SCHEDULER}, so nobody schedules cards",
+            f"{unlabelled}, so nobody schedules cards",
             Fault.INSTALLATION,
             "install the chart; look at the ReplicaSet's events if its pods cannot be created",
         )
     is_ready = any(pod.is_ready for pod in pods)
     for pod in pods:
         yield from _judge_pod(pod, Severity.WARNING if is_ready else Severity.ERROR)
+
+
+def _find_outside(facts: ClusterFacts) -> Iterator[str]:
+    """Give where webhooks answer that are no Service of the cluster."""
+    for one in () if isinstance(facts.webhooks, Unseen) else facts.webhooks:
+        if one.webhook.client_config.url and one.meeting.trust is Trust.TRUSTED:
+            yield one.webhook.client_config.url
 
 
 def judge_device_plugin(facts: ClusterFacts) -> Iterator[Problem]:

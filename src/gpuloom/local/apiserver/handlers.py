@@ -41,13 +41,11 @@ from gpuloom.local.apiserver.tables import Presentation, choose_presentation
 from gpuloom.local.apiserver.writes import Writer
 
 HEALTH_PATHS = frozenset({"/healthz", "/readyz", "/livez"})
+SIMULATED = "the containers of its pods are simulated; gpuloom explain POD says what they were given"
 UNSUPPORTED = {
-    "log": (
-        "logs",
-        "the containers of its pods are simulated and write none; read the pod's events and status instead",
-    ),
-    "exec": ("exec", "the containers of its pods are simulated; read what they were given in the pod's status"),
-    "attach": ("attach", "the containers of its pods are simulated; read the pod's events and status instead"),
+    "log": ("logs", SIMULATED),
+    "exec": ("exec", SIMULATED),
+    "attach": ("attach", SIMULATED),
     "portforward": ("port-forward", "the containers of its pods are simulated and listen on no port"),
 }
 Handler = Callable[[web.Request, Target], Awaitable[web.StreamResponse]]

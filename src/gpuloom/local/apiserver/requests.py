@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from gpuloom.local.apiserver.kinds import KIND_AT, NAMESPACES, Kind
-from gpuloom.local.apiserver.objects import Json
+from gpuloom.local.apiserver.objects import Json, without_nulls
 from gpuloom.local.apiserver.statuses import bad_request, unknown_resource, unreadable, unsupported_media_type
 from gpuloom.wire.deepcut import DEEPEST, cut_deep
 
@@ -158,8 +158,11 @@ def check_kind(value: Json, kind: str, api_version: str) -> None:
 
 
 def check_shape(value: Json, kind: Kind) -> None:
-    """Refuse an object whose fields have the wrong types (400)."""
+    """Refuse an object whose fields have the wrong types (400); a null is as good as nothing."""
     try:
         msgspec.convert(value, kind.shape)
-    except msgspec.ValidationError as error:
-        raise unreadable(kind, f"json: {error}") from error
+    except msgspec.ValidationError:
+        try:
+            msgspec.convert(without_nulls(value), kind.shape)
+        except msgspec.ValidationError as error:
+            raise unreadable(kind, f"json: {error}") from error

@@ -6,7 +6,8 @@ Wider than :mod:`gpuloom.wire.objects` by what this server itself looks at; fiel
 from typing import Any, Literal
 
 from gpuloom.wire.budgets import BudgetSpec, BudgetStatus, DisruptionBudget
-from gpuloom.wire.fullpods import FullContainer, FullMeta, FullPod, FullSpec, FullStatus
+from gpuloom.wire.fullpods import FullContainer, FullMeta, FullPod, FullStatus
+from gpuloom.wire.hostpods import ContainerPort, HostSpec, PodCondition
 from gpuloom.wire.objects import (
     ContainerStatus,
     Event,
@@ -36,7 +37,7 @@ class ObjectShape(KubeObject, frozen=True):
     metadata: MetaShape | None = None  # type: ignore[assignment]  # wider: clients send null
     spec: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
-    data: dict[str, Any] | None = None
+    data: Texts = None
     secrets: Entries = None
 
 
@@ -44,16 +45,14 @@ class ContainerShape(FullContainer, frozen=True):
     """A container of a pod."""
 
     image: str | None = None
-    ports: Entries = None
+    ports: list[ContainerPort] | None = None
 
 
-class PodSpecShape(FullSpec, frozen=True):
-    """``spec`` of a pod."""
+class PodSpecShape(HostSpec, frozen=True):
+    """``spec`` of a pod, with what is read of it to place it."""
 
     containers: list[ContainerShape] | None = None  # type: ignore[assignment]  # wider: clients send null
     init_containers: list[ContainerShape] | None = None  # type: ignore[assignment]  # wider: clients send null
-    tolerations: Entries = None
-    scheduling_gates: Entries = None
     termination_grace_period_seconds: int | None = None
 
 
@@ -66,7 +65,7 @@ class ContainerStatusShape(ContainerStatus, frozen=True):
 class PodStatusShape(FullStatus, frozen=True):
     """``status`` of a pod."""
 
-    conditions: Entries = None
+    conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatusShape] | None = None  # type: ignore[assignment]  # wider: clients send null
     init_container_statuses: list[ContainerStatusShape] | None = None  # type: ignore[assignment]  # wider: clients send null
 

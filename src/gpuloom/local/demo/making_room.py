@@ -22,7 +22,7 @@ def tell_of_making_room(own: Sequence[Profile] = ()) -> Story:
         NodeDescription("node-c", load_machine("eight-a100-40gb")),
     )
     stage = replace(describe_stage(own), nodes=nodes, preemption="on")
-    return Story(stage, _tell_scenes(), "gpuloom explain batch-1")
+    return Story(stage, _tell_scenes())
 
 
 def _tell_scenes() -> tuple[Scene, ...]:

@@ -43,12 +43,12 @@ async def perform_once(console: Console, story: Story, *, port: int = 0, settle_
     port is taken.
     """
     async with _stage(story, port) as stage:
-        hints = stage.hints()
-        for scene in story.scenes:
+        for number, scene in enumerate(story.scenes):
             await stage.play(scene)
             await stage.settle(scene, settle_s)
-            console.print(render_picture(stage.observer.look(), title=scene.title, hints=hints, notes=stage.notes))
-            hints = []
+            picture = stage.observer.look()
+            hints = [] if number else stage.hints(picture)
+            console.print(render_picture(picture, title=scene.title, hints=hints, notes=stage.notes))
         console.print("All as it should be: nothing is over-allocated, and whoever waits has a reason.")
 
 
@@ -76,7 +76,6 @@ class _Show:
     def __init__(self, console: Console, stage: "_Stage") -> None:
         self._console = console
         self._stage = stage
-        self._hints = stage.hints()
         self._title = ""
 
     def set_title(self, title: str) -> None:
@@ -93,7 +92,8 @@ class _Show:
                 live.update(self._render(picture), refresh=True)
 
     def _render(self, picture: ClusterPicture) -> RenderableType:
-        return render_picture(picture, title=self._title, hints=self._hints, notes=self._stage.notes)
+        hints = self._stage.hints(picture)
+        return render_picture(picture, title=self._title, hints=hints, notes=self._stage.notes)
 
     async def _pictures(self, pause_s: float) -> AsyncIterator[ClusterPicture]:
         last: tuple[str, ClusterPicture] | None = None
@@ -111,12 +111,11 @@ class _Show:
 class _Stage:
     """The cluster of a story, who watches it, and what was told of moves (``notes``)."""
 
-    def __init__(self, cluster: LocalCluster, ask: str) -> None:
+    def __init__(self, cluster: LocalCluster) -> None:
         self.observer = Observer(cluster.client, cluster.description.catalog)
         self.keeper = Keeper(cluster.client)
         self.notes: list[str] = []
         self._cluster = cluster
-        self._ask = ask
 
     async def play(self, scene: Scene) -> None:
         for name in scene.leaves:
@@ -159,15 +158,16 @@ class _Stage:
         self.notes.append(line)
         self.observer.changed.set()
 
-    def hints(self) -> list[str]:
-        """Say what else one may try."""
+    def hints(self, picture: ClusterPicture) -> list[str]:
+        """Say what else one may try; of the pods that are there, one that waits is worth explaining most."""
         kubeconfig = self._cluster.kubeconfig
+        pods = [*(pod.name for pod in picture.waiting), *sorted(picture.running)]
         return [
             f"kubeconfig: {kubeconfig}",
             f"try: kubectl --kubeconfig {kubeconfig} get pods -o wide",
-            f"try: {self._ask} --kubeconfig {kubeconfig}",
+            *(f"try: gpuloom explain {pod} --kubeconfig {kubeconfig}" for pod in pods[:1]),
             f"dashboard: {self._cluster.pages_url} (sign in with the token {self._cluster.server.token})",
-            f"metrics: {self._cluster.scheduler.urls.metrics}/metrics (with the same token, as a bearer)",
+            f"metrics: {self._cluster.scheduler.urls.metrics}/metrics (with the same token, as a bearer; curl -k)",
         ]
 
 
@@ -176,7 +176,7 @@ async def _stage(story: Story, port: int) -> AsyncIterator[_Stage]:
     with tempfile.TemporaryDirectory(prefix="gpuloom-") as directory:
         async with LocalCluster(story.stage, Path(directory), port=port) as cluster:
             await cluster.wait_until_registered()
-            stage = _Stage(cluster, story.ask)
+            stage = _Stage(cluster)
             async with asyncio.TaskGroup() as group, stage.observer.watching():
                 guards = [group.create_task(cluster.wait_failed()), group.create_task(stage.keeper.run())]
                 yield stage

@@ -31,16 +31,15 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A cluster, what happens in it, and a command that explains what can be seen there."""
+    """A cluster, and what happens in it."""
 
     stage: ClusterDescription
     scenes: tuple[Scene, ...]
-    ask: str
 
 
 def tell_of_sharing(own: Sequence[Profile] = ()) -> Story:
     """Tell how pods share cards, and who waits why; each of the ``own`` families gets a node."""
-    return Story(describe_stage(own), tell_story(), "gpuloom explain giant")
+    return Story(describe_stage(own), tell_story())
 
 
 def describe_stage(own: Sequence[Profile] = ()) -> ClusterDescription:

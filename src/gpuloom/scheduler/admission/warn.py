@@ -22,7 +22,7 @@ from gpuloom.vendors.profile import KeyPair, Profile
 from gpuloom.vendors.requests import read_integer
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import CARD_POLICY, NODE_POLICY
-from gpuloom.wire.objects import Pod
+from gpuloom.wire.objects import Container, Pod
 from gpuloom.wire.words import decode_bool
 
 MOST_WARNINGS = 10
@@ -30,6 +30,7 @@ LONGEST_WARNING = 250
 """The API server cuts what is longer than 256 characters."""
 _MOST_EXAMINED = 10 * MOST_WARNINGS
 """Doubts that are the same once they are cut count as one, so a few more are looked at."""
+_ALL = 100
 _LONGEST_LIST = 16_384
 _MOST_COMPARED = 10_000
 _NODE_WORDS = frozenset(POLICIES)
@@ -89,9 +90,11 @@ def _find_odd_amounts(pod: Pod, settings: SchedulerSettings, cluster: Cluster) -
     except PolicyError as error:
         yield f"the pod cannot be placed: {error}"
         return
+    containers = {container.name: container for container in pod.all_containers}
     for word, demand in demands.items():
         offer, profile = cluster.offer(word), settings.catalog[word]
         for name, request in _requests(demand):
+            yield from _find_no_memory(containers[name], request, profile)
             yield from _compare(f"container {name}", request, profile, offer)
 
 
@@ -102,7 +105,8 @@ def _requests(demand: Demand) -> Iterator[tuple[str, Request]]:
 def _compare(container: str, request: Request, profile: Profile, offer: Offer) -> Iterator[str]:
     names = profile.resources
     if request.cores > max(offer.cores, WHOLE_CARD) and not profile.fit.bits:
-        yield f"{container}: {names.cores} {request.cores} is more than one card has: it is in per cent of a card"
+        told = f"{container}: {names.cores} {request.cores} is more than one card has: it is in per cent of a card"
+        yield f"{told}; it gets {WHOLE_CARD}, the card alone" if "exclusive" in profile.fit.checks else told
     if offer.memory_mib and request.memory_mib > offer.memory_mib:
         yield (
             f"{container}: {names.memory or 'memory'} asks for {request.memory_mib:,} MiB of one card; "
@@ -121,6 +125,15 @@ def _find_too_much(pod: Pod, cluster: Cluster) -> Iterator[str]:
             yield (
                 f"the pod asks for {tell_asked(name, amount)}; the largest node with cards has {tell_there(name, most)}"
             )
+
+
+def _find_no_memory(container: Container, request: Request, profile: Profile) -> Iterator[str]:
+    names = (profile.resources.memory, profile.resources.memory_percentage)
+    amounts = {name: read_integer(container, name, profile) for name in names if name}
+    if request.memory_mib or request.memory_percentage != _ALL or any(amounts.values()):
+        return
+    for name in [name for name, amount in amounts.items() if amount == 0][:1]:
+        yield f"container {container.name}: {name} 0 counts as not given: it gets all memory of each card"
 
 
 def _find_two_memories(pod: Pod, profile: Profile) -> Iterator[str]:
