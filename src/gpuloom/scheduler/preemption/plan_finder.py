@@ -198,7 +198,7 @@ class PlanFinder:
             yield
             if not (node in self.state.nodes and self._takes(node, host_demand, offered)):
                 continue
-            if decider.decide_on(attempt.demands, node, attempt.priority).node is not None:
+            if decider.takes(attempt.demands, node, attempt.priority):
                 return DropCause.ROOM
             yield
             victims = decider.wait_beside(attempt.demands, node, attempt.priority)
