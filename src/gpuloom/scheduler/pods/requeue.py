@@ -50,11 +50,16 @@ class PodRequeuer:
         for uid in self._in_order():
             # Asked at the last moment: between two of them others take the capacity, and pods go away.
             waiting = self.state.unschedulable.get(uid)
-            if waiting is None or waiting.kind in without_capacity:
+            if waiting is None:
                 continue
-            if not await self.has_capacity(waiting, time_slice):
-                without_capacity.add(waiting.kind)
-            elif uid in self.state.unschedulable and not self.state.obstacle:
+            # Of nominated pods that ask alike each has a node of its own.
+            if not self._is_taken_by_own_node(waiting):
+                if waiting.kind in without_capacity:
+                    continue
+                if not await self.has_capacity(waiting, time_slice):
+                    without_capacity.add(waiting.kind)
+                    continue
+            if uid in self.state.unschedulable and not self.state.obstacle:
                 # While it was looked at, this process may have ceased to lead.
                 nomination = self.state.nominations.find(uid)
                 await self.requeue(waiting, nomination.node if nomination else "")
@@ -69,6 +74,13 @@ class PodRequeuer:
         waiting = self.state.unschedulable
         nominated = [one.uid for one in self.state.nominations if one.uid in waiting]
         return list(dict.fromkeys((*nominated, *waiting)))
+
+    def _is_taken_by_own_node(self, waiting: UnschedulablePod) -> bool:
+        """Tell whether a pod is nominated, and its node has room for it now."""
+        nomination = self.state.nominations.find(waiting.pod.metadata.uid)
+        if nomination is None or waiting.pod.own_group or not self.state.cluster.has(nomination.node):
+            return False
+        return self.state.decider.takes(waiting.demands, nomination.node, waiting.pod.priority)
 
     async def has_capacity(self, waiting: UnschedulablePod, time_slice: TimeSlice) -> bool:
         """Tell whether the cards of any node would do for a pod; whose group failed needs room beside those who fitted.
