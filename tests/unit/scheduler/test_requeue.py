@@ -45,6 +45,8 @@ class Setting:
     def __init__(self) -> None:
         self.pod_scheduler = Answering()
         self.woken: list[str] = []
+        self.begun: list[str] = []
+        self.is_stuck = False
         self.state = SchedulerState(SchedulerSettings())
         self.state.pod_scheduler = cast("PodScheduler", self.pod_scheduler)
         self.state.decider = NominationScheduler(
@@ -61,6 +63,8 @@ class Setting:
 
     async def patch(self, _resource: object, name: str, body: Mapping[str, Any], **_options: object) -> None:
         if "metadata" not in body:
+            self.begun.append(name)
+            await asyncio.sleep(60 if self.is_stuck else 0)
             return
         self.woken.append(name)
         self.pod_scheduler.room[self.sizes[name]] = self.pod_scheduler.room.get(self.sizes[name], 0) - 1
@@ -141,22 +145,36 @@ async def test_room_that_comes_while_pods_are_woken_is_for_those_that_had_none_b
 
 async def test_of_nominated_pods_that_ask_alike_the_one_is_woken_whose_victim_has_left() -> None:
     s = Setting()
+    nominate_alike(s, "abc")
+    s.state.cluster.forget("victim-c")
+    await s.wake()
+    assert s.woken == ["high-c"]
+
+
+async def test_nominated_pods_whose_victims_have_left_are_woken_without_one_waiting_for_the_other() -> None:
+    s = Setting()
+    nominate_alike(s, "abc")
+    for node in "abc":
+        s.state.cluster.forget(f"victim-{node}")
+    s.is_stuck = True
+    await s.wake()
+    assert s.begun == ["high-a", "high-b", "high-c"]
+    assert s.woken == []
+
+
+def nominate_alike(s: Setting, nodes: str) -> None:
+    """Let pods that ask alike wait for a victim each, on nodes of one card."""
     state = s.state = SchedulerState(SchedulerSettings())
     s.requeuer = PodRequeuer(cast("KubeClient", s), state, Clocks(sleep=s.sleep))
-    for number, node in enumerate("abc"):
+    for number, node in enumerate(nodes):
         state.cluster.register(node, "NVIDIA", NodeCards((card(f"{node}-0"),)))
         s.refuse(f"high-{node}", 12_000)
-        waiting = state.unschedulable[f"uid-high-{node}"]
-        victim = f"victim-{node}"
-        placed = state.pod_scheduler.decide(waiting.demands, (node,))
-        state.cluster.assume(reserve(victim, node, placed))
+        waiting, victim = state.unschedulable[f"uid-high-{node}"], f"victim-{node}"
+        state.cluster.assume(reserve(victim, node, state.pod_scheduler.decide(waiting.demands, (node,))))
         victims = frozenset({victim})
         state.nominations.put(
             Nomination(f"uid-high-{node}", "default", f"high-{node}", node, 0, waiting.demands, number, victims)
         )
-    state.cluster.forget("victim-c")
-    await s.wake()
-    assert s.woken == ["high-c"]
 
 
 async def test_nobody_is_woken_by_a_process_that_ceases_to_lead_while_it_looks() -> None:

@@ -5,6 +5,7 @@ same event was refused again, and then nothing follows for minutes. A change of 
 queue, so one annotation is patched.
 """
 
+import asyncio
 from dataclasses import dataclass
 
 import structlog
@@ -36,12 +37,31 @@ class PodRequeuer:
 
     async def run(self) -> None:
         """Requeue until cancelled."""
-        while True:
-            await self.state.capacity_freed.wait()
-            self.state.capacity_freed.clear()
-            if self.state.obstacle:
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await self.state.capacity_freed.wait()
+                self.state.capacity_freed.clear()
+                if self.state.obstacle:
+                    continue
+                await self._requeue_nominated(tasks)
+                await self._requeue_those_that_fit()
+
+    async def _requeue_nominated(self, tasks: asyncio.TaskGroup) -> None:
+        """Requeue all nominated pods whose own nodes have room now, none after the other: nobody else may take it."""
+        time_slice = TimeSlice()
+        for nomination in self.state.nominations:
+            waiting = self.state.unschedulable.get(nomination.uid)
+            if waiting is None or self.state.nominations.find(nomination.uid) is not nomination:
                 continue
-            await self._requeue_those_that_fit()
+            if not self.state.obstacle and self._has_own_room(waiting, nomination.node):
+                self._begin(waiting)
+                tasks.create_task(self._wake(waiting.pod, nomination.node))
+            await time_slice.yield_if_over()
+
+    def _has_own_room(self, waiting: UnschedulablePod, node: str) -> bool:
+        if waiting.pod.own_group or not self.state.cluster.has(node):
+            return False
+        return self.state.decider.takes(waiting.demands, node, waiting.pod.priority)
 
     async def _requeue_those_that_fit(self) -> None:
         time_slice = TimeSlice()
@@ -50,16 +70,11 @@ class PodRequeuer:
         for uid in self._in_order():
             # Asked at the last moment: between two of them others take the capacity, and pods go away.
             waiting = self.state.unschedulable.get(uid)
-            if waiting is None:
+            if waiting is None or waiting.kind in without_capacity:
                 continue
-            # Of nominated pods that ask alike each has a node of its own.
-            if not self._is_taken_by_own_node(waiting):
-                if waiting.kind in without_capacity:
-                    continue
-                if not await self.has_capacity(waiting, time_slice):
-                    without_capacity.add(waiting.kind)
-                    continue
-            if uid in self.state.unschedulable and not self.state.obstacle:
+            if not await self.has_capacity(waiting, time_slice):
+                without_capacity.add(waiting.kind)
+            elif uid in self.state.unschedulable and not self.state.obstacle:
                 # While it was looked at, this process may have ceased to lead.
                 nomination = self.state.nominations.find(uid)
                 await self.requeue(waiting, nomination.node if nomination else "")
@@ -74,13 +89,6 @@ class PodRequeuer:
         waiting = self.state.unschedulable
         nominated = [one.uid for one in self.state.nominations if one.uid in waiting]
         return list(dict.fromkeys((*nominated, *waiting)))
-
-    def _is_taken_by_own_node(self, waiting: UnschedulablePod) -> bool:
-        """Tell whether a pod is nominated, and its node has room for it now."""
-        nomination = self.state.nominations.find(waiting.pod.metadata.uid)
-        if nomination is None or waiting.pod.own_group or not self.state.cluster.has(nomination.node):
-            return False
-        return self.state.decider.takes(waiting.demands, nomination.node, waiting.pod.priority)
 
     async def has_capacity(self, waiting: UnschedulablePod, time_slice: TimeSlice) -> bool:
         """Tell whether the cards of any node would do for a pod; whose group failed needs room beside those who fitted.
@@ -103,9 +111,14 @@ class PodRequeuer:
 
     async def requeue(self, waiting: UnschedulablePod, node: str = "") -> None:
         """Put a pod back into the queue, and have kube-scheduler ask a node first where one is named."""
-        pod = waiting.pod
-        self.state.unschedulable.pop(pod.metadata.uid, None)
-        self.state.groups.note_woken(pod)
+        self._begin(waiting)
+        await self._wake(waiting.pod, node)
+
+    def _begin(self, waiting: UnschedulablePod) -> None:
+        self.state.unschedulable.pop(waiting.pod.metadata.uid, None)
+        self.state.groups.note_woken(waiting.pod)
+
+    async def _wake(self, pod: Pod, node: str) -> None:
         if node:
             await self._point_to(node, pod)
         body = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}
