@@ -1,8 +1,8 @@
 """A caller of Filter in a process of its own, so that nothing else of a benchmark delays it.
 
-``python benchmarks/asking.py URL PID`` asks about pods in turn, from ``on`` to ``off`` on standard input; its first line
-has the calls' bodies. Then it prints the calls on one line: when each began in seconds of the machine's monotonic
-clock, how long it took, and for how long the scheduler with this process id computed meanwhile.
+``python benchmarks/asking.py URL PID`` reads the bodies of calls from the first line of standard input, and makes them
+in turn from ``on`` to ``off``. Then it prints the calls on one line: when each began in seconds of the machine's
+monotonic clock, how long it took, and for how long the scheduler with this process id computed meanwhile.
 """
 
 import sys

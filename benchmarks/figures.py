@@ -22,7 +22,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def processor_clock(pid: int) -> int:
-    """Return the clock, for ``time.clock_gettime``, of the processor time that a process has used, to the microsecond."""
+    """Return the clock, for ``time.clock_gettime``, of the processor time that a process has used."""
     # As clock_getcpuclockid(3) has it.
     return (~pid << 3) | 2
 

@@ -3,8 +3,8 @@
 ``PYTHONPATH=tests .venv/bin/python benchmarks/makingroom.py`` starts a real API server, kube-scheduler and ``gpuloom
 scheduler``. Important pods come at a steady pace, one for each node: in one phase to empty nodes, in the next to nodes
 that less important ones fill, so that each evicts one. Meanwhile ``asking.py`` asks about pods that fit elsewhere.
-Phases take turns, so that both see the same machine. ``computing`` is for how long the scheduler computed during a call,
-whatever else the machine was doing.
+Phases take turns, so that both see the same machine. ``computing`` is for how long the scheduler computed during a
+call, so others that compute on the machine count less.
 """
 
 import argparse
@@ -42,7 +42,7 @@ WAIT_S = 120.0
 
 
 class Stage:
-    """A cluster on which pods come and go, and what was measured on it: by phase the calls, and how long room stayed."""
+    """A cluster on which pods come and go, and what was measured on it."""
 
     def __init__(self, fleet: Fleet, kubelets: PlayedKubelets, asker: "subprocess.Popen[bytes]", nodes: int) -> None:
         self.fleet = fleet

@@ -239,7 +239,7 @@ def test_room_beside_nominated_pods_is_looked_for_in_the_forks_of_others() -> No
         small, large = c.demands(f"small-{number}", 4), c.demands(f"large-{number}", 8)
         for name in "ab":
             assert not c.scheduler.takes(small, name, 10)
-            assert c.scheduler.wait_beside(small, name, 10) == {f"uid-victim-{name}"}
+            assert c.scheduler.wait_beside(small, name, 10) == frozenset({f"uid-victim-{name}"})
             assert c.scheduler.wait_beside(large, name, 10) is None
     assert c.scheduler.kept.forks == 2
     c.end("victim-a")
