@@ -28,9 +28,13 @@ class TimeSlice:
     async def yield_if_over(self) -> None:
         """Let others run if the slice is over, and begin the next one."""
         if self.is_over:
-            for _ in range(TURNS):
-                await asyncio.sleep(0)
-            self._until_s = time.perf_counter() + SLICE_S
+            await self.pause()
+
+    async def pause(self) -> None:
+        """Let others run, and begin the next slice: before a step that takes about as long as a slice."""
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        self._until_s = time.perf_counter() + SLICE_S
 
     async def finish(self, steps: Generator[object, None, _T]) -> _T:
         """Take all steps, letting others run between them, and return their result."""

@@ -24,6 +24,7 @@ from gpuloom.scheduler.preemption.nominating import LIMIT_S, nominate
 from gpuloom.scheduler.preemption.plan_finder import DropCause, PlanFinder
 from gpuloom.scheduler.preemption.refused import REMEMBERED_S, RefusedEvictions
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.budgets import BudgetHandler
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.keys import NOMINATED
@@ -108,6 +109,7 @@ class PreemptionFlow:
                 self._drop(attempt, found)
             elif (nomination := self._nominate(attempt, found)) is not None:
                 tasks.create_task(self._carry_out(attempt, found, nomination))
+            await TimeSlice().pause()
 
     def _drop(self, attempt: PreemptionAttempt, cause: DropCause) -> None:
         self.counts.dropped[cause.value] += 1

@@ -84,6 +84,7 @@ class PlanFinder:
         plan = await self._plan(attempt, time_slice)
         if plan is None:
             return self._tell_why_none()
+        await time_slice.pause()
         return self._confirm(attempt, plan, host_demand, closed)
 
     def _is_as_shown(self, attempt: PreemptionAttempt, pod: HostPod) -> bool:
