@@ -256,9 +256,11 @@ class PreemptionFlow:
             await self.clocks.sleep(PERIOD_S)
             if self.state.is_in_charge:
                 await self.finder.prepare()
-            for nomination in self.state.nominations if self.state.is_in_charge else ():
-                if cause := self._find_end(nomination):
+            time_slice = TimeSlice()
+            for nomination in self.state.nominations:
+                if self.state.is_in_charge and (cause := self._find_end(nomination)):
                     self._end(nomination, cause)
+                await time_slice.yield_if_over()
 
     def _find_end(self, nomination: Nomination) -> str:
         """Why a nomination is over, empty when it is not."""
