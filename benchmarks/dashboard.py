@@ -15,13 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 from bulkserver import SHARE_MIB, TOKEN
+from companions import read_line, run, tell
 from figures import cpu_seconds, print_case
 from playwright.async_api import async_playwright
 
@@ -57,34 +56,6 @@ async def filter_pods(
         number += 1
         await asyncio.sleep(PAUSE_S)
     return times
-
-
-@contextmanager
-def run(*command: Any, stdin: int | None = None, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program until the block ends."""
-    with log.open("wb") as errors:
-        process = subprocess.Popen([*map(str, command)], stdin=stdin, stdout=subprocess.PIPE, stderr=errors)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-async def read_line(process: subprocess.Popen[bytes]) -> str:
-    """Read a line that a program prints."""
-    assert process.stdout is not None
-    line = await asyncio.to_thread(process.stdout.readline)
-    if not line:
-        raise RuntimeError(f"{process.args} ended")
-    return line.decode().strip()
-
-
-def tell(process: subprocess.Popen[bytes], word: str) -> None:
-    """Write a line to a program."""
-    assert process.stdin is not None
-    process.stdin.write(f"{word}\n".encode())
-    process.stdin.flush()
 
 
 async def wait_ready(session: aiohttp.ClientSession, url: str) -> None:

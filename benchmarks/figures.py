@@ -21,6 +21,12 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / 100
 
 
+def processor_clock(pid: int) -> int:
+    """Return the clock, for ``time.clock_gettime``, of the processor time that a process has used."""
+    # As clock_getcpuclockid(3) has it.
+    return (~pid << 3) | 2
+
+
 def memory_mib(pid: int, field: str = "VmRSS") -> float:
     """Return how much memory a process has resident now, or had at most (``VmHWM``)."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():

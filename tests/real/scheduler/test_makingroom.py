@@ -19,7 +19,9 @@ def test_calls_beside_preemptions_and_the_time_until_room_is_used_are_measured(c
     environment = clean_environment() | {"PYTHONPATH": "tests"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
-    room, storm, ratio, empty = map(json.loads, done.stdout.splitlines())
+    room, storm, ratio, computing, empty = map(json.loads, done.stdout.splitlines())
     assert room["count"] > 0
+    assert storm["count"] > 0
     assert ratio["p50"] == pytest.approx(storm["p50_ms"] / room["p50_ms"], abs=0.01)
+    assert computing["p50"] == pytest.approx(storm["computing_p50_ms"] / room["computing_p50_ms"], abs=0.01)
     assert empty["count"] == 4

@@ -230,6 +230,24 @@ def test_whether_nominated_pods_would_fit_is_known_from_the_forks_of_others() ->
     assert c.scheduler.kept.forks == 2
 
 
+def test_room_beside_nominated_pods_is_looked_for_in_the_forks_of_others() -> None:
+    c = Cluster({"a": 1, "b": 1})
+    for name in "ab":
+        c.place(f"victim-{name}", 16, 0, name)
+        c.nominate(f"high-{name}", 12, 10, name, f"victim-{name}")
+    for number in range(20):
+        small, large = c.demands(f"small-{number}", 4), c.demands(f"large-{number}", 8)
+        for name in "ab":
+            assert not c.scheduler.takes(small, name, 10)
+            assert c.scheduler.wait_beside(small, name, 10) == frozenset({f"uid-victim-{name}"})
+            assert c.scheduler.wait_beside(large, name, 10) is None
+    assert c.scheduler.kept.forks == 2
+    c.end("victim-a")
+    assert c.scheduler.takes(small, "a", 10)
+    assert not c.scheduler.takes(large, "a", 10)
+    assert c.scheduler.takes(large, "a", 11)
+
+
 def test_a_kept_node_that_registers_other_cards_is_asked_anew() -> None:
     c = Cluster({"a": 1})
     c.nominate("high", 12, 10, "a")
@@ -264,6 +282,31 @@ def test_what_is_remembered_of_kept_nodes_says_what_a_new_fork_says(seed: int) -
             assert tell(found) == tell(expected)
         assert all(c.scheduler.would_fit(one) == fresh.would_fit(one) for one in c.nominations)
         c.place(f"p{number}", gib, priority, *"abcd", cards=count)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_room_beside_nominated_pods_is_where_one_more_nominated_at_last_would_fit(seed: int) -> None:
+    chooser = Random(seed)
+    c = Cluster({name: chooser.randint(1, 3) for name in "abcd"})
+    for number in range(60):
+        change(c, chooser, number)
+        fresh = NominationScheduler(PodScheduler(c.state, Options()), c.nominations, c.leaving)
+        gib, count, priority = chooser.choice((2, 6, 12)), chooser.choice((1, 1, 2)), chooser.randint(0, 3)
+        demands = c.demands(f"p{number}", gib, count)
+        for name in "abcd":
+            assert c.scheduler.takes(demands, name, priority) == (fresh.decide_on(demands, name, priority).node == name)
+            last = make_last(c, demands, name, priority)
+            expected = last.victims if fresh.would_fit(last) else None
+            assert c.scheduler.wait_beside(demands, name, priority) == expected
+        c.place(f"p{number}", gib, priority, *"abcd", cards=count)
+
+
+def make_last(c: Cluster, demands: Demands, node: str, priority: int) -> Nomination:
+    """Make a nomination of a pod behind all others of its node, when all have left that leave for those."""
+    (demand,) = demands.values()
+    others = [one for one in c.nominations.that_bind(demand.uid, priority) if one.node == node]
+    victims = frozenset[str]().union(*(one.victims for one in others))
+    return Nomination(demand.uid, "default", "last", node, priority, demands, 2**40, victims)
 
 
 def change(c: Cluster, chooser: Random, number: int) -> None:

@@ -46,7 +46,7 @@ async def test_others_run_between_two_pages(monkeypatch: pytest.MonkeyPatch) -> 
     work.add(note(done, *"abc"))
     task = asyncio.create_task(work.run())
     seen = []
-    for _ in range(5):
+    for _ in range(5 * timeslice.TURNS):
         await asyncio.sleep(0)
         seen.append(len(done))
     task.cancel()

@@ -5,12 +5,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import pytest
-from builders import pod
+from builders import card, pod
 
 from gpuloom.engine.decision.nominated import NominationScheduler
-from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.request.demand import Demands
+from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.request.demand import Demands, read_phases
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.state.nominations import Nomination
 from gpuloom.kube import KubeClient
+from gpuloom.model.nodecards import NodeCards
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.pods.requeue import PodRequeuer
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -42,6 +45,8 @@ class Setting:
     def __init__(self) -> None:
         self.pod_scheduler = Answering()
         self.woken: list[str] = []
+        self.begun: list[str] = []
+        self.is_stuck = False
         self.state = SchedulerState(SchedulerSettings())
         self.state.pod_scheduler = cast("PodScheduler", self.pod_scheduler)
         self.state.decider = NominationScheduler(
@@ -56,9 +61,13 @@ class Setting:
         self.sizes[name] = memory_mib
         self.state.note_unschedulable(refused, self.state.read_demands(refused), 0.0)
 
-    async def patch(self, _resource: object, name: str, _body: Mapping[str, Any], **_options: object) -> None:
+    async def patch(self, _resource: object, name: str, body: Mapping[str, Any], **_options: object) -> None:
+        if "metadata" not in body:
+            self.begun.append(name)
+            await asyncio.sleep(60 if self.is_stuck else 0)
+            return
         self.woken.append(name)
-        self.pod_scheduler.room[self.sizes[name]] -= 1
+        self.pod_scheduler.room[self.sizes[name]] = self.pod_scheduler.room.get(self.sizes[name], 0) - 1
         if self.arriving:
             self.pod_scheduler.room.update(self.arriving)
             self.arriving = {}
@@ -75,6 +84,19 @@ class Setting:
             await asyncio.sleep(0)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+def reserve(uid: str, node: str, placed: PodDecision) -> Reservation:
+    return Reservation(
+        uid=uid,
+        namespace="default",
+        name=uid,
+        node=node,
+        shares=placed.shares,
+        phases=read_phases(pod(name=uid)),
+        status=ReservationStatus.CONFIRMED,
+        since=0.0,
+    )
 
 
 async def test_pods_that_ask_alike_are_asked_about_once() -> None:
@@ -119,6 +141,40 @@ async def test_room_that_comes_while_pods_are_woken_is_for_those_that_had_none_b
     s.arriving = {2000: 1}
     await s.wake()
     assert s.woken == ["small", "large"]
+
+
+async def test_of_nominated_pods_that_ask_alike_the_one_is_woken_whose_victim_has_left() -> None:
+    s = Setting()
+    nominate_alike(s, "abc")
+    s.state.cluster.forget("victim-c")
+    await s.wake()
+    assert s.woken == ["high-c"]
+
+
+async def test_nominated_pods_whose_victims_have_left_are_woken_without_one_waiting_for_the_other() -> None:
+    s = Setting()
+    nominate_alike(s, "abc")
+    for node in "abc":
+        s.state.cluster.forget(f"victim-{node}")
+    s.is_stuck = True
+    await s.wake()
+    assert s.begun == ["high-a", "high-b", "high-c"]
+    assert s.woken == []
+
+
+def nominate_alike(s: Setting, nodes: str) -> None:
+    """Let pods that ask alike wait for a victim each, on nodes of one card."""
+    state = s.state = SchedulerState(SchedulerSettings())
+    s.requeuer = PodRequeuer(cast("KubeClient", s), state, Clocks(sleep=s.sleep))
+    for number, node in enumerate(nodes):
+        state.cluster.register(node, "NVIDIA", NodeCards((card(f"{node}-0"),)))
+        s.refuse(f"high-{node}", 12_000)
+        waiting, victim = state.unschedulable[f"uid-high-{node}"], f"victim-{node}"
+        state.cluster.assume(reserve(victim, node, state.pod_scheduler.decide(waiting.demands, (node,))))
+        victims = frozenset({victim})
+        state.nominations.put(
+            Nomination(f"uid-high-{node}", "default", f"high-{node}", node, 0, waiting.demands, number, victims)
+        )
 
 
 async def test_nobody_is_woken_by_a_process_that_ceases_to_lead_while_it_looks() -> None:

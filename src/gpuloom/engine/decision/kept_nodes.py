@@ -22,7 +22,7 @@ from gpuloom.model.request_columns import UNBOUNDED
 
 MOST_KEPT = 64
 """So many forks are kept, for nodes and for those who leave different pods their room there."""
-MOST_REFUSED = 128
+MOST_REMEMBERED = 128
 _Key = tuple[str, tuple[tuple[str, int, frozenset[str]], ...]]
 
 
@@ -49,6 +49,7 @@ class KeptNode:
     _left: AbstractSet[str] = frozenset()
     _imagined: list[str] = field(default_factory=list)
     _refused: dict[DemandClass, Refusal] = field(default_factory=dict)
+    _takes_later: dict[DemandClass, bool] = field(default_factory=dict)
 
     def find_refusal(self, asked: DemandClass) -> Refusal | None:
         """Return why the node refuses pods of a class, None if it takes them or nobody has asked since it changed."""
@@ -59,10 +60,22 @@ class KeptNode:
         self.bring_up()
         decision = self._decide(demands)
         if decision.node is None:
-            if len(self._refused) >= MOST_REFUSED:
+            if len(self._refused) >= MOST_REMEMBERED:
                 self._refused.clear()
             self._refused[asked] = decision.refusals[self.node]
         return decision
+
+    def takes_later(self, demands: Demands, asked: DemandClass) -> bool:
+        """Tell whether a pod fits beside the nominated ones once all have left that are to leave for them."""
+        self.bring_up()
+        if next(iter(demands.values())).uid in self._copied:
+            return True
+        if asked not in self._takes_later:
+            if len(self._takes_later) >= MOST_REMEMBERED:
+                self._takes_later.clear()
+            victims = frozenset[str]().union(*(one.victims for one in self.nominations))
+            self._takes_later[asked] = self._decide_without(victims, demands).node is not None
+        return self._takes_later[asked]
 
     def imagine(self, uid: str) -> Reservation | None:
         """Return what a nominated pod holds here, None where it has no room."""
@@ -83,6 +96,7 @@ class KeptNode:
             self._follow()
         self.is_stale, self._left = False, self._copied.keys() & self.leaving
         self._refused.clear()
+        self._takes_later.clear()
         self._imagined.clear()
         for one in self.nominations:
             self._place(one)
@@ -124,16 +138,21 @@ class KeptNode:
         }
         return self._fork.decide(demands, (self.node,), headrooms=headrooms)
 
+    def _decide_without(self, victims: AbstractSet[str], demands: Demands) -> PodDecision:
+        """Choose cards as if victims had left, and those that leave anyway."""
+        leaving = [held for held in self._copied.values() if held.uid in self._left or held.uid in victims]
+        for held in leaving:
+            self._state.forget(held.uid)
+        decision = self._decide(demands)
+        for held in leaving:
+            self._state.assume(held)
+        return decision
+
     def _place(self, nomination: Nomination) -> None:
         """Place a nominated pod, if it has room."""
         if nomination.uid in self._copied:
             return
-        leaving = [held for held in self._copied.values() if held.uid in self._left or held.uid in nomination.victims]
-        for held in leaving:
-            self._state.forget(held.uid)
-        decision = self._decide(nomination.demands)
-        for held in leaving:
-            self._state.assume(held)
+        decision = self._decide_without(nomination.victims, nomination.demands)
         if decision.node is not None:
             demand = next(iter(nomination.demands.values()))
             self._imagined.append(nomination.uid)

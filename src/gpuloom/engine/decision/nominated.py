@@ -20,9 +20,6 @@ from gpuloom.engine.state.nominations import Nomination, Nominations
 from gpuloom.model.refusal import Refusal
 from gpuloom.wire.nodenames import NodeNames
 
-_AT_LAST = 2**40
-"""Unix seconds: whoever is nominated only then gives way to all of the same priority."""
-
 
 @dataclass(frozen=True, slots=True)
 class NominationScheduler:
@@ -58,10 +55,20 @@ class NominationScheduler:
 
         Raises what :meth:`PodScheduler.decide` raises.
         """
-        kept = self._find_kept(demands, priority)
+        kept = self._find_kept(demands, priority, node)
         if node in kept:
             return kept[node].decide(demands, demand_class_of(demands))
         return self.pod_scheduler.decide(demands, (node,))
+
+    def takes(self, demands: Demands, node: str, priority: int) -> bool:
+        """Tell whether a node takes a pod as it is now; of pods that ask alike it is asked once.
+
+        Raises what :meth:`PodScheduler.decide` raises.
+        """
+        kept, asked = self._find_kept(demands, priority, node).get(node), demand_class_of(demands)
+        if kept is None:
+            return self.pod_scheduler.decide(demands, (node,)).node is not None
+        return kept.find_refusal(asked) is None and kept.decide(demands, asked).node is not None
 
     def offer(
         self, demands: Demands, decision: PodDecision, chosen: str, priority: int, *, most_tries: int | None = None
@@ -92,11 +99,13 @@ class NominationScheduler:
 
     def wait_beside(self, demands: Demands, node: str, priority: int) -> frozenset[str] | None:
         """Return who has to leave a node for others beside whom a pod fits then; None where it would not fit."""
-        uid = _uid_of(demands)
-        others = [one for one in self.nominations.that_bind(uid, priority) if one.node == node]
-        victims = frozenset[str]().union(*(one.victims for one in others))
-        beside = Nomination(uid, "", "", node, priority, demands, _AT_LAST, victims)
-        return victims if self.would_fit(beside) else None
+        if not self.pod_scheduler.cluster_state.has(node):
+            return None
+        others = [one for one in self.nominations.that_bind(_uid_of(demands), priority) if one.node == node]
+        kept = self.kept.find({node: others}, demands)[node]
+        if not kept.takes_later(demands, demand_class_of(demands)):
+            return None
+        return frozenset[str]().union(*(one.victims for one in others))
 
     def imagine(self, nomination: Nomination) -> Reservation | None:
         """Return what a nominated pod would hold on its node if all had left that are to leave; None without room."""
@@ -123,11 +132,11 @@ class NominationScheduler:
             decision = self.pod_scheduler.decide_among(demands, names, most_tries=most_tries, closed=closed)
         return decision
 
-    def _find_kept(self, demands: Demands, priority: int) -> dict[str, KeptNode]:
-        """Return the nodes on which others wait that go before this pod and hold nothing yet."""
+    def _find_kept(self, demands: Demands, priority: int, node: str | None = None) -> dict[str, KeptNode]:
+        """Return the nodes on which others wait that go before this pod and hold nothing yet: all, or only one."""
         cluster, by_node = self.pod_scheduler.cluster_state, dict[str, list[Nomination]]()
         for one in self.nominations.that_bind(_uid_of(demands), priority):
-            if cluster.has(one.node) and cluster.ledger.find(one.uid) is None:
+            if node in (None, one.node) and cluster.has(one.node) and cluster.ledger.find(one.uid) is None:
                 by_node.setdefault(one.node, []).append(one)
         return self.kept.find(by_node, demands) if by_node else {}
 

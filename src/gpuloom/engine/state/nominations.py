@@ -41,20 +41,25 @@ class Nominations:
     """All nominations, one a pod at most. There are few: whoever nominates bounds them."""
 
     _by_uid: dict[str, Nomination] = field(default_factory=dict)
+    _in_order: list[Nomination] | None = None
 
     def __len__(self) -> int:
         return len(self._by_uid)
 
     def __iter__(self) -> Iterator[Nomination]:
         """Give them, the most important first, of equal ones the oldest: in this order they get their room."""
-        return iter(sorted(self._by_uid.values(), key=_rank))
+        if self._in_order is None:
+            self._in_order = sorted(self._by_uid.values(), key=_rank)
+        return iter(self._in_order)
 
     def put(self, nomination: Nomination) -> None:
         """Nominate a pod; what it was nominated for before is superseded."""
         self._by_uid[nomination.uid] = nomination
+        self._in_order = None
 
     def take(self, uid: str) -> Nomination | None:
         """End a pod's nomination and return it, None when there is none; safe to call twice."""
+        self._in_order = None
         return self._by_uid.pop(uid, None)
 
     def find(self, uid: str) -> Nomination | None:

@@ -5,6 +5,7 @@ same event was refused again, and then nothing follows for minutes. A change of 
 queue, so one annotation is patched.
 """
 
+import asyncio
 from dataclasses import dataclass
 
 import structlog
@@ -36,12 +37,31 @@ class PodRequeuer:
 
     async def run(self) -> None:
         """Requeue until cancelled."""
-        while True:
-            await self.state.capacity_freed.wait()
-            self.state.capacity_freed.clear()
-            if self.state.obstacle:
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await self.state.capacity_freed.wait()
+                self.state.capacity_freed.clear()
+                if self.state.obstacle:
+                    continue
+                await self._requeue_nominated(tasks)
+                await self._requeue_those_that_fit()
+
+    async def _requeue_nominated(self, tasks: asyncio.TaskGroup) -> None:
+        """Requeue all nominated pods whose own nodes have room now, none after the other: nobody else may take it."""
+        time_slice = TimeSlice()
+        for nomination in self.state.nominations:
+            waiting = self.state.unschedulable.get(nomination.uid)
+            if waiting is None or self.state.nominations.find(nomination.uid) is not nomination:
                 continue
-            await self._requeue_those_that_fit()
+            if not self.state.obstacle and self._has_own_room(waiting, nomination.node):
+                self._begin(waiting)
+                tasks.create_task(self._wake(waiting.pod, nomination.node))
+            await time_slice.yield_if_over()
+
+    def _has_own_room(self, waiting: UnschedulablePod, node: str) -> bool:
+        if waiting.pod.own_group or not self.state.cluster.has(node):
+            return False
+        return self.state.decider.takes(waiting.demands, node, waiting.pod.priority)
 
     async def _requeue_those_that_fit(self) -> None:
         time_slice = TimeSlice()
@@ -91,9 +111,14 @@ class PodRequeuer:
 
     async def requeue(self, waiting: UnschedulablePod, node: str = "") -> None:
         """Put a pod back into the queue, and have kube-scheduler ask a node first where one is named."""
-        pod = waiting.pod
-        self.state.unschedulable.pop(pod.metadata.uid, None)
-        self.state.groups.note_woken(pod)
+        self._begin(waiting)
+        await self._wake(waiting.pod, node)
+
+    def _begin(self, waiting: UnschedulablePod) -> None:
+        self.state.unschedulable.pop(waiting.pod.metadata.uid, None)
+        self.state.groups.note_woken(waiting.pod)
+
+    async def _wake(self, pod: Pod, node: str) -> None:
         if node:
             await self._point_to(node, pod)
         body = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}

@@ -24,6 +24,7 @@ from gpuloom.scheduler.preemption.nominating import LIMIT_S, nominate
 from gpuloom.scheduler.preemption.plan_finder import DropCause, PlanFinder
 from gpuloom.scheduler.preemption.refused import REMEMBERED_S, RefusedEvictions
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.budgets import BudgetHandler
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.keys import NOMINATED
@@ -108,6 +109,7 @@ class PreemptionFlow:
                 self._drop(attempt, found)
             elif (nomination := self._nominate(attempt, found)) is not None:
                 tasks.create_task(self._carry_out(attempt, found, nomination))
+            await TimeSlice().pause()
 
     def _drop(self, attempt: PreemptionAttempt, cause: DropCause) -> None:
         self.counts.dropped[cause.value] += 1
@@ -254,9 +256,11 @@ class PreemptionFlow:
             await self.clocks.sleep(PERIOD_S)
             if self.state.is_in_charge:
                 await self.finder.prepare()
-            for nomination in self.state.nominations if self.state.is_in_charge else ():
-                if cause := self._find_end(nomination):
+            time_slice = TimeSlice()
+            for nomination in self.state.nominations:
+                if self.state.is_in_charge and (cause := self._find_end(nomination)):
                     self._end(nomination, cause)
+                await time_slice.yield_if_over()
 
     def _find_end(self, nomination: Nomination) -> str:
         """Why a nomination is over, empty when it is not."""

@@ -84,6 +84,7 @@ class PlanFinder:
         plan = await self._plan(attempt, time_slice)
         if plan is None:
             return self._tell_why_none()
+        await time_slice.pause()
         return self._confirm(attempt, plan, host_demand, closed)
 
     def _is_as_shown(self, attempt: PreemptionAttempt, pod: HostPod) -> bool:
@@ -198,7 +199,7 @@ class PlanFinder:
             yield
             if not (node in self.state.nodes and self._takes(node, host_demand, offered)):
                 continue
-            if decider.decide_on(attempt.demands, node, attempt.priority).node is not None:
+            if decider.takes(attempt.demands, node, attempt.priority):
                 return DropCause.ROOM
             yield
             victims = decider.wait_beside(attempt.demands, node, attempt.priority)
