@@ -12,6 +12,10 @@ import msgspec
 from gpuloom.wire.objects import Container, KubeStruct, Pod, PodSpec, PodStatus, Resources
 
 
+GATED = "SchedulingGated"
+"""Why a pod with a scheduling gate is not tried, in the condition with which the API server creates it."""
+
+
 class Toleration(KubeStruct, frozen=True):
     """A taint that does not keep the pod away; what is empty stands for any."""
 
@@ -161,7 +165,7 @@ class HostPod(Pod, frozen=True):
     def is_unschedulable(self) -> bool:
         """Whether kube-scheduler has tried to place the pod and said that it did not; a gate is no try."""
         said = self._find_not_placed()
-        return said is not None and said.reason != "SchedulingGated"
+        return said is not None and said.reason != GATED
 
     def _find_not_placed(self) -> PodCondition | None:
         said = (one for one in self.status.conditions or () if one.type == "PodScheduled" and one.status == "False")

@@ -354,3 +354,24 @@ async def test_a_pod_that_kube_scheduler_refuses_before_it_asks_says_so_everywhe
     assert (f"<small>{REFUSED_BEFORE}</small>" in page, "has not asked" in page) == (True, False)
     assert REFUSED_BEFORE in (await pages.see("/explain/default/tainted"))["notes"]
     assert await pages.site.choose(pod, "n1") == "n1"
+
+
+@pytest.mark.parametrize(
+    ("spec", "cause", "hold"),
+    [
+        ({"schedulingGates": [{"name": "demo/hold"}]}, "gate", "is not scheduled before its scheduling gate demo/hold"),
+        ({"schedulerName": "foo"}, "scheduler", "is left to the scheduler that it names, foo;"),
+    ],
+    ids=["gate", "scheduler"],
+)
+async def test_a_pod_that_nobody_tries_to_place_says_so_everywhere(pages: Pages, spec: Any, cause: str, hold: str) -> None:
+    await pages.site.submit("held", spec=spec)
+    (row,) = (await pages.see("/pending"))["items"]
+    assert (row["cause"], row.get("fits", False), "has to try it again" in row["headline"]) == (cause, False, False)
+    seen = await pages.see("/explain/default/held")
+    assert seen["outcome"] == "held back"
+    for told in (row["headline"], seen["headline"]):
+        assert told.startswith(hold)
+        assert "; apart from that it fits on " in told
+    for path in ("/pending", "/pods/default/held"):
+        assert hold in await pages.read(path)

@@ -17,7 +17,7 @@ from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
-from gpuloom.scheduler.pods.pending import REFUSED_BEFORE, cause_of
+from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, cause_of, tell_hold
 from gpuloom.web.views.hosts import Hosts, find_barred, find_unknown_in, find_with_cards, judge_hosts
 from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
 from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
@@ -63,7 +63,17 @@ def explain_pod(
         notes = (*notes, REFUSED_BEFORE)
     if hosts is not None and hosts.demand is not None and not pod.spec.node_name:
         notes = (*(one.full_text for one in find_unknown_in(source, pod)), *notes)
-    return msgspec.structs.replace(explanation, notes=notes)
+    explanation = msgspec.structs.replace(explanation, notes=notes)
+    return _hold_back(source, pod, explanation) if hosts is not None else explanation
+
+
+def _hold_back(source: Source, pod: Pod, explanation: Explanation) -> Explanation:
+    """Say of a pod that nobody tries to place that it waits for that, whatever is free."""
+    hold = tell_hold(source.state, pod) if explanation.outcome in {"fits", "does not fit"} else ""
+    if not hold:
+        return explanation
+    headline = f"{hold}; {APART} {explanation.headline}"
+    return msgspec.structs.replace(explanation, outcome="held back", headline=headline)
 
 
 def _explain(

@@ -12,7 +12,7 @@ from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import Headroom
-from gpuloom.scheduler.pods.pending import cause_of, look_for_pending, read_last_words, tell_wait
+from gpuloom.scheduler.pods.pending import APART, cause_of, look_for_pending, read_last_words, tell_hold, tell_wait
 from gpuloom.web.views.hosts import find_unknown_in, find_with_cards, judge_hosts, read_demand_of
 from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.source import Source, Viewer
@@ -23,6 +23,7 @@ from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_unix_time
 
 _PODS_A_STEP = 100
+_TRY_AGAIN = "kube-scheduler has to try it again"
 _Answer = tuple[str, bool, tuple[ReasonCount, ...], HostVerdict]
 """Why a pod waits, whether it fits by now, the reasons, and what kube-scheduler's filters say."""
 
@@ -113,11 +114,14 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
     if key not in asked:
         asked[key] = yield from _ask(source, pod, demands, headrooms)
     headline, fits, reasons, host = asked[key]
-    if words := read_last_words(pod):
-        host = msgspec.structs.replace(host, last_words=words)
+    words, hold = read_last_words(pod), tell_hold(source.state, pod)
+    host = msgspec.structs.replace(host, last_words=words) if words else host
+    if hold:
+        headline, fits = f"{hold}; {APART} {headline}", False
+    elif fits:
         # Where both say no, one no is enough.
         said = tell_wait(view.cause) or "kube-scheduler said last"
-        headline = f"{headline}; {said}: {words}" if fits else headline
+        headline = f"{headline} by now: {_TRY_AGAIN}" + (f"; {said}: {words}" if words else "")
     asks = tuple(ask for demand in demands.values() for ask in tell_asks(demand))
     return msgspec.structs.replace(view, asks=asks, headline=headline, fits=fits, reasons=reasons, host=host)
 
@@ -134,7 +138,7 @@ def _ask(
     yield
     decision = source.pod_scheduler.decide(demands, offered, headrooms=headrooms)
     if decision.node is not None:
-        return f"fits on {decision.node} by now: kube-scheduler has to try it again", True, (), verdict
+        return f"fits on {decision.node}", True, (), verdict
     if not names:
         return "there are no nodes", False, (), verdict
     yield

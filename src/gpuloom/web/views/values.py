@@ -167,9 +167,9 @@ class PendingView(Value, frozen=True, kw_only=True):
 
     ``waiting_s`` are seconds since this scheduler refused it first, absent where it did not. ``cause`` says at whom it
     lies that it waits: ``cards``, gpuloom refused it; ``node``, kube-scheduler refused every node before it asked;
-    ``gate``, a scheduling gate; ``unseen``, kube-scheduler has not tried it yet; ``other``, its last words. ``fits``
-    counts cards and all that kube-scheduler checks beside them; ``host`` tells the two apart. ``nomination`` says where
-    room is being made for it.
+    ``gate``, a scheduling gate; ``scheduler``, it names another scheduler; ``unseen``, kube-scheduler has not tried it
+    yet; ``other``, its last words. ``fits`` counts cards and all that kube-scheduler checks beside them; ``host`` tells
+    the two apart. ``nomination`` says where room is being made for it.
     """
 
     pod: PodName
