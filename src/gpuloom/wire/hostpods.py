@@ -11,7 +11,6 @@ import msgspec
 
 from gpuloom.wire.objects import Container, KubeStruct, Pod, PodSpec, PodStatus, Resources
 
-
 GATED = "SchedulingGated"
 """Why a pod with a scheduling gate is not tried, in the condition with which the API server creates it."""
 

@@ -53,6 +53,22 @@ async def test_cards_that_are_not_like_that_are_not_said_to_be_missing(stage: St
     assert (await stage.gpuloom("cards", "--state", "unhealthy")).err.endswith("No card is like this.\n")
 
 
+@pytest.mark.parametrize("command", [("cards",), ("explain", "waits"), ("fits", "-f", "-")], ids=lambda one: one[0])
+async def test_a_node_that_there_is_not_is_refused_not_passed_over(stage: Stage, command: tuple[str, ...]) -> None:
+    snapshot = (await stage.gpuloom("snapshot")).out
+    for source in ((), ("--from", "/dev/stdin") if "-" not in command else ()):
+        said = await stage.gpuloom(*command, "--node", "node-z", *source, stdin=snapshot if source else POD)
+        assert (said.code, said.out) == (1, "")
+        assert "there is no node node-z" in said.err
+
+
+@pytest.mark.parametrize("flag", [("--node", "node-b"), ("--model", "L4"), ("--state", "idle")], ids=lambda one: one[0])
+async def test_one_card_is_not_chosen_by_flags_for_lists(stage: Stage, flag: tuple[str, str]) -> None:
+    said = await stage.gpuloom("cards", "GPU-1", *flag)
+    assert (said.code, said.out) == (2, "")
+    assert f"GPU-1 cannot be given with {flag[0]}: leave one of them out" in said.err
+
+
 async def test_a_card_shows_who_is_on_it(stage: Stage) -> None:
     (card,) = (await stage.gpuloom("cards", "--state", "used", "-o", "json")).json()["items"]
     assert "default/runs" in (await stage.gpuloom("cards", card["uuid"])).out
@@ -139,11 +155,14 @@ async def test_fits_tells_how_many(stage: Stage) -> None:
 async def test_fits_tells_what_a_node_lacks_beside_cards(stage: Stage) -> None:
     pod = POD.replace("spec:", "spec:\n  nodeSelector: {disk: ssd}")
     said = await stage.gpuloom("fits", "-v", "-f", "-", stdin=pod)
-    told = "cards on 2 nodes; 0 of them take the pod: 2 node(s) didn't match Pod's node affinity/selector"
+    affinity = "node(s) didn't match Pod's node affinity/selector"
+    told = f"he cards of 2 nodes would do, but none of them takes the pod: 2 {affinity}"
+    remedy = "it would fit on node-a or 1 other with the label disk=ssd, or without the pod's nodeSelector."
     assert said.code == 1
-    assert said.out.startswith(f"Pod/new: no room: {told}\n")
-    assert f"\n  {told}\n" in said.out
-    assert "; it would fit on node-a with the label disk=ssd, or without the pod's nodeSelector.\n" in said.out
+    head, why, *details = said.out.splitlines()[:9]
+    assert (head, why) == ("Pod/new: no room", "pod default/new fits on none of 2 nodes.")
+    assert details[0] == f"T{told}; {remedy}"
+    assert f"  t{told}" in details
 
 
 async def test_fits_tells_what_the_webhook_would_warn_of(stage: Stage) -> None:

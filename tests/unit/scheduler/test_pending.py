@@ -52,9 +52,7 @@ def test_the_words_of_kube_scheduler_tell_who_refused(
 def test_a_gate_holds_a_pod_back_whether_or_not_the_cluster_says_so(state: SchedulerState) -> None:
     pod = waiting(schedulingGates=[{"name": "demo/data"}, {"name": "demo/quota"}])
     assert cause_of(state, pod) == "gate"
-    assert tell_hold(state, pod) == (
-        "is not scheduled before its scheduling gates demo/data, demo/quota are removed"
-    )
+    assert tell_hold(state, pod) == ("is not scheduled before its scheduling gates demo/data, demo/quota are removed")
 
 
 @pytest.mark.parametrize("said", [{}, {"reason": "Unschedulable", "message": TAINTED}])

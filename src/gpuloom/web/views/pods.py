@@ -19,8 +19,9 @@ from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of
 from gpuloom.web.views.used import use_of_pod
 from gpuloom.web.views.values import PendingView, PodView
+from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Pod
-from gpuloom.wire.words import encode_unix_time
+from gpuloom.wire.words import decode_time, encode_unix_time
 
 _PODS_A_STEP = 100
 _TRY_AGAIN = "kube-scheduler has to try it again"
@@ -83,13 +84,12 @@ def list_pending(source: Source, viewer: Viewer, pending: Iterable[Pod]) -> Gene
 
 
 def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Generator[None, None, PendingView]:
-    refused = source.state.unschedulable.get(pod.metadata.uid)
-    now = source.parts.clocks.monotonic()
+    created = pod.metadata.creation_timestamp or ""
     view = PendingView(
         pod=PodName(namespace=pod.namespace, name=pod.name),
         uid=pod.metadata.uid,
-        created=pod.metadata.creation_timestamp or "",
-        waiting_s=round(max(now - refused.since, 0.0), 1) if refused else None,
+        created=created,
+        waiting_s=_count_waiting_s(source, created),
         cause=cause_of(source.state, pod),
     )
     try:
@@ -126,6 +126,14 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
     return msgspec.structs.replace(view, asks=asks, headline=headline, fits=fits, reasons=reasons, host=host)
 
 
+def _count_waiting_s(source: Source, created: str) -> float | None:
+    try:
+        since = decode_time(created)
+    except WireError:
+        return None
+    return round(max((source.parts.clocks.now() - since).total_seconds(), 0.0), 1)
+
+
 def _ask(
     source: Source, pod: Pod, demands: Demands, headrooms: Mapping[str, Headroom]
 ) -> Generator[None, None, _Answer]:
@@ -145,8 +153,8 @@ def _ask(
     tally = Tally()
     yield from tally.add_all(decision.refusals)
     reasons = tally.counts()
-    told = [f"{count.nodes:,} {count.reason}" for count in reasons]
-    told = [tell_taking(verdict), *told] if verdict.with_cards else told
-    unknown = find_unknown_in(source, pod) if hosts.demand is not None else []
-    why = "; ".join([", ".join(told), *(one.text for one in unknown)])
+    told = [tell_taking(verdict)] if verdict.with_cards else []
+    told += [", ".join(f"{count.nodes:,} {count.reason}" for count in reasons)] if reasons else []
+    told += [one.text for one in find_unknown_in(source, pod)] if hosts.demand is not None else []
+    why = "; ".join(told)
     return f"fits on none of {len(names):,} nodes: {why}", False, reasons, verdict
