@@ -9,10 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from gpuloom.wire.objects import Container, KubeStruct, Pod, PodSpec, PodStatus, Resources
-
-GATED = "SchedulingGated"
-"""Why a pod with a scheduling gate is not tried, in the condition with which the API server creates it."""
+from gpuloom.wire.objects import GATED, Container, KubeStruct, Named, Pod, PodSpec, PodStatus, Resources
 
 
 class Toleration(KubeStruct, frozen=True):
@@ -93,12 +90,6 @@ class HostVolume(KubeStruct, frozen=True):
     ephemeral: dict[str, Any] | None = None
 
 
-class Named(KubeStruct, frozen=True):
-    """Anything of a list of which its name is read."""
-
-    name: str = ""
-
-
 class HostSpec(PodSpec, frozen=True):
     """``spec`` of a pod."""
 
@@ -112,7 +103,6 @@ class HostSpec(PodSpec, frozen=True):
     host_network: bool = False
     volumes: list[HostVolume] | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
-    scheduling_gates: list[Named] | None = None
     resource_claims: list[Named] | None = None
 
 

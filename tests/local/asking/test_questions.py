@@ -1,6 +1,7 @@
 import pytest
 from local.asking.conftest import Said, Stage
 
+from gpuloom.kube import PODS
 from gpuloom.local.manifests import pod_manifest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -174,6 +175,17 @@ async def test_a_snapshot_says_that_it_tells_of_cards_alone(stage: Stage) -> Non
     snapshot = await stage.gpuloom("snapshot")
     said = await stage.gpuloom("explain", "waits", "-v", "--from", "-", stdin=snapshot.out)
     assert "\n  not looked at: taints, node selector and affinity, CPU, memory," in said.out
+
+
+async def test_a_snapshot_tells_that_a_gate_holds_a_pod_back(stage: Stage) -> None:
+    gated = pod_manifest("gated", memory_mib=100)
+    gated["spec"] |= {"schedulingGates": [{"name": "demo/hold"}]}
+    await stage.cluster.submit(gated)
+    snapshot = await stage.gpuloom("snapshot")
+    await stage.cluster.client.delete(PODS, "gated", namespace="default", grace_period_s=0)
+    for command in (("explain", "gated"), ("pending",)):
+        said = await stage.gpuloom(*command, "--from", "-", stdin=snapshot.out)
+        assert "is not scheduled before its scheduling gate demo/hold is removed; apart from that it fits" in said.out
 
 
 async def test_fits_looks_into_what_makes_pods(stage: Stage) -> None:

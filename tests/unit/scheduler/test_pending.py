@@ -8,7 +8,8 @@ import pytest
 from gpuloom.scheduler.pods.pending import REFUSED_BEFORE, UNASKED, cause_of, look_for_pending, tell_hold, tell_wait
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.wire.hostpods import GATED, HostPod
+from gpuloom.wire.hostpods import HostPod
+from gpuloom.wire.objects import GATED
 
 TAINTED = "0/3 nodes are available: 3 node(s) had untolerated taint(s)."
 

@@ -12,7 +12,7 @@ from typing import Any
 from gpuloom.local.apiserver.kinds import EVENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICES, Kind
 from gpuloom.local.apiserver.objects import Json, look_up
 from gpuloom.local.apiserver.quantities import canonical
-from gpuloom.wire.hostpods import GATED
+from gpuloom.wire.objects import GATED
 
 NODE_INFO = MappingProxyType(
     dict.fromkeys(

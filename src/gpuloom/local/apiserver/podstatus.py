@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpuloom.local.apiserver.ages import show_age
 from gpuloom.local.apiserver.objects import Json, look_up
-from gpuloom.wire.hostpods import GATED
+from gpuloom.wire.objects import GATED
 
 
 @dataclass(frozen=True, slots=True)

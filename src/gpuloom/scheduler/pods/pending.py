@@ -9,8 +9,8 @@ from gpuloom.scheduler.events.refusals import UNFIT_NODE
 from gpuloom.scheduler.groups.attempts import UNTIL_MORE_FIT
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.wire.hostpods import GATED, HostPod
-from gpuloom.wire.objects import Pod
+from gpuloom.wire.hostpods import HostPod
+from gpuloom.wire.objects import GATED, Pod
 
 REFUSED_BEFORE = "kube-scheduler refused every node before it asked gpuloom"
 UNASKED = "kube-scheduler has not asked about it yet"
@@ -52,8 +52,7 @@ def cause_of(state: SchedulerState, pod: Pod) -> Cause:
 
 def find_gates(pod: Pod) -> list[str]:
     """Return the names of the scheduling gates that a pod still has."""
-    gates = pod.spec.scheduling_gates if isinstance(pod, HostPod) else None
-    return [gate.name for gate in gates or ()]
+    return [gate.name for gate in pod.spec.scheduling_gates or ()]
 
 
 def is_for_another_scheduler(pod: Pod, settings: SchedulerSettings) -> bool:
