@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -39,7 +39,7 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-async def ask(stage: Stage, question: Callable[[SchedulerClient], _T], **flags: str) -> _T:
+async def ask(stage: Stage, question: Callable[[SchedulerClient], _T], **flags: Any) -> _T:
     def run() -> _T:
         with connect(**{"kubeconfig": str(stage.cluster.kubeconfig), **flags}) as client:
             return question(client)

@@ -42,7 +42,8 @@ async def test_nodes_and_their_cards_are_listed(stage: Stage) -> None:
 
 
 async def test_one_node_shows_who_is_on_its_cards(stage: Stage) -> None:
-    assert "  default/runs: 6,000 MiB, 25 % of the cores, bound, since" in (await stage.gpuloom("nodes", "node-a")).out
+    told = "  default/runs (main): 6,000 MiB, 25 % of the cores, bound, since"
+    assert told in (await stage.gpuloom("nodes", "node-a")).out
 
 
 @pytest.mark.parametrize(("flags", "count"), [((), 6), (("--state", "used"), 1), (("--node", "node-b"), 4)])

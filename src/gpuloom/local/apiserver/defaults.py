@@ -59,7 +59,7 @@ def _tell_gated(value: Json) -> Json:
     if not (value.get("spec") or {}).get("schedulingGates"):
         return {}
     message = "Scheduling is blocked due to non-empty scheduling gates"
-    condition = {"type": "PodScheduled", "status": "False", "reason": GATED, "message": message}
+    condition: Json = {"type": "PodScheduled", "status": "False", "reason": GATED, "message": message}
     return {"conditions": [{**condition, "lastProbeTime": None, "lastTransitionTime": None}]}
 
 
