@@ -53,7 +53,6 @@ class PodSpecShape(FullSpec, frozen=True):
     containers: list[ContainerShape] | None = None  # type: ignore[assignment]  # wider: clients send null
     init_containers: list[ContainerShape] | None = None  # type: ignore[assignment]  # wider: clients send null
     tolerations: Entries = None
-    scheduling_gates: Entries = None
     termination_grace_period_seconds: int | None = None
 
 
