@@ -20,6 +20,13 @@ async def test_a_new_pod_has_identity_defaults_and_a_pending_status(api: Client)
     assert created["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
 
 
+async def test_a_new_pod_with_a_gate_says_that_it_is_not_scheduled(api: Client) -> None:
+    created = await api.create_pod("p", schedulingGates=[{"name": "example.com/wait"}])
+    (said,) = created["status"]["conditions"]
+    assert (said["type"], said["status"], said["reason"]) == ("PodScheduled", "False", "SchedulingGated")
+    assert said["message"] == "Scheduling is blocked due to non-empty scheduling gates"
+
+
 async def test_what_was_created_is_what_is_read(api: Client) -> None:
     created = await api.create_pod("p")
     assert await api.get(f"{api.pods}/p") == created

@@ -66,6 +66,19 @@ async def test_the_node_of_a_pod_cannot_be_patched(api: Client) -> None:
     assert answer.message.startswith('Pod "p" is invalid: spec: Forbidden: pod updates may not change fields other')
 
 
+async def test_gates_of_a_pod_can_be_taken_away_and_no_others_put_there(api: Client) -> None:
+    gates = [{"name": "example.com/one"}, {"name": "example.com/two"}]
+    await api.create_pod("p", schedulingGates=gates)
+    path = f"{api.pods}/p"
+    changed = {"spec": {"schedulingGates": [gates[0], {"name": "example.com/new"}]}}
+    answer = await api.call("PATCH", path, changed, content_type=MERGE)
+    told = "only deletion is allowed, but found new scheduling gate 'example.com/new'"
+    assert answer.code == 422
+    assert answer.message == f'Pod "p" is invalid: spec.schedulingGates[1].name: Forbidden: {told}'
+    assert (await api.patch(path, {"spec": {"schedulingGates": gates[:1]}}))["spec"]["schedulingGates"] == gates[:1]
+    assert "schedulingGates" not in (await api.patch(path, {"spec": {"schedulingGates": None}}))["spec"]
+
+
 async def test_another_uid_in_a_patch_is_refused(api: Client) -> None:
     await api.create_pod("p")
     answer = await api.call("PATCH", f"{api.pods}/p", {"metadata": {"uid": "other"}}, content_type=MERGE)

@@ -12,6 +12,7 @@ import msgspec
 
 from gpuloom.client.errors import MisusedError
 from gpuloom.client.finding import open_scheduler
+from gpuloom.client.idiom import PYTHON
 from gpuloom.client.served import ServedReader
 from gpuloom.client.way import SERVER_VARIABLE, SERVICE_VARIABLE, Way
 from gpuloom.engine.explanation.depth import STANDARD, Depth
@@ -45,9 +46,10 @@ def connect(
 
     Raises AskingError.
     """
+    _check_texts(kubeconfig=kubeconfig, context=context, server=server, service=service)
     server = server or os.environ.get(SERVER_VARIABLE, "")
     service = service or os.environ.get(SERVICE_VARIABLE, "")
-    way = Way(kubeconfig, context, server, Path(server_ca) if server_ca else None, service)
+    way = Way(kubeconfig, context, server, Path(server_ca) if server_ca else None, service, PYTHON)
     with _run_loop() as run:
         opening = open_scheduler(way)
         reader = run(opening.__aenter__())
@@ -114,6 +116,8 @@ class SchedulerClient:
 
     def fits(self, pod: Mapping[str, Any], namespace: str = "", *, depth: Depth = STANDARD) -> Fits:
         """Say whether a pod would fit, where, and how many of them; its manifest may name the namespace."""
+        if not isinstance(pod, Mapping):
+            raise MisusedError(f"pod is {pod!r:.80}, which is no manifest: give it as a dictionary")
         try:
             manifest = msgspec.json.encode(pod)
         except (TypeError, ValueError, RecursionError) as error:
@@ -125,6 +129,16 @@ class SchedulerClient:
     def _ask(self, question: Coroutine[Any, Any, _T]) -> _T:
         answer: _T = self._run(question)
         return answer
+
+
+def _check_texts(**given: object) -> None:
+    """Refuse what is no text.
+
+    Raises MisusedError.
+    """
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise MisusedError(f"{name} is {value!r}, which is no text")
 
 
 @contextmanager

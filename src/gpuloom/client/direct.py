@@ -16,7 +16,6 @@ from gpuloom.kube.login import is_loopback, read_server
 from gpuloom.kube.threaded import ThreadedConnections
 
 TOKEN_VARIABLE = "GPULOOM_TOKEN"  # noqa: S105 - the variable's name
-_GIVE_CA = "give the certificate authority with --server-ca"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +44,9 @@ async def open_server(way: Way) -> AsyncIterator[ServedReader]:
             url, token, ca_pem=recognition.authority, server_name=recognition.server_name
         )
     except CredentialsError as error:
-        raise MisusedError(f"--server: {error}") from error
+        raise MisusedError(f"{way.idiom.parameter('server')}: {error}") from error
     async with KubeClient(credentials, connections=ThreadedConnections()) as client:
-        yield ServedReader(client, namespace, f"scheduler at {way.server}")
+        yield ServedReader(client, namespace, f"scheduler at {way.server}", idiom=way.idiom)
 
 
 async def _find_token(way: Way) -> tuple[str, str]:
@@ -64,38 +63,39 @@ async def _find_token(way: Way) -> tuple[str, str]:
 
 
 async def _recognize(url: str, way: Way) -> Recognition:
-    service = read_service_flag(way.service)
+    service, server = read_service_flag(way.service, way.idiom), way.idiom.parameter("server")
     try:
         scheme, host = read_server(url)
     except ValueError as error:
-        raise MisusedError(f"--server: {error}") from None
+        raise MisusedError(f"{server}: {error}") from None
     if scheme == "http":
         if not is_loopback(host):
             raise UnansweredError(
-                f"--server {url} is plain http, so no token is sent there: use https, or a port-forward to this machine"
+                f"{server} {url} is plain http, so no token is sent there: use https, or a port-forward to this machine"
             )
         return Recognition()
     if way.server_ca:
         try:
             return Recognition(way.server_ca.read_bytes(), service.host if service else "")
         except OSError as error:
-            raise MisusedError(f"--server-ca {way.server_ca}: {error.strerror}") from error
+            raise MisusedError(f"{way.idiom.parameter('server_ca')} {way.server_ca}: {error.strerror}") from error
     if service is None and _is_public(host):
         return Recognition()
     return await _ask_installation(url, way, service)
 
 
 async def _ask_installation(url: str, way: Way, service: WebService | None) -> Recognition:
+    give_ca = f"give the certificate authority with {way.idiom.parameter('server_ca')}"
     try:
         async with open_cluster(way) as (cluster, _):
-            installation = await find_installation(cluster, service)
+            installation = await find_installation(cluster, service, idiom=way.idiom)
     except UnansweredError as error:
-        told = f"nothing says who {url} is, so no token is sent there: {error}; or {_GIVE_CA}"
+        told = f"nothing says who {url} is, so no token is sent there: {error}; or {give_ca}"
         raise UnansweredError(told) from error
     if not installation.authority:
         raise UnansweredError(
             f"nothing says who {url} is, so no token is sent there: "
-            f"{installation.name} has no caBundle yet; wait for it, or {_GIVE_CA}"
+            f"{installation.name} has no caBundle yet; wait for it, or {give_ca}"
         )
     return Recognition(installation.authority, installation.service.host)
 

@@ -10,11 +10,11 @@ import re
 from dataclasses import dataclass
 
 from gpuloom.client.errors import MisusedError, NoWayError, UnansweredError
+from gpuloom.client.idiom import COMMAND_LINE, Idiom
 from gpuloom.kube import MUTATING_WEBHOOKS, ApiError, KubeClient
 from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
 from gpuloom.wire.objects import WebhookConfiguration
 
-NAME_IT = "name the scheduler's Service with --service NAMESPACE/NAME"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -54,35 +54,38 @@ def read_service(text: str) -> WebService | None:
     return WebService(namespace, name) if _NAME.fullmatch(namespace) and _NAME.fullmatch(name) else None
 
 
-def read_service_flag(text: str) -> WebService | None:
-    """Read ``--service``, None where it is not given.
+def read_service_flag(text: str, idiom: Idiom = COMMAND_LINE) -> WebService | None:
+    """Read what is given as service, None where nothing is.
 
     Raises MisusedError.
     """
     if not text:
         return None
     if (service := read_service(text)) is None:
-        raise MisusedError(f"--service {text!r} names no Service: give NAMESPACE/NAME")
+        raise MisusedError(f"{idiom.parameter('service')} {text!r} names no Service: give NAMESPACE/NAME")
     return service
 
 
-async def find_installation(client: KubeClient, wanted: WebService | None = None) -> Installation:
+async def find_installation(
+    client: KubeClient, wanted: WebService | None = None, *, idiom: Idiom = COMMAND_LINE
+) -> Installation:
     """Find the cluster's installation, or the one whose Service is wanted.
 
     Raises NoWayError where there is none or it may not be looked for, UnansweredError where there are several.
     """
+    name_it = f"name the scheduler's Service with {idiom.parameter('service')} NAMESPACE/NAME"
     try:
         shown, _ = await client.list_all(MUTATING_WEBHOOKS, label_selector=INSTALLATION_LABEL)
     except ApiError as error:
-        raise NoWayError(f"{error}; {NAME_IT}") from error
+        raise NoWayError(f"{error}; {name_it}") from error
     found = [one for one in map(_read, shown) if one is not None]
     if wanted is not None:
         found = [one for one in found if one.service == wanted]
     if not found:
-        raise NoWayError(f"{_tell_nothing(shown, wanted)}; {NAME_IT}")
+        raise NoWayError(f"{_tell_nothing(shown, wanted)}; {name_it}")
     if len(found) > 1:
         told = ", ".join(f"{one.name} ({one.service})" for one in found)
-        raise UnansweredError(f"there are several installations, so none is asked: {told}; {NAME_IT}")
+        raise UnansweredError(f"there are several installations, so none is asked: {told}; {name_it}")
     return found[0]
 
 

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from gpuloom.client.errors import DeclinedError, MisusedError, NoWayError, UnansweredError, UnknownObjectError
+from gpuloom.client.idiom import COMMAND_LINE, Idiom
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import ApiError, KubeClient, UnreachableError, UntrustedError
@@ -29,7 +30,8 @@ from gpuloom.wire.depth import BAD_JSON, decode
 NOT_FOUND = 404
 _ANSWERS = {400, 413, 422}
 """The scheduler has looked at what it was asked, and refuses it."""
-SEE_PODS = "see gpuloom pending -A and gpuloom pods -A"
+POD_LISTS = ("pending", "pods")
+"""What lists the pods that can be asked about."""
 
 _T = TypeVar("_T")
 
@@ -45,6 +47,7 @@ class ServedReader:
     prefix  what stands before the API's paths: nothing for a direct way, the service's proxy otherwise
     place   what messages call the scheduler
     token   to be sent in a header of its own, where the API server keeps the usual one for itself
+    idiom   how errors speak to whoever asks
     """
 
     client: KubeClient
@@ -52,6 +55,7 @@ class ServedReader:
     place: str
     prefix: str = ""
     token: str = ""
+    idiom: Idiom = COMMAND_LINE
 
     async def overview(self) -> Overview:
         """Sum up the cluster."""
@@ -63,7 +67,7 @@ class ServedReader:
 
     async def node(self, name: str) -> NodeDetail:
         """Tell of one node and who is on its cards."""
-        return await self._get(f"/nodes/{quote(name, safe='')}", NodeDetail, see="see gpuloom nodes")
+        return await self._get(f"/nodes/{_write_name('node', name)}", NodeDetail, see=("nodes",))
 
     async def cards(self) -> list[CardView]:
         """List cards."""
@@ -72,7 +76,7 @@ class ServedReader:
     async def card(self, uuid: str) -> CardView:
         """Tell of one card and who is on it, by its UUID or the beginning of it."""
         try:
-            return await self._get(f"/cards/{quote(uuid, safe='')}", CardView, see="see gpuloom cards")
+            return await self._get(f"/cards/{_write_name('uuid', uuid)}", CardView, see=("cards",))
         except UnknownObjectError:
             raise
         except DeclinedError as error:
@@ -97,17 +101,17 @@ class ServedReader:
 
     async def explain(self, namespace: str, name: str, depth: Depth) -> Explanation:
         """Explain a pod."""
-        path = f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}"
-        return await self._get(path, Explanation, _write_depth(depth), see=SEE_PODS)
+        path = f"/explain/{_write_name('namespace', namespace)}/{_write_name('pod', name)}"
+        return await self._get(path, Explanation, _write_depth(depth), see=POD_LISTS)
 
     async def preempt(self, namespace: str, name: str) -> PreemptionView:
         """Say whom preemption would evict for a pod."""
-        path = f"/preempt/{quote(namespace, safe='')}/{quote(name, safe='')}"
-        return await self._get(path, PreemptionView, see=SEE_PODS)
+        path = f"/preempt/{_write_name('namespace', namespace)}/{_write_name('pod', name)}"
+        return await self._get(path, PreemptionView, see=POD_LISTS)
 
     async def fits(self, manifest: bytes, namespace: str, depth: Depth) -> Fits:
         """Say whether a pod would fit."""
-        query = {**_write_depth(depth), "namespace": namespace}
+        query = {**_write_depth(depth), "namespace": _check_name("namespace", namespace)}
         return _decode(await self._call("POST", "/fits", query, manifest), Fits)
 
     async def check(self) -> None:
@@ -118,16 +122,20 @@ class ServedReader:
         await self._call("GET", "/quotas", {"limit": "0"})
 
     async def _get(
-        self, path: str, type_: type[_T], query: Mapping[str, str | Sequence[str]] | None = None, see: str = ""
+        self,
+        path: str,
+        type_: type[_T],
+        query: Mapping[str, str | Sequence[str]] | None = None,
+        see: Sequence[str] = (),
     ) -> _T:
-        """Ask for one thing; ``see`` says where to look when there is none."""
+        """Ask for one thing; ``see`` is what lists those that there are."""
         try:
             return _decode(await self._call("GET", path, query or {}), type_)
         except UnknownObjectError as error:
-            raise UnknownObjectError(f"{error}: {see}" if see else str(error)) from error
+            raise UnknownObjectError(f"{error}: {self.idiom.see(*see)}" if see else str(error)) from error
 
     async def _list(self, path: str, type_: type[_T], namespace: str = "") -> list[_T]:
-        query = {"namespace": namespace} if namespace else {}
+        query = {} if namespace == "" else {"namespace": _check_name("namespace", namespace)}
         items = _decode(await self._call("GET", path, query), _Items).items
         decoder = msgspec.json.Decoder(type_)
         return [decoder.decode(item) for item in items]
@@ -144,17 +152,33 @@ class ServedReader:
             if self.prefix and (error.status in {0, 502, 503} or "services/proxy" in error.message):
                 raise NoWayError(str(error)) from error
             if isinstance(error, UntrustedError):
+                give, name = self.idiom.parameter("server_ca"), self.idiom.parameter("service")
                 raise UnansweredError(
-                    f"{error}; no token was sent: give its certificate authority with --server-ca, "
-                    "and with --service NAMESPACE/NAME whose certificate it is"
+                    f"{error}; no token was sent: give its certificate authority with {give}, "
+                    f"and with {name} NAMESPACE/NAME whose certificate it is"
                 ) from error
             if isinstance(error, UnreachableError):
-                raise UnansweredError(f"{error}; see whether it runs, or correct --server") from error
+                server = self.idiom.parameter("server")
+                raise UnansweredError(f"{error}; see whether it runs, or correct {server}") from error
             if error.status == NOT_FOUND:
                 raise UnknownObjectError(error.message) from error
             # The scheduler's own messages say all; of others, the address is worth telling.
             told = error.message if 400 <= error.status < 500 else str(error)
             raise (DeclinedError if error.status in _ANSWERS else UnansweredError)(told) from error
+
+
+def _check_name(parameter: str, name: object) -> str:
+    """Refuse what cannot be a name. One with a slash would lead whoever stands between to another path.
+
+    Raises MisusedError.
+    """
+    if not isinstance(name, str) or not name or "/" in name or name in {".", ".."}:
+        raise MisusedError(f"{parameter} is {name!r}, which is no name")
+    return name
+
+
+def _write_name(parameter: str, name: object) -> str:
+    return quote(_check_name(parameter, name), safe="")
 
 
 def _write_depth(depth: Depth) -> dict[str, str | Sequence[str]]:

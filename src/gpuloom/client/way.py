@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gpuloom.client.idiom import COMMAND_LINE, Idiom
+
 SERVER_VARIABLE: Final = "GPULOOM_SERVER"
 SERVICE_VARIABLE: Final = "GPULOOM_SERVICE"
 """Environment variables that count where server or service is not given."""
@@ -18,3 +20,4 @@ class Way:
     server: str = ""
     server_ca: Path | None = None
     service: str = ""
+    idiom: Idiom = COMMAND_LINE

@@ -26,7 +26,7 @@ from gpuloom.web.preempting import BudgetLookup
 from gpuloom.web.rights import view as view_rights
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
 from gpuloom.web.views.decisions import list_decisions, view_decision
-from gpuloom.web.views.explaining import PodError, explain_pod, find_pod, fit_pod
+from gpuloom.web.views.explaining import PodError, UnknownNodeError, check_nodes, explain_pod, find_pod, fit_pod
 from gpuloom.web.views.nominated import list_nominations
 from gpuloom.web.views.overview import list_quotas, view_overview
 from gpuloom.web.views.pods import find_pending, list_pending, list_pods, pick_pending
@@ -150,6 +150,7 @@ class WebApi:
     def _answer(self, operation: Operation, view: Callable[[web.Request, Viewer], Awaitable[Any]]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             _, viewer = await self.viewer(request)
+            _check_parameters(request, operation)
             return _answer_json(operation.encode(await view(request, viewer)))
 
         return self._guard(handle)
@@ -236,8 +237,9 @@ class WebApi:
         return view_decision(decided, most_names=_MOST_NODES)
 
     async def _explain(self, request: web.Request, viewer: Viewer) -> Any:
+        depth = self._read_depth(request)
         pod = await self.find_pod(request.match_info["namespace"], request.match_info["pod"], viewer)
-        return await self.pace.finish(explain_pod(self.source, viewer, pod, read_depth(request)))
+        return await self.pace.finish(explain_pod(self.source, viewer, pod, depth))
 
     async def _preempt(self, request: web.Request, viewer: Viewer) -> Any:
         namespace, name = request.match_info["namespace"], request.match_info["pod"]
@@ -251,11 +253,20 @@ class WebApi:
         need_pods(viewer, namespace)
         try:
             body = await read_body(request, MOST_BYTES, READ_TIMEOUT_S)
-            return await self.pace.finish(fit_pod(self.source, viewer, body, namespace, read_depth(request)))
+            return await self.pace.finish(fit_pod(self.source, viewer, body, namespace, self._read_depth(request)))
         except TooLargeError as error:
             raise RefusedError(413, f"{error}: give the pod alone") from error
         except PodError as error:
             raise RefusedError(400, str(error)) from error
+
+    def _read_depth(self, request: web.Request) -> Depth:
+        """Read how much of an explanation is wanted, of nodes that there are."""
+        depth = read_depth(request)
+        try:
+            check_nodes(self.source, depth)
+        except UnknownNodeError as error:
+            raise RefusedError(400, str(error)) from error
+        return depth
 
     async def _recording(self, request: web.Request) -> web.StreamResponse:
         _, viewer = await self.viewer(request)
@@ -290,6 +301,15 @@ class WebApi:
 
 async def _refuse_path(request: web.Request) -> web.StreamResponse:
     return fail(404, f"there is nothing to {request.method} at {request.path[:_LONGEST_SHOWN]}")
+
+
+def _check_parameters(request: web.Request, operation: Operation) -> None:
+    """Refuse what the path does not take: whoever mistyped it would be told of other things than asked for."""
+    for name in request.query:
+        if name not in operation.parameters:
+            takes = ", ".join(operation.parameters) or "none"
+            told = f"{name[:_LONGEST_SHOWN]}: there is no such parameter of {operation.path}; it takes {takes}"
+            raise RefusedError(400, told)
 
 
 def read_depth(request: web.Request) -> Depth:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from gpuloom.wire.objects import Container, KubeStruct, Pod, PodSpec, PodStatus, Resources
+from gpuloom.wire.objects import GATED, Container, KubeStruct, Named, Pod, PodSpec, PodStatus, Resources
 
 
 class Toleration(KubeStruct, frozen=True):
@@ -90,12 +90,6 @@ class HostVolume(KubeStruct, frozen=True):
     ephemeral: dict[str, Any] | None = None
 
 
-class Named(KubeStruct, frozen=True):
-    """Anything of a list of which its name is read."""
-
-    name: str = ""
-
-
 class HostSpec(PodSpec, frozen=True):
     """``spec`` of a pod."""
 
@@ -109,7 +103,6 @@ class HostSpec(PodSpec, frozen=True):
     host_network: bool = False
     volumes: list[HostVolume] | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
-    scheduling_gates: list[Named] | None = None
     resource_claims: list[Named] | None = None
 
 
@@ -161,7 +154,7 @@ class HostPod(Pod, frozen=True):
     def is_unschedulable(self) -> bool:
         """Whether kube-scheduler has tried to place the pod and said that it did not; a gate is no try."""
         said = self._find_not_placed()
-        return said is not None and said.reason != "SchedulingGated"
+        return said is not None and said.reason != GATED
 
     def _find_not_placed(self) -> PodCondition | None:
         said = (one for one in self.status.conditions or () if one.type == "PodScheduled" and one.status == "False")

@@ -121,6 +121,16 @@ class Container(KubeStruct, frozen=True):
         return self.restart_policy == "Always"
 
 
+GATED = "SchedulingGated"
+"""Why a pod with a scheduling gate is not tried, in the condition with which the API server creates it."""
+
+
+class Named(KubeStruct, frozen=True):
+    """Anything of a list of which its name is read."""
+
+    name: str = ""
+
+
 class SchedulingGroup(KubeStruct, frozen=True):
     """The group of pods that start together."""
 
@@ -136,6 +146,7 @@ class PodSpec(KubeStruct, frozen=True):
     containers: Sequence[Container] | None = None
     init_containers: Sequence[Container] | None = None
     scheduling_group: SchedulingGroup | None = None
+    scheduling_gates: list[Named] | None = None
     priority: int | None = None
     preemption_policy: str | None = None
 

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -41,7 +41,7 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-async def ask(stage: Stage, question: Callable[[SchedulerClient], _T], **flags: str) -> _T:
+async def ask(stage: Stage, question: Callable[[SchedulerClient], _T], **flags: Any) -> _T:
     def run() -> _T:
         with connect(**{"kubeconfig": str(stage.cluster.kubeconfig), **flags}) as client:
             return question(client)
@@ -58,9 +58,11 @@ async def test_the_example_of_the_page_runs_as_it_stands(stage: Stage) -> None:
         out, err = await process.communicate()
     assert (process.returncode, err) == (0, b"")
     (card,) = await ask(stage, lambda client: [card for card in client.cards() if card.shares.used])
-    given, waits, room = out.decode().splitlines()
+    *nodes, given, waits, room = out.decode().splitlines()
+    assert [line.split()[0] for line in nodes] == ["node-a", "node-b"]
     assert given == f"{card.node} {card.model} {card.memory.used} MiB allocated of {card.memory.total}"
-    assert waits == "default/waits fits on none of 2 nodes"
+    explained = await stage.gpuloom("explain", "waits")
+    assert waits == " ".join(explained.out.splitlines())
     assert re.fullmatch("room for [1-9][0-9]* new pods", room)
 
 
@@ -130,10 +132,23 @@ async def test_pods_are_explained_and_tried(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("question", "kind", "words"),
     [
-        (lambda client: client.node("nowhere"), UnknownObjectError, "there is no node nowhere"),
+        (lambda client: client.node("nowhere"), UnknownObjectError, "there is no node nowhere: see nodes()"),
         (lambda client: client.card("GPU-none"), UnknownObjectError, "no node has a card GPU-none"),
         (lambda client: client.card("GPU-"), MisusedError, "GPU- is the beginning of 6 cards"),
-        (lambda client: client.explain("none", "team"), UnknownObjectError, "no pod team/none"),
+        (
+            lambda client: client.explain("none", "team"),
+            UnknownObjectError,
+            "no pod team/none: see pending() and pods()",
+        ),
+        (lambda client: client.explain(None), MisusedError, "pod is None, which is no name"),
+        (lambda client: client.explain("../nodes"), MisusedError, "pod is '../nodes', which is no name"),
+        (lambda client: client.explain("waits", ".."), MisusedError, "namespace is '..', which is no name"),
+        (lambda client: client.preempt(""), MisusedError, "pod is '', which is no name"),
+        (lambda client: client.node("a/b"), MisusedError, "node is 'a/b', which is no name"),
+        (lambda client: client.pods(17), MisusedError, "namespace is 17, which is no name"),
+        (lambda client: client.pending(None), MisusedError, "namespace is None, which is no name"),
+        (lambda client: client.fits("x"), MisusedError, "pod is 'x', which is no manifest: give it as a dictionary"),
+        (lambda client: client.fits(POD, 17), MisusedError, "namespace is 17, which is no name"),
         (lambda client: client.fits({"spec": 5}), DeclinedError, "spec"),
         (lambda client: client.fits({"spec": object()}), MisusedError, "cannot be written as JSON"),
     ],
@@ -163,8 +178,12 @@ async def test_nothing_is_sent_to_who_is_not_the_scheduler(stage: Stage, tmp_pat
 
 
 async def test_wrong_parameters_are_told_apart_from_silence(stage: Stage, tmp_path: Path) -> None:
-    with pytest.raises(MisusedError, match="names no Service: give NAMESPACE/NAME"):
+    with pytest.raises(MisusedError, match=r"^service 'nothing' names no Service: give NAMESPACE/NAME"):
         await ask(stage, SchedulerClient.nodes, service="nothing")
+    with pytest.raises(UnansweredError, match=r"or correct server$"):
+        await ask(stage, SchedulerClient.nodes, server="http://127.0.0.1:9")
+    with pytest.raises(MisusedError, match="server is 5, which is no text"):
+        await ask(stage, SchedulerClient.nodes, server=5)
     with pytest.raises(UnansweredError, match="none"):
         await ask(stage, SchedulerClient.nodes, kubeconfig=str(tmp_path / "none"))
 

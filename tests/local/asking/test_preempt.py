@@ -70,7 +70,7 @@ async def test_the_pod_of_the_lowest_priority_would_go(stage: Stage) -> None:
     first, victim, share = said.out.splitlines()
     assert first == "pod default/urgent (priority 10): would have room on node-a if this pod were evicted"
     assert victim.startswith("  default/a-1: priority 1, since ")
-    assert share.endswith(": 12,000 MiB, 0 % of the cores")
+    assert share.endswith(": 12,000 MiB, no limit of cores")
     assert await alive(stage) == {"a-1", "a-2", "b-3", "b-9", "plain", *WAITING}
 
 

@@ -4,6 +4,7 @@ import re
 import pytest
 from local.asking.conftest import DEADLINE_S, Said, Stage
 
+from gpuloom.kube import PODS
 from gpuloom.local.manifests import pod_manifest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -67,7 +68,8 @@ async def test_nodes_and_their_cards_are_listed(stage: Stage) -> None:
 
 
 async def test_one_node_shows_who_is_on_its_cards(stage: Stage) -> None:
-    assert "  default/runs: 6,000 MiB, 25 % of the cores, bound, since" in (await stage.gpuloom("nodes", "node-a")).out
+    told = "  default/runs (main): 6,000 MiB, 25 % of the cores, bound, since"
+    assert told in (await stage.gpuloom("nodes", "node-a")).out
 
 
 @pytest.mark.parametrize(("flags", "count"), [((), 6), (("--state", "used"), 1), (("--node", "node-b"), 4)])
@@ -77,6 +79,22 @@ async def test_cards_can_be_chosen(stage: Stage, flags: tuple[str, ...], count: 
 
 async def test_cards_that_are_not_like_that_are_not_said_to_be_missing(stage: Stage) -> None:
     assert (await stage.gpuloom("cards", "--state", "unhealthy")).err.endswith("No card is like this.\n")
+
+
+@pytest.mark.parametrize("command", [("cards",), ("explain", "waits"), ("fits", "-f", "-")], ids=lambda one: one[0])
+async def test_a_node_that_there_is_not_is_refused_not_passed_over(stage: Stage, command: tuple[str, ...]) -> None:
+    snapshot = (await stage.gpuloom("snapshot")).out
+    for source in ((), ("--from", "/dev/stdin") if "-" not in command else ()):
+        said = await stage.gpuloom(*command, "--node", "node-z", *source, stdin=snapshot if source else POD)
+        assert (said.code, said.out) == (1, "")
+        assert "there is no node node-z" in said.err
+
+
+@pytest.mark.parametrize("flag", [("--node", "node-b"), ("--model", "L4"), ("--state", "idle")], ids=lambda one: one[0])
+async def test_one_card_is_not_chosen_by_flags_for_lists(stage: Stage, flag: tuple[str, str]) -> None:
+    said = await stage.gpuloom("cards", "GPU-1", *flag)
+    assert (said.code, said.out) == (2, "")
+    assert f"GPU-1 cannot be given with {flag[0]}: leave one of them out" in said.err
 
 
 async def test_a_card_shows_who_is_on_it(stage: Stage) -> None:
@@ -177,11 +195,14 @@ async def test_fits_tells_how_many(stage: Stage) -> None:
 async def test_fits_tells_what_a_node_lacks_beside_cards(stage: Stage) -> None:
     pod = POD.replace("spec:", "spec:\n  nodeSelector: {disk: ssd}")
     said = await stage.gpuloom("fits", "-v", "-f", "-", stdin=pod)
-    told = "cards on 2 nodes; 0 of them take the pod: 2 node(s) didn't match Pod's node affinity/selector"
+    affinity = "node(s) didn't match Pod's node affinity/selector"
+    told = f"he cards of 2 nodes would do, but none of them takes the pod: 2 {affinity}"
+    remedy = "it would fit on node-a or 1 other with the label disk=ssd, or without the pod's nodeSelector."
     assert said.code == 1
-    assert said.out.startswith(f"Pod/new: no room: {told}\n")
-    assert f"\n  {told}\n" in said.out
-    assert "; it would fit on node-a with the label disk=ssd, or without the pod's nodeSelector.\n" in said.out
+    head, why, *details = said.out.splitlines()[:9]
+    assert (head, why) == ("Pod/new: no room", "pod default/new fits on none of 2 nodes.")
+    assert details[0] == f"T{told}; {remedy}"
+    assert f"  t{told}" in details
 
 
 async def test_fits_tells_what_the_webhook_would_warn_of(stage: Stage) -> None:
@@ -193,6 +214,17 @@ async def test_a_snapshot_says_that_it_tells_of_cards_alone(stage: Stage) -> Non
     snapshot = await stage.gpuloom("snapshot")
     said = await stage.gpuloom("explain", "waits", "-v", "--from", "-", stdin=snapshot.out)
     assert "\n  not looked at: taints, node selector and affinity, CPU, memory," in said.out
+
+
+async def test_a_snapshot_tells_that_a_gate_holds_a_pod_back(stage: Stage) -> None:
+    gated = pod_manifest("gated", memory_mib=100)
+    gated["spec"] |= {"schedulingGates": [{"name": "demo/hold"}]}
+    await stage.cluster.submit(gated)
+    snapshot = await stage.gpuloom("snapshot")
+    await stage.cluster.client.delete(PODS, "gated", namespace="default", grace_period_s=0)
+    for command in (("explain", "gated"), ("pending",)):
+        said = await stage.gpuloom(*command, "--from", "-", stdin=snapshot.out)
+        assert "is not scheduled before its scheduling gate demo/hold is removed; apart from that it fits" in said.out
 
 
 async def test_fits_looks_into_what_makes_pods(stage: Stage) -> None:

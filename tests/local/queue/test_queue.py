@@ -223,6 +223,16 @@ async def test_a_pod_of_another_scheduler_is_left_alone(client: KubeClient, exte
     assert not pods["default", "other"].spec.node_name
 
 
+async def test_a_pod_is_not_tried_before_its_gate_is_removed(client: KubeClient, extender: ScriptedExtender) -> None:
+    await submit(client, "gated", schedulingGates=[{"name": "demo/hold"}])
+    await submit(client, "free")
+    pods = await wait_assigned(client, "free")
+    assert not pods["default", "gated"].spec.node_name
+    await client.patch(PODS, "gated", {"spec": {"schedulingGates": None}}, namespace="default")
+    await wait_assigned(client, "gated")
+    assert [asked["Pod"]["metadata"]["name"] for asked in extender.filtered] == ["free", "gated"]
+
+
 async def test_a_refused_pod_gets_kube_schedulers_event(client: KubeClient, extender: ScriptedExtender) -> None:
     extender.refusals = {"n1": "no", "n2": "no", "n3": "never"}
     await submit(client, "a")

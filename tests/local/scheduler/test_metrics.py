@@ -241,7 +241,7 @@ async def test_all_pods_that_wait_are_counted_by_cause_with_the_age_of_the_oldes
     for name in ("pending", "pending_oldest_seconds"):
         found = {one["cause"]: value for one, value in (await scrape(empty))[f"gpuloom_pods_{name}"]}
         assert {cause for cause, value in found.items() if value} <= {"cards", "node"}
-        assert found.keys() == {"cards", "node", "gate", "unseen", "other"}
+        assert found.keys() == {"cards", "node", "gate", "scheduler", "unseen", "other"}
     counted = {one["cause"]: value for one, value in (await scrape(empty))["gpuloom_pods_pending"]}
     assert (counted["cards"], counted["node"], await value_of(empty, "gpuloom_pods_refused")) == (1, 1, 1)
 

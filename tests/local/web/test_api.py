@@ -1,3 +1,4 @@
+from html import escape as escape_text
 from typing import Any
 
 import msgspec
@@ -17,6 +18,12 @@ from gpuloom.serving.rights import REMEMBERED_S
 from gpuloom.web.server import WebPart, WebSettings
 from gpuloom.wire.objects import KubeObject
 from gpuloom.wire.register import encode_register
+
+
+def escape(text: str) -> str:
+    """Write a text as it stands in a page."""
+    return escape_text(text, quote=False).replace("'", "&#39;")
+
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", KubeObject, namespaced=False)
 
@@ -223,6 +230,10 @@ async def test_a_bound_pod_tells_what_it_asked_for_and_has(pages: Pages) -> None
     await poll(lambda: bool(pages.site.process.state.pods[pod.metadata.uid].spec.node_name))
     seen = await pages.see("/explain/default/runs")
     assert (seen["outcome"], seen["held"]["node"], seen["held"]["shares"][0]["memoryMib"]) == ("bound", "n1", 3000)
+    (row,) = (await pages.see("/pods"))["items"]
+    (holder,) = (await pages.see("/cards/GPU-n1-0"))["holders"]
+    names = [seen["held"]["shares"][0]["container"], row["shares"][0]["container"], *holder["containers"]]
+    assert names == ["main"] * 3
     assert seen["nodes"][0]["cards"][0]["chosen"]
 
 
@@ -259,6 +270,20 @@ async def test_a_node_that_is_closed_to_pods_does_not_fit_and_says_so(pages: Pag
     seen = await pages.see("/explain/default/small")
     assert seen["outcome"] == "does not fit"
     assert seen["nodes"][0]["causes"] == ["the node is closed to new pods (kubectl cordon)"]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/pods?limt=1", "limt: there is no such parameter of /pods; it takes namespace, limit"),
+        ("/cards?node=mars", "node: there is no such parameter of /cards; it takes none"),
+        ("/explain/default/small?node=n1&node=mars", "there is no node mars"),
+    ],
+)
+async def test_what_the_api_does_not_take_is_refused_not_passed_over(pages: Pages, path: str, told: str) -> None:
+    await pages.site.submit("small")
+    status, seen = await pages.get(path)
+    assert (status, seen["reason"], seen["message"]) == (400, "BadRequest", told)
 
 
 async def test_a_pod_that_is_asked_about_is_no_larger_than_takes_milliseconds_to_read(pages: Pages) -> None:
@@ -343,13 +368,62 @@ async def test_a_pod_that_waits_for_a_node_is_not_told_to_wait_for_kube_schedule
     await poll(lambda: bool(read_last_words(pages.site.process.state.pods[changed.metadata.uid])))
     (row,) = (await pages.see("/pending"))["items"]
     assert not row.get("fits", False)
-    assert row["headline"] == f"fits on none of 1 nodes: cards on 1 node; 0 of them take the pod: 1 {AFFINITY}"
+    told = f"the cards of 1 node would do, but it does not take the pod: 1 {AFFINITY}"
+    assert row["headline"] == f"fits on none of 1 nodes: {told}"
     assert row["host"]["lastWords"] == f"Unschedulable: {said}"
     seen = await pages.see("/explain/default/picky")
-    assert seen["headline"].endswith("the cards of 1 would do, but it does not take the pod")
+    assert seen["headline"] == "does not fit on the only node"
+    assert seen["why"].startswith(f"pod default/picky does not fit on the only node. T{told[1:]}; it would fit on n1 ")
+    (group,) = seen["groups"]
+    assert (group["barred"], group.get("reasons")) == ([{"text": f"kube-scheduler: {AFFINITY}", "nodes": 1}], None)
+    table = await pages.read("/pending")
+    assert (table.count(escape(AFFINITY)), table.count("kube-scheduler said last")) == (1, 0)
     assert seen["host"]["lastWords"] == f"Unschedulable: {said}"
     page = await pages.read("/pods/default/picky")
     assert "kube-scheduler said last: Unschedulable: 0/1 nodes are available" in page
+
+
+async def test_a_pod_waits_since_it_was_created_whoever_keeps_it_waiting(pages: Pages) -> None:
+    pod = await pages.site.submit("unseen", memory_mib=20000)
+    await pages.site.clock.advance(90)
+    (row,) = (await pages.see("/pending"))["items"]
+    assert (row["cause"], row["waitingS"] >= 90) == ("unseen", True)
+    await pages.site.choose(pod)
+    (row,) = (await pages.see("/pending"))["items"]
+    assert (row["cause"], row["waitingS"] >= 90) == ("cards", True)
+
+
+async def test_a_table_without_pods_names_the_namespace_that_was_chosen(pages: Pages) -> None:
+    assert "No pod waits for a card." in await pages.read("/pending")
+    assert "No pod waits for a card in namespace nosuch; " in await pages.read("/pending?namespace=nosuch")
+
+
+@pytest.mark.parametrize(
+    ("selector", "told"),
+    [
+        ({"zone": "mars"}, "n1 or 1 other with the label zone=mars, or without the pod's nodeSelector"),
+        ({"kubernetes.io/hostname": "node-z"}, "n1 or 1 other without the pod's nodeSelector"),
+        ({"topology.kubernetes.io/zone": "a", "disk": "ssd"}, "n1 or 1 other without the pod's nodeSelector"),
+    ],
+)
+async def test_nobody_is_told_to_give_a_node_the_label_of_another(pages: Pages, selector: Any, told: str) -> None:
+    await pages.site.register("n2")
+    await pages.site.submit("picky", spec={"nodeSelector": selector})
+    (remedy,) = (await pages.see("/explain/default/picky"))["remedies"]
+    assert (remedy["text"], remedy["nodeCount"]) == (f"would fit on {told}", 2)
+    cell = f'data-label="Reasons">{escape(f"kube-scheduler: {AFFINITY}")} 2</td>'
+    assert cell in await pages.read("/pods/default/picky")
+
+
+async def test_who_asks_for_no_cores_is_not_said_to_have_none(pages: Pages) -> None:
+    await pages.site.submit("waits", memory_mib=20000)
+    await pages.site.choose(await pages.site.submit("runs"))
+    told = "1 card, 20,000 MiB and no limit of cores"
+    for path in ("/pending", "/pods/default/waits"):
+        assert told in await pages.read(path)
+    for path in ("/pods", "/pods/default/runs", "/cards/GPU-n1-0"):
+        page = await pages.read(path)
+        assert (">no limit</td>" in page, ">0 %</td>" in page) == (True, False)
 
 
 async def test_a_pod_that_kube_scheduler_refuses_before_it_asks_says_so_everywhere(pages: Pages) -> None:
@@ -360,9 +434,32 @@ async def test_a_pod_that_kube_scheduler_refuses_before_it_asks_says_so_everywhe
     changed = await pages.site.change_pod("tainted", {"status": {"conditions": [condition]}}, subresource="status")
     await pages.site.wait_for_pod(changed)
     (row,) = (await pages.see("/pending"))["items"]
-    assert ("waitingS" in row, row["cause"]) == (False, "node")
+    assert (row["waitingS"] >= 0, row["cause"]) == (True, "node")
     assert row["headline"].endswith(f"; {REFUSED_BEFORE}: Unschedulable: {said}")
     page = await pages.read("/pending")
-    assert (f"<small>{REFUSED_BEFORE}</small>" in page, "has not asked" in page) == (True, False)
+    assert (page.count(REFUSED_BEFORE), page.count("0/1 nodes"), "has not asked" in page) == (1, 1, False)
     assert REFUSED_BEFORE in (await pages.see("/explain/default/tainted"))["notes"]
     assert await pages.site.choose(pod, "n1") == "n1"
+
+
+@pytest.mark.parametrize(
+    ("spec", "cause", "hold"),
+    [
+        ({"schedulingGates": [{"name": "demo/hold"}]}, "gate", "is not scheduled before its scheduling gate demo/hold"),
+        ({"schedulerName": "foo"}, "scheduler", "is left to the scheduler that it names, foo;"),
+    ],
+    ids=["gate", "scheduler"],
+)
+async def test_a_pod_that_nobody_tries_to_place_says_so_everywhere(
+    pages: Pages, spec: Any, cause: str, hold: str
+) -> None:
+    await pages.site.submit("held", spec=spec)
+    (row,) = (await pages.see("/pending"))["items"]
+    assert (row["cause"], row.get("fits", False), "has to try it again" in row["headline"]) == (cause, False, False)
+    seen = await pages.see("/explain/default/held")
+    assert seen["outcome"] == "held back"
+    for told in (row["headline"], seen["headline"]):
+        assert told.startswith(hold)
+        assert "; apart from that it fits on " in told
+    for path in ("/pending", "/pods/default/held"):
+        assert hold in await pages.read(path)

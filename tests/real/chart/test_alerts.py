@@ -45,6 +45,7 @@ QUIET = {
     'gpuloom_pods_pending{cause="unseen"}': "1",
     'gpuloom_pods_pending_oldest_seconds{cause="cards"}': "600",
     'gpuloom_pods_pending_oldest_seconds{cause="gate"}': "9000",
+    'gpuloom_pods_pending_oldest_seconds{cause="scheduler"}': "9000",
     "gpuloom_certificate_not_after_seconds": str(30 * DAY_S),
     'gpuloom_audit_findings{finding="MemoryExceeded", instance="m"}': "0",
     BUCKET % "0.1": "0+100x60",

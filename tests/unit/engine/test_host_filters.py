@@ -221,7 +221,6 @@ def test_what_is_not_judged_is_named() -> None:
         volumes=[{"persistentVolumeClaim": {"claimName": "data"}}],
         affinity={"podAffinity": near, "podAntiAffinity": near},
         topologySpreadConstraints=[{"whenUnsatisfiable": "DoNotSchedule"}],
-        schedulingGates=[{"name": "later"}],
         resourceClaims=[{"name": "claim"}],
     )
     assert read_host_demand(asked).unjudged == (
@@ -229,7 +228,6 @@ def test_what_is_not_judged_is_named() -> None:
         "pod affinity",
         "pod anti-affinity",
         "topology spread constraints",
-        "scheduling gates",
         "resource claims",
     )
 

@@ -110,7 +110,7 @@ def test_the_text_names_each_vendor_and_its_reasons() -> None:
     assert f"{VENDORS_TITLE}:" in lines
     assert "  DCU: 1 card, in the way: would do on 0 of 1 node; CardInsufficientMemory 1" in lines
     assert "  NVIDIA: 1 card, satisfied: would do on 1 of 1 node" in lines
-    assert "  regular container c0 asks for 1 card, 8,192 MiB and 0 % of the cores of NVIDIA" in lines
+    assert "  regular container c0 asks for 1 card, 8,192 MiB and no limit of cores of NVIDIA" in lines
 
 
 def test_of_one_vendor_nothing_is_told_apart() -> None:

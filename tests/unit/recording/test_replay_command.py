@@ -144,7 +144,7 @@ def test_explanation_names_cards_and_refusals(capsys: pytest.CaptureFixture[str]
     third = told.index("FILTER 3: pod team/third")
     assert told[third + 1 : third + 6] == [
         "  pod team/third does not fit on the only node",
-        "    regular container main asks for 1 card, 1,000 MiB and 0 % of the cores",
+        "    regular container main asks for 1 card, 1,000 MiB and no limit of cores",
         "  why nodes do not fit:",
         "    CardInsufficientMemory: 1 node, 1 card (not enough memory is free)",
         "    a: 1/1 CardInsufficientMemory",

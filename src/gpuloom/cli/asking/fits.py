@@ -18,7 +18,6 @@ from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask
 from gpuloom.cli.outcomes import ExitCode
-from gpuloom.engine.explanation.hosts import tell_taking
 from gpuloom.web.views.values import Fits
 
 _MOST_ROOMS = 5
@@ -77,8 +76,6 @@ def _tell(wanted: Wanted, fits: Fits, depth: DepthFlags) -> None:
         asked = f" of {wanted.replicas} asked for" if wanted.replicas > 1 else ""
         write_lines([f"{wanted.name}: room for {least}{fits.pods:,} such pods{asked}: {rooms}{more}"])
     else:
-        host = fits.explanation.host if fits.explanation else None
-        why = f": {tell_taking(host)}" if host is not None and host.with_cards else ""
-        write_lines([f"{wanted.name}: no room{why}"])
+        write_lines([f"{wanted.name}: no room"])
     if fits.explanation is not None:
         print_explanation(fits.explanation, depth)

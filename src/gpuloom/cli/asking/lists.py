@@ -22,6 +22,7 @@ from gpuloom.cli.asking.running import ask, choose_namespace
 from gpuloom.cli.asking.selecting import select_nodes, select_pods
 from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS, QUOTAS, WORKLOAD, format_age_since, format_share
 from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.engine.explanation.text import tell_cores
 from gpuloom.web.views.values import CardView, Holder, NodeView, PendingView, PodView, UsedView
 
 _STATES = Literal["all", "unhealthy", "cordoned", "idle", "used"]
@@ -91,8 +92,10 @@ def list_cards(
         Only cards like this; idle ones are those that nobody is on.
 
     """
-    _check_one(uuid, chosen, listing)
-    has_choice = bool(node or model or chosen.selector) or state != "all"
+    flags = [("--node", node), ("--model", model), ("--state", state != "all")]
+    given = [name for name, is_given in flags if is_given]
+    _check_one(uuid, chosen, listing, *given)
+    has_choice = bool(given or chosen.selector)
 
     async def question(reader: Reader) -> None:
         async def read() -> list[CardView]:
@@ -113,6 +116,8 @@ def list_cards(
             else:
                 write_lines(_tell_card(card))
             return
+        if node:
+            await reader.node(node)  # refuses one that there is not
         table = replace(CARDS, empty="No card is like this.") if has_choice else CARDS
         await show_list(reader, read, table, listing, form)
 
@@ -188,10 +193,12 @@ def list_workload(*, listing: ListFlags = LISTING, source: SourceFlags = SOURCE,
     ask(source, question)
 
 
-def _check_one(name: str, chosen: SelectorFlags, listing: ListFlags) -> None:
+def _check_one(name: str, chosen: SelectorFlags, listing: ListFlags, *choosing: str) -> None:
+    """Refuse flags that choose among many where one is named; ``choosing`` are those beside the usual ones."""
     check_listing(listing, name)
-    if name and chosen.selector:
-        raise CommandError(f"{name} cannot be given with a selector: leave one of them out", ExitCode.USAGE)
+    given = ["a selector"] if chosen.selector else []
+    if name and (given := [*given, *choosing]):
+        raise CommandError(f"{name} cannot be given with {given[0]}: leave one of them out", ExitCode.USAGE)
 
 
 def _is_like(card: CardView, state: _STATES) -> bool:
@@ -224,7 +231,7 @@ def _tell_holder(holder: Holder) -> str:
     since = f", since {format_age_since(holder.since)}" if holder.since else ""
     part = f", as {holder.instance}" if holder.instance else ""
     return (
-        f"{holder.pod.full_name}{containers}: {holder.memory_mib:,} MiB, {holder.cores} % of the cores{part}, "
+        f"{holder.pod.full_name}{containers}: {holder.memory_mib:,} MiB, {tell_cores(holder.cores)}{part}, "
         f"{holder.standing}{since}{_tell_use(holder.used)}"
     )
 

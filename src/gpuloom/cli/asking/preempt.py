@@ -11,6 +11,7 @@ from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask, choose_pod
 from gpuloom.cli.asking.tables import format_age_since
 from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.engine.explanation.text import tell_cores
 from gpuloom.web.views.values import PreemptionView, VictimView
 
 _NOT_BY_HAND = "evicting for a pod is the scheduler's to do: give --dry-run to be told whom it would evict"
@@ -71,4 +72,4 @@ def _tell_victim(victim: VictimView) -> Iterator[str]:
     budgets = f", protected by {', '.join(victim.budgets)}" if victim.budgets else ""
     yield f"{victim.pod.full_name}: priority {victim.priority}{age}{budgets}"
     for share in victim.held:
-        yield f"  {share.uuid}: {share.memory_mib:,} MiB, {share.cores} % of the cores"
+        yield f"  {share.uuid}: {share.memory_mib:,} MiB, {tell_cores(share.cores)}"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from gpuloom.cli.asking.progress import show_reading
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.errors import DeclinedError, MisusedError, UnknownObjectError
-from gpuloom.client.served import SEE_PODS
+from gpuloom.client.idiom import COMMAND_LINE
+from gpuloom.client.served import POD_LISTS
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import PODS
@@ -18,7 +19,7 @@ from gpuloom.scheduler.recording.player import Player
 from gpuloom.scheduler.recording.source import BadLineError, open_source, read_lines
 from gpuloom.web.pages import Pace
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
-from gpuloom.web.views.explaining import PodError, explain_pod, find_pod, fit_pod
+from gpuloom.web.views.explaining import PodError, UnknownNodeError, check_nodes, explain_pod, find_pod, fit_pod
 from gpuloom.web.views.overview import list_quotas, view_overview
 from gpuloom.web.views.pods import find_pending, list_pending, list_pods, pick_pending
 from gpuloom.web.views.preempting import NOT_ASKED, VictimFacts, find_prospect, view_prospect
@@ -41,6 +42,7 @@ from gpuloom.wire.extender import FilterArgs, decode_filter_args
 
 Numbered = tuple[int, AnyLine]
 """A line and its number."""
+_SEE_PODS = COMMAND_LINE.see(*POD_LISTS)
 
 
 @dataclass(slots=True)
@@ -110,29 +112,38 @@ class RecordedReader:
                 told = await _explain(player, args, depth) or told
             await self._take(player, number, line)
         self._tell_age()
+        source = Source(player.process.parts)
+        self._check_nodes(source, depth)
         if told is not None:
             return told
-        source = Source(player.process.parts)
         pod = find_pod(source, namespace, name)
         if pod is None:
-            raise UnknownObjectError(f"{self.name} tells of no pod {namespace}/{name} that asks for cards: {SEE_PODS}")
+            raise UnknownObjectError(f"{self.name} tells of no pod {namespace}/{name} that asks for cards: {_SEE_PODS}")
         if not pod.containers:
             pod = await player.process.client.get(PODS, name, namespace=namespace)
         return await Pace().finish(explain_pod(source, EVERYTHING, pod, depth))
+
+    def _check_nodes(self, source: Source, depth: Depth) -> None:
+        try:
+            check_nodes(source, depth)
+        except UnknownNodeError as error:
+            raise UnknownObjectError(f"{error} in {self.name}: {COMMAND_LINE.see('nodes')}") from error
 
     async def preempt(self, namespace: str, name: str) -> PreemptionView:
         """Say whom preemption would evict for a pod."""
         source, facts = await self._play(), VictimFacts(not_looked_at=NOT_ASKED)
         pod = find_pod(source, namespace, name)
         if pod is None:
-            raise UnknownObjectError(f"{self.name} tells of no pod {namespace}/{name} that asks for cards: {SEE_PODS}")
+            raise UnknownObjectError(f"{self.name} tells of no pod {namespace}/{name} that asks for cards: {_SEE_PODS}")
         prospect = await Pace().finish(find_prospect(source, pod, facts))
         return view_prospect(source, EVERYTHING, pod, prospect, facts)
 
     async def fits(self, manifest: bytes, namespace: str, depth: Depth) -> Fits:
         """Say whether a pod would fit."""
+        source = await self._play()
+        self._check_nodes(source, depth)
         try:
-            return await Pace().finish(fit_pod(await self._play(), EVERYTHING, manifest, namespace, depth))
+            return await Pace().finish(fit_pod(source, EVERYTHING, manifest, namespace, depth))
         except PodError as error:
             raise DeclinedError(str(error)) from error
 

@@ -92,11 +92,11 @@ def _uuids(pod: PodView) -> str:
 
 
 def tell_asks(pending: PendingView) -> str:
-    """Write what a pod asks for, a container after another: ``2x8000MiB/50%``."""
+    """Write what a pod asks for, a container after another: ``2x8000MiB/50%``; no per cent where no limit is asked."""
     parts = []
     for ask in pending.asks:
         memory = f"{ask.memory_mib}MiB" if ask.memory_mib else f"{ask.memory_percentage}%mem"
-        parts.append(f"{ask.cards}x{memory}/{ask.cores}%")
+        parts.append(f"{ask.cards}x{memory}" + (f"/{ask.cores}%" if ask.cores else ""))
     return "+".join(parts)
 
 

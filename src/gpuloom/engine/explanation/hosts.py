@@ -10,6 +10,20 @@ from gpuloom.engine.hostfit.requests import COUNTED, tell_asked, tell_there
 CHECKS = "taints, node selector and affinity, CPU, memory, ephemeral storage, other resources, pod count, host ports"
 """What is looked at, where anything is."""
 
+_LABELS_OF_THE_NODE = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "kubernetes.io/arch",
+        "node.kubernetes.io/instance-type",
+        "node.kubernetes.io/windows-build",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+        "beta.kubernetes.io/instance-type",
+    }
+)
+_PREFIXES_OF_THE_NODE = ("topology.kubernetes.io/", "failure-domain.beta.kubernetes.io/")
+
 Refusals = Mapping[str, Sequence[str]]
 """By node why it does not take the pod, in kube-scheduler's words; nodes that take it are not in it."""
 
@@ -40,14 +54,29 @@ def sum_up_hosts(
 
 
 def suggest_labels(missing: Mapping[str, Sequence[str]]) -> Remedy:
-    """Say which labels would let the node take the pod that needs the fewest; by node what is all that it lacks."""
-    node = min(missing, key=lambda name: (len(missing[name]), name))
-    labels = missing[node]
-    text = (
-        f"would fit on {node} with the label{'s' if len(labels) > 1 else ''} {' and '.join(labels)}, "
-        "or without the pod's nodeSelector"
-    )
-    return Remedy(change="labels", text=text, nodes=(node,), node_count=len(missing))
+    """Say which labels would let the nodes take the pod that need the fewest; by node what is all that it lacks.
+
+    Labels that say what a node is are not given to another: of nodes that lack such a one nothing is said of labels.
+    """
+    given = {name: labels for name, labels in missing.items() if not any(map(_is_of_the_node, labels))}
+    few = min(given, key=lambda name: (len(given[name]), name), default="")
+    labels = given.get(few, ())
+    alike = sorted(name for name in missing if not labels or missing[name] == labels)
+    words = f"with the label{'s' if len(labels) > 1 else ''} {' and '.join(labels)}, or " if labels else ""
+    text = f"would fit on {tell_one_of(alike[0], len(alike))} {words}without the pod's nodeSelector"
+    return Remedy(change="labels" if labels else "selector", text=text, nodes=(alike[0],), node_count=len(alike))
+
+
+def tell_one_of(node: str, count: int) -> str:
+    """Name one of so many nodes."""
+    more = count - 1
+    return f"{node} or {more:,} other{'s' if more > 1 else ''}" if more else node
+
+
+def _is_of_the_node(label: str) -> bool:
+    """Tell whether the kubelet or the cloud says this label of a node, written ``key=value``."""
+    key = label.partition("=")[0]
+    return key in _LABELS_OF_THE_NODE or key.startswith(_PREFIXES_OF_THE_NODE)
 
 
 def tell_shortage(shortages: Shortages) -> tuple[str, ...]:
@@ -73,8 +102,13 @@ def suggest_less(shortages: Shortages) -> Iterator[Remedy]:
 
 def tell_taking(verdict: HostVerdict) -> str:
     """Say on how many nodes the cards would do, how many of these take the pod, and why the others do not."""
-    cards = f"cards on {verdict.with_cards:,} node{'s' if verdict.with_cards != 1 else ''}"
-    return f"{cards}; {_count_taking(verdict, 'them')}" if verdict.with_cards else cards
+    nodes = f"{verdict.with_cards:,} node{'s' if verdict.with_cards != 1 else ''}"
+    if not verdict.with_cards:
+        return f"cards on {nodes}"
+    if verdict.taking:
+        return f"cards on {nodes}; {_count_taking(verdict, 'them')}"
+    none = "it does not take" if verdict.with_cards == 1 else "none of them takes"
+    return _add_reasons(f"the cards of {nodes} would do, but {none} the pod", verdict)
 
 
 def tell_nodes(verdict: HostVerdict) -> str:
@@ -84,16 +118,12 @@ def tell_nodes(verdict: HostVerdict) -> str:
 
 def _count_taking(verdict: HostVerdict, whom: str) -> str:
     takes = "takes" if verdict.taking == 1 else "take"
+    return _add_reasons(f"{verdict.taking:,} of {whom} {takes} the pod", verdict)
+
+
+def _add_reasons(told: str, verdict: HostVerdict) -> str:
     reasons = ", ".join(f"{one.nodes:,} {one.text}" for one in verdict.reasons)
-    told = f"{verdict.taking:,} of {whom} {takes} the pod{f': {reasons}' if reasons else ''}"
-    return "; ".join((told, *verdict.shortage))
-
-
-def tell_none(verdict: HostVerdict) -> str:
-    """Say that cards are not what is missing."""
-    if verdict.with_cards == 1:
-        return "the cards of 1 would do, but it does not take the pod"
-    return f"the cards of {verdict.with_cards:,} would do, but none of them takes the pod"
+    return "; ".join((f"{told}: {reasons}" if reasons else told, *verdict.shortage))
 
 
 def tell_host(verdict: HostVerdict) -> Iterator[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.explanation.hosts import tell_one_of
 from gpuloom.engine.explanation.leaving import find_leaving
 from gpuloom.engine.explanation.node_fork import NodeFork, Question, Steps
 from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
@@ -205,8 +206,9 @@ def _without_annotations(question: Question) -> Steps:
         names |= {pair.use: selector.use_uuids is not None, pair.nouse: bool(selector.nouse_uuids)}
     names |= {keys.mode: selector.mode is not None}
     listed = " and ".join(key for key, is_set in names.items() if is_set)
-    text = f"fits on {decision.node} without the annotation {listed}"
-    return (Remedy(change="annotation", text=text, nodes=(decision.node,), node_count=len(decision.fitting)),)
+    fitting = len(decision.fitting)
+    text = f"fits on {tell_one_of(decision.node, fitting)} without the annotation {listed}"
+    return (Remedy(change="annotation", text=text, nodes=(decision.node,), node_count=fitting),)
 
 
 def _with_quota(question: Question) -> Steps:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import nsmallest
 
-from gpuloom.engine.explanation.values import NodeGroup, ReasonCount, RefusedNodes
+from gpuloom.engine.explanation.values import HostReason, NodeGroup, ReasonCount, RefusedNodes
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
@@ -80,10 +80,13 @@ def group_nodes(
     for kinds, nodes in members.items():
         tally = Tally()
         fitting = 0
+        bars: Counter[str] = Counter()
         for node in nodes:
             if node in refusals:
                 tally.add(refusals[node])
-            elif node not in barred:
+            elif node in barred:
+                bars[barred[node]] += 1
+            else:
                 fitting += 1
         groups.append(
             NodeGroup(
@@ -91,6 +94,7 @@ def group_nodes(
                 nodes=len(nodes),
                 fitting=fitting,
                 reasons=tally.counts(),
+                barred=tuple(HostReason(text=text, nodes=count) for text, count in bars.most_common()),
                 names=tuple(nsmallest(most_names, nodes)),
             )
         )

@@ -38,7 +38,7 @@ def _tell_most(explanation: Explanation) -> str:
         why = f"it {note}" if note.startswith(_OF_THE_POD) else note
     elif explanation.host is not None and explanation.host.with_cards and not explanation.host.taking:
         why = tell_taking(explanation.host)
-    elif explanation.outcome == "fits":
+    elif explanation.outcome in {"fits", "held back"} and explanation.fitting:
         why = "; ".join(map(tell_ask, explanation.asks[:1]))
     else:
         why = ", ".join(
@@ -83,7 +83,13 @@ def tell_ask(ask: ContainerRequest) -> str:
         memory = "no memory"
     cards = f"{ask.cards} card{'s' if ask.cards > 1 else ''}"
     each = " each" if ask.cards > 1 else ""
-    return f"{ask.phase} container {ask.container} asks for {cards}, {memory} and {ask.cores} % of the cores{each}"
+    cores = tell_cores(ask.cores)
+    return f"{ask.phase} container {ask.container} asks for {cards}, {memory} and {cores}{each}"
+
+
+def tell_cores(percent: int) -> str:
+    """Say how much of a card's cores somebody may use; whoever names none may use them all."""
+    return f"{percent} % of the cores" if percent else "no limit of cores"
 
 
 def tell_vendor(verdict: VendorVerdict) -> str:
@@ -116,7 +122,7 @@ def _tell_held(explanation: Explanation) -> Iterator[str]:
 
 def _tell_share(share: Given) -> str:
     part = f" as {share.instance}" if share.instance else ""
-    return f"{share.container}: {share.uuid}{part}: {share.memory_mib:,} MiB, {share.cores} % of the cores"
+    return f"{share.container}: {share.uuid}{part}: {share.memory_mib:,} MiB, {tell_cores(share.cores)}"
 
 
 def _tell_ranking(explanation: Explanation) -> Iterator[str]:
@@ -145,7 +151,8 @@ def _tell_groups(explanation: Explanation) -> Iterator[str]:
         return
     yield "by cards of the node:"
     for group in explanation.groups:
-        reasons = ", ".join(f"{count.reason} {count.nodes:,}" for count in group.reasons)
+        told = [f"{count.reason} {count.nodes:,}" for count in group.reasons]
+        reasons = ", ".join([*told, *(f"{one.text} {one.nodes:,}" for one in group.barred)])
         yield f"  {group.name}: {group.fitting:,} of {group.nodes:,} nodes fit{f'; {reasons}' if reasons else ''}"
 
 

@@ -4,7 +4,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
-Outcome = Literal["fits", "does not fit", "reserved", "bound", "foreign", "asks for no card", "cannot be read"]
+Outcome = Literal[
+    "fits", "does not fit", "held back", "reserved", "bound", "foreign", "asks for no card", "cannot be read"
+]
+"""How a pod stands; held back is one that nobody tries to place, whatever is free."""
 Standing = Literal["satisfied", "in the way", "held"]
 """Of one of several vendors: some node would do, none would, or the pod has its cards."""
 PartName = Literal["slots", "cores", "memory"]
@@ -142,13 +145,24 @@ class ReasonCount(Value, frozen=True, kw_only=True):
     cards: int = 0
 
 
+class HostReason(Value, frozen=True, kw_only=True):
+    """How many nodes kube-scheduler's filters refuse for one reason, in its words; a node may have several."""
+
+    text: str
+    nodes: int
+
+
 class NodeGroup(Value, frozen=True, kw_only=True):
-    """Nodes with the same cards: how many, how many of them fit, what the others say, and some names."""
+    """Nodes with the same cards: how many, how many of them fit, what the others say, and some names.
+
+    ``reasons`` are those of cards, ``barred`` why other nodes are not offered at all.
+    """
 
     name: str
     nodes: int
     fitting: int
     reasons: tuple[ReasonCount, ...] = ()
+    barred: tuple[HostReason, ...] = ()
     names: tuple[str, ...] = ()
 
 
@@ -192,13 +206,6 @@ class Remedy(Value, frozen=True, kw_only=True):
     pods: tuple[PodName, ...] = ()
 
 
-class HostReason(Value, frozen=True, kw_only=True):
-    """How many nodes kube-scheduler's filters refuse for one reason, in its words; a node may have several."""
-
-    text: str
-    nodes: int
-
-
 class HostVerdict(Value, frozen=True, kw_only=True):
     """What kube-scheduler's own filters say beside the cards.
 
@@ -237,12 +244,14 @@ class Explanation(Value, frozen=True, kw_only=True):
     ``candidates`` are the nodes looked at, ``fitting`` how many of them fit. ``ranking`` is best first and may be cut,
     as may be the lists of names. ``vendors`` are there where a pod asks several; ``groups``, ``remedies`` and ``nodes``
     tell of the cards of one of them then, of which the fewest nodes would do. ``host`` tells of all that kube-scheduler
-    checks beside cards; it is absent where nobody asks for a node any more.
+    checks beside cards; it is absent where nobody asks for a node any more. ``why`` has the headline and what says most
+    about it, in two sentences.
     """
 
     pod: PodName
     outcome: Outcome
     headline: str
+    why: str = ""
     asks: tuple[ContainerRequest, ...] = ()
     held: Held | None = None
     policy: Policy | None = None

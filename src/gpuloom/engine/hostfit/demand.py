@@ -72,7 +72,5 @@ def _name_unjudged(pod: HostPod) -> Iterator[str]:
         yield "pod anti-affinity"
     if any(one.when_unsatisfiable != "ScheduleAnyway" for one in spec.topology_spread_constraints or ()):
         yield "topology spread constraints"
-    if spec.scheduling_gates:
-        yield "scheduling gates"
     if spec.resource_claims:
         yield "resource claims"

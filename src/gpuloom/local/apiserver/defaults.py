@@ -12,6 +12,7 @@ from typing import Any
 from gpuloom.local.apiserver.kinds import EVENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICES, Kind
 from gpuloom.local.apiserver.objects import Json, look_up
 from gpuloom.local.apiserver.quantities import canonical
+from gpuloom.wire.objects import GATED
 
 NODE_INFO = MappingProxyType(
     dict.fromkeys(
@@ -45,12 +46,21 @@ def fill_new(kind: Kind, value: Json) -> None:
 def first_status(kind: Kind, value: Json) -> Json:
     """Return a new object with the status that its kind begins with, whatever the client sent."""
     if kind is PODS:
-        return {**value, "status": {"phase": "Pending", "qosClass": qos_class(value)}}
+        return {**value, "status": {"phase": "Pending", "qosClass": qos_class(value), **_tell_gated(value)}}
     if kind is NAMESPACES:
         return {**value, "status": {"phase": "Active"}}
     if kind is SERVICES:
         return {**value, "status": {"loadBalancer": {}}}
     return {**value, "status": {}} if kind is RESOURCE_QUOTAS else value
+
+
+def _tell_gated(value: Json) -> Json:
+    """Return the condition that says of a pod with gates that no scheduler tries it."""
+    if not (value.get("spec") or {}).get("schedulingGates"):
+        return {}
+    message = "Scheduling is blocked due to non-empty scheduling gates"
+    condition: Json = {"type": "PodScheduled", "status": "False", "reason": GATED, "message": message}
+    return {"conditions": [{**condition, "lastProbeTime": None, "lastTransitionTime": None}]}
 
 
 def complete_update(kind: Kind, before: Json, value: Json) -> Json:

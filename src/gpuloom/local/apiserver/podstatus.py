@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpuloom.local.apiserver.ages import show_age
 from gpuloom.local.apiserver.objects import Json, look_up
+from gpuloom.wire.objects import GATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ def show_pod(value: Json, now: dt.datetime) -> ShownPod:
 def _status(value: Json, statuses: Sequence[Json]) -> str:
     reason = look_up(value, "status.reason") or look_up(value, "status.phase") or ""
     for condition in look_up(value, "status.conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
-            reason = "SchedulingGated"
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == GATED:
+            reason = GATED
     reason = _init_reason(value) or _container_reason(statuses) or reason
     if look_up(value, "metadata.deletionTimestamp"):
         ended = look_up(value, "status.phase") in ("Succeeded", "Failed")

@@ -64,8 +64,10 @@ def check_new(kind: Kind, value: Json) -> None:
 def check_change(kind: Kind, before: Json, after: Json) -> None:
     """Refuse a change that breaks a rule or touches what is fixed; raises ApiStatusError (422)."""
     causes = [*_label_causes(after), *_annotation_causes(after)]
-    if kind is PODS and _fixed_part(before) != _fixed_part(after):
-        causes.append(forbidden_field("spec", FIXED_POD_SPEC))
+    if kind is PODS:
+        causes += _gate_causes(before, after)
+        if _fixed_part(before) != _fixed_part(after):
+            causes.append(forbidden_field("spec", FIXED_POD_SPEC))
     if causes:
         raise invalid(kind, name_of(before), causes)
 
@@ -180,9 +182,18 @@ def _webhook_causes(value: Json) -> Iterator[Cause]:
             yield forbidden_field(f"{path}.matchConditions", "the local cluster evaluates no CEL: use selectors")
 
 
+def _gate_causes(before: Json, after: Json) -> Iterator[Cause]:
+    """Refuse gates that are new: they may only be taken away."""
+    known = look_up(before, "spec.schedulingGates") or []
+    for place, gate in enumerate(look_up(after, "spec.schedulingGates") or []):
+        if gate not in known:
+            told = f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
+            yield forbidden_field(f"spec.schedulingGates[{place}].name", told)
+
+
 def _fixed_part(value: Json) -> Json:
     """Return what of a pod's spec may never change."""
-    free = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds")
+    free = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
     spec = {key: member for key, member in (value.get("spec") or {}).items() if key not in free}
     for field in ("containers", "initContainers"):
         if field in spec:

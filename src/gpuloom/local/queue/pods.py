@@ -61,6 +61,7 @@ def is_waiting(pod: QueuedPod, scheduler_name: str) -> bool:
     return (
         pod.spec.scheduler_name == scheduler_name
         and not pod.spec.node_name
+        and not pod.spec.scheduling_gates
         and not pod.is_terminating
         and not pod.is_over
     )

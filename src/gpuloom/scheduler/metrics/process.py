@@ -211,7 +211,8 @@ def count_pending(state: SchedulerState, clocks: Clocks) -> Iterator[Series]:
                 oldest_s[cause] = max(oldest_s[cause], float(now - (pod.started_at or now)))
         yield from (((cause,), float(number)) for cause, number in counts.items())
 
-    text = "Pods that wait for cards: cards (gpuloom refused), node (kube-scheduler did before), gate, unseen, other"
+    causes = "cards (gpuloom refused), node (kube-scheduler did before), gate, scheduler (another is named)"
+    text = f"Pods that wait for cards: {causes}, unseen (not tried yet), other (see gpuloom explain)"
     yield Series("gpuloom_pods_pending", text, ("cause",), count)
     yield Series(
         "gpuloom_pods_pending_oldest_seconds",

@@ -7,14 +7,17 @@ from gpuloom.model.reasons import Reason
 from gpuloom.model.waiting import Cause
 from gpuloom.scheduler.events.refusals import UNFIT_NODE
 from gpuloom.scheduler.groups.attempts import UNTIL_MORE_FIT
+from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.hostpods import HostPod
-from gpuloom.wire.objects import Pod
+from gpuloom.wire.objects import GATED, Pod
 
 REFUSED_BEFORE = "kube-scheduler refused every node before it asked gpuloom"
 UNASKED = "kube-scheduler has not asked about it yet"
+APART = "apart from that it"
+"""What stands between who holds a pod back and where it fits."""
 
-_GATED, _NO_NODE = "SchedulingGated", "Unschedulable: 0/"
+_NO_NODE = "Unschedulable: 0/"
 _OUR_WORDS = re.compile("|".join([*(one.word for one in Reason), UNFIT_NODE, UNTIL_MORE_FIT]))
 
 
@@ -33,16 +36,43 @@ def read_last_words(pod: Pod) -> str:
 
 def cause_of(state: SchedulerState, pod: Pod) -> Cause:
     """Say at whom it lies that a pod waits; after a restart kube-scheduler's words tell of what was refused before."""
-    if pod.metadata.uid in state.unschedulable:
-        return "cards"
-    words = read_last_words(pod)
-    if not words:
-        return "unseen"
-    if words.startswith(_GATED):
+    if find_gates(pod):
         return "gate"
-    if not words.startswith(_NO_NODE):
-        return "other"
-    return "cards" if _OUR_WORDS.search(words) else "node"
+    words = read_last_words(pod)
+    has_no_node = words.startswith(_NO_NODE)
+    if pod.metadata.uid in state.unschedulable or (has_no_node and _OUR_WORDS.search(words)):
+        return "cards"
+    if is_for_another_scheduler(pod, state.settings):
+        return "scheduler"
+    if has_no_node:
+        return "node"
+    # The words about a gate stay until kube-scheduler has tried the pod that has lost it.
+    return "other" if words and not words.startswith(GATED) else "unseen"
+
+
+def find_gates(pod: Pod) -> list[str]:
+    """Return the names of the scheduling gates that a pod still has."""
+    return [gate.name for gate in pod.spec.scheduling_gates or ()]
+
+
+def is_for_another_scheduler(pod: Pod, settings: SchedulerSettings) -> bool:
+    """Tell whether a pod, as the webhook has left it, names another scheduler; not where nobody says which is ours."""
+    ours, named = settings.scheduler_name, pod.spec.scheduler_name
+    return bool(ours and named and named != ours)
+
+
+def tell_hold(state: SchedulerState, pod: Pod) -> str:
+    """Say who keeps a waiting pod from being tried at all, whatever is free; nothing where nobody does."""
+    match cause_of(state, pod):
+        case "gate":
+            gates = find_gates(pod)
+            names = f"{'s' if len(gates) > 1 else ''} {', '.join(gates)}"
+            return f"is not scheduled before its scheduling gate{names} {'are' if len(gates) > 1 else 'is'} removed"
+        case "scheduler":
+            ours, named = state.settings.scheduler_name, pod.spec.scheduler_name
+            return f"is left to the scheduler that it names, {named}; gpuloom places those that name {ours}"
+        case _:
+            return ""
 
 
 def tell_wait(cause: Cause | None) -> str:

@@ -7,20 +7,30 @@ from gpuloom.vendors.catalog import Catalog
 from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import MIRROR, ObjectMeta, Pod, PodSpec
 
+_MOST_NAMINGS = 5_000
+"""So many different ones are shared; then sharing begins anew."""
+
+
+class TrimmedPod(Pod, frozen=True):
+    """A bound pod, and what its containers are called, in the order of every device list."""
+
+    container_names: tuple[str, ...] = ()
+
 
 class PodTrimmer:
     """Trims bound pods: an unbound one is needed whole, for its Bind."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._kept = {*catalog.instance_keys, MIRROR}
+        self._namings: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._places: dict[str, tuple[PodSpec, dict[str, str]]] = {}
 
     def trim(self, pod: Pod) -> Pod:
-        """Return the pod with what is read of it later: identity, version, node, node label, parts of cards, static."""
+        """Return the pod with what is read of it later: identity, version, node and its label, parts, static, names."""
         meta, annotations = pod.metadata, pod.annotations
         spec, label = self._place(pod.spec.node_name)
         kept = {key: annotations[key] for key in self._kept if key in annotations}
-        return Pod(
+        return TrimmedPod(
             metadata=ObjectMeta(
                 name=meta.name,
                 namespace=sys.intern(meta.namespace),
@@ -31,7 +41,17 @@ class PodTrimmer:
                 annotations=kept or None,
             ),
             spec=spec,
+            container_names=self._name(pod),
         )
+
+    def _name(self, pod: Pod) -> tuple[str, ...]:
+        """Give the names of the containers: one value for all pods that call them so."""
+        if isinstance(pod, TrimmedPod):
+            return pod.container_names
+        if len(self._namings) >= _MOST_NAMINGS:
+            self._namings.clear()
+        names = tuple(one.name for one in pod.all_containers)
+        return self._namings.setdefault(names, names)
 
     def _place(self, node: str) -> tuple[PodSpec, dict[str, str]]:
         """Give the spec and the label of the pods of a node: one value for all of them."""

@@ -6,7 +6,7 @@ from functools import partial
 from gpuloom.engine.explanation.explain import finish
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
-from gpuloom.engine.explanation.text import tell_explanation
+from gpuloom.engine.explanation.text import tell_cores, tell_explanation
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
@@ -85,6 +85,6 @@ class Explainer:
 def _describe_cards(held: Reservation) -> Iterator[str]:
     yield f"  goes to node {held.node}"
     for share, _ in held.each_share():
-        yield f"    on {share.uuid}: {share.memory_mib:,} MiB, {share.cores} % of the cores"
+        yield f"    on {share.uuid}: {share.memory_mib:,} MiB, {tell_cores(share.cores)}"
     for part in held.instances:
         yield f"    as MIG instance {part.profile} of {part.gpu_uuid}"

@@ -74,6 +74,7 @@ class Projection:
                 containers=_cut_containers(spec.containers),
                 init_containers=_cut_containers(spec.init_containers),
                 scheduling_group=spec.scheduling_group,
+                scheduling_gates=spec.scheduling_gates,
                 priority=spec.priority,
                 preemption_policy=spec.preemption_policy,
             ),

@@ -10,11 +10,11 @@ from markupsafe import Markup
 from gpuloom.engine.explanation.hosts import tell_host
 from gpuloom.engine.explanation.text import VENDORS_TITLE, tell_ask, tell_policy, tell_vendor
 from gpuloom.engine.explanation.values import Amount
-from gpuloom.scheduler.pods.pending import tell_wait
 from gpuloom.web.dashboard.amounts import tell_memory, tell_share_of_memory
 from gpuloom.web.dashboard.sparkline import draw_sparkline
 from gpuloom.web.dashboard.static import find_asset
 from gpuloom.web.dashboard.stranding import tell_cause, tell_causes, tell_part
+from gpuloom.web.dashboard.waiting import tell_beside, tell_first, tell_standstill
 
 _MOST_REMEMBERED = 32_768
 _PLACE = Markup("<!-- regions -->")
@@ -87,7 +87,9 @@ def _environment() -> jinja2.Environment:
         "count": tell_count,
         "sparkline": draw_sparkline,
         "tell_ask": tell_ask,
-        "tell_wait": tell_wait,
+        "tell_first": tell_first,
+        "tell_beside": tell_beside,
+        "tell_standstill": tell_standstill,
         "tell_cause": tell_cause,
         "tell_causes": tell_causes,
         "tell_part": tell_part,

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.engine.explanation.hosts import suggest_labels, suggest_less, sum_up_hosts, tell_nodes, tell_none
+from gpuloom.engine.explanation.hosts import suggest_labels, suggest_less, sum_up_hosts, tell_nodes
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
+from gpuloom.engine.explanation.text import tell_briefly
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.planning.capacity import count_capacity, intersect_capacities
 from gpuloom.engine.scoring.weights import PolicyError
@@ -17,7 +18,7 @@ from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
-from gpuloom.scheduler.pods.pending import REFUSED_BEFORE, cause_of
+from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, cause_of, tell_hold
 from gpuloom.web.views.hosts import Hosts, find_barred, find_unknown_in, find_with_cards, judge_hosts
 from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
 from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
@@ -39,6 +40,19 @@ _IMAGINED_UID = "gpuloom-imagined"
 
 class PodError(ValueError):
     """A pod that cannot be read; the message says what is wrong with it."""
+
+
+class UnknownNodeError(ValueError):
+    """A node that is to be told of in detail and that there is not."""
+
+
+def check_nodes(source: Source, depth: Depth) -> None:
+    """Refuse to tell of nodes that there are not.
+
+    Raises UnknownNodeError.
+    """
+    if missing := sorted(depth.nodes - set(source.node_names())):
+        raise UnknownNodeError(f"there is no node {' and no node '.join(missing)}")
 
 
 def find_pod(source: Source, namespace: str, name: str) -> Pod | None:
@@ -63,7 +77,25 @@ def explain_pod(
         notes = (*notes, REFUSED_BEFORE)
     if hosts is not None and hosts.demand is not None and not pod.spec.node_name:
         notes = (*(one.full_text for one in find_unknown_in(source, pod)), *notes)
-    return msgspec.structs.replace(explanation, notes=notes)
+    explanation = msgspec.structs.replace(explanation, notes=notes)
+    return _conclude(source, pod, explanation) if hosts is not None else _say_why(explanation)
+
+
+def _conclude(source: Source, pod: Pod, explanation: Explanation) -> Explanation:
+    return _say_why(_hold_back(source, pod, explanation))
+
+
+def _say_why(explanation: Explanation) -> Explanation:
+    return msgspec.structs.replace(explanation, why=" ".join(tell_briefly(explanation)))
+
+
+def _hold_back(source: Source, pod: Pod, explanation: Explanation) -> Explanation:
+    """Say of a pod that nobody tries to place that it waits for that, whatever is free."""
+    hold = tell_hold(source.state, pod) if explanation.outcome in {"fits", "does not fit"} else ""
+    if not hold:
+        return explanation
+    headline = f"{hold}; {APART} {explanation.headline}"
+    return msgspec.structs.replace(explanation, outcome="held back", headline=headline)
 
 
 def _explain(
@@ -112,7 +144,6 @@ def _add_hosts(
     return msgspec.structs.replace(
         explanation,
         host=verdict,
-        headline=f"{explanation.headline}: {tell_none(verdict)}",
         remedies=(*remedies, *explanation.remedies),
     )
 
@@ -173,7 +204,8 @@ def fit_pod(
     if not verdict.allowed:
         return Fits(denied=verdict.message)
     found = yield from _fit(source, viewer, pod, namespace, depth)
-    return msgspec.structs.replace(found, warnings=tuple(verdict.warnings))
+    explanation = found.explanation and _conclude(source, pod, found.explanation)
+    return msgspec.structs.replace(found, explanation=explanation, warnings=tuple(verdict.warnings))
 
 
 def _fit(source: Source, viewer: Viewer, pod: HostPod, namespace: str, depth: Depth) -> Generator[None, None, Fits]:

@@ -12,17 +12,19 @@ from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import Headroom
-from gpuloom.scheduler.pods.pending import cause_of, look_for_pending, read_last_words, tell_wait
+from gpuloom.scheduler.pods.pending import APART, cause_of, look_for_pending, read_last_words, tell_hold, tell_wait
 from gpuloom.web.views.hosts import find_unknown_in, find_with_cards, judge_hosts, read_demand_of
 from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of
 from gpuloom.web.views.used import use_of_pod
 from gpuloom.web.views.values import PendingView, PodView
+from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Pod
-from gpuloom.wire.words import encode_unix_time
+from gpuloom.wire.words import decode_time, encode_unix_time
 
 _PODS_A_STEP = 100
+_TRY_AGAIN = "kube-scheduler has to try it again"
 _Answer = tuple[str, bool, tuple[ReasonCount, ...], HostVerdict]
 """Why a pod waits, whether it fits by now, the reasons, and what kube-scheduler's filters say."""
 
@@ -82,13 +84,12 @@ def list_pending(source: Source, viewer: Viewer, pending: Iterable[Pod]) -> Gene
 
 
 def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Generator[None, None, PendingView]:
-    refused = source.state.unschedulable.get(pod.metadata.uid)
-    now = source.parts.clocks.monotonic()
+    created = pod.metadata.creation_timestamp or ""
     view = PendingView(
         pod=PodName(namespace=pod.namespace, name=pod.name),
         uid=pod.metadata.uid,
-        created=pod.metadata.creation_timestamp or "",
-        waiting_s=round(max(now - refused.since, 0.0), 1) if refused else None,
+        created=created,
+        waiting_s=_count_waiting_s(source, created),
         cause=cause_of(source.state, pod),
     )
     try:
@@ -113,13 +114,24 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
     if key not in asked:
         asked[key] = yield from _ask(source, pod, demands, headrooms)
     headline, fits, reasons, host = asked[key]
-    if words := read_last_words(pod):
-        host = msgspec.structs.replace(host, last_words=words)
+    words, hold = read_last_words(pod), tell_hold(source.state, pod)
+    host = msgspec.structs.replace(host, last_words=words) if words else host
+    if hold:
+        headline, fits = f"{hold}; {APART} {headline}", False
+    elif fits:
         # Where both say no, one no is enough.
         said = tell_wait(view.cause) or "kube-scheduler said last"
-        headline = f"{headline}; {said}: {words}" if fits else headline
+        headline = f"{headline} by now: {_TRY_AGAIN}" + (f"; {said}: {words}" if words else "")
     asks = tuple(ask for demand in demands.values() for ask in tell_asks(demand))
     return msgspec.structs.replace(view, asks=asks, headline=headline, fits=fits, reasons=reasons, host=host)
+
+
+def _count_waiting_s(source: Source, created: str) -> float | None:
+    try:
+        since = decode_time(created)
+    except WireError:
+        return None
+    return round(max((source.parts.clocks.now() - since).total_seconds(), 0.0), 1)
 
 
 def _ask(
@@ -134,15 +146,15 @@ def _ask(
     yield
     decision = source.pod_scheduler.decide(demands, offered, headrooms=headrooms)
     if decision.node is not None:
-        return f"fits on {decision.node} by now: kube-scheduler has to try it again", True, (), verdict
+        return f"fits on {decision.node}", True, (), verdict
     if not names:
         return "there are no nodes", False, (), verdict
     yield
     tally = Tally()
     yield from tally.add_all(decision.refusals)
     reasons = tally.counts()
-    told = [f"{count.nodes:,} {count.reason}" for count in reasons]
-    told = [tell_taking(verdict), *told] if verdict.with_cards else told
-    unknown = find_unknown_in(source, pod) if hosts.demand is not None else []
-    why = "; ".join([", ".join(told), *(one.text for one in unknown)])
+    told = [tell_taking(verdict)] if verdict.with_cards else []
+    told += [", ".join(f"{count.nodes:,} {count.reason}" for count in reasons)] if reasons else []
+    told += [one.text for one in find_unknown_in(source, pod)] if hosts.demand is not None else []
+    why = "; ".join(told)
     return f"fits on none of {len(names):,} nodes: {why}", False, reasons, verdict

@@ -1,7 +1,10 @@
 """What a reservation says about itself, in the words of the views."""
 
+from collections.abc import Sequence
+
 from gpuloom.engine.explanation.values import Given
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.scheduler.pods.trim import TrimmedPod
 from gpuloom.web.views.source import Source
 from gpuloom.web.views.values import Standing
 
@@ -11,9 +14,11 @@ def standing_of(held: Reservation) -> Standing:
     return "bound" if held.status is ReservationStatus.CONFIRMED else "reserved"
 
 
-def container_names(source: Source, held: Reservation) -> list[str]:
+def container_names(source: Source, held: Reservation) -> Sequence[str]:
     """Return the names of a pod's containers in the order of its shares, empty if the pod is not known."""
     pod = source.state.pods.get(held.uid)
+    if isinstance(pod, TrimmedPod):
+        return pod.container_names
     return [container.name for container in pod.all_containers] if pod else []
 
 

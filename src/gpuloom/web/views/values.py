@@ -24,9 +24,9 @@ Standing = Literal["reserved", "bound"]
 class UsedView(Value, frozen=True, kw_only=True):
     """What is really in use of cards, as monitors said at a time; what is not known is absent, never zero.
 
-    ``memory`` and ``busyPercent`` (load, on average) are of so many ``cards``. The hours are per cent of the memory and
-    load, a point each ``pointSeconds``, oldest first, null where not known; they are not in lists.
-    All of this is absent where no monitors are asked.
+    ``memory`` and ``busyPercent`` (load, on average) are of so many ``cards``. ``memoryHour`` and ``busyHour`` are 60
+    points in per cent of the memory and load, ``pointSeconds`` apart (an hour where that is 60), oldest first, null
+    where not known; they are not in lists. All of this is absent where no monitors are asked.
     """
 
     memory: Amount | None = None
@@ -148,7 +148,7 @@ class NodeDetail(Value, frozen=True, kw_only=True):
 class PodView(Value, frozen=True, kw_only=True):
     """A pod that has cards; ``since`` is when that was decided (RFC 3339, empty if not known).
 
-    Containers are named while the pod is not bound, later numbered: ``#0`` is the first, init containers come first.
+    A container of which the name is not known is numbered: ``#0`` is the first, init containers come first.
     """
 
     pod: PodName
@@ -165,11 +165,11 @@ class PodView(Value, frozen=True, kw_only=True):
 class PendingView(Value, frozen=True, kw_only=True):
     """A pod without cards that wants some: what it asks for and why it waits, as of now.
 
-    ``waiting_s`` are seconds since this scheduler refused it first, absent where it did not. ``cause`` says at whom it
-    lies that it waits: ``cards``, gpuloom refused it; ``node``, kube-scheduler refused every node before it asked;
-    ``gate``, a scheduling gate; ``unseen``, kube-scheduler has not tried it yet; ``other``, its last words. ``fits``
-    counts cards and all that kube-scheduler checks beside them; ``host`` tells the two apart. ``nomination`` says where
-    room is being made for it.
+    ``waiting_s`` are seconds since it was created, as kubectl's AGE. ``cause`` says at whom it lies that it waits:
+    ``cards``, gpuloom refused it; ``node``, kube-scheduler refused every node before it asked; ``gate``, a scheduling
+    gate; ``scheduler``, it names another scheduler; ``unseen``, kube-scheduler has not tried it yet; ``other``, its
+    last words. ``fits`` counts cards and all that kube-scheduler checks beside them; ``host`` tells the two apart.
+    ``nomination`` says where room is being made for it.
     """
 
     pod: PodName

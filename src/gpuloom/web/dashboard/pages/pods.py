@@ -37,7 +37,7 @@ async def make_pending(api: WebApi, asked: Asked) -> DashboardPage:
             "pending": Listing(
                 head=draw("pods", "pending_head", len(found)),
                 items=dict(items),
-                tail=draw("pods", "pending_tail", turning, len(found)),
+                tail=draw("pods", "pending_tail", turning, len(found), namespace),
             ),
         },
     )
