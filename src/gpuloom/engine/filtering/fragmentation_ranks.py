@@ -14,7 +14,7 @@ from gpuloom.engine.scoring.fragmentation.chooser import ROUNDED, STEP, count_st
 from gpuloom.engine.scoring.fragmentation.measured_cards import CardValues
 from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod
 from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
-from gpuloom.engine.scoring.fragmentation.one_node_cost import NodeAndPod
+from gpuloom.engine.scoring.fragmentation.one_node_cost import NodeAndPod, OneWay
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, shape_of
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.state.card_table import CardTable
@@ -28,14 +28,6 @@ _LEAST_RANK = -1e6
 _MOST_ANSWERS = 2048
 _ROUGHLY = 1e-5
 """More than what costs are rounded by."""
-
-
-class _Answer(NamedTuple):
-    """What a pod costs on a node, by way; see :class:`WayCosts`."""
-
-    cost: list[float]
-    cards: Ints
-    loses: list[int]
 
 
 class _Charged(NamedTuple):
@@ -66,7 +58,7 @@ class FragmentationRanks:
         self._generation = self._mark = self._market_changes = -1
         self._ranked: Scores = np.zeros(0, np.float32)
         self._steps: Points = np.zeros(0)
-        self._answers: LruCache[tuple[tuple[bytes, int, int], bytes], _Answer] = LruCache(_MOST_ANSWERS)
+        self._answers: LruCache[tuple[tuple[bytes, int, int], bytes], tuple[OneWay, OneWay]] = LruCache(_MOST_ANSWERS)
         self.worked_out = 0
 
     def rank(self, table: CardTable, required: RequestColumns, column: RuleCodes, ranks: Scores) -> Scores:
@@ -142,7 +134,7 @@ class FragmentationRanks:
         self._memory_mib = required.memory_mib[first] if len(required.memory_mib) else np.zeros(1, np.int64)
         self._cores = required.cores_at(first) if len(required.memory_mib) else np.zeros(1, np.int64)
         count = len(view.states)
-        self._changes = self._change(slice(None))
+        self._changes = view.cards.take(0, self._memory_mib, self._cores)
         self._cost: Points = np.full((2, count), NOWHERE)
         self._cards: Ints = np.zeros((2, count, min(request.cards, view.states.shape[1])), np.int64)
         self._loses: Ints = np.zeros((2, count), np.int64)
@@ -185,26 +177,22 @@ class FragmentationRanks:
             self._cost[at, which], self._cards[at, which], self._loses[at, which] = way
 
     def _recall(self, positions: list[int], column: RuleCodes) -> None:
-        """Remember what a pod costs on nodes from others that were the same; work it out together for the rest."""
-        view, answers, unknown = self.view, self._answers, {}
+        """Remember what a pod costs on nodes from others that were the same, or work it out one by one."""
+        view, answers = self.view, self._answers
         for position in positions:
-            key = view.key_of(position), view.codes_of(position, column)
+            codes = view.codes_of(position, column)
+            key = view.key_of(position), codes
             answer = answers.find(key)
-            if answer is None and self._request.cards > 1:
-                unknown[position] = key
-                continue
             if answer is None:
-                answer = self._answer(position, key[1])
+                answer = self._answer(position, codes)
                 answers.keep(key, answer)
-            self._cost[:, position], self._cards[:, position], self._loses[:, position] = answer
-        if unknown:
-            self._renew(np.array(list(unknown), np.int64), column)
-        for position, key in unknown.items():
-            cost, loses = self._cost[:, position].tolist(), self._loses[:, position].tolist()
-            answers.keep(key, _Answer(cost, self._cards[:, position].copy(), loses))
+            for at, (cost, cards, loses) in enumerate(answer):
+                self._cost[at, position], self._loses[at, position] = cost, loses
+                if cards:
+                    self._cards[at, position] = cards
 
-    def _answer(self, position: int, codes: bytes) -> _Answer:
-        """Work out what a pod of one card costs on one node, where rules say this of its cards."""
+    def _answer(self, position: int, codes: bytes) -> tuple[OneWay, OneWay]:
+        """Work out what a pod costs on one node, where rules say this of its cards."""
         view, cpu = self.view, self.view.cpu.item(position)
         supplied, used = view.supply_of(position)
         self.worked_out += 1
@@ -218,27 +206,20 @@ class FragmentationRanks:
             cpu=cpu,
             left_cpu=max(cpu - self._cpu_milli, 0),
             model=view.model.item(position),
+            cards=self._request.cards,
         )
-        first, second = self._one_node.ways(on)
-        cards = np.array([[first.card], [second.card]])
-        return _Answer([first.cost, second.cost], cards, [first.loses, second.loses])
+        return self._one_node.ways(on)
 
     def _take(self) -> None:
         """See that it is known by how much cards in all states change once a share is taken of each."""
         cards, known = self.view.cards, len(self._changes.free)
         if known < len(cards):
-            self._changes = self._changes.join(self._change(slice(known, None)))
-
-    def _change(self, which: slice) -> CardValues:
-        """Return by how much cards in some states change once a share is taken of each."""
-        return self.view.cards.take(which, self._memory_mib, self._cores)
+            self._changes = self._changes.join(cards.take(known, self._memory_mib, self._cores))
 
     def _change_of(self, state: int) -> tuple[int, float, Points]:
-        """Return the same for one state."""
-        known, at = self._changes, state
-        if state >= len(known.free):
-            known, at = self._change(slice(state, state + 1)), 0
-        return known.free.item(at), known.waste.item(at), known.supplied[at]
+        """Return by how much a card in one state changes once a share is taken."""
+        known = self._changes
+        return known.of(state) if state < len(known.free) else self.view.cards.take_one(state, self._memory_mib, self._cores)
 
     def _look_further(self) -> None:
         """Work out what it costs that pods without cards will take CPU too."""
