@@ -246,6 +246,16 @@ class FilterResults:
         """Return which of a node's cards are to be taken where its rank follows from them, none if it does not."""
         return [] if self.ranks_by_fragmentation is None else self.ranks_by_fragmentation.cards_of(position)
 
+    def remember_node(self, table: CardTable, position: int) -> None:
+        """Remember a node as it was filtered before a pod is placed there: then only cards that change are looked at."""
+        if position in self._by_node:
+            return
+        rows, cards = table.rows_of(position), table.cards_of(position)
+        known = self._recall_node(position, rows)
+        known.cards[:], known.results[:] = cards, self.column[rows].tolist()
+        if self.ranks_by_fragmentation is not None:
+            self.ranks_by_fragmentation.view.remember_node(position, cards)
+
     def _recall_node(self, position: int, rows: slice) -> _NodeResults:
         """Return which of a node's cards were filtered as they are, none at first."""
         known = self._by_node.get(position)

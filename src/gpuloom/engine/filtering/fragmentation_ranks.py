@@ -4,6 +4,7 @@ What a pod costs on a node is remembered until the node changes. What follows fr
 scarce a model is, is added for all of them in each decision.
 """
 
+from bisect import bisect_right
 from math import floor
 from typing import NamedTuple
 
@@ -33,14 +34,14 @@ _ROUGHLY = 1e-5
 class _Charged(NamedTuple):
     """What the reserve charged when all ranks were put together.
 
-    charges   by the number of a loss
-    nodes     those that are charged; ``slack`` how much more or less leaves each its rank
+    prices    by class of large pods
+    nodes     a few of those that are charged; ``slack``, the least of all, how much more or less leaves each its rank
     doubtful  charged nodes that changed since, or that were ever charged more or less than that since
     """
 
-    charges: Points
-    nodes: Ints
-    slack: Points
+    prices: list[float]
+    nodes: list[int]
+    slack: list[float]
     doubtful: set[int]
 
 
@@ -95,9 +96,10 @@ class FragmentationRanks:
     def _costs_of(self, position: int) -> list[float]:
         """Return what the ways cost on one node, with what the reserve charges."""
         costs: list[float] = self._cost[:, position].tolist()
-        if self.view.reserve.classes:
-            charges, loses = self.view.reserve_charges(), self._loses[:, position].tolist()
-            costs = [cost + charges.item(lost) for cost, lost in zip(costs, loses, strict=True)]
+        loses = self._loses[:, position].tolist()
+        if any(loses):
+            reserve, prices = self.view.reserve, self.view.reserve_prices()
+            costs = [cost + reserve.charge(prices, lost) for cost, lost in zip(costs, loses, strict=True)]
         return costs
 
     def _catch_up(self, table: CardTable, required: RequestColumns, column: RuleCodes) -> list[int] | None:
@@ -242,7 +244,7 @@ class FragmentationRanks:
         """Return ranks by position, of which nodes on which the pod has no place have the least."""
         view, cost = self.view, self._cost
         if view.reserve.classes:
-            cost = cost + view.reserve_charges()[self._loses]
+            cost = cost + view.reserve.charges(view.reserve_prices())[self._loses]
         total = np.minimum(cost[0], cost[1])
         total += self._later
         total += view.price * self._demand
@@ -256,16 +258,19 @@ class FragmentationRanks:
         charged = np.flatnonzero(self._loses.any(axis=0) & (total < NOWHERE))
         past = (total[charged] / STEP + 0.5) % 1.0
         slack = STEP * np.minimum(past, 1.0 - past) - _ROUGHLY
-        self._charged = _Charged(self.view.reserve_charges(), charged, slack, set())
+        # Were more of them doubtful, all ranks would be put together anew.
+        least = np.argsort(slack)[: FEW + 1]
+        self._charged = _Charged(self.view.reserve_prices(), charged[least].tolist(), slack[least].tolist(), set())
 
     def _join_charged_otherwise(self, changed: list[int]) -> list[int] | None:
         """Return these nodes and those that the reserve may give another rank, None if they are many."""
-        charges, charged = self.view.reserve_charges(), self._charged
-        if len(charges) != len(charged.charges):
-            return None
+        charged = self._charged
         doubtful = charged.doubtful
         doubtful.update(position for position in changed if self._loses[:, position].any())
-        doubtful.update(charged.nodes[charged.slack <= np.abs(charges - charged.charges).max()].tolist())
+        prices = zip(self.view.reserve_prices(), charged.prices, strict=True)
+        # By no more is any loss charged otherwise.
+        otherwise = max([abs(now - then) for now, then in prices])
+        doubtful.update(charged.nodes[: bisect_right(charged.slack, otherwise)])
         return None if len(doubtful) > FEW else [*changed, *doubtful.difference(changed)]
 
     def _step_of(self, position: int) -> float:

@@ -65,7 +65,7 @@ class _OneCard(NamedTuple):
 class OneNodeCosts:
     """Works out costs on one node at a time for one class of pods.
 
-    strand  returns what is free and cannot be fed
+    feed    returns how much of what is free so much CPU feeds
     change  returns by how much the values of a card in a state change once a share is taken
     """
 
@@ -75,14 +75,14 @@ class OneNodeCosts:
         useless: UselessShare,
         reserve: Reserve,
         weights: Parameters,
-        strand: Callable[[int, float], float],
+        feed: Callable[[float], float],
         change: Callable[[int], tuple[int, float, Points]],
     ) -> None:
         self._cards = cards
         self._useless = useless
         self._reserve = reserve
         self._weights = weights
-        self._strand = strand
+        self._feed = feed
         self._change = change
         self._of_one = np.flatnonzero([one.cards == 1 for one in useless.asked])
         self._together = [(at, one.cards) for at, one in enumerate(useless.asked) if one.cards != 1]
@@ -100,8 +100,11 @@ class OneNodeCosts:
         level = self._reserve.level(on.whole, on.cpu) if self._reserve.classes else 0
         if not self._reserve.classes or not self._reserve.is_one_able(level):
             return first, first
+        first = self._lose(on, first, level)
+        if not any([found[on.states[card]].whole for card in first.cards]):
+            return first, first
         in_use = {state: NOWHERE if found[state].whole else cost for state, cost in each.items()}
-        return self._lose(on, first, level), self._lose(on, self._way(on, in_use, chances), level)
+        return first, self._lose(on, self._way(on, in_use, chances), level)
 
     def _way(self, on: NodeAndPod, by_state: dict[int, float], chances: Points) -> OneWay:
         """Return the way of the cheapest cards, of equally cheap ones the first."""
@@ -122,7 +125,8 @@ class OneNodeCosts:
         used = self._useless.used(self._useless.split(supplied), chances).item()
         cost = weights.useless * (on.used - lost - used)
         cost += np.add.reduce(wastes).item()
-        return cost + weights.stranded * (self._strand(on.free - lost, on.left_cpu) - self._strand(on.free, on.cpu))
+        now, then = max(0.0, on.free - self._feed(on.cpu)), max(0.0, on.free - lost - self._feed(on.left_cpu))
+        return cost + weights.stranded * (then - now)
 
     def _lose(self, on: NodeAndPod, way: OneWay, level: int) -> OneWay:
         left = on.whole - sum([self._cards.whole.item(on.states[card]) for card in way.cards])
@@ -130,10 +134,10 @@ class OneNodeCosts:
 
     def _cost_each(self, on: NodeAndPod, found: dict[int, _OneCard], chances: Points) -> dict[int, float]:
         """Return by state what a card costs."""
-        weights, strand, supplied = self._weights, self._strand, on.supplied
+        weights, supplied, fed = self._weights, on.supplied, self._feed(on.left_cpu)
         milli = supplied[len(chances) :]
         used = np.add.reduce((milli * chances).take(self._of_one)).item()
-        now = strand(on.free, on.cpu)
+        now = max(0.0, on.free - self._feed(on.cpu))
         others = [(supplied.item(at), milli.item(at), cards, chances.item(at)) for at, cards in self._together]
         costs = {}
         for state, card in found.items():
@@ -142,7 +146,7 @@ class OneNodeCosts:
                 if there + more_cards >= cards:
                     then += (free + more_free) * chance
             cost = card.alone + (on.used - then) * weights.useless
-            costs[state] = cost + (strand(on.free + card.free, on.left_cpu) - now) * weights.stranded
+            costs[state] = cost + (max(0.0, on.free + card.free - fed) - now) * weights.stranded
         return costs
 
     def _learn(self, state: int, line: int) -> _OneCard:
