@@ -12,7 +12,6 @@ import numpy as np
 
 from gpuloom.engine.filtering.fragmentation_view import FEW, FragmentationView
 from gpuloom.engine.scoring.fragmentation.chooser import ROUNDED, STEP, count_steps
-from gpuloom.engine.scoring.fragmentation.measured_cards import CardValues
 from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod
 from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
 from gpuloom.engine.scoring.fragmentation.one_node_cost import NodeAndPod, OneWay
@@ -220,8 +219,9 @@ class FragmentationRanks:
 
     def _change_of(self, state: int) -> tuple[int, float, Points]:
         """Return by how much a card in one state changes once a share is taken."""
-        known = self._changes
-        return known.of(state) if state < len(known.free) else self.view.cards.take_one(state, self._memory_mib, self._cores)
+        if state < len(self._changes.free):
+            return self._changes.of(state)
+        return self.view.cards.take_one(state, self._memory_mib, self._cores)
 
     def _look_further(self) -> None:
         """Work out what it costs that pods without cards will take CPU too."""
@@ -266,7 +266,7 @@ class FragmentationRanks:
         """Return these nodes and those that the reserve may give another rank, None if they are many."""
         charged = self._charged
         doubtful = charged.doubtful
-        doubtful.update(position for position in changed if self._loses[:, position].any())
+        doubtful.update([position for position in changed if any(self._loses[:, position].tolist())])
         prices = zip(self.view.reserve_prices(), charged.prices, strict=True)
         # By no more is any loss charged otherwise.
         otherwise = max([abs(now - then) for now, then in prices])

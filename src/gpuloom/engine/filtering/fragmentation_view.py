@@ -29,7 +29,7 @@ from gpuloom.vendors.profile import Profile
 
 MOST_CARDS = 64
 """So many cards of a node are looked at, those registered first."""
-MOST_READ = 64
+MOST_READ = 128
 """So many nodes' cards are remembered as they were read: decisions go to few nodes at a time."""
 FEW = 16
 """Up to so many nodes that changed are read in less time one by one than together."""

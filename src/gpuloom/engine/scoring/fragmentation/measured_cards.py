@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuloom.engine.scoring.fragmentation.useless_share import AskedOfCards
-from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Amounts
 from gpuloom.model.cards import WHOLE_CARD, Flags, Ints, Points
 
 NOTHING = 0
@@ -21,8 +20,6 @@ _SEVERAL = 2
 """Of a card with several free slots one may be taken and it still gives: how many they are makes no difference."""
 _MOST_MIB, _MOST_CORES, _MOST_SLOTS, _MOST_SIZES = 2**31 - 1, 1023, 1023, 1023
 _PERCENT = 10
-_FEW = 64
-"""So many are found one by one in less time than by sorting."""
 
 
 class CardSize(NamedTuple):
@@ -97,8 +94,7 @@ class _Asked(NamedTuple):
 
 
 def _tabulate(asked: Sequence[AskedOfCards], memory_of: Ints, cores_of: Ints) -> _Asked:
-    kinds = np.int64, np.int64, np.bool_, np.int64
-    memory_mib, cores, alone, share_milli = (np.zeros((len(asked), len(memory_of)), kind) for kind in kinds)
+    memory_mib, cores, alone, share_milli = np.zeros((4, len(asked), len(memory_of)), np.int64)
     for at, one in enumerate(asked):
         if one.amounts is None:
             share_milli[at] = one.share_milli
@@ -107,7 +103,7 @@ def _tabulate(asked: Sequence[AskedOfCards], memory_of: Ints, cores_of: Ints) ->
         # A card whose cores are all taken has none for whoever does not say how many.
         cores[at] = max(one.amounts.cores, 1) * (cores_of > 0)
         alone[at] = one.amounts.cores >= WHOLE_CARD
-    return _Asked(memory_mib, cores, alone, share_milli)
+    return _Asked(memory_mib, cores, alone == 1, share_milli)
 
 
 def _unpack(packed: Any) -> CardColumns:
@@ -145,10 +141,6 @@ class MeasuredCards:
     def number(self, cards: CardColumns, usable: Flags) -> Ints:
         """Return the numbers of the states of cards, NOTHING for those that are not usable."""
         packed = np.where(usable & (cards.slots > 0), cards.pack(), 0)
-        if len(packed) <= _FEW:
-            known = [self._numbers.get(one) for one in packed.tolist()]
-            if None not in known:
-                return np.array(known, np.int64)
         different, where = np.unique(packed, return_inverse=True)
         self._add([one for one in different.tolist() if one not in self._numbers])
         return np.array([self._numbers[one] for one in different.tolist()], np.int64)[where]
@@ -207,6 +199,8 @@ class MeasuredCards:
         return CardValues(free, self._waste_of_rests[free], supplied)
 
     def _add(self, packed: list[int]) -> None:
+        if not packed:
+            return
         which = slice(len(self), len(self) + len(packed))
         while which.stop > len(self._packed):
             for name in "_packed", "free", "whole", "supplied", "waste":

@@ -64,7 +64,7 @@ class MeasuredCosts:
         self._together = np.flatnonzero([one.cards != 1 for one in useless.asked])
 
     def of_one_node(self, change: Callable[[int], tuple[int, float, Points]]) -> OneNodeCosts:
-        """Return what works out the same for one node at a time, for pods of one card that change cards like this."""
+        """Return what works out the same for one node at a time, for pods that change cards like this."""
         return OneNodeCosts(self._cards, self._useless, self._reserve, self._weights, self.feed, change)
 
     def supplied(self, states: Ints) -> Points:

@@ -4,7 +4,7 @@ Nodes change one by one, and arrays with one row take longer to make than what i
 node are in few states, and what follows from a state is remembered over nodes; costs are equal to the last digit.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -92,16 +92,20 @@ class OneNodeCosts:
         """Return the cheapest cards, and the cheapest that are in use already."""
         line = self._useless.line(on.model, on.left_cpu)
         known = self._known.setdefault(line, {})
-        different = {state for state, code in zip(on.states, on.codes, strict=False) if not code}
-        found = {state: known.get(state) or self._learn(state, line) for state in different}
         chances = self._useless.chances_of(line)
+        different = {state for state, code in zip(on.states, on.codes, strict=False) if not code}
+        if not known.keys() >= different:
+            if len(known) > _MOST_STATES:
+                known.clear()
+            self._learn(known, different - known.keys(), chances)
+        found = {state: known[state] for state in different}
         each = self._cost_each(on, found, chances)
         first = self._way(on, each, chances)
         level = self._reserve.level(on.whole, on.cpu) if self._reserve.classes else 0
         if not self._reserve.classes or not self._reserve.is_one_able(level):
             return first, first
         first = self._lose(on, first, level)
-        if not any([found[on.states[card]].whole for card in first.cards]):
+        if not any(found[on.states[card]].whole for card in first.cards):
             return first, first
         in_use = {state: NOWHERE if found[state].whole else cost for state, cost in each.items()}
         return first, self._lose(on, self._way(on, in_use, chances), level)
@@ -149,16 +153,12 @@ class OneNodeCosts:
             costs[state] = cost + (max(0.0, on.free + card.free - fed) - now) * weights.stranded
         return costs
 
-    def _learn(self, state: int, line: int) -> _OneCard:
-        """Return what follows from a card's state and from chances, and remember it."""
-        known = self._known[line]
-        if len(known) > _MOST_STATES:
-            known.clear()
-        free, waste, supplied = self._change(state)
-        chances = self._useless.chances_of(line)
-        milli = supplied[len(chances) :]
-        used = np.add.reduce((milli * chances).take(self._of_one)).item()
-        together = [(supplied.item(at), milli.item(at)) for at, _ in self._together]
-        alone = waste + self._weights.useless * free
-        found = known[state] = _OneCard(alone, free, used, self._cards.whole.item(state), together)
-        return found
+    def _learn(self, known: dict[int, _OneCard], states: Iterable[int], chances: Points) -> None:
+        """Remember what follows from states of cards and from chances."""
+        changes = [(state, *self._change(state)) for state in states]
+        milli = np.array([supplied for *_, supplied in changes])[:, len(chances) :]
+        used = np.add.reduce((milli * chances).take(self._of_one, axis=1), axis=1).tolist()
+        for (state, free, waste, supplied), more in zip(changes, used, strict=True):
+            together = [(supplied.item(at), supplied.item(len(chances) + at)) for at, _ in self._together]
+            alone = waste + self._weights.useless * free
+            known[state] = _OneCard(alone, free, more, self._cards.whole.item(state), together)

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+
 import numpy as np
 
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Workload
@@ -41,8 +42,7 @@ class Reserve:
         self._able: Flags = np.ascontiguousarray(able.T)
         self._is_able: Flags = np.logical_or.reduce(self._able, axis=1)
         self._losses: Ints = np.full((len(self._able), len(self._able)), _UNKNOWN)
-        self._numbers: dict[tuple[int, ...], int] = {(): NO_LOSS}
-        self._lost: list[tuple[int, ...]] = [()]
+        self._lost: list[list[int]] = [[]]
 
     @property
     def classes(self) -> int:
@@ -92,10 +92,9 @@ class Reserve:
         return found
 
     def _number(self, lost: list[int]) -> int:
-        number = self._numbers.setdefault(tuple(lost), len(self._lost))
-        if number == len(self._lost):
-            self._lost.append(tuple(lost))
-        return number
+        if lost not in self._lost:
+            self._lost.append(lost)
+        return self._lost.index(lost)
 
     def prices(self, able_nodes: Ints, free_milli: float) -> list[float]:
         """Return by class what it charges a placement that makes a node unable to serve it, thousandths of cards.
