@@ -1,6 +1,6 @@
 """What one container asks for, worked out for every row of a card table."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from typing import Generic, TypeVar
 
@@ -136,18 +136,23 @@ class RequestColumns(CardRequest[Ints, Flags], frozen=True, gc=False, eq=False, 
         kinds = nobody if self.refused_kind is None else self.refused_kind[rows].tolist()
         uuids = nobody if self.refused_uuid is None else self.refused_uuid[rows].tolist()
         cores = self.cores_at(np.arange(rows.start, rows.stop)).tolist()
-        for need, core, kind, uuid, score in zip(needs, cores, kinds, uuids, scores, strict=True):
-            yield RequestNumbers(
-                cards=self.cards,
-                cores=core,
-                memory_mib=need,
-                refused_kind=kind,
-                refused_uuid=uuid,
-                mutex=self.mutex,
-                headroom=self.headroom,
-                score=ScoreRequest(slots=self.score.slots, cores=self.score.cores, memory_mib=score),
-                divided=self.divided,
-            )
+        made: dict[Hashable, RequestNumbers] = {}
+        for key in zip(needs, cores, kinds, uuids, scores, strict=True):
+            # Most of a node's cards are alike.
+            if key not in made:
+                need, core, kind, uuid, score = key
+                made[key] = RequestNumbers(
+                    cards=self.cards,
+                    cores=core,
+                    memory_mib=need,
+                    refused_kind=kind,
+                    refused_uuid=uuid,
+                    mutex=self.mutex,
+                    headroom=self.headroom,
+                    score=ScoreRequest(slots=self.score.slots, cores=self.score.cores, memory_mib=score),
+                    divided=self.divided,
+                )
+            yield made[key]
 
 
 @lru_cache(256)

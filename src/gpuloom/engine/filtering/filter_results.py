@@ -38,7 +38,7 @@ from gpuloom.model.refusal import Refusal, refuse_node
 from gpuloom.model.request_columns import RequestColumns, RequestNumbers
 
 _MOST_COLUMNS = 4096
-_MOST_NODES = 64
+_MOST_NODES = 128
 """Decisions go to few nodes at a time, and what is remembered of a node is quickly found again."""
 
 
@@ -245,6 +245,16 @@ class FilterResults:
     def cheapest_cards(self, position: int) -> list[int]:
         """Return which of a node's cards are to be taken where its rank follows from them, none if it does not."""
         return [] if self.ranks_by_fragmentation is None else self.ranks_by_fragmentation.cards_of(position)
+
+    def remember_node(self, table: CardTable, position: int) -> None:
+        """Remember a node as it was filtered before a pod is placed on it: then only cards that change are read."""
+        if position in self._by_node:
+            return
+        rows, cards = table.rows_of(position), table.cards_of(position)
+        known = self._recall_node(position, rows)
+        known.cards[:], known.results[:] = cards, self.column[rows].tolist()
+        if self.ranks_by_fragmentation is not None:
+            self.ranks_by_fragmentation.view.remember_node(position, cards)
 
     def _recall_node(self, position: int, rows: slice) -> _NodeResults:
         """Return which of a node's cards were filtered as they are, none at first."""

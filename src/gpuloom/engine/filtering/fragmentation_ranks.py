@@ -4,6 +4,7 @@ What a pod costs on a node is remembered until the node changes. What follows fr
 scarce a model is, is added for all of them in each decision.
 """
 
+from bisect import bisect_right
 from math import floor
 from typing import NamedTuple
 
@@ -11,10 +12,9 @@ import numpy as np
 
 from gpuloom.engine.filtering.fragmentation_view import FEW, FragmentationView
 from gpuloom.engine.scoring.fragmentation.chooser import ROUNDED, STEP, count_steps
-from gpuloom.engine.scoring.fragmentation.measured_cards import CardValues
 from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod
 from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
-from gpuloom.engine.scoring.fragmentation.one_node_cost import NodeAndPod
+from gpuloom.engine.scoring.fragmentation.one_node_cost import NodeAndPod, OneWay
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, shape_of
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.state.card_table import CardTable
@@ -30,25 +30,17 @@ _ROUGHLY = 1e-5
 """More than what costs are rounded by."""
 
 
-class _Answer(NamedTuple):
-    """What a pod costs on a node, by way; see :class:`WayCosts`."""
-
-    cost: list[float]
-    cards: Ints
-    loses: list[int]
-
-
 class _Charged(NamedTuple):
     """What the reserve charged when all ranks were put together.
 
-    charges   by the number of a loss
-    nodes     those that are charged; ``slack`` how much more or less leaves each its rank
+    prices    by class of large pods
+    nodes     a few of those that are charged; ``slack``, the least of all, how much more or less leaves each its rank
     doubtful  charged nodes that changed since, or that were ever charged more or less than that since
     """
 
-    charges: Points
-    nodes: Ints
-    slack: Points
+    prices: list[float]
+    nodes: list[int]
+    slack: list[float]
     doubtful: set[int]
 
 
@@ -66,7 +58,7 @@ class FragmentationRanks:
         self._generation = self._mark = self._market_changes = -1
         self._ranked: Scores = np.zeros(0, np.float32)
         self._steps: Points = np.zeros(0)
-        self._answers: LruCache[tuple[tuple[bytes, int, int], bytes], _Answer] = LruCache(_MOST_ANSWERS)
+        self._answers: LruCache[tuple[tuple[bytes, int, int], bytes], tuple[OneWay, OneWay]] = LruCache(_MOST_ANSWERS)
         self.worked_out = 0
 
     def rank(self, table: CardTable, required: RequestColumns, column: RuleCodes, ranks: Scores) -> Scores:
@@ -103,9 +95,10 @@ class FragmentationRanks:
     def _costs_of(self, position: int) -> list[float]:
         """Return what the ways cost on one node, with what the reserve charges."""
         costs: list[float] = self._cost[:, position].tolist()
-        if self.view.reserve.classes:
-            charges, loses = self.view.reserve_charges(), self._loses[:, position].tolist()
-            costs = [cost + charges.item(lost) for cost, lost in zip(costs, loses, strict=True)]
+        loses = self._loses[:, position].tolist()
+        if any(loses):
+            reserve, prices = self.view.reserve, self.view.reserve_prices()
+            costs = [cost + reserve.charge(prices, lost) for cost, lost in zip(costs, loses, strict=True)]
         return costs
 
     def _catch_up(self, table: CardTable, required: RequestColumns, column: RuleCodes) -> list[int] | None:
@@ -142,7 +135,7 @@ class FragmentationRanks:
         self._memory_mib = required.memory_mib[first] if len(required.memory_mib) else np.zeros(1, np.int64)
         self._cores = required.cores_at(first) if len(required.memory_mib) else np.zeros(1, np.int64)
         count = len(view.states)
-        self._changes = self._change(slice(None))
+        self._changes = view.cards.take(0, self._memory_mib, self._cores)
         self._cost: Points = np.full((2, count), NOWHERE)
         self._cards: Ints = np.zeros((2, count, min(request.cards, view.states.shape[1])), np.int64)
         self._loses: Ints = np.zeros((2, count), np.int64)
@@ -185,26 +178,22 @@ class FragmentationRanks:
             self._cost[at, which], self._cards[at, which], self._loses[at, which] = way
 
     def _recall(self, positions: list[int], column: RuleCodes) -> None:
-        """Remember what a pod costs on nodes from others that were the same; work it out together for the rest."""
-        view, answers, unknown = self.view, self._answers, {}
+        """Remember what a pod costs on nodes from others that were the same, or work it out one by one."""
+        view, answers = self.view, self._answers
         for position in positions:
-            key = view.key_of(position), view.codes_of(position, column)
+            codes = view.codes_of(position, column)
+            key = view.key_of(position), codes
             answer = answers.find(key)
-            if answer is None and self._request.cards > 1:
-                unknown[position] = key
-                continue
             if answer is None:
-                answer = self._answer(position, key[1])
+                answer = self._answer(position, codes)
                 answers.keep(key, answer)
-            self._cost[:, position], self._cards[:, position], self._loses[:, position] = answer
-        if unknown:
-            self._renew(np.array(list(unknown), np.int64), column)
-        for position, key in unknown.items():
-            cost, loses = self._cost[:, position].tolist(), self._loses[:, position].tolist()
-            answers.keep(key, _Answer(cost, self._cards[:, position].copy(), loses))
+            for at, (cost, cards, loses) in enumerate(answer):
+                self._cost[at, position], self._loses[at, position] = cost, loses
+                if cards:
+                    self._cards[at, position] = cards
 
-    def _answer(self, position: int, codes: bytes) -> _Answer:
-        """Work out what a pod of one card costs on one node, where rules say this of its cards."""
+    def _answer(self, position: int, codes: bytes) -> tuple[OneWay, OneWay]:
+        """Work out what a pod costs on one node, where rules say this of its cards."""
         view, cpu = self.view, self.view.cpu.item(position)
         supplied, used = view.supply_of(position)
         self.worked_out += 1
@@ -218,27 +207,21 @@ class FragmentationRanks:
             cpu=cpu,
             left_cpu=max(cpu - self._cpu_milli, 0),
             model=view.model.item(position),
+            cards=self._request.cards,
         )
-        first, second = self._one_node.ways(on)
-        cards = np.array([[first.card], [second.card]])
-        return _Answer([first.cost, second.cost], cards, [first.loses, second.loses])
+        return self._one_node.ways(on)
 
     def _take(self) -> None:
         """See that it is known by how much cards in all states change once a share is taken of each."""
         cards, known = self.view.cards, len(self._changes.free)
         if known < len(cards):
-            self._changes = self._changes.join(self._change(slice(known, None)))
-
-    def _change(self, which: slice) -> CardValues:
-        """Return by how much cards in some states change once a share is taken of each."""
-        return self.view.cards.take(which, self._memory_mib, self._cores)
+            self._changes = self._changes.join(cards.take(known, self._memory_mib, self._cores))
 
     def _change_of(self, state: int) -> tuple[int, float, Points]:
-        """Return the same for one state."""
-        known, at = self._changes, state
-        if state >= len(known.free):
-            known, at = self._change(slice(state, state + 1)), 0
-        return known.free.item(at), known.waste.item(at), known.supplied[at]
+        """Return by how much a card in one state changes once a share is taken."""
+        if state < len(self._changes.free):
+            return self._changes.of(state)
+        return self.view.cards.take_one(state, self._memory_mib, self._cores)
 
     def _look_further(self) -> None:
         """Work out what it costs that pods without cards will take CPU too."""
@@ -261,7 +244,7 @@ class FragmentationRanks:
         """Return ranks by position, of which nodes on which the pod has no place have the least."""
         view, cost = self.view, self._cost
         if view.reserve.classes:
-            cost = cost + view.reserve_charges()[self._loses]
+            cost = cost + view.reserve.charges(view.reserve_prices())[self._loses]
         total = np.minimum(cost[0], cost[1])
         total += self._later
         total += view.price * self._demand
@@ -275,16 +258,19 @@ class FragmentationRanks:
         charged = np.flatnonzero(self._loses.any(axis=0) & (total < NOWHERE))
         past = (total[charged] / STEP + 0.5) % 1.0
         slack = STEP * np.minimum(past, 1.0 - past) - _ROUGHLY
-        self._charged = _Charged(self.view.reserve_charges(), charged, slack, set())
+        # Were more of them doubtful, all ranks would be put together anew.
+        least = np.argsort(slack)[: FEW + 1]
+        self._charged = _Charged(self.view.reserve_prices(), charged[least].tolist(), slack[least].tolist(), set())
 
     def _join_charged_otherwise(self, changed: list[int]) -> list[int] | None:
         """Return these nodes and those that the reserve may give another rank, None if they are many."""
-        charges, charged = self.view.reserve_charges(), self._charged
-        if len(charges) != len(charged.charges):
-            return None
+        charged = self._charged
         doubtful = charged.doubtful
-        doubtful.update(position for position in changed if self._loses[:, position].any())
-        doubtful.update(charged.nodes[charged.slack <= np.abs(charges - charged.charges).max()].tolist())
+        doubtful.update([position for position in changed if any(self._loses[:, position].tolist())])
+        prices = zip(self.view.reserve_prices(), charged.prices, strict=True)
+        # By no more is any loss charged otherwise.
+        otherwise = max([abs(now - then) for now, then in prices])
+        doubtful.update(charged.nodes[: bisect_right(charged.slack, otherwise)])
         return None if len(doubtful) > FEW else [*changed, *doubtful.difference(changed)]
 
     def _step_of(self, position: int) -> float:

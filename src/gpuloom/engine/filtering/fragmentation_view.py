@@ -29,7 +29,7 @@ from gpuloom.vendors.profile import Profile
 
 MOST_CARDS = 64
 """So many cards of a node are looked at, those registered first."""
-MOST_READ = 64
+MOST_READ = 128
 """So many nodes' cards are remembered as they were read: decisions go to few nodes at a time."""
 FEW = 16
 """Up to so many nodes that changed are read in less time one by one than together."""
@@ -164,13 +164,11 @@ class FragmentationView:
         count = self.counts[position]
         if not count or cpu.capacity != self.capacity.item(position):
             return False
-        cards, before = table.cards_of(position)[:count], self._read_before.get(position)
+        cards, before = table.cards_of(position), self._read_before.get(position)
         places = [at for at in range(count) if before is None or cards[at] is not before[at]]
         self.looks += len(places)
         found = [self._number_one(position, at, cards[at]) for at in places]
-        if before is None and len(self._read_before) >= MOST_READ:
-            self._read_before.clear()
-        self._read_before[position] = cards
+        self.remember_node(position, cards)
         was = NodeInMarket(self.free.item(position), self.whole.item(position), self.cpu.item(position))
         free, whole = was.free, was.whole
         states, measured = self.states, self.cards
@@ -185,6 +183,12 @@ class FragmentationView:
         self._unsupplied.add(position)
         self._market.change(self.model.item(position), cpu.capacity, was, now)
         return True
+
+    def remember_node(self, position: int, cards: list[CardNumbers]) -> None:
+        """Remember the cards of a node as they were read."""
+        if len(self._read_before) >= MOST_READ and position not in self._read_before:
+            self._read_before.clear()
+        self._read_before[position] = cards[: self.counts[position]]
 
     def _number_one(self, position: int, at: int, card: CardNumbers) -> int:
         return self.cards.number_one(
@@ -269,9 +273,9 @@ class FragmentationView:
             self.market_changes += 1
         self._known = market
 
-    def reserve_charges(self) -> Points:
-        """Return by the number of a loss what the reserve charges for it."""
-        return self._market.reserve_charges()
+    def reserve_prices(self) -> list[float]:
+        """Return by class of large pods what the reserve charges for it."""
+        return self._market.reserve_prices()
 
 
 def foresee(word: str, table: CardTable, mix: PodMix) -> Workload:

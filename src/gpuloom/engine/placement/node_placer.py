@@ -32,6 +32,7 @@ def _place_plain(placer: Placer, table: CardTable, position: int, results: Filte
     The plain numbers of one node are remembered, so this takes a tenth of the time of a matrix of one row.
     """
     rows, preferences, word = table.rows_of(position), placer.demand.preferences, placer.compiled.profile.word
+    results.remember_node(table, position)
     requirements, codes = results.requirements(position, rows), results.column[rows].tolist()
     order = results.cheapest_cards(position) if LEAST_FREE in preferences.card_policy.order[:1] else []
     if not order:

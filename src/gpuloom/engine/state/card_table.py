@@ -48,7 +48,7 @@ _ROWS_A_NODE = 4000
 _ROWS_TO_BEGIN = 12_000
 """So many more could be in the time that columns take however short they are."""
 
-_MOST_PLAIN = 64
+_MOST_PLAIN = 128
 """So many nodes' cards are kept as plain numbers: decisions go to few nodes at a time."""
 _MOST_STATES = 512
 """So many states of nodes have a number, 1.3 KB each; pods that come and go leave a few of them again and again."""

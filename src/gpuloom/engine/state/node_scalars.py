@@ -19,10 +19,9 @@ class NodeScalars:
 
     def __init__(self, cards: list[CardNumbers], *, cap_cores: bool) -> None:
         self.cards = cards
-        self.sums = [0] * 6
         self._cap_cores = cap_cores
-        for card in cards:
-            self.sums = list(map(add, self.sums, [*self._used_of(card), *totals_of(card)]))
+        amounts = [[*self._used_of(card), *totals_of(card)] for card in cards]
+        self.sums = [sum(column) for column in zip(*amounts, strict=True)] or [0] * 6
 
     def use(self, place: int, usage: Usage) -> None:
         """Set what is used of one card."""

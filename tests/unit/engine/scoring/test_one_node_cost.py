@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
 from gpuloom.engine.scoring.fragmentation.measured_cards import CardColumns, CardSize, MeasuredCards
 from gpuloom.engine.scoring.fragmentation.measured_cost import MeasuredCosts, NodesAndPod
+from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE
 from gpuloom.engine.scoring.fragmentation.one_node_cost import NodeAndPod
 from gpuloom.engine.scoring.fragmentation.parameters import PODS_WITH_CARDS
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
 from gpuloom.engine.scoring.fragmentation.workload import Workload, WorkloadShape
-from gpuloom.model.cards import Points
 
 MIB, SLOTS, CORES = 16_000, 4, 100
 SHAPES = st.dictionaries(
@@ -36,13 +36,21 @@ NODES = st.lists(
 
 
 @settings(max_examples=150, deadline=None)
-@given(SHAPES, NODES, st.integers(0, 1), st.sampled_from([0, 4000, 40_000]), st.sampled_from([500, 7520]))
+@given(
+    SHAPES,
+    NODES,
+    st.integers(0, 1),
+    st.sampled_from([0, 4000, 40_000]),
+    st.sampled_from([500, 7520]),
+    st.sampled_from([1, 1, 2, 3, 8, 9, 10]),
+)
 def test_one_node_from_plain_numbers_costs_what_arrays_say(
     shapes: dict[WorkloadShape, int],
     nodes: list[tuple[list[tuple[tuple[int, int, int], bool]], int]],
     model: int,
     asked_cpu: int,
     asked_mib: int,
+    asked_cards: int,
 ) -> None:
     workload = Workload(shapes)
     useless = UselessShare(workload.typical(), ["0", "1"])
@@ -52,12 +60,9 @@ def test_one_node_from_plain_numbers_costs_what_arrays_say(
     unused = (parts == (SLOTS, CORES, MIB)).all(axis=1)
     columns = CardColumns(np.zeros(len(parts), np.int64), parts[:, 0], parts[:, 1], parts[:, 2], unused)
     states = cards.number(columns, np.ones(len(parts), np.bool_)).reshape(len(nodes), -1)
-    changes = cards.take(slice(None), np.array([asked_mib]), np.array([40]))
+    changes = cards.take(0, np.array([asked_mib]), np.array([40]))
 
-    def change(state: int) -> tuple[int, float, Points]:
-        return changes.free.item(state), changes.waste.item(state), changes.supplied[state]
-
-    one_node = costs.of_one_node(change)
+    one_node = costs.of_one_node(changes.of)
     for row, (on, cpu) in zip(states, nodes, strict=True):
         fits = np.array([may for _, may in on])
         supplied, left = costs.supplied(row), max(cpu - asked_cpu, 0)
@@ -73,9 +78,27 @@ def test_one_node_from_plain_numbers_costs_what_arrays_say(
             cpu=np.array([cpu]),
             left_cpu=np.array([left]),
             model=np.array([model]),
-            cards=1,
+            cards=asked_cards,
         )
         codes = (~fits).astype(np.uint8).tobytes()
-        plain = NodeAndPod(row.tolist(), codes, supplied, used.item(), free, whole, cpu, left, model)
-        expected = [(way.cost.item(), way.cards.item(), way.loses.item()) for way in costs.ways(arrays)]
-        assert [tuple(way) for way in one_node.ways(plain)] == expected
+        plain = NodeAndPod(row.tolist(), codes, supplied, used.item(), free, whole, cpu, left, model, asked_cards)
+        for way, expected in zip(one_node.ways(plain), costs.ways(arrays), strict=True):
+            assert way.cost == expected.cost.item()
+            assert way.cost == NOWHERE or (way.cards, way.loses) == (expected.cards[0].tolist(), expected.loses.item())
+            assert way.cost < NOWHERE or not way.cards
+
+
+@given(SHAPES, st.lists(CARD, min_size=1), st.sampled_from([500, 7520]))
+def test_a_share_of_one_card_changes_what_columns_say(
+    shapes: dict[WorkloadShape, int], parts: list[tuple[int, int, int]], asked_mib: int
+) -> None:
+    workload = Workload(shapes)
+    useless = UselessShare(workload.typical(), ["0", "1"])
+    cards = MeasuredCards([CardSize(MIB, CORES)], useless.asked, waste_of_rests(workload))
+    for slots, cores, mib in parts:
+        cards.number_one(0, slots, cores, mib, unused=(slots, cores, mib) == (SLOTS, CORES, MIB))
+    asked = np.array([asked_mib]), np.array([40])
+    together = cards.take(0, *asked)
+    for state in range(len(together.free)):
+        (*alone, supplied), (*expected, expected_supplied) = cards.take_one(state, *asked), together.of(state)
+        assert (alone, supplied.tolist()) == (expected, expected_supplied.tolist())

@@ -5,6 +5,7 @@ follows from the state of a card is looked up, so that thousands of nodes take f
 """
 
 from collections.abc import Callable
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -63,12 +64,12 @@ class MeasuredCosts:
         self._together = np.flatnonzero([one.cards != 1 for one in useless.asked])
 
     def of_one_node(self, change: Callable[[int], tuple[int, float, Points]]) -> OneNodeCosts:
-        """Return what works out the same for one node at a time, for pods of one card that change cards like this."""
-        return OneNodeCosts(self._cards, self._useless, self._reserve, self._weights, self.strand_one, change)
+        """Return what works out the same for one node at a time, for pods that change cards like this."""
+        return OneNodeCosts(self._cards, self._useless, self._reserve, self._weights, self.feed, change)
 
     def supplied(self, states: Ints) -> Points:
         """Return what nodes with cards in these states have for typical pods, a row a node; one row for one node."""
-        found: Points = np.add.reduce(self._cards.supplied[states], axis=-2)
+        found: Points = np.add.reduce(self._cards.supplied.take(states, axis=0), axis=-2)
         return found
 
     def split(self, supplied: Points) -> Supply:
@@ -198,4 +199,8 @@ class MeasuredCosts:
 
     def strand_one(self, free_milli: int, cpu: float) -> float:
         """Return the same for one node, from plain numbers."""
-        return max(0.0, free_milli - cpu / self._cpu_per_milli) if self._cpu_per_milli else 0.0
+        return max(0.0, free_milli - self.feed(cpu))
+
+    def feed(self, cpu: float) -> float:
+        """Return how much of what is free so much CPU feeds."""
+        return cpu / self._cpu_per_milli if self._cpu_per_milli else inf

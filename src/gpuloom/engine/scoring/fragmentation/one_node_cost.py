@@ -1,10 +1,10 @@
-"""The same as ``measured_cost`` for one node and a pod that gets one card, from plain numbers.
+"""The same as ``measured_cost`` for one node, from plain numbers.
 
 Nodes change one by one, and arrays with one row take longer to make than what is worked out with them. The cards of a
 node are in few states, and what follows from a state is remembered over nodes; costs are equal to the last digit.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,13 +36,14 @@ class NodeAndPod(NamedTuple):
     cpu: int
     left_cpu: int
     model: int
+    cards: int
 
 
 class OneWay(NamedTuple):
-    """One way to place a pod on a node; see :class:`WayCosts`."""
+    """One way to place a pod on a node; see :class:`WayCosts`. Where it is not possible there are no cards."""
 
     cost: float
-    card: int
+    cards: list[int]
     loses: int
 
 
@@ -64,7 +65,7 @@ class _OneCard(NamedTuple):
 class OneNodeCosts:
     """Works out costs on one node at a time for one class of pods.
 
-    strand  returns what is free and cannot be fed
+    feed    returns how much of what is free so much CPU feeds
     change  returns by how much the values of a card in a state change once a share is taken
     """
 
@@ -74,71 +75,90 @@ class OneNodeCosts:
         useless: UselessShare,
         reserve: Reserve,
         weights: Parameters,
-        strand: Callable[[int, float], float],
+        feed: Callable[[float], float],
         change: Callable[[int], tuple[int, float, Points]],
     ) -> None:
         self._cards = cards
         self._useless = useless
         self._reserve = reserve
         self._weights = weights
-        self._strand = strand
+        self._feed = feed
         self._change = change
         self._of_one = np.flatnonzero([one.cards == 1 for one in useless.asked])
         self._together = [(at, one.cards) for at, one in enumerate(useless.asked) if one.cards != 1]
         self._known: dict[int, dict[int, _OneCard]] = {}
 
     def ways(self, on: NodeAndPod) -> tuple[OneWay, OneWay]:
-        """Return the cheapest card, and the cheapest that is in use already."""
+        """Return the cheapest cards, and the cheapest that are in use already."""
         line = self._useless.line(on.model, on.left_cpu)
         known = self._known.setdefault(line, {})
+        chances = self._useless.chances_of(line)
         different = {state for state, code in zip(on.states, on.codes, strict=False) if not code}
-        found = {state: known.get(state) or self._learn(state, line) for state in different}
-        each = self._cost_each(on, found, self._useless.chances_of(line))
-        first = self._way(on, each)
+        if not known.keys() >= different:
+            if len(known) > _MOST_STATES:
+                known.clear()
+            self._learn(known, different - known.keys(), chances)
+        found = {state: known[state] for state in different}
+        each = self._cost_each(on, found, chances)
+        first = self._way(on, each, chances)
         level = self._reserve.level(on.whole, on.cpu) if self._reserve.classes else 0
         if not self._reserve.classes or not self._reserve.is_one_able(level):
             return first, first
-        second = self._way(on, {state: cost for state, cost in each.items() if not found[state].whole})
-        return self._lose(on, first, level), self._lose(on, second, level)
+        first = self._lose(on, first, level)
+        if not any(found[on.states[card]].whole for card in first.cards):
+            return first, first
+        in_use = {state: NOWHERE if found[state].whole else cost for state, cost in each.items()}
+        return first, self._lose(on, self._way(on, in_use, chances), level)
 
-    def _way(self, on: NodeAndPod, each: dict[int, float]) -> OneWay:
-        """Return the cheapest card, of equally cheap ones the first."""
-        cost = min(each.values(), default=NOWHERE)
-        for at, (state, code) in enumerate(zip(on.states, on.codes, strict=False)):
-            if not code and each.get(state) == cost:
-                return OneWay(cost, at, NO_LOSS)
-        return OneWay(NOWHERE, 0, NO_LOSS)
+    def _way(self, on: NodeAndPod, by_state: dict[int, float], chances: Points) -> OneWay:
+        """Return the way of the cheapest cards, of equally cheap ones the first."""
+        each = [NOWHERE if code else by_state[state] for state, code in zip(on.states, on.codes, strict=False)]
+        cards = sorted(range(len(each)), key=each.__getitem__)[: on.cards]
+        if len(cards) < on.cards or each[cards[-1]] == NOWHERE:
+            return OneWay(NOWHERE, [], NO_LOSS)
+        return OneWay(each[cards[0]] if on.cards == 1 else self._cost_together(on, cards, chances), cards, NO_LOSS)
+
+    def _cost_together(self, on: NodeAndPod, cards: list[int], chances: Points) -> float:
+        """Return what several cards cost together."""
+        weights, lost, wastes, supplied = self._weights, 0, [], on.supplied
+        for card in cards:
+            free, waste, more = self._change(on.states[card])
+            lost -= free
+            wastes.append(waste)
+            supplied = supplied + more
+        used = self._useless.used(self._useless.split(supplied), chances).item()
+        cost = weights.useless * (on.used - lost - used)
+        cost += np.add.reduce(wastes).item()
+        now, then = max(0.0, on.free - self._feed(on.cpu)), max(0.0, on.free - lost - self._feed(on.left_cpu))
+        return cost + weights.stranded * (then - now)
 
     def _lose(self, on: NodeAndPod, way: OneWay, level: int) -> OneWay:
-        left = on.whole - self._cards.whole.item(on.states[way.card])
+        left = on.whole - sum([self._cards.whole.item(on.states[card]) for card in way.cards])
         return way._replace(loses=self._reserve.loss(level, self._reserve.level(left, on.left_cpu)))
 
     def _cost_each(self, on: NodeAndPod, found: dict[int, _OneCard], chances: Points) -> dict[int, float]:
         """Return by state what a card costs."""
-        weights, strand = self._weights, self._strand
-        milli = on.supplied[len(chances) :]
-        used = np.add.reduce((milli * chances)[self._of_one]).item()
-        now = strand(on.free, on.cpu)
+        weights, supplied, fed = self._weights, on.supplied, self._feed(on.left_cpu)
+        milli = supplied[len(chances) :]
+        used = np.add.reduce((milli * chances).take(self._of_one)).item()
+        now = max(0.0, on.free - self._feed(on.cpu))
+        others = [(supplied.item(at), milli.item(at), cards, chances.item(at)) for at, cards in self._together]
         costs = {}
         for state, card in found.items():
             then = used + card.used
-            for (at, cards), (more_cards, more_milli) in zip(self._together, card.together, strict=True):
-                if on.supplied.item(at) + more_cards >= cards:
-                    then += (milli.item(at) + more_milli) * chances.item(at)
+            for (there, free, cards, chance), (more_cards, more_free) in zip(others, card.together, strict=True):
+                if there + more_cards >= cards:
+                    then += (free + more_free) * chance
             cost = card.alone + (on.used - then) * weights.useless
-            costs[state] = cost + (strand(on.free + card.free, on.left_cpu) - now) * weights.stranded
+            costs[state] = cost + (max(0.0, on.free + card.free - fed) - now) * weights.stranded
         return costs
 
-    def _learn(self, state: int, line: int) -> _OneCard:
-        """Return what follows from a card's state and from chances, and remember it."""
-        known = self._known[line]
-        if len(known) > _MOST_STATES:
-            known.clear()
-        free, waste, supplied = self._change(state)
-        chances = self._useless.chances_of(line)
-        milli = supplied[len(chances) :]
-        used = np.add.reduce((milli * chances)[self._of_one]).item()
-        together = [(supplied.item(at), milli.item(at)) for at, _ in self._together]
-        alone = waste + self._weights.useless * free
-        found = known[state] = _OneCard(alone, free, used, self._cards.whole.item(state), together)
-        return found
+    def _learn(self, known: dict[int, _OneCard], states: Iterable[int], chances: Points) -> None:
+        """Remember what follows from states of cards and from chances."""
+        changes = [(state, *self._change(state)) for state in states]
+        milli = np.array([supplied for *_, supplied in changes])[:, len(chances) :]
+        used = np.add.reduce((milli * chances).take(self._of_one, axis=1), axis=1).tolist()
+        for (state, free, waste, supplied), more in zip(changes, used, strict=True):
+            together = [(supplied.item(at), supplied.item(len(chances) + at)) for at, _ in self._together]
+            alone = waste + self._weights.useless * free
+            known[state] = _OneCard(alone, free, more, self._cards.whole.item(state), together)

@@ -1,7 +1,7 @@
 """What it costs to break a node that could still take a pod of many whole cards."""
 
 from bisect import bisect_right
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -29,7 +29,8 @@ class Reserve:
         classes = sorted({(shape.cards, shape.cpu_milli) for shape in workload.counts if shape.cards >= LEAST_CARDS})
         self._cards = np.array([cards for cards, _ in classes], np.int64)[:, None]
         self._cpu = np.array([cpu for _, cpu in classes], np.int64)[:, None]
-        self._chances = np.array([workload.chance_of(cards, cpu) for cards, cpu in classes])[:, None]
+        self._cards_of = [cards for cards, _ in classes]
+        self._chances = [workload.chance_of(cards, cpu) for cards, cpu in classes]
         self._weight = weight
         self._workload = workload
         self._card_steps, self._cpu_steps = np.unique(self._cards), np.unique(self._cpu)
@@ -41,18 +42,12 @@ class Reserve:
         self._able: Flags = np.ascontiguousarray(able.T)
         self._is_able: Flags = np.logical_or.reduce(self._able, axis=1)
         self._losses: Ints = np.full((len(self._able), len(self._able)), _UNKNOWN)
-        self._numbers = {bytes(len(classes)): NO_LOSS}
-        self._lost: Flags = np.zeros((1, len(classes)), np.bool_)
+        self._lost: list[list[int]] = [[]]
 
     @property
     def classes(self) -> int:
         """How many classes there are."""
         return len(self._cards)
-
-    @property
-    def known_losses(self) -> int:
-        """How many losses came about so far."""
-        return len(self._lost)
 
     def able(self, whole_cards: Ints | int, cpu: Ints | int) -> Flags:
         """Return a row a class, a column a node: whether the node can serve it with so much that is free."""
@@ -92,25 +87,31 @@ class Reserve:
         found: Ints = self._losses[before, after]
         if found.min(initial=NO_LOSS) == _UNKNOWN:
             for pair in set(zip(before.tolist(), after.tolist(), strict=True)):
-                self._losses[pair] = self._number(self._able[pair[0]] & ~self._able[pair[1]])
+                self._losses[pair] = self._number(np.flatnonzero(self._able[pair[0]] & ~self._able[pair[1]]).tolist())
             found = self._losses[before, after]
         return found
 
-    def _number(self, lost: Flags) -> int:
-        number = self._numbers.setdefault(lost.tobytes(), len(self._numbers))
-        if number == len(self._lost):
-            self._lost = np.concatenate([self._lost, lost[None]])
-        return number
+    def _number(self, lost: list[int]) -> int:
+        if lost not in self._lost:
+            self._lost.append(lost)
+        return self._lost.index(lost)
 
-    def prices(self, able_nodes: Ints, free_milli: float) -> Points:
-        """Return a row a class: what it charges a placement that makes a node unable to serve it, thousandths of cards.
+    def prices(self, able_nodes: Ints, free_milli: float) -> list[float]:
+        """Return by class what it charges a placement that makes a node unable to serve it, thousandths of cards.
 
         ``able_nodes``, a row a class, counts the nodes that can serve it now; ``free_milli`` is free on all cards.
         """
-        expected: Any = self._chances * self._workload.expect_pods(free_milli)
-        return self._weight * np.minimum(_MOST, expected / np.maximum(able_nodes, 1)) * self._cards * WHOLE
+        expected = self._workload.expect_pods(free_milli)
+        # Few classes: plain numbers are fastest.
+        return [
+            self._weight * min(_MOST, chance * expected / max(able, 1)) * cards * WHOLE
+            for cards, chance, able in zip(self._cards_of, self._chances, able_nodes[:, 0].tolist(), strict=True)
+        ]
 
-    def charges(self, prices: Points) -> Points:
-        """Return what each loss is charged, by its number: the price of the dearest class that is lost."""
-        charged: Points = (self._lost * prices[:, 0]).max(axis=1, initial=0.0)
-        return charged
+    def charge(self, prices: Sequence[float], loss: int) -> float:
+        """Return what a loss is charged: the price of the dearest class that is lost."""
+        return max([prices[at] for at in self._lost[loss]], default=0.0)
+
+    def charges(self, prices: Sequence[float]) -> Points:
+        """Return what each loss is charged, by its number."""
+        return np.array([self.charge(prices, loss) for loss in range(len(self._lost))])

@@ -1,5 +1,7 @@
 """The market of nodes that change one by one: sums of whole numbers, so it follows from the nodes as they are now."""
 
+from bisect import bisect_left
+from operator import neg
 from typing import NamedTuple
 
 import numpy as np
@@ -7,7 +9,7 @@ import numpy as np
 from gpuloom.engine.scoring.fragmentation.market import LEVEL_STEPS, Market, scarcity_of
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.workload import Workload
-from gpuloom.model.cards import Ints, Points
+from gpuloom.model.cards import Ints
 
 _MIDDLES = range(1, 2 * LEVEL_STEPS, 2)
 """Halfway between two levels, in fortieths."""
@@ -37,7 +39,7 @@ class RunningMarket:
         self._free_by_model = [0] * models
         self._given = [0] * LEVEL_STEPS
         self._able: Ints = np.zeros((reserve.classes, 1), np.int64)
-        self._charges: Points | None = None
+        self._prices: list[float] | None = None
         self._unwanted = scarcity_of({}, np.zeros(models, np.int64))
 
     @property
@@ -56,7 +58,7 @@ class RunningMarket:
         given = sign * np.maximum(2 * LEVEL_STEPS * cpu - np.array(_MIDDLES)[:, None] * capacity, 0).sum(axis=1)
         self._given = [before + more for before, more in zip(self._given, given.tolist(), strict=True)]
         self._able += sign * self._reserve.able(whole, cpu).sum(axis=1, keepdims=True)
-        self._charges = None
+        self._prices = None
 
     def change(self, model: int, capacity: int, before: NodeInMarket, now: NodeInMarket) -> None:
         """Count one node anew."""
@@ -68,22 +70,25 @@ class RunningMarket:
                 for sum_so_far, middle in zip(self._given, _MIDDLES, strict=True)
             ]
         if self._reserve.classes and before[1:] != now[1:]:
-            self._able += self._reserve.able(now.whole, now.cpu)
-            self._able -= self._reserve.able(before.whole, before.cpu)
-        self._charges = None
+            was, level = self._reserve.level(before.whole, before.cpu), self._reserve.level(now.whole, now.cpu)
+            if was != level:
+                self._able += self._reserve.served(level)
+                self._able -= self._reserve.served(was)
+        self._prices = None
 
     def now(self) -> Market:
         """Return the market for what is free now; the level is the nearest of its steps."""
         workload = self._workload
         expected = workload.expect_pods(self.free_milli) * workload.cpu_of_cardless / workload.pods
         wanted = 2 * LEVEL_STEPS * expected
-        level = 1.0 if expected <= 0 else sum([float(given) > wanted for given in self._given]) / LEVEL_STEPS
+        # The lower the level, the more they give.
+        level = 1.0 if expected <= 0 else bisect_left(self._given, -wanted, key=neg) / LEVEL_STEPS
         if not self._demand:
             return Market(self._unwanted, level)
         return Market(scarcity_of(self._demand, np.array(self._free_by_model, np.int64)), level)
 
-    def reserve_charges(self) -> Points:
-        """Return by the number of a loss what the reserve charges for it."""
-        if self._charges is None or len(self._charges) < self._reserve.known_losses:
-            self._charges = self._reserve.charges(self._reserve.prices(self._able, float(self.free_milli)))
-        return self._charges
+    def reserve_prices(self) -> list[float]:
+        """Return by class what the reserve charges for it."""
+        if self._prices is None:
+            self._prices = self._reserve.prices(self._able, float(self.free_milli))
+        return self._prices
