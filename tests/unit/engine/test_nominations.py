@@ -1,6 +1,6 @@
 """Nominated pods find their room, others leave it to them, and what is remembered does not depend on either."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from random import Random
 
@@ -269,35 +269,37 @@ def test_pods_that_begin_to_leave_make_room_for_the_nominated_one_beside_others(
 
 @pytest.mark.parametrize("seed", range(30))
 def test_what_is_remembered_of_kept_nodes_says_what_a_new_fork_says(seed: int) -> None:
-    chooser = Random(seed)
-    c = Cluster({name: chooser.randint(1, 3) for name in "abcd"})
-    for number in range(60):
-        change(c, chooser, number)
-        fresh = NominationScheduler(PodScheduler(c.state, Options()), c.nominations, c.leaving)
-        gib, count, priority = chooser.choice((2, 6, 12)), chooser.choice((1, 1, 2)), chooser.randint(0, 3)
-        demands, names = c.demands(f"p{number}", gib, count), NodeNames(msgspec.json.encode(list("abcd")))
+    for c, fresh, demands, priority in churn(seed):
+        names = NodeNames(msgspec.json.encode(list("abcd")))
         expected, found = (one.decide_among(demands, names, priority) for one in (fresh, c.scheduler))
         assert (found.node, found.shares) == (expected.node, expected.shares)
         if found.node is None:
             assert tell(found) == tell(expected)
         assert all(c.scheduler.would_fit(one) == fresh.would_fit(one) for one in c.nominations)
-        c.place(f"p{number}", gib, priority, *"abcd", cards=count)
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_room_beside_nominated_pods_is_where_one_more_nominated_at_last_would_fit(seed: int) -> None:
+    for c, fresh, demands, priority in churn(seed):
+        for name in "abcd":
+            assert c.scheduler.takes(demands, name, priority) == (fresh.decide_on(demands, name, priority).node == name)
+            last = make_last(c, demands, name, priority)
+            expected = last.victims if fresh.would_fit(last) else None
+            assert c.scheduler.wait_beside(demands, name, priority) == expected
+
+
+def churn(seed: int) -> Iterator[tuple[Cluster, NominationScheduler, Demands, int]]:
+    """Give a cluster after each change, with a scheduler that remembers nothing, and a pod with its priority.
+
+    That pod is placed before the next change.
+    """
     chooser = Random(seed)
     c = Cluster({name: chooser.randint(1, 3) for name in "abcd"})
     for number in range(60):
         change(c, chooser, number)
         fresh = NominationScheduler(PodScheduler(c.state, Options()), c.nominations, c.leaving)
         gib, count, priority = chooser.choice((2, 6, 12)), chooser.choice((1, 1, 2)), chooser.randint(0, 3)
-        demands = c.demands(f"p{number}", gib, count)
-        for name in "abcd":
-            assert c.scheduler.takes(demands, name, priority) == (fresh.decide_on(demands, name, priority).node == name)
-            last = make_last(c, demands, name, priority)
-            expected = last.victims if fresh.would_fit(last) else None
-            assert c.scheduler.wait_beside(demands, name, priority) == expected
+        yield c, fresh, c.demands(f"p{number}", gib, count), priority
         c.place(f"p{number}", gib, priority, *"abcd", cards=count)
 
 
