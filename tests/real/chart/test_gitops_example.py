@@ -29,7 +29,8 @@ Objects = dict[tuple[str, str], Any]
 def kubectl(plane: ControlPlane, *arguments: str | Path, status: int = 0) -> str:
     """Let kubectl do something; return what it prints."""
     command = [binaries.find("kubectl"), f"--kubeconfig={plane.kubeconfig}", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"HOME": "/nowhere"})
+    home = {"HOME": str(plane.kubeconfig.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | home)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout
 

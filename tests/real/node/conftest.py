@@ -16,6 +16,7 @@ from harness.processes import LOG_TAIL_CHARACTERS, ChildProcess
 CARDS = '[[cards]]\nmodel = "Tesla M60"\nmemory_mib = 8192\ncount = 2\n'
 HEALTHY_DEVICES = 20
 RESOURCE = "nvidia.com/gpu"
+NODE_CONFIG = "node-config.json"
 SHOW_SHARE = "env; sleep 3600"
 
 
@@ -88,7 +89,7 @@ class Site(Installation):
     @property
     def node_config(self) -> Path:
         """What this node does differently; nobody wrote it yet."""
-        return self.node.directory / "node-config.json"
+        return self.node.directory / NODE_CONFIG
 
     @property
     def gpus(self) -> Sequence[Gpu]:

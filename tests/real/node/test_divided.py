@@ -8,7 +8,7 @@ from gpuloom.wire.mig import decode_mig_allocations
 from harness.cluster import Cluster
 from harness.objects import PODS
 
-from .conftest import Site
+from .conftest import NODE_CONFIG, Site
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(240)]
 
@@ -45,10 +45,10 @@ ALLOWED = "nvidia:\n  migProfileAllowlist:\n  - models: [A100]\n    profiles: [1
 def site(real_node_tools, tmp_path_factory):
     with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
         directory = cluster.node.directory
-        config, node_config = directory / "device-config.yaml", directory / "config.json"
+        config, node_config = directory / "device-config.yaml", directory / NODE_CONFIG
         config.write_text(ALLOWED)
         node_config.write_text(json.dumps({"nodeconfig": [{"name": cluster.node.name, "operatingmode": "mig"}]}))
-        flags = [f"--config-file={config}", f"--node-config-file={node_config}"]
+        flags = [f"--config-file={config}"]
         with Site(cluster, tmp_path_factory.mktemp("gpuloom"), cards=CARD, devices=7, flags=flags) as site:
             yield site
 
