@@ -26,11 +26,11 @@ from figures import print_case, summarize
 from gpuloom.kube import PODS
 from gpuloom.wire.objects import Pod
 from harness.fleet import Fleet, make_node, make_share_pod
+from harness.objects import create_priority_class
 from harness.playedkubelets import PlayedKubelets
 from harness.playedplugins import PlayedPlugins
 
 CLASSES = {"low": 10, "high": 1000}
-PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 CARD_MIB = 10_000
 ASKED_MODEL = "NVIDIA T4"
 ASKED = 16
@@ -99,8 +99,7 @@ async def open_stage(folder: Path, nodes: int, *flags: str) -> AsyncIterator[Sta
     """Start everything; ``flags`` are given to the scheduler beside those that it needs."""
     async with Fleet(folder, cards=1, memory_mib=CARD_MIB) as fleet:
         for name, value in CLASSES.items():
-            body: Any = {"metadata": {"name": name}, "value": value}
-            await asyncio.to_thread(fleet.control_plane.api.create, PRIORITY_CLASSES, body)
+            await asyncio.to_thread(create_priority_class, fleet.control_plane.api, name, value)
         await fleet.add_nodes(nodes)
         await fleet.add_made([make_node("asked", cards=8, memory_mib=CARD_MIB // 2, slots=100, model=ASKED_MODEL)])
         plugins, kubelets = PlayedPlugins(fleet.client), PlayedKubelets(fleet.client, ends_after_s=0.05)

@@ -2,7 +2,9 @@
 
 ``PYTHONPATH=tests .venv/bin/python benchmarks/waits.py`` creates 40 pods at once with room on one node only; its played
 device plugin takes 100 ms for an Allocate, and then deletes the pod that fills a card for which another has waited
-longer than kube-scheduler's backoff: once with watches as they are, once with watches that lag 300 ms behind.
+longer than kube-scheduler's backoff: once with watches as they are, once with watches that lag 300 ms behind. Last it
+counts how often an important pod is tried in five seconds while less important ones fill all nodes, for each value of
+``--refused-nodes``.
 """
 
 import argparse
@@ -14,7 +16,9 @@ from pathlib import Path
 import structlog
 from figures import print_case
 
-from harness.waits import bind_at_once, free_a_card, open_fleet
+from harness.waits import bind_at_once, count_tries, free_a_card, open_fleet
+
+TRIES_S = 5.0
 
 
 async def measure(given: argparse.Namespace, folder: Path) -> None:
@@ -30,6 +34,9 @@ async def measure(given: argparse.Namespace, folder: Path) -> None:
             print_case(
                 "a card becomes free", lag_s=lag_s, goal_s=1, median_s=statistics.median(times), worst_s=max(times)
             )
+    for way in ("unresolvable", "failed"):
+        tries = await count_tries(folder / f"tries-{way}", way, nodes=given.nodes, for_s=TRIES_S)
+        print_case("tries of a pod that waits", nodes=given.nodes, refused_nodes=way, seconds=TRIES_S, tries=tries)
 
 
 def main() -> None:
@@ -37,6 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pods", type=int, default=40)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--nodes", type=int, default=100, help="for the count of tries")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(measure(parser.parse_args(), Path(folder)))

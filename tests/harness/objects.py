@@ -20,6 +20,11 @@ def create_ready_node(api: Api, name: str, *, capacity: Mapping[str, str] | None
     return api.merge(f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
 
 
+def create_priority_class(api: Api, name: str, value: int, **more: Any) -> None:
+    """Create a PriorityClass; ``more`` are other fields of it."""
+    api.create("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": name}, "value": value, **more})
+
+
 def make_pod(
     name: str,
     command: Sequence[str] = ("sleep", "3600"),

@@ -1,4 +1,7 @@
-"""How long pods wait on a real control plane: many at once for one node, and one for a card that becomes free."""
+"""How long pods wait on a real control plane: many at once for one node, and one for a card that becomes free.
+
+And how often one that waits for a card that does not become free is tried.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,12 +12,13 @@ from gpuloom.kube import PODS, KubeClient, load_kubeconfig
 from harness.accounts import Accounts
 from harness.faultyproxy import Faults
 from harness.fleet import Fleet
-from harness.objects import create_ready_node
+from harness.objects import create_priority_class, create_ready_node
 from harness.playedplugins import PlayedPlugins
 
 PLAIN_NODES = 3
 LONGEST_BACKOFF_S = 10.0
 """kube-scheduler's."""
+FILTER_CALLS = 'gpuloom_request_duration_seconds_count{verb="filter"}'
 
 
 @asynccontextmanager
@@ -67,3 +71,29 @@ async def free_a_card(fleet: Fleet, accounts: Accounts, *, lag_s: float, number:
     await fleet.client.delete(PODS, waiting.name, namespace="default", grace_period_s=0)
     await accounts.wait_for(lambda: not accounts.pods and not accounts.locks)
     return took_s
+
+
+async def count_tries(directory: Path, refused_nodes: str, *, nodes: int, for_s: float) -> int:
+    """Fill nodes with unimportant pods, and count the Filter calls for an important one that waits, for so long."""
+    async with Fleet(directory, cards=1) as fleet:
+        for name, value in (("low", 10), ("high", 1000)):
+            await asyncio.to_thread(create_priority_class, fleet.control_plane.api, name, value)
+        await fleet.add_nodes(nodes)
+        await fleet.start_gpuloom(f"--refused-nodes={refused_nodes}", through_proxy=False)
+        await fleet.start_kube_scheduler()
+        async with Accounts(fleet.client) as accounts, PlayedPlugins(fleet.client):
+            filling = {f"low-{number}": 9000 for number in range(nodes)}
+            await fleet.add_pods(filling, priorityClassName="low")
+            await accounts.wait_for(lambda: len(accounts.bound_s) == nodes and not accounts.busy, timeout_s=100)
+            (high,) = await fleet.add_pods({"high": 9000}, priorityClassName="high")
+            uid = high.metadata.uid
+            await accounts.wait_for(lambda: uid in accounts.pods and bool(accounts.pods[uid].reason))
+            before = await _count_filter_calls(fleet)
+            await asyncio.sleep(for_s)
+            return await _count_filter_calls(fleet) - before
+
+
+async def _count_filter_calls(fleet: Fleet) -> int:
+    lines = (await fleet.read_metrics()).splitlines()
+    (line,) = (one for one in lines if one.startswith(f"{FILTER_CALLS} "))
+    return int(float(line.split()[-1]))

@@ -26,6 +26,7 @@ OnOrOff = Literal["off", "on"]
 OnBudget = Literal["prefer", "strict"]
 PrivilegedGpu = Literal["skip", "deny"]
 FailedNodeReason = Literal["detail", "short"]
+RefusedNodes = Literal["unresolvable", "failed"]
 SimulationReply = Literal["best", "all"]
 
 Seconds = Annotated[
@@ -195,6 +196,8 @@ class SchedulerFlags:
     """Whether a pod that asks for no card is told so in an event."""
     failed_node_reason: FailedNodeReason = "detail"
     """Whether replies say why a node does not fit."""
+    refused_nodes: RefusedNodes = "unresolvable"
+    """Whether replies say that evicting pods would not help where no card fits, or let kube-scheduler try as HAMi."""
     simulation_reply: SimulationReply = "best"
     """Whether a simulation names the best node or all that fit."""
     handshake_cleanup: HandshakeCleanup = "remove"

@@ -7,6 +7,7 @@ letter case.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
@@ -47,8 +48,14 @@ class FilterResult(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
     nodes: msgspec.Raw | None = None
     node_names: Sequence[str] | None = None
     failed_nodes: Mapping[str, str] | None = None
-    failed_and_unresolvable_nodes: None = None
+    failed_and_unresolvable_nodes: Mapping[str, str] | None = None
     error: str = ""
+
+    def as_unresolvable(self) -> "FilterResult":
+        """Say of the nodes that do not fit that kube-scheduler would evict pods from them in vain (D-53)."""
+        if self.failed_nodes is None:
+            return self
+        return msgspec.structs.replace(self, failed_nodes=None, failed_and_unresolvable_nodes=self.failed_nodes)
 
 
 class BindResult(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
@@ -88,10 +95,15 @@ def decode_bind_args(body: bytes) -> BindArgs:
 
 def encode_result(result: FilterResult | BindResult) -> bytes:
     """Write a reply."""
-    if isinstance(result, FilterResult) and isinstance(result.failed_nodes, FailedNodes):
-        # Where the encoder would encode it, it takes the encoded form.
-        result = msgspec.structs.replace(result, failed_nodes=result.failed_nodes.written)
+    if isinstance(result, FilterResult):
+        # Where the encoder would encode them, it takes the encoded form.
+        failed, unresolvable = _write(result.failed_nodes), _write(result.failed_and_unresolvable_nodes)
+        result = msgspec.structs.replace(result, failed_nodes=failed, failed_and_unresolvable_nodes=unresolvable)
     return msgspec.json.encode(result)
+
+
+def _write(failed: Mapping[str, str] | None) -> Any:
+    return failed.written if isinstance(failed, FailedNodes) else failed
 
 
 def encode_priorities(priorities: Sequence[HostPriority]) -> bytes:

@@ -40,7 +40,15 @@ async def test_what_was_decided_is_taken_at_once(site: Site) -> None:
 async def test_a_refusal_names_the_reason_of_every_node(site: Site) -> None:
     pod = await site.submit(memory_mib=20000)
     reply = await site.filter(pod, "n1", "n2")
-    assert reply["FailedNodes"] == {"n1": "1/1 CardInsufficientMemory", "n2": "node unregistered"}
+    assert reply["FailedAndUnresolvableNodes"] == {"n1": "1/1 CardInsufficientMemory", "n2": "node unregistered"}
+
+
+async def test_a_refusal_lets_kube_scheduler_try_to_evict_where_that_is_wanted(empty: Site) -> None:
+    """D-53 failed."""
+    await empty.start(dataclasses.replace(DEFAULTS, refused_nodes="failed"))
+    await empty.process.wait_synced()
+    reply = await empty.filter(await empty.submit(), "n1")
+    assert (reply["FailedNodes"], reply["FailedAndUnresolvableNodes"]) == ({"n1": "node unregistered"}, None)
 
 
 async def test_a_refusal_is_an_event_per_reason_and_a_sum(site: Site) -> None:
@@ -166,7 +174,7 @@ async def test_a_broken_register_annotation_keeps_the_cards_and_harms_no_other_n
 async def test_an_empty_register_annotation_removes_the_cards(site: Site) -> None:
     """B-27; scheduler 8.1 healthy, zero devices."""
     await site.annotate("n1", {REGISTER: "[]"})
-    assert (await site.filter(await site.submit()))["FailedNodes"] == {"n1": "node unregistered"}
+    assert (await site.filter(await site.submit()))["FailedAndUnresolvableNodes"] == {"n1": "node unregistered"}
 
 
 @pytest.mark.parametrize("missing", ["name", "namespace", "uid"])

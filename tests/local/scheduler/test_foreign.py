@@ -36,7 +36,7 @@ async def test_a_foreign_pod_that_was_taken_in_closes_the_cards_of_its_node(site
     await come(site)
     await is_closed(site)
     reply = await site.filter(await site.submit())
-    assert "CardUnaccounted" in str(reply["FailedNodes"])
+    assert "CardUnaccounted" in str(reply["FailedAndUnresolvableNodes"])
 
 
 async def test_cards_open_again_when_the_foreign_pod_is_gone(site: Site) -> None:

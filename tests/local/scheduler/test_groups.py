@@ -142,7 +142,7 @@ async def names(site: Site) -> list[str]:
 async def test_a_group_that_failed_takes_no_cards_until_more_of_it_fit(two_cards: Site) -> None:
     pods = await fail_once(two_cards)
     why = "its group train had cards for 2 of its pods and waits until more fit"
-    assert (await two_cards.filter(pods[0], "n1", "n2"))["FailedNodes"] == {"n1": why, "n2": why}
+    assert (await two_cards.filter(pods[0], "n1", "n2"))["FailedAndUnresolvableNodes"] == {"n1": why, "n2": why}
 
 
 async def test_a_group_that_failed_is_tried_again_after_half_a_minute(two_cards: Site) -> None:

@@ -75,7 +75,7 @@ async def test_filter_without_candidates_refuses(site: Site) -> None:
     """B-29."""
     pod = await site.submit()
     reply = await site.call("filter", {"Pod": pod, "Nodes": None, "NodeNames": None})
-    assert (reply["NodeNames"], reply["FailedNodes"], reply["Error"]) == (None, {}, "")
+    assert (reply["NodeNames"], reply["FailedAndUnresolvableNodes"], reply["Error"]) == (None, {}, "")
 
 
 async def test_keys_are_read_in_any_letter_case(site: Site) -> None:
@@ -141,7 +141,7 @@ async def test_filter_waits_for_the_first_lists(empty: Site) -> None:
     await poll(lambda: outage.times < 1000)
     assert not call.done()
     empty.server.faults.waiting.remove(outage)
-    assert (await call)["FailedNodes"] == {"n1": "node unregistered"}
+    assert (await call)["FailedAndUnresolvableNodes"] == {"n1": "node unregistered"}
 
 
 async def test_stopping_answers_a_filter_that_waits(empty: Site) -> None:

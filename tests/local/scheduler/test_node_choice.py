@@ -62,7 +62,10 @@ async def test_all_nodes_that_fit_are_named_in_the_order_of_the_call(site: Site)
 
 async def test_a_pod_that_fits_nowhere_is_refused_by_all(site: Site) -> None:
     reply = await site.filter(await site.submit(memory_mib=20000), *THREE)
-    assert (reply["NodeNames"], reply["FailedNodes"]) == (None, dict.fromkeys(THREE, "1/1 CardInsufficientMemory"))
+    assert (reply["NodeNames"], reply["FailedAndUnresolvableNodes"]) == (
+        None,
+        dict.fromkeys(THREE, "1/1 CardInsufficientMemory"),
+    )
 
 
 async def test_a_pod_of_several_containers_is_offered_only_nodes_that_take_all_of_them(site: Site) -> None:

@@ -23,7 +23,7 @@ async def change(site: Site, memory_mib: int) -> None:
 async def test_a_pod_beyond_its_namespaces_quota_is_refused(site: Site) -> None:
     pod = await site.submit(memory_mib=3000)
     await limit(site, 2000)
-    assert (await site.filter(pod))["FailedNodes"] == {"n1": "1/1 ResourceQuotaNotFit"}
+    assert (await site.filter(pod))["FailedAndUnresolvableNodes"] == {"n1": "1/1 ResourceQuotaNotFit"}
 
 
 async def test_a_refused_pod_is_woken_when_the_quota_is_raised(site: Site) -> None:

@@ -102,7 +102,7 @@ async def test_cards_that_an_unreadable_pod_may_hold_stay_closed_after_a_restart
     await bind_unreadable(site)
     await site.restart()
     reply = await site.filter(await site.submit())
-    assert reply["FailedNodes"] == {"n1": "1/1 CardUnaccounted"}
+    assert reply["FailedAndUnresolvableNodes"] == {"n1": "1/1 CardUnaccounted"}
 
 
 async def test_a_refused_pod_is_woken_when_an_unreadable_pod_goes(site: Site) -> None:
@@ -176,7 +176,7 @@ async def test_a_node_deleted_while_the_watch_was_down_is_forgotten(site: Site) 
     site.server.faults.waiting.remove(outage)
     await poll(lambda: "n1" not in site.process.state.nodes)
     assert len(site.process.locks) == 0
-    assert (await site.filter(await site.submit()))["FailedNodes"] == {"n1": "node unregistered"}
+    assert (await site.filter(await site.submit()))["FailedAndUnresolvableNodes"] == {"n1": "node unregistered"}
 
 
 async def test_a_refused_pod_is_woken_when_another_goes(site: Site) -> None:

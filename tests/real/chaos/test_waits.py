@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.waits import bind_at_once, free_a_card, open_fleet
+from harness.waits import bind_at_once, count_tries, free_a_card, open_fleet
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
 
@@ -27,3 +27,10 @@ async def test_a_pod_that_waits_gets_the_card_that_becomes_free(
         took_s = await free_a_card(fleet, accounts, lag_s=lag_s)
         print(f"a card becomes free, watch {lag_s * 1000:.0f} ms late: {took_s:.2f} s")
         assert accounts.violations == []
+
+
+async def test_an_important_pod_that_waits_is_not_tried_over_and_over(
+    control_plane_binaries: None, tmp_path: Path
+) -> None:
+    """binding 12: as HAMi answers it is tried three hundred times in these two seconds."""
+    assert await count_tries(tmp_path, "unresolvable", nodes=10, for_s=2.0) < 20

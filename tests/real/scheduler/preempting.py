@@ -18,19 +18,19 @@ from gpuloom.model.card import Card
 from gpuloom.scheduler import SchedulerProcess, SchedulerSettings
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.keys import NODE_SERVES
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.register import encode_register
 from harness.accounts import COMPONENT, PLUGIN
 from harness.controlplane import ControlPlane
 from harness.installation import NVIDIA_RESOURCES, scheduler_configuration
-from harness.objects import create_ready_node
+from harness.objects import create_priority_class, create_ready_node
 from harness.playedkubelets import PlayedKubelets
 from harness.playedplugins import PlayedPlugins
 
 ON = replace(DEFAULTS, preemption="on")
 CLASSES = {"low": 10, "middle": 100, "high": 1000, "highest": 10000}
-PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 XPU = "kunlunxin.com/xpu"
 ANSWER_S = 10.0
 
@@ -46,9 +46,8 @@ class RealTime(ManualClock):
 def create_classes(plane: ControlPlane) -> None:
     """Create the priority classes, and one whose pods never preempt."""
     for name, value in CLASSES.items():
-        plane.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
-    never = {"value": 1000, "preemptionPolicy": "Never"}
-    plane.api.create(PRIORITY_CLASSES, {"metadata": {"name": "never"}, **never})
+        create_priority_class(plane.api, name, value)
+    create_priority_class(plane.api, "never", 1000, preemptionPolicy="Never")
 
 
 class World(Site):
@@ -159,6 +158,11 @@ class World(Site):
     async def wait_leaving(self, *pods: Pod) -> None:
         state = self.process.state
         await wait(lambda: all(one.metadata.uid in state.gone or state.is_leaving(one.metadata.uid) for one in pods))
+
+    def last_words(self, pod: Pod) -> str:
+        """Return what kube-scheduler said last about a pod, as the watch has shown it."""
+        seen = self.process.state.pods[pod.metadata.uid]
+        return seen.last_words if isinstance(seen, HostPod) else ""
 
     async def wait_nominated(self, pod: Pod) -> None:
         await wait(lambda: self.process.state.nominations.find(pod.metadata.uid) is not None)

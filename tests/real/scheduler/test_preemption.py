@@ -59,6 +59,17 @@ async def test_a_victim_that_hangs_costs_no_other_its_place(world: World) -> Non
     assert await world.wait_node(high) == first.spec.node_name
 
 
+async def test_kube_scheduler_does_not_look_for_victims_of_its_own_while_the_pod_waits(world: World) -> None:
+    """binding 12: it would find none, say so in other words each time, and try the pod again at each of them."""
+    low = await world.run("low", 8000, "low")
+    world.kubelets.hanging.add("low")
+    high = await world.create("high", 8000, "high")
+    await world.wait_leaving(low)
+    await wait(lambda: "Preemption is not helpful" in world.last_words(high))
+    await world.kubelets.end(low)
+    assert await world.wait_node(high) == "n1"
+
+
 async def test_victims_leave_with_their_own_grace_periods(world: World) -> None:
     grace = {"low-a": 7, "low-b": 45}
     lows = [

@@ -6,6 +6,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
+from itertools import takewhile
 from random import Random
 
 import pytest
@@ -18,6 +19,8 @@ from harness.controlplane import ControlPlane
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240)]
 
 FIRST, CHURNS = int(os.environ.get("FIRST", "0")), int(os.environ.get("REAL_CHURNS", "1"))
+PODS, MOST_PODS = 40, 160
+LEAST_EVICTING = 3
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +54,8 @@ async def delete(world: World, pod: Pod) -> None:
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + CHURNS))
 async def test_every_victim_was_needed_and_no_card_is_exceeded(world: World, seed: int) -> None:
     chance, pods = Random(seed), list[Pod]()
-    for number in range(40):
+    # Where few were evicted, as by seed 841, some more come.
+    for number in takewhile(lambda at: at < PODS or len(world.book.evicting) <= LEAST_EVICTING, range(MOST_PODS)):
         memory_mib = chance.choice((1000, 2000, 3000, 5000, 8000))
         pods.append(await world.create(f"p-{number}", memory_mib, chance.choice(list(CLASSES))))
         await asyncio.sleep(chance.choice((0.0, 0.1, 0.8)))
@@ -64,5 +68,5 @@ async def test_every_victim_was_needed_and_no_card_is_exceeded(world: World, see
     await wait(lambda: has_settled(world), 60)
     assert world.book.wrong == []
     assert world.exceeded() == {}
-    assert len(world.book.evicting) > 3
+    assert len(world.book.evicting) > LEAST_EVICTING
     assert world.book.find_in_vain() == []

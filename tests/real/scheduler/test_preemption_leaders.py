@@ -44,7 +44,7 @@ async def end_lows(world: World) -> None:
 
 async def goes_on(world: World) -> None:
     """See that another process goes on where the one that is running is killed."""
-    high = next(pod for pod in world.process.state.pods.values() if pod.name == "high")
+    high = await world.pod("high")
     await world.kill()
     await world.lead()
     await end_lows(world)

@@ -18,6 +18,7 @@ from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.pods.requeue import PodRequeuer
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.keys import WOKEN
 
 
 class Answering:
@@ -46,6 +47,7 @@ class Setting:
         self.pod_scheduler = Answering()
         self.woken: list[str] = []
         self.begun: list[str] = []
+        self.written: list[Mapping[str, Any]] = []
         self.is_stuck = False
         self.state = SchedulerState(SchedulerSettings())
         self.state.pod_scheduler = cast("PodScheduler", self.pod_scheduler)
@@ -62,10 +64,10 @@ class Setting:
         self.state.note_unschedulable(refused, self.state.read_demands(refused), 0.0)
 
     async def patch(self, _resource: object, name: str, body: Mapping[str, Any], **_options: object) -> None:
-        if "metadata" not in body:
-            self.begun.append(name)
-            await asyncio.sleep(60 if self.is_stuck else 0)
-            return
+        self.begun.append(name)
+        self.written.append(body)
+        if self.is_stuck:
+            await asyncio.sleep(60)
         self.woken.append(name)
         self.pod_scheduler.room[self.sizes[name]] = self.pod_scheduler.room.get(self.sizes[name], 0) - 1
         if self.arriving:
@@ -149,6 +151,15 @@ async def test_of_nominated_pods_that_ask_alike_the_one_is_woken_whose_victim_ha
     s.state.cluster.forget("victim-c")
     await s.wake()
     assert s.woken == ["high-c"]
+
+
+async def test_a_nominated_pod_is_woken_and_its_node_named_in_one_write() -> None:
+    s = Setting()
+    nominate_alike(s, "a")
+    s.state.cluster.forget("victim-a")
+    await s.wake()
+    (body,) = s.written
+    assert (list(body["metadata"]["annotations"]), body["status"]) == ([WOKEN], {"nominatedNodeName": "a"})
 
 
 async def test_nominated_pods_whose_victims_have_left_are_woken_without_one_waiting_for_the_other() -> None:

@@ -108,6 +108,14 @@ def test_nodes_that_are_told_of_in_many_replies_are_written_as_in_one(failed, er
     assert [encode_result(FilterResult(failed_nodes=shared, error=error)) for _ in range(2)] == [plain, plain]
 
 
+def test_nodes_from_which_nobody_is_to_be_evicted_are_named_in_a_field_of_their_own():
+    """binding 12."""
+    reply = encode_result(FilterResult(failed_nodes=FailedNodes(n1="full")).as_unresolvable())
+    assert reply == (
+        b'{"Nodes":null,"NodeNames":null,"FailedNodes":null,"FailedAndUnresolvableNodes":{"n1":"full"},"Error":""}'
+    )
+
+
 @given(st.lists(texts, max_size=3), st.dictionaries(texts, texts, max_size=3), texts)
 def test_filter_replies_are_read_back_by_a_plain_json_reader(names, failed, error):
     result = FilterResult(node_names=names, failed_nodes=failed, error=error)

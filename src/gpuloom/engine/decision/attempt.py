@@ -72,6 +72,7 @@ class SchedulingAttempt:
     closed: Mapping[str, Refusal] = field(default_factory=lambda: NOT_CLOSED)
     placements: PlacementCache | None = None
     _refusals: dict[str, Refusal] = field(default_factory=dict)
+    _results: FilterResults | None = field(default=None, init=False)
     _request: Request = field(init=False)
     _is_quota_tight: bool = field(init=False)
     _is_decided_by_rank: bool = field(init=False)
@@ -348,10 +349,16 @@ class SchedulingAttempt:
 
         Raises UnsettledError when they take longer than others should wait.
         """
-        may_take_long = self._is_decided_by_rank and self.most_tries is not None and not self._is_quota_tight
-        if may_take_long and self.filter_cache.begin(self.table, self._classify(UNBOUNDED)) is not None:
+        if self._results is None:
+            may_take_long = self._is_decided_by_rank and self.most_tries is not None and not self._is_quota_tight
+            self._results = self._settle_results() if may_take_long else self._recall_results()
+        return self._results
+
+    def _settle_results(self) -> FilterResults:
+        results = self.filter_cache.settle(self.table, self._classify(UNBOUNDED))
+        if results is None:
             raise self._make_unsettled()
-        return self._recall_results()
+        return results
 
     def _recall_results(self) -> FilterResults:
         ranks = self._is_decided_by_rank

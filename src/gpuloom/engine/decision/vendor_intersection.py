@@ -6,13 +6,13 @@ are those of the first vendor's table, into which the others' are carried over b
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import filterfalse, repeat
+from itertools import filterfalse
 
 import numpy as np
 
 from gpuloom.engine.decision.assessment import Assessment
 from gpuloom.engine.decision.decision import Decision
-from gpuloom.engine.filtering.candidates import Candidates, find_best, look_up
+from gpuloom.engine.filtering.candidates import Candidates, find_best, find_positions, look_up
 from gpuloom.engine.scoring.policy import NodePolicy
 from gpuloom.engine.scoring.ranking import UNFIT, Ranking
 from gpuloom.engine.state.card_table import NO_NODE
@@ -101,8 +101,7 @@ class VendorIntersection:
         return refusals
 
     def _find(self, word: str, names: Sequence[str]) -> Ints:
-        positions = self._assessments[word].table.positions
-        return np.fromiter(map(positions.get, names, repeat(NO_NODE)), np.int64, len(names))
+        return find_positions(self._assessments[word].table, names)
 
     def _turns(self, word: str, places: Ints) -> Ints:
         one = self._assessments[word]

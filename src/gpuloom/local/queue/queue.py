@@ -163,7 +163,8 @@ class PodQueue:
         chosen = [name for name in result.node_names or () if name in offered]
         if chosen:
             return chosen[0]
-        refusals.update({name: (refusal,) for name, refusal in (result.failed_nodes or {}).items() if refusal})
+        refused = {**(result.failed_nodes or {}), **(result.failed_and_unresolvable_nodes or {})}
+        refusals.update({name: (refusal,) for name, refusal in refused.items() if refusal})
         raise _NoNodeError(explain_refusal(refusal or ("rejected by the extender",) for refusal in refusals.values()))
 
     async def _bind(self, pod: QueuedPod, node: str) -> None:

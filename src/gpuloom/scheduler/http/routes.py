@@ -120,7 +120,10 @@ class Routes:
             return _json(encode_result(FilterResult(error=str(error))))
         if args.pod is not None:
             await self.wait_answerable()
-        return _json(encode_result(await self.filter(args)))
+        result = await self.filter(args)
+        if self.settings.refused_nodes == "unresolvable" and args.nodes is None:
+            result = result.as_unresolvable()
+        return _json(encode_result(result))
 
     async def _prioritize(self, request: web.Request) -> web.Response:
         try:

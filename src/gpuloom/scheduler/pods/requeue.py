@@ -12,7 +12,7 @@ import structlog
 
 from gpuloom.engine.planning.together import fit_together
 from gpuloom.engine.request.demand import Demands
-from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, KubeClient
+from gpuloom.kube import PODS, ApiError, KubeClient
 from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.state import SchedulerState, UnschedulablePod, WaitingKind
@@ -119,28 +119,14 @@ class PodRequeuer:
         self.state.groups.note_woken(waiting.pod)
 
     async def _wake(self, pod: Pod, node: str) -> None:
+        """Put a pod back into the queue, and name the node to be asked first in the same write.
+
+        In large clusters kube-scheduler offers some nodes only, and it takes the hint away whenever the pod is refused.
+        """
+        body: dict[str, object] = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}
         if node:
-            await self._point_to(node, pod)
-        body = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}
+            body["status"] = {"nominatedNodeName": node}
         try:
-            await patch_same(self.client, PODS, pod, body)
+            await patch_same(self.client, PODS, pod, body, subresource="status" if node else "")
         except ApiError as error:
             _log.warning("pod not woken, it waits for kube-scheduler's next try", pod=pod.full_name, cause=str(error))
-
-    async def _point_to(self, node: str, pod: Pod) -> None:
-        """Have kube-scheduler offer a node first: in large clusters it offers some nodes only.
-
-        It takes the hint away whenever a pod is refused, so it is given when it counts.
-        """
-        try:
-            await self.client.patch(
-                PODS,
-                pod.name,
-                {"status": {"nominatedNodeName": node}},
-                namespace=pod.namespace,
-                subresource="status",
-                uid=pod.metadata.uid,
-                timeout_s=WRITE_DEADLINE_S,
-            )
-        except ApiError as error:
-            _log.warning("no hint of the node that a pod waits for", pod=pod.full_name, node=node, cause=str(error))
