@@ -240,6 +240,26 @@ INVALID = {
             "overcommitable resources"
         ),
     ),
+    "fewer cards than none": (
+        pod("p", containers=[{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": -1}}}]),
+        (
+            'Pod "p" is invalid: [spec.containers[0].resources.limits[nvidia.com/gpu]: Invalid value: "-1": must be '
+            "greater than or equal to 0, spec.containers[0].resources.requests[nvidia.com/gpu]: Invalid value: "
+            '"-1": must be greater than or equal to 0]'
+        ),
+    ),
+    "a request above its limit": (
+        pod(
+            "p",
+            containers=[
+                {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1100m"}, "requests": {"cpu": "1200m"}}}
+            ],
+        ),
+        (
+            'Pod "p" is invalid: spec.containers[0].resources.requests: Invalid value: "1200m": must be less than or '
+            "equal to cpu limit of 1100m"
+        ),
+    ),
     "a container twice": (
         pod("p", containers=[{"name": "c", "image": "i"}, {"name": "c", "image": "i"}]),
         'Pod "p" is invalid: spec.containers[1].name: Duplicate value: "c"',

@@ -53,6 +53,13 @@ async def test_a_status_patch_may_annotate(api: Client, node: str) -> None:
     assert patched["metadata"]["annotations"] == {"a": "1"}
 
 
+async def test_a_status_patch_may_annotate_a_pod_and_hint_at_a_node_at_once(api: Client) -> None:
+    await api.create_pod("p")
+    body = {"metadata": {"annotations": {"a": "1"}}, "status": {"nominatedNodeName": "n"}}
+    patched = await api.patch(f"{api.pods}/p/status", body)
+    assert (patched["metadata"]["annotations"], patched["status"]["nominatedNodeName"]) == ({"a": "1"}, "n")
+
+
 async def test_a_patch_leaves_the_status(api: Client) -> None:
     await api.create_pod("p")
     patched = await api.patch(f"{api.pods}/p", {"status": {"phase": "Running"}})

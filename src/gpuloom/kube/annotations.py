@@ -43,7 +43,13 @@ async def change_annotations(
 
 
 async def patch_same(
-    client: KubeClient, resource: Resource[T], seen: T, body: Mapping[str, Any], recheck: Callable[[], None] = go_on
+    client: KubeClient,
+    resource: Resource[T],
+    seen: T,
+    body: Mapping[str, Any],
+    recheck: Callable[[], None] = go_on,
+    *,
+    subresource: str = "",
 ) -> T:
     """Merge ``body`` into exactly this object, whatever its version; ``recheck`` is called right before.
 
@@ -54,6 +60,7 @@ async def patch_same(
         seen.name,
         body,
         namespace=seen.namespace,
+        subresource=subresource,
         uid=seen.metadata.uid,
         timeout_s=WRITE_DEADLINE_S,
         recheck=recheck,

@@ -15,6 +15,7 @@ _DECIMAL_EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, 
 _BINARY_EXPONENTS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _INT64_MAX = 2**63 - 1
 _NANO = 9
+NANOS_OF_ONE: int = 10**_NANO
 _LONGEST = 128
 _REMEMBERED = 1024
 _LARGEST_EXPONENT = 2 * _LONGEST
@@ -97,7 +98,7 @@ def _count_nanos(text: str) -> int:
     value = int(number.whole + number.fraction or "0") << number.binary
     shift = number.exponent - len(number.fraction) + _NANO
     value = value * _power(shift) if shift >= 0 else -(-value // _power(-shift))
-    value = min(value, _INT64_MAX * _power(_NANO))
+    value = min(value, _INT64_MAX * NANOS_OF_ONE)
     return -value if number.negative else value
 
 

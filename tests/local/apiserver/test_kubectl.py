@@ -93,6 +93,13 @@ async def test_create_makes_the_object(kubectl: Kubectl) -> None:
     assert await kubectl.good("create", "-f", "-", stdin=POD) == "pod/trainer created\n"
 
 
+@pytest.mark.parametrize("verb", ["create", "apply"])
+async def test_a_kind_that_is_not_served_is_named(kubectl: Kubectl, verb: str) -> None:
+    deployment = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}}"
+    err = await kubectl.bad(verb, "-f", "-", stdin=deployment)
+    assert 'no matches for kind "Deployment" in version "apps/v1"' in err
+
+
 async def test_create_refuses_a_taken_name(kubectl: Kubectl, trainer: Any) -> None:
     err = await kubectl.bad("create", "-f", "-", stdin=POD)
     assert 'Error from server (AlreadyExists): error when creating "STDIN": pods "trainer" already exists' in err

@@ -44,6 +44,18 @@ async def test_without_tls_it_speaks_plain_http(session: aiohttp.ClientSession) 
         assert (server.url.partition(":")[0], server.ca_pem, response.status) == ("http", b"", 200)
 
 
+async def test_kubectl_reads_the_old_description_as_one_of_no_kind(
+    server: LocalApiServer, session: aiohttp.ClientSession
+) -> None:
+    """It asks for protobuf, about kinds that the new one has not; the message without fields has no bytes."""
+    accepted = {"Accept": "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"}
+    tls = ssl.create_default_context(cadata=server.ca_pem.decode())
+    headers = {"Authorization": f"Bearer {server.token}"} | accepted
+    async with session.get(f"{server.url}/openapi/v2", headers=headers, ssl=tls) as response:
+        assert (response.status, await response.read()) == (200, b"")
+        assert response.content_type == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+
 async def test_tokens_differ_between_servers(server: LocalApiServer) -> None:
     assert LocalApiServer().token != server.token
 

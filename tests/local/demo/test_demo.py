@@ -74,19 +74,60 @@ def test_one_round_names_the_command_for_a_real_kubectl(temp_dir: Path) -> None:
 def test_the_pod_to_explain_is_one_that_is_there(temp_dir: Path) -> None:
     said = run_demo(temp_dir, "--once").stdout
     first, _, later = said.partition("Two pods fill A100 cards")
-    assert ("try: gpuloom explain chat-1 " in first, "gpuloom explain" in later) == (True, False)
+    assert ("gpuloom explain chat-1 " in first, "gpuloom explain" in later) == (True, False)
 
 
-async def test_the_pod_to_explain_is_one_that_waits_once_there_is_one() -> None:
+def test_the_command_to_try_works_in_a_shell_without_the_environment(
+    monkeypatch: pytest.MonkeyPatch, temp_dir: Path
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    said = run_demo(temp_dir, "--once").stdout
+    (command,) = (line.removeprefix("try: ") for line in said.splitlines() if "gpuloom explain" in line)
+    shown = subprocess.run(
+        ["/bin/sh", "-c", f"{command.partition(' explain ')[0]} version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    assert shown.stdout.startswith("gpuloom ")
+
+
+def test_the_command_to_try_is_short_where_every_shell_finds_it(
+    monkeypatch: pytest.MonkeyPatch, temp_dir: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "gpuloom").symlink_to(Path(sys.executable).parent / "gpuloom")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert "try: gpuloom explain chat-1 " in run_demo(temp_dir, "--once").stdout
+
+
+async def watch_live(scene: Scene, text: str) -> list[str]:
+    """Play a scene live until it has said a text, and return the lines said."""
     said = io.StringIO()
-    scene = Scene("", comes=(pod_manifest("small", memory_mib=1000), LARGE))
     async with asyncio.timeout(30):
         playing = asyncio.create_task(perform_live(Console(file=said, width=140), Story(STAGE, (scene,))))
-        while "explain large " not in said.getvalue():
+        while text not in said.getvalue():
             await asyncio.wait({playing}, timeout=0.1)
             assert not playing.done()
     playing.cancel()
     await asyncio.wait({playing})
+    return [line.rstrip() for line in said.getvalue().splitlines()]
+
+
+async def test_the_pod_to_explain_is_one_that_waits_once_there_is_one() -> None:
+    await watch_live(Scene("", comes=(pod_manifest("small", memory_mib=1000), LARGE)), "explain large ")
+
+
+async def test_a_scene_is_told_as_one_to_come_until_it_has_come_out() -> None:
+    """It never does: the pod is too large."""
+    said = await watch_live(Scene("large runs.", comes=(LARGE,), running=frozenset({"large"})), "explain large ")
+    assert ("Next: large runs." in said, "large runs." in said) == (True, False)
+
+
+async def test_a_scene_that_has_come_out_is_told_as_it_is() -> None:
+    scene = Scene("small runs.", comes=(pod_manifest("small", memory_mib=1000),), running=frozenset({"small"}))
+    said = await watch_live(scene, "\nsmall runs.")
+    assert "explain small " in "".join(said)
 
 
 def test_one_round_leaves_no_file_behind(temp_dir: Path) -> None:

@@ -147,6 +147,34 @@ async def test_fits_tells_what_the_webhook_has_against_it(pages: Pages) -> None:
     assert seen["denied"] == "pod has no containers"
 
 
+@pytest.mark.parametrize(
+    ("resource", "amount", "what"),
+    [
+        ("nvidia.com/gpu", "abc", "quantities must match the regular expression '"),
+        ("nvidia.com/gpu", "two", "quantities must match the regular expression '"),
+        ("cpu", "abc", "quantities must match the regular expression '"),
+        ("nvidia.com/gpu", -1, "must be greater than or equal to 0"),
+        ("cpu", "-1", "must be greater than or equal to 0"),
+        ("nvidia.com/gpu", 1.5, "must be an integer"),
+    ],
+)
+@pytest.mark.parametrize("field", ["containers", "initContainers"])
+async def test_fits_refuses_amounts_that_an_api_server_refuses(
+    pages: Pages, resource: str, amount: str | float, what: str, field: str
+) -> None:
+    wrong = {"name": "odd", "resources": {"limits": {resource: amount}}}
+    _, seen = await pages.post("/fits", {"spec": {"containers": [{"name": "main"}], field: [wrong]}})
+    where = f'spec.{field}[0].resources.limits[{resource}]: Invalid value: "{amount}"'
+    assert seen["denied"].startswith(f"the API server refuses it: container odd: {where}: {what}")
+    assert "explanation" not in seen
+
+
+async def test_fits_refuses_requests_that_an_api_server_refuses(pages: Pages) -> None:
+    resources = {"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}
+    _, seen = await pages.post("/fits", {"spec": {"containers": [{"name": "main", "resources": resources}]}})
+    assert seen["denied"].endswith('requests: Invalid value: "2": must be less than or equal to cpu limit of 1')
+
+
 async def test_what_is_no_pod_is_refused(pages: Pages) -> None:
     status, seen = await pages.post("/fits", {"kind": "Deployment"})
     assert (status, seen["message"]) == (400, "this is a Deployment, not a Pod: give the pod of its template")
@@ -159,6 +187,20 @@ async def test_decisions_are_told_newest_first(pages: Pages) -> None:
     assert [(one["pod"]["name"], one.get("node", "")) for one in items] == [("big", ""), ("small", "n1")]
     one = await pages.see(f"/decisions/{items[0]['number']}")
     assert one["refused"][0]["text"] == "1/1 CardInsufficientMemory"
+
+
+async def test_a_decision_that_is_not_remembered_and_one_that_is_none_are_told_apart(pages: Pages) -> None:
+    status, seen = await pages.get("/decisions/30")
+    assert (status, seen["message"]) == (404, "decision 30 is not remembered: only the last ones are")
+    assert "decision abc: must be a number" in await pages.read("/decisions/abc", expect=400)
+    assert "decision 30 is not remembered" in await pages.read("/decisions/30", expect=404)
+
+
+@pytest.mark.parametrize(("limit", "count"), [("0", 0), ("1", 1), ("9" * 5000, 2), ("0" * 5000, 0)])
+async def test_as_many_items_are_told_as_are_wanted(pages: Pages, limit: str, count: int) -> None:
+    await pages.site.choose(await pages.site.submit("one"))
+    await pages.site.choose(await pages.site.submit("other"))
+    assert len((await pages.see(f"/decisions?limit={limit}"))["items"]) == count
 
 
 async def test_a_recording_ends_with_the_question(pages: Pages) -> None:
@@ -275,6 +317,9 @@ async def test_a_node_that_is_closed_to_pods_does_not_fit_and_says_so(pages: Pag
 @pytest.mark.parametrize(
     ("path", "told"),
     [
+        ("/pods?limit=-1", "limit=-1: must be a whole number of 0 or more"),
+        ("/explain/default/p?nodes=some", "nodes=some: must be a whole number of 0 or more"),
+        ("/decisions/abc", "decision abc: must be a number; the list of decisions has those that are remembered"),
         ("/pods?limt=1", "limt: there is no such parameter of /pods; it takes namespace, limit"),
         ("/cards?node=mars", "node: there is no such parameter of /cards; it takes none"),
         ("/explain/default/small?node=n1&node=mars", "there is no node mars"),
@@ -369,7 +414,7 @@ async def test_a_pod_that_waits_for_a_node_is_not_told_to_wait_for_kube_schedule
     (row,) = (await pages.see("/pending"))["items"]
     assert not row.get("fits", False)
     told = f"the cards of 1 node would do, but it does not take the pod: 1 {AFFINITY}"
-    assert row["headline"] == f"fits on none of 1 nodes: {told}"
+    assert row["headline"] == f"does not fit on the only node: {told}"
     assert row["host"]["lastWords"] == f"Unschedulable: {said}"
     seen = await pages.see("/explain/default/picky")
     assert seen["headline"] == "does not fit on the only node"
@@ -381,6 +426,86 @@ async def test_a_pod_that_waits_for_a_node_is_not_told_to_wait_for_kube_schedule
     assert seen["host"]["lastWords"] == f"Unschedulable: {said}"
     page = await pages.read("/pods/default/picky")
     assert "kube-scheduler said last: Unschedulable: 0/1 nodes are available" in page
+
+
+NOBODY = "cards apart, no node takes the pod either"
+
+
+async def test_where_neither_cards_nor_node_would_do_both_are_told_everywhere(pages: Pages) -> None:
+    await tell_amounts(pages, cpu="4", memory="8Gi", pods="110")
+    manifest = pod_manifest("greedy", memory_mib=20_000)
+    manifest["spec"] |= {"nodeSelector": {"disk": "ssd"}, "schedulerName": "hami-scheduler"}
+    manifest["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "500"
+    pod = await pages.site.client.create(PODS, manifest, namespace="default")
+    await poll(lambda: pod.metadata.uid in pages.site.process.state.pods)
+    _, fits = await pages.post("/fits?namespace=default", manifest)
+    host = f"{NOBODY}: 1 {AFFINITY}, then 1 Insufficient cpu"
+    why = f"It asks for 20,000 MiB of one card; the largest card that it accepts has 10,000; {host}."
+    seen = await pages.see("/explain/default/greedy")
+    assert [one["why"].partition(". ")[2] for one in (seen, fits["explanation"])] == [why, why]
+    assert [one["reason"] for one in seen["reasons"]] == ["CardInsufficientMemory"]
+    (row,) = (await pages.see("/pending"))["items"]
+    assert row["headline"] == f"does not fit on the only node: 1 CardInsufficientMemory; {host}"
+    assert escape(host) in await pages.read("/pending")
+    assert escape(host) in await pages.read("/pods/default/greedy")
+
+
+async def test_where_cards_alone_say_no_the_rest_of_the_node_is_not_told(pages: Pages) -> None:
+    await pages.site.submit("huge", memory_mib=20_000)
+    seen = await pages.see("/explain/default/huge")
+    assert (seen["host"].get("reasons"), NOBODY in seen["why"]) == (None, False)
+
+
+async def test_what_kube_scheduler_said_last_is_quoted_where_cards_would_not_do_either(pages: Pages) -> None:
+    await pages.site.submit("greedy", memory_mib=20_000, spec={"nodeSelector": {"disk": "ssd"}})
+    said = f"0/1 nodes are available: 1 {AFFINITY}."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+    changed = await pages.site.change_pod("greedy", {"status": {"conditions": [condition]}}, subresource="status")
+    await pages.site.wait_for_pod(changed)
+    assert f"kube-scheduler said last: Unschedulable: {escape(said)}" in await pages.read("/pods/default/greedy")
+
+
+async def test_what_a_node_refuses_behind_the_first_reason_is_told_too(pages: Pages) -> None:
+    await tell_amounts(pages, cpu="4", memory="8Gi", pods="110")
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000", "cpu": "500"}
+    containers = [{"name": "c", "resources": {"limits": limits}}]
+    seen = (await fit(pages, containers=containers, nodeSelector={"disk": "ssd"}))["explanation"]
+    assert seen["host"]["further"] == [{"text": "Insufficient cpu", "nodes": 1}]
+    assert f"but it does not take the pod: 1 {AFFINITY}, then 1 Insufficient cpu." in seen["why"]
+
+
+async def test_nodes_with_as_much_free_are_counted_where_less_would_fit(pages: Pages) -> None:
+    await pages.site.register("n2")
+    has = {"nvidia.com/gpu": "10", "cpu": "4", "memory": "8Gi", "pods": "110"}
+    for node in ("n1", "n2"):
+        await pages.site.client.patch(NODES, node, {"status": {"allocatable": has}}, subresource="status")
+    await poll(lambda: all("cpu" in (one.status.allocatable or {}) for one in pages.site.process.state.nodes.values()))
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000", "cpu": "500"}
+    seen = await fit(pages, containers=[{"name": "c", "resources": {"limits": limits}}])
+    (remedy,) = seen["explanation"]["remedies"]
+    assert (remedy["text"], remedy["nodeCount"]) == ("would fit on n1 or 1 other with 4 CPUs at most", 2)
+
+
+async def test_a_mistyped_resource_is_the_reason_before_and_after_the_pod_is_created(pages: Pages) -> None:
+    await tell_amounts(pages, cpu="4", memory="8Gi", pods="110")
+    manifest = pod_manifest("typo", memory_mib=3000)
+    manifest["spec"]["schedulerName"] = "hami-scheduler"
+    limits = manifest["spec"]["containers"][0]["resources"]["limits"]
+    limits["nvidia.com/gpumemory"] = limits.pop("nvidia.com/gpumem")
+    pod = await pages.site.client.create(PODS, manifest, namespace="default")
+    await poll(lambda: pod.metadata.uid in pages.site.process.state.pods)
+    seen = await pages.see("/explain/default/typo")
+    assert seen["why"].endswith("did you mean nvidia.com/gpumem?")
+    _, fits = await pages.post("/fits?namespace=default", manifest)
+    assert fits["explanation"]["why"] == seen["why"]
+
+
+async def test_a_selector_is_told_beside_a_mistyped_resource(pages: Pages) -> None:
+    await tell_amounts(pages, cpu="4", memory="8Gi", pods="110")
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumemory": "1000"}
+    seen = await fit(pages, containers=[{"name": "c", "resources": {"limits": limits}}], nodeSelector={"disk": "ssd"})
+    why = seen["explanation"]["why"]
+    assert (AFFINITY in why, why.endswith("did you mean nvidia.com/gpumem?")) == (True, True)
 
 
 async def test_a_pod_waits_since_it_was_created_whoever_keeps_it_waiting(pages: Pages) -> None:

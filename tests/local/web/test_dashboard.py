@@ -1,6 +1,7 @@
 """Each page in a real browser."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,34 @@ async def test_pods_are_searched_while_one_types_and_sorted_by_a_heading(window:
     await window.page.get_by_label("Pod name has").press_sequentially("notebook")
     rows = window.page.locator("#pods tbody th")
     await expect(rows).to_have_text(["default/notebook-1", "default/notebook-2", "default/notebook-3"])
+    await expect(window.page).to_have_url(re.compile("q=notebook"))
     await window.page.get_by_role("columnheader", name="Pod").get_by_role("link").click()
     await expect(window.page.get_by_role("columnheader", name="Pod")).to_have_attribute("aria-sort", "descending")
     await expect(rows).to_have_text(["default/notebook-3", "default/notebook-2", "default/notebook-1"])
     await expect(window.page.get_by_label("Pod name has")).to_have_value("notebook")
+
+
+async def test_a_click_counts_though_the_list_changes_while_the_button_is_down(window: Window) -> None:
+    await window.sign_in(path="/pods")
+    await window.wait_live()
+    await window.page.get_by_role("columnheader", name="Pod").get_by_role("link").hover()
+    await window.page.mouse.down()
+    await run_pod(window.pages.site, "newcomer", "node-b", memory_mib=20000)
+    await expect(window.page.locator("html")).to_have_attribute("data-changes", re.compile("[1-9]"))
+    await window.page.mouse.up()
+    await expect(window.page.get_by_role("columnheader", name="Pod")).to_have_attribute("aria-sort", "descending")
+
+
+async def test_what_came_while_the_button_was_down_is_shown_after(window: Window) -> None:
+    await window.sign_in(path="/pods")
+    await window.wait_live()
+    await window.page.locator("#pods").get_by_role("columnheader").last.hover()
+    await window.page.mouse.down()
+    await run_pod(window.pages.site, "newcomer", "node-b", memory_mib=20000)
+    await expect(window.page.locator("html")).to_have_attribute("data-changes", re.compile("[1-9]"))
+    await expect(window.page.get_by_text("newcomer")).to_have_count(0)
+    await window.page.mouse.up()
+    await expect(window.page.get_by_text("newcomer")).not_to_have_count(0)
 
 
 async def test_the_id_of_a_card_can_be_copied(window: Window) -> None:

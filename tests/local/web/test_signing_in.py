@@ -110,6 +110,18 @@ async def test_a_form_of_another_site_signs_nobody_in(pages: Pages) -> None:
         assert (reply.status, "gpuloom" in reply.cookies) == (403, False)
 
 
+async def test_a_script_that_signs_in_is_told_how_it_sends_its_token(pages: Pages) -> None:
+    told = await (await sign_in(pages, pages.site.server.token, X="no origin")).text()
+    assert "a token is only taken from the form of this site" in told
+    assert "scripts send it with each request, as Authorization: Bearer" in told
+    assert "administrator" not in told
+
+
+async def test_who_lacks_a_right_is_told_whom_to_ask(pages: Pages) -> None:
+    somebody = pages.site.server.accounts.add("somebody", only_pods_of("other"))
+    assert "Ask an administrator of the cluster for this right" in await pages.read("/nodes", who=somebody, expect=403)
+
+
 async def test_an_old_browser_signs_in_by_its_origin(pages: Pages) -> None:
     reply = await sign_in(pages, pages.site.server.token, Origin=pages.part.url)
     assert reply.status == 303

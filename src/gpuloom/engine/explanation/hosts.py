@@ -1,7 +1,7 @@
 """What kube-scheduler's filters say, summed up over the nodes whose cards would do, and told in words."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gpuloom.engine.explanation.values import HostReason, HostVerdict, Remedy
 from gpuloom.engine.hostfit.filters import Shortage
@@ -32,25 +32,21 @@ Shortages = Mapping[str, Sequence[Shortage]]
 """By node of what it has too little free, where that alone keeps the pod away."""
 
 
-def sum_up_hosts(
-    with_cards: Collection[str],
-    refusals: Refusals,
-    unjudged: Sequence[str] = (),
-    last_words: str = "",
-    shortage: Sequence[str] = (),
-) -> HostVerdict:
-    """Sum up what the nodes say whose cards would do."""
+def sum_up_hosts(with_cards: Collection[str], refusals: Refusals) -> HostVerdict:
+    """Sum up what the nodes say whose cards would do; without any, what all say that refuse."""
     refused = [refusals[name] for name in with_cards if name in refusals]
-    counts = Counter(reason for reasons in refused for reason in reasons)
-    order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return HostVerdict(
         with_cards=len(with_cards),
         taking=len(with_cards) - len(refused),
-        reasons=tuple(HostReason(text=text, nodes=nodes) for text, nodes in order),
-        unjudged=tuple(unjudged),
-        last_words=last_words,
-        shortage=tuple(shortage),
+        reasons=count_host_reasons(refused if with_cards else refusals.values()),
     )
+
+
+def count_host_reasons(said: Iterable[Sequence[str]]) -> tuple[HostReason, ...]:
+    """Count by how many nodes each reason is said, most nodes first."""
+    counts = Counter(reason for reasons in said for reason in reasons)
+    order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(HostReason(text=text, nodes=nodes) for text, nodes in order)
 
 
 def suggest_labels(missing: Mapping[str, Sequence[str]]) -> Remedy:
@@ -96,15 +92,21 @@ def suggest_less(shortages: Shortages) -> Iterator[Remedy]:
     room = {name: min(one.free / one.asked for one in short) for name, short in shortages.items()}
     node = max(sorted(room), key=lambda name: room[name], default="")
     if node and room[node] > 0:
-        least = " and ".join(tell_there(one.name, one.free) for one in shortages[node])
-        yield Remedy(change="requests", text=f"would fit on {node} with {least} at most", nodes=(node,), node_count=1)
+        free = [(one.name, one.free) for one in shortages[node]]
+        alike = sum([(one.name, one.free) for one in short] == free for short in shortages.values())
+        least = " and ".join(tell_there(name, amount) for name, amount in free)
+        text = f"would fit on {tell_one_of(node, alike)} with {least} at most"
+        yield Remedy(change="requests", text=text, nodes=(node,), node_count=alike)
 
 
 def tell_taking(verdict: HostVerdict) -> str:
-    """Say on how many nodes the cards would do, how many of these take the pod, and why the others do not."""
+    """Say on how many nodes the cards would do, how many of these take the pod, and why the others do not.
+
+    Nothing where cards alone keep the pod away.
+    """
     nodes = f"{verdict.with_cards:,} node{'s' if verdict.with_cards != 1 else ''}"
     if not verdict.with_cards:
-        return f"cards on {nodes}"
+        return _add_reasons("cards apart, no node takes the pod either", verdict) if verdict.reasons else ""
     if verdict.taking:
         return f"cards on {nodes}; {_count_taking(verdict, 'them')}"
     none = "it does not take" if verdict.with_cards == 1 else "none of them takes"
@@ -122,18 +124,21 @@ def _count_taking(verdict: HostVerdict, whom: str) -> str:
 
 
 def _add_reasons(told: str, verdict: HostVerdict) -> str:
-    reasons = ", ".join(f"{one.nodes:,} {one.text}" for one in verdict.reasons)
-    return "; ".join((f"{told}: {reasons}" if reasons else told, *verdict.shortage))
+    reasons, further = _list(verdict.reasons), _list(verdict.further)
+    why = f"{reasons}, then {further}" if further else reasons
+    return "; ".join((f"{told}: {why}" if why else told, *verdict.shortage))
+
+
+def _list(reasons: Iterable[HostReason]) -> str:
+    return ", ".join(f"{one.nodes:,} {one.text}" for one in reasons)
 
 
 def tell_host(verdict: HostVerdict) -> Iterator[str]:
-    """Say all of it, in lines; nothing where the cards alone say no, because then the rest changes nothing."""
-    if verdict.not_looked_at:
-        yield f"not looked at: {CHECKS}; {verdict.not_looked_at}"
-    elif not verdict.with_cards:
+    """Say all of it, in lines; nothing where cards alone keep the pod away, because then the rest changes nothing."""
+    told = f"not looked at: {CHECKS}; {verdict.not_looked_at}" if verdict.not_looked_at else tell_taking(verdict)
+    if not told:
         return
-    else:
-        yield tell_taking(verdict)
+    yield told
     if verdict.unjudged:
         yield f"not looked at, though kube-scheduler does: {', '.join(verdict.unjudged)}"
     if verdict.last_words:

@@ -209,7 +209,7 @@ def tell_outlook(best: str | None, ranking: Ranking, candidates: int, preference
     fitting = len(ranking)
     nodes = f"{candidates:,} nodes"
     if best is None:
-        return "does not fit on the only node" if candidates == 1 else f"fits on none of {nodes}"
+        return tell_nowhere(candidates)
     if candidates == 1:
         return f"fits on the only node, {best}"
     if fitting == 1:
@@ -218,6 +218,11 @@ def tell_outlook(best: str | None, ranking: Ranking, candidates: int, preference
         return f"fits on {fitting:,} of {nodes}; {tell_stranding(best, ranking)} ({preferences.node_word})"
     superlative = preferences.node_policy.best
     return f"fits on {fitting:,} of {nodes}; {best} is the {superlative} of them ({preferences.node_word})"
+
+
+def tell_nowhere(candidates: int) -> str:
+    """Say that a pod fits on none of so many nodes."""
+    return "does not fit on the only node" if candidates == 1 else f"fits on none of {candidates:,} nodes"
 
 
 def tell_stranding(best: str, ranking: Ranking) -> str:

@@ -33,19 +33,32 @@ def _tell_most(explanation: Explanation) -> str:
     if held:
         more = f"; and {len(held) - 1} more" if len(held) > 1 else ""
         return f"it has for {_tell_share(held[0])}{more}"
-    if explanation.notes:
-        note = explanation.notes[0]
-        why = f"it {note}" if note.startswith(_OF_THE_POD) else note
-    elif explanation.host is not None and explanation.host.with_cards and not explanation.host.taking:
-        why = tell_taking(explanation.host)
-    elif explanation.outcome in {"fits", "held back"} and explanation.fitting:
+    if explanation.outcome in {"fits", "held back"} and explanation.fitting and not explanation.notes:
         why = "; ".join(map(tell_ask, explanation.asks[:1]))
     else:
-        why = ", ".join(
-            f"{count.nodes:,} node{'s' if count.nodes != 1 else ''}: {count.meaning}"
-            for count in explanation.reasons[:_MOST_REASONS]
-        )
+        why = "; ".join(filter(None, _tell_obstacles(explanation)))
     return "; ".join(filter(None, (why, remedy)))
+
+
+def _tell_obstacles(explanation: Explanation) -> list[str]:
+    """Say what keeps the pod away: cards or a note first where no node's cards would do, otherwise kube-scheduler."""
+    note = explanation.notes[0] if explanation.notes else ""
+    cards = f"it {note}" if note.startswith(_OF_THE_POD) else note or _count_reasons(explanation)
+    host = explanation.host
+    if host is None or host.taking or not host.reasons:
+        return [cards]
+    if not host.with_cards:
+        return [cards, tell_taking(host)]
+    # A note that names a resource which no node has says it better than "Insufficient" does.
+    is_told = all(one.text.removeprefix("Insufficient ") in note for one in (*host.reasons, *host.further))
+    return [cards] if is_told else [tell_taking(host), cards]
+
+
+def _count_reasons(explanation: Explanation) -> str:
+    return ", ".join(
+        f"{count.nodes:,} node{'s' if count.nodes != 1 else ''}: {count.meaning}"
+        for count in explanation.reasons[:_MOST_REASONS]
+    )
 
 
 def tell_explanation(explanation: Explanation) -> Iterator[str]:
@@ -157,7 +170,7 @@ def _tell_groups(explanation: Explanation) -> Iterator[str]:
 
 
 def _tell_node(node: NodeVerdict) -> Iterator[str]:
-    state = "fits" if node.fits else node.refusal or "is not offered"
+    state = "fits" if node.fits else node.refusal or "kube-scheduler does not offer it"
     yield (
         f"  {node.name}: {state} (score {node.score:.2f}{_tell_parts(node)})"
         if node.cards

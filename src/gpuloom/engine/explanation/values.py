@@ -209,7 +209,9 @@ class Remedy(Value, frozen=True, kw_only=True):
 class HostVerdict(Value, frozen=True, kw_only=True):
     """What kube-scheduler's own filters say beside the cards.
 
-    Of the nodes ``with_cards`` that would do, ``taking`` take the pod; ``reasons`` are those of the others.
+    Of the nodes ``with_cards`` that would do, ``taking`` take the pod; ``reasons`` are those of the others, and where
+    none takes it, ``further`` are what kube-scheduler would say once these are mended. Where no node's cards would do,
+    both are of all nodes, if none takes the pod.
     ``shortage`` says of what the pod asks for more than any of them has free.
     ``unjudged`` is what was not looked at although kube-scheduler does, ``not_looked_at`` why nothing was.
     ``last_words`` is what kube-scheduler said last about the pod.
@@ -218,6 +220,7 @@ class HostVerdict(Value, frozen=True, kw_only=True):
     with_cards: int = 0
     taking: int = 0
     reasons: tuple[HostReason, ...] = ()
+    further: tuple[HostReason, ...] = ()
     shortage: tuple[str, ...] = ()
     unjudged: tuple[str, ...] = ()
     not_looked_at: str = ""

@@ -3,7 +3,8 @@
 The first filter that refuses says why; only that of resources says several things at once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -34,16 +35,29 @@ class Shortage(NamedTuple):
 
 def refuse_host(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
     """Say why a node does not take a pod, cards apart; nothing when it does."""
+    return next(_ask_filters(node, usage, demand), ())
+
+
+def find_further_refusals(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
+    """Say what the filters behind the first that refuses would say, which kube-scheduler does not ask any more."""
+    further = islice(_ask_filters(node, usage, demand), 1, None)
+    return tuple(reason for reasons in further for reason in reasons)
+
+
+def _ask_filters(node: Node, usage: NodeUsage, demand: HostDemand) -> Iterator[tuple[str, ...]]:
+    """Give what each filter says that refuses."""
     if node.spec.unschedulable and not _tolerates(demand.tolerations, _CORDONED):
-        return (UNSCHEDULABLE,)
+        yield (UNSCHEDULABLE,)
     for taint in node.spec.taints or ():
         if taint.effect in _KEEPS_AWAY and not _tolerates(demand.tolerations, taint):
-            return (f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",)
+            yield (f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",)
+            break
     if not _matches(node, demand):
-        return (AFFINITY,)
+        yield (AFFINITY,)
     if usage.ports and any(_is_taken(usage.ports, port) for port in demand.ports):
-        return (FREE_PORTS,)
-    return _find_lacks(node, usage, demand)
+        yield (FREE_PORTS,)
+    if lacks := _find_lacks(node, usage, demand):
+        yield lacks
 
 
 def find_missing_labels(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:

@@ -4,7 +4,7 @@
 raises :class:`~gpuloom.wire.errors.WireError`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from gpuloom.local.apiserver.kinds import EVENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICES, Kind
 from gpuloom.local.apiserver.objects import Json, look_up
 from gpuloom.local.apiserver.quantities import canonical
+from gpuloom.wire.amounts import all_containers
 from gpuloom.wire.objects import GATED
 
 NODE_INFO = MappingProxyType(
@@ -31,7 +32,6 @@ NODE_INFO = MappingProxyType(
         "",
     )
 )
-STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 TOLERATION_S = 300
 QUANTITY_MAPS = ("capacity", "allocatable")
 
@@ -78,14 +78,6 @@ def _complete_node(value: Json) -> Json:
     if "capacity" in status and "allocatable" not in status:
         status["allocatable"] = dict(status["capacity"])
     return {**value, "status": status}
-
-
-def all_containers(value: Mapping[str, Any]) -> Iterator[tuple[str, Json]]:
-    """Return the containers of a pod with their field paths: init containers after regular ones, as validated."""
-    spec = value.get("spec") or {}
-    for field in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(field) or ()):
-            yield f"spec.{field}[{index}]", container
 
 
 def qos_class(value: Mapping[str, Any]) -> str:

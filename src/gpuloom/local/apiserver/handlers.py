@@ -41,6 +41,9 @@ from gpuloom.local.apiserver.tables import Presentation, choose_presentation
 from gpuloom.local.apiserver.writes import Writer
 
 HEALTH_PATHS = frozenset({"/healthz", "/readyz", "/livez"})
+OPENAPI_V2_PATH = "/openapi/v2"
+PROTOBUF_OPENAPI = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""Clients that ask for it write @ for the dot before v1.0, which no media type may have."""
 SIMULATED = "the containers of its pods are simulated; gpuloom explain POD says what they were given"
 UNSUPPORTED = {
     "log": ("logs", SIMULATED),
@@ -187,6 +190,9 @@ def _selection(request: web.Request, target: Target) -> ObjectSelector:
 def _describe(request: web.Request) -> web.StreamResponse:
     if request.path in HEALTH_PATHS:
         return web.Response(text="ok")
+    if request.path == OPENAPI_V2_PATH and "+protobuf" in request.headers.get("Accept", ""):
+        # kubectl asks so about kinds that v3 has not. The empty message is one that describes no kind.
+        return web.Response(body=b"", content_type=PROTOBUF_OPENAPI)
     document = describe(request.path, request.host)
     if document is None:
         return web.Response(text="404 page not found\n", status=404)

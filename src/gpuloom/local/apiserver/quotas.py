@@ -6,11 +6,11 @@ Enforced are ``requests.<extended resource>``, ``pods`` and ``count/pods``; othe
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuloom.local.apiserver.defaults import STANDARD_RESOURCES
 from gpuloom.local.apiserver.kinds import PODS, RESOURCE_QUOTAS
 from gpuloom.local.apiserver.objects import Json, look_up, name_of, namespace_of
 from gpuloom.local.apiserver.statuses import forbidden
 from gpuloom.local.apiserver.store import Change, Record, Store
+from gpuloom.wire.amounts import STANDARD_RESOURCES
 from gpuloom.wire.quantity import round_quantity
 
 FINISHED = frozenset({"Succeeded", "Failed"})

@@ -1,11 +1,10 @@
 """What went wrong, in the words of kube-apiserver: one exception that is a Status, and a constructor per reason."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
 
 from gpuloom.local.apiserver.kinds import Kind
 from gpuloom.local.apiserver.objects import Json
+from gpuloom.wire.causes import Cause
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
@@ -39,36 +38,6 @@ class ApiStatusError(Exception):
             status["details"] = self.details
         status["code"] = self.code
         return status
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One reason why an object is invalid: the field, and the sentence about it."""
-
-    field: str
-    reason: str
-    message: str
-
-
-def required(field: str, detail: str = "") -> Cause:
-    """Say that a field is missing."""
-    return Cause(field, "FieldValueRequired", "Required value" + (f": {detail}" if detail else ""))
-
-
-def bad_value(field: str, value: Any, detail: str) -> Cause:
-    """Say that a field's value is wrong."""
-    shown = f'"{value}"' if isinstance(value, str) else str(value)
-    return Cause(field, "FieldValueInvalid", f"Invalid value: {shown}: {detail}")
-
-
-def duplicate(field: str, value: str) -> Cause:
-    """Say that a value stands twice."""
-    return Cause(field, "FieldValueDuplicate", f'Duplicate value: "{value}"')
-
-
-def forbidden_field(field: str, detail: str) -> Cause:
-    """Say that a field may not be set so."""
-    return Cause(field, "FieldValueForbidden", f"Forbidden: {detail}")
 
 
 def _details(kind: Kind, name: str, shown: str) -> Json:

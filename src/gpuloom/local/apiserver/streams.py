@@ -10,10 +10,11 @@ from aiohttp import web
 from gpuloom.local.apiserver.kinds import Kind
 from gpuloom.local.apiserver.requests import read_flag, read_number, read_revision
 from gpuloom.local.apiserver.selectors import ObjectSelector
-from gpuloom.local.apiserver.statuses import ApiStatusError, forbidden_field, invalid_options
+from gpuloom.local.apiserver.statuses import ApiStatusError, invalid_options
 from gpuloom.local.apiserver.store import ENCODER, Store
 from gpuloom.local.apiserver.tables import INITIAL_EVENTS_END, Presentation
 from gpuloom.local.apiserver.watches import Watcher, Watchers
+from gpuloom.wire.causes import forbidden_field
 
 DEFAULT_TIMEOUT_S = 1800
 FAREWELL_S = 2

@@ -6,18 +6,11 @@ Far from everything that the real server checks: the rules whose breach a client
 import re
 from collections.abc import Iterator
 
-from gpuloom.local.apiserver.defaults import STANDARD_RESOURCES, all_containers
 from gpuloom.local.apiserver.kinds import EVENTS, LEASES, MUTATING_WEBHOOKS, NAMESPACES, PODS, SERVICES, Kind
 from gpuloom.local.apiserver.objects import Json, look_up, name_of, namespace_of
-from gpuloom.local.apiserver.statuses import (
-    Cause,
-    bad_value,
-    duplicate,
-    forbidden_field,
-    invalid,
-    required,
-)
-from gpuloom.wire.quantity import decode_strict_integer, round_quantity
+from gpuloom.local.apiserver.statuses import invalid
+from gpuloom.wire.amounts import all_containers, find_unusable
+from gpuloom.wire.causes import Cause, bad_value, duplicate, forbidden_field, required
 
 LABEL_RULE = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 SUBDOMAIN_RULE = rf"{LABEL_RULE}(\.{LABEL_RULE})*"
@@ -144,29 +137,7 @@ def _pod_causes(value: Json) -> Iterator[Cause]:
         if name in names:
             yield duplicate(f"{path}.name", name)
         names.add(name)
-        yield from _resource_causes(path, container.get("resources") or {})
-
-
-def _resource_causes(path: str, resources: Json) -> Iterator[Cause]:
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    for field, amounts in (("limits", limits), ("requests", requests)):
-        for name, amount in amounts.items():
-            if name not in STANDARD_RESOURCES and decode_strict_integer(amount) is None:
-                yield bad_value(f"{path}.resources.{field}[{name}]", amount, "must be an integer")
-    for name, amount in requests.items():
-        if name in limits:
-            yield from _request_causes(path, name, amount, limits[name])
-        elif name not in STANDARD_RESOURCES:
-            detail = "Limit must be set for non overcommitable resources"
-            yield required(f"{path}.resources.limits", detail)
-
-
-def _request_causes(path: str, name: str, request: str, limit: str) -> Iterator[Cause]:
-    field = f"{path}.resources.requests"
-    if name not in STANDARD_RESOURCES and round_quantity(request) != round_quantity(limit):
-        yield bad_value(field, request, f"must be equal to {name} limit of {limit}")
-    elif name in STANDARD_RESOURCES and round_quantity(request) > round_quantity(limit):
-        yield bad_value(field, request, f"must be less than or equal to {name} limit of {limit}")
+        yield from find_unusable(path, container.get("resources") or {})
 
 
 def _webhook_causes(value: Json) -> Iterator[Cause]:

@@ -28,7 +28,6 @@ from gpuloom.local.apiserver.requests import Target, check_kind, check_shape
 from gpuloom.local.apiserver.statuses import (
     already_exists,
     bad_request,
-    bad_value,
     conflict,
     forbidden,
     invalid,
@@ -37,11 +36,12 @@ from gpuloom.local.apiserver.statuses import (
 )
 from gpuloom.local.apiserver.store import Record, Store
 from gpuloom.local.apiserver.validation import check_change, check_new
+from gpuloom.wire.amounts import NOT_QUANTITY
+from gpuloom.wire.causes import bad_value
 from gpuloom.wire.errors import WireError
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 LONGEST_GENERATED_BASE = 58
-NOT_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
 class Writer:

@@ -16,6 +16,7 @@ from gpuloom.local.cluster import LocalCluster
 from gpuloom.local.demo.keeper import Keeper
 from gpuloom.local.demo.observer import Observer
 from gpuloom.local.demo.picture import ClusterPicture
+from gpuloom.local.demo.program import tell_program
 from gpuloom.local.demo.screen import render_picture
 from gpuloom.local.demo.story import Scene, Story
 from gpuloom.local.demo.verdict import find_faults
@@ -62,10 +63,11 @@ async def perform_live(console: Console, story: Story, *, port: int = 0) -> None
         async with asyncio.TaskGroup() as group:
             group.create_task(show.run())
             for scene in story.scenes:
-                show.set_title(scene.title)
+                show.set_title(f"Next: {scene.title}")
                 with contextlib.suppress(DemoError):
                     await stage.play(scene)
                     await stage.settle(scene, SETTLE_S)
+                    show.set_title(scene.title)
                 await asyncio.sleep(_SCENE_PAUSE_S)
             show.set_title(_ENCORE)
 
@@ -165,7 +167,7 @@ class _Stage:
         return [
             f"kubeconfig: {kubeconfig}",
             f"try: kubectl --kubeconfig {kubeconfig} get pods -o wide",
-            *(f"try: gpuloom explain {pod} --kubeconfig {kubeconfig}" for pod in pods[:1]),
+            *(f"try: {tell_program()} explain {pod} --kubeconfig {kubeconfig}" for pod in pods[:1]),
             f"dashboard: {self._cluster.pages_url} (sign in with the token {self._cluster.server.token})",
             f"metrics: {self._cluster.scheduler.urls.metrics}/metrics (with the same token, as a bearer; curl -k)",
         ]

@@ -9,7 +9,7 @@ from gpuloom.engine.explanation.values import Amount, Closer
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE
-from gpuloom.model.uuids import choose_uuid
+from gpuloom.model.uuids import choose_uuid, may_mean
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.web.views.nominated import list_on_node
 from gpuloom.web.views.redaction import redact_closer
@@ -44,7 +44,7 @@ def find_card(source: Source, viewer: Viewer, text: str) -> Generator[None, None
     """
     places: dict[str, str] = {}
     for name in source.node_names():
-        places.update((card.id, name) for card in source.registered(name) if card.id.startswith(text))
+        places.update((card.id, name) for card in source.registered(name) if may_mean(text, card.id))
         yield
     uuid = choose_uuid(text, places)
     if uuid is None:

@@ -1,6 +1,6 @@
 """Explanations of pods that are there, and of pods that could be."""
 
-from collections.abc import Collection, Generator
+from collections.abc import Generator
 from itertools import chain
 from typing import Any
 
@@ -10,6 +10,7 @@ from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.hosts import suggest_labels, suggest_less, sum_up_hosts, tell_nodes
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
+from gpuloom.engine.explanation.summing import count_reasons
 from gpuloom.engine.explanation.text import tell_briefly
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.planning.capacity import count_capacity, intersect_capacities
@@ -19,10 +20,11 @@ from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
 from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, cause_of, tell_hold
-from gpuloom.web.views.hosts import Hosts, find_barred, find_unknown_in, find_with_cards, judge_hosts
+from gpuloom.web.views.hosts import CardsApart, Hosts, find_barred, find_unknown_in, judge_cards, judge_hosts
 from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
 from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
 from gpuloom.web.views.redaction import redact
+from gpuloom.web.views.refusing import tell_misspelt, tell_unusable
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import Fits, NodeRoom
 from gpuloom.wire.admission import Review, Verdict
@@ -72,16 +74,15 @@ def explain_pod(
     has_its_node = source.state.cluster.ledger.find(pod.metadata.uid) is not None
     hosts = None if has_its_node or offered is not None else (yield from judge_hosts(source, pod))
     explanation = yield from _explain(source, viewer, pod, depth, hosts, offered)
-    notes = explanation.notes
     if explanation.host is not None and explanation.host.taking and cause_of(source.state, pod) == "node":
-        notes = (*notes, REFUSED_BEFORE)
-    if hosts is not None and hosts.demand is not None and not pod.spec.node_name:
-        notes = (*(one.full_text for one in find_unknown_in(source, pod)), *notes)
-    explanation = msgspec.structs.replace(explanation, notes=notes)
-    return _conclude(source, pod, explanation) if hosts is not None else _say_why(explanation)
+        explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, REFUSED_BEFORE))
+    return _conclude(source, pod, explanation, hosts) if hosts is not None else _say_why(explanation)
 
 
-def _conclude(source: Source, pod: Pod, explanation: Explanation) -> Explanation:
+def _conclude(source: Source, pod: Pod, explanation: Explanation, hosts: Hosts) -> Explanation:
+    if hosts.demand is not None and not pod.spec.node_name:
+        notes = (*(one.full_text for one in find_unknown_in(source, pod)), *explanation.notes)
+        explanation = msgspec.structs.replace(explanation, notes=notes)
     return _say_why(_hold_back(source, pod, explanation))
 
 
@@ -103,11 +104,7 @@ def _explain(
 ) -> Explaining:
     """Explain a pod; ``hosts`` is what kube-scheduler's filters say, None where nobody asks them."""
     if not source.state.asks_for_cards(pod):
-        return Explanation(
-            pod=viewer.name(pod.namespace, pod.name),
-            outcome="asks for no card",
-            headline="asks for no card: kube-scheduler places it alone",
-        )
+        return _explain_without_cards(source, viewer, pod, hosts)
     if is_foreign(pod) and source.state.cluster.ledger.find(pod.metadata.uid) is None:
         return _explain_foreign(source, viewer, pod)
     try:
@@ -121,7 +118,7 @@ def _explain(
     )
     if hosts is not None:
         explanation = yield from _add_hosts(
-            source, explanation, hosts, (yield from find_with_cards(source, demands)), depth
+            source, explanation, hosts, (yield from judge_cards(source, demands)), depth
         )
     if explanation.outcome == "does not fit" and depth.remedies:
         notes = yield from _tell_preemption(source, viewer, pod, hosts, offered)
@@ -131,15 +128,26 @@ def _explain(
     return redact(explanation, viewer.sees)
 
 
-def _add_hosts(
-    source: Source, explanation: Explanation, hosts: Hosts, with_cards: Collection[str], depth: Depth
-) -> Explaining:
-    """Say what kube-scheduler's filters say of the nodes whose cards would do."""
-    shortages = yield from hosts.find_shortages(source, with_cards)
-    verdict = hosts.sum_up(with_cards, shortages)
-    if not verdict.with_cards or explanation.fitting or verdict.taking:
+def _explain_without_cards(source: Source, viewer: Viewer, pod: Pod, hosts: Hosts | None) -> Explanation:
+    """Say what nodes say to a pod that asks for no card and is on none: all that is known of it."""
+    headline = "asks for no card: kube-scheduler places it alone"
+    if hosts is not None and hosts.demand is not None and not pod.spec.node_name:
+        headline = f"{headline}; {tell_nodes(sum_up_hosts(source.node_names(), hosts.refusals))}"
+    return Explanation(pod=viewer.name(pod.namespace, pod.name), outcome="asks for no card", headline=headline)
+
+
+def _add_hosts(source: Source, explanation: Explanation, hosts: Hosts, cards: CardsApart, depth: Depth) -> Explaining:
+    """Say what kube-scheduler's filters say of the nodes whose cards would do.
+
+    Where no node's would, all nodes' cards say why, those of nodes too that kube-scheduler does not offer.
+    """
+    shortages = yield from hosts.find_shortages(source, cards.fitting)
+    verdict = yield from hosts.sum_up(source, cards.fitting, shortages)
+    if not verdict.with_cards:
+        return msgspec.structs.replace(explanation, host=verdict, reasons=count_reasons(cards.refusals))
+    if explanation.fitting or verdict.taking:
         return msgspec.structs.replace(explanation, host=verdict)
-    missing = (yield from hosts.find_missing_labels(source, with_cards)) if depth.remedies else {}
+    missing = (yield from hosts.find_missing_labels(source, cards.fitting)) if depth.remedies else {}
     remedies = (*((suggest_labels(missing),) if missing else ()), *(suggest_less(shortages) if depth.remedies else ()))
     return msgspec.structs.replace(
         explanation,
@@ -203,18 +211,21 @@ def fit_pod(
     pod, verdict = admit_pod(source, manifest, namespace)
     if not verdict.allowed:
         return Fits(denied=verdict.message)
-    found = yield from _fit(source, viewer, pod, namespace, depth)
-    explanation = found.explanation and _conclude(source, pod, found.explanation)
-    return msgspec.structs.replace(found, explanation=explanation, warnings=tuple(verdict.warnings))
-
-
-def _fit(source: Source, viewer: Viewer, pod: HostPod, namespace: str, depth: Depth) -> Generator[None, None, Fits]:
     hosts = yield from judge_hosts(source, pod)
     explanation = yield from _explain(source, viewer, pod, depth, hosts)
-    if explanation.outcome == "asks for no card" and hosts.demand is not None:
-        return (yield from _fit_without_cards(source, hosts, explanation))
+    found = yield from _count_room(source, pod, namespace, explanation, hosts)
+    return msgspec.structs.replace(
+        found, explanation=_conclude(source, pod, explanation, hosts), warnings=tuple(verdict.warnings)
+    )
+
+
+def _count_room(
+    source: Source, pod: HostPod, namespace: str, explanation: Explanation, hosts: Hosts
+) -> Generator[None, None, Fits]:
+    if explanation.outcome == "asks for no card":
+        return (yield from _count_room_without_cards(source, hosts))
     if not explanation.fitting:
-        return Fits(explanation=explanation)
+        return Fits()
     names = [name for name in source.node_names() if name not in hosts.refusals]
     limits = yield from hosts.count_rooms(source)
     found = []
@@ -227,24 +238,19 @@ def _fit(source: Source, viewer: Viewer, pod: HostPod, namespace: str, depth: De
         yield
     room = intersect_capacities(found)
     rooms = tuple(NodeRoom(node=node, pods=pods) for node, pods in room.by_node[:_MOST_ROOMS])
-    return Fits(pods=room.pods, is_least=room.is_least, rooms=rooms, explanation=explanation)
+    return Fits(pods=room.pods, is_least=room.is_least, rooms=rooms)
 
 
-def _fit_without_cards(source: Source, hosts: Hosts, explanation: Explanation) -> Generator[None, None, Fits]:
-    """Say what nodes say to a pod that asks for no card: all that is known of it."""
-    names = source.node_names()
-    told = tell_nodes(sum_up_hosts(names, hosts.refusals))
+def _count_room_without_cards(source: Source, hosts: Hosts) -> Generator[None, None, Fits]:
     limits = yield from hosts.count_rooms(source)
     rooms = sorted(((name, pods) for name, pods in limits.items() if pods), key=lambda room: (-room[1], room[0]))
     return Fits(
-        pods=sum(limits.values()),
-        rooms=tuple(NodeRoom(node=node, pods=pods) for node, pods in rooms[:_MOST_ROOMS]),
-        explanation=msgspec.structs.replace(explanation, headline=f"{explanation.headline}; {told}"),
+        pods=sum(limits.values()), rooms=tuple(NodeRoom(node=node, pods=pods) for node, pods in rooms[:_MOST_ROOMS])
     )
 
 
 def admit_pod(source: Source, manifest: bytes, namespace: str) -> tuple[HostPod, Verdict]:
-    """Return the pod of a manifest in JSON as the webhook leaves it, and what the webhook says.
+    """Return the pod of a manifest in JSON as the webhook leaves it, and what webhook and API server say.
 
     Raises PodError when it is no pod.
     """
@@ -256,12 +262,16 @@ def admit_pod(source: Source, manifest: bytes, namespace: str) -> tuple[HostPod,
         raise
     except BAD_JSON as error:
         raise PodError(f"this is no pod: {error}") from error
+    if refused := tell_misspelt(raw):
+        return HostPod(), Verdict(allowed=False, message=refused)
     review = Review("admission.k8s.io/v1", "", namespace, encoded)
     settings = source.state.settings
     verdict = review_pod(review, settings, Known(source.state.headroom, source.state.facts_of))
     if not verdict.allowed:
         return HostPod(), verdict
     apply_patch(raw, verdict.patch)
+    if refused := tell_unusable(raw):
+        return HostPod(), Verdict(allowed=False, message=refused)
     return msgspec.convert(raw, HostPod), add_warnings(review, verdict, settings, ClusterOffers(source.state).cluster)
 
 

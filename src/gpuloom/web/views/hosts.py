@@ -5,12 +5,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
-from gpuloom.engine.explanation.hosts import Shortages, sum_up_hosts, tell_shortage
+import msgspec
+
+from gpuloom.engine.explanation.hosts import Shortages, count_host_reasons, sum_up_hosts, tell_shortage
 from gpuloom.engine.explanation.values import HostVerdict
 from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
 from gpuloom.engine.hostfit.filters import (
     Shortage,
     count_host_room,
+    find_further_refusals,
     find_missing_labels,
     find_shortage,
     refuse_host,
@@ -18,6 +21,7 @@ from gpuloom.engine.hostfit.filters import (
 )
 from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.engine.request.demand import Demands
+from gpuloom.model.refusal import Refusal
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.unknown import UnknownResource, find_unknown
@@ -53,18 +57,35 @@ class Hosts:
     not_looked_at: str = ""
     last_words: str = ""
 
-    def sum_up(self, with_cards: Collection[str], shortages: Shortages) -> HostVerdict:
-        """Sum up over the nodes whose cards would do; ``shortages`` are those of these nodes."""
+    def sum_up(
+        self, source: Source, with_cards: Collection[str], shortages: Shortages
+    ) -> Generator[None, None, HostVerdict]:
+        """Sum up in steps over the nodes whose cards would do; ``shortages`` are those of these nodes.
+
+        Without any, over all nodes, if none of them takes the pod.
+        """
         if self.demand is None:
             return HostVerdict(not_looked_at=self.not_looked_at, last_words=self.last_words)
-        told = tell_shortage(shortages)
-        return sum_up_hosts(with_cards, self.refusals, self.unjudged, self.last_words, told)
+        names = with_cards or source.node_names()
+        is_refused = self._refuse_all(names)
+        verdict = sum_up_hosts(with_cards, self.refusals if with_cards or is_refused else {})
+        further = (yield from _look_at(source, names, self.demand, find_further_refusals)) if is_refused else {}
+        return msgspec.structs.replace(
+            verdict,
+            further=count_host_reasons(further.values()),
+            shortage=tell_shortage(shortages),
+            unjudged=self.unjudged,
+            last_words=self.last_words,
+        )
+
+    def _refuse_all(self, names: Collection[str]) -> bool:
+        return all(name in self.refusals for name in names)
 
     def find_shortages(
         self, source: Source, names: Collection[str]
     ) -> Generator[None, None, dict[str, Sequence[Shortage]]]:
         """Find in steps the nodes that have too little and lack nothing else; none where any node takes the pod."""
-        if self.demand is None or not all(name in self.refusals for name in names):
+        if self.demand is None or not self._refuse_all(names):
             return {}
         return (yield from _look_at(source, names, self.demand, find_shortage))
 
@@ -167,13 +188,21 @@ def find_barred(source: Source, pod: Pod, hosts: Hosts | None, offered: frozense
     return barred
 
 
-def find_with_cards(
+@dataclass(frozen=True, slots=True)
+class CardsApart:
+    """What cards alone say: the nodes whose cards would do, whatever else keeps the pod away, and the others."""
+
+    fitting: Collection[str]
+    refusals: Mapping[str, Refusal]
+
+
+def judge_cards(
     source: Source, demands: Demands, headrooms: Mapping[str, Headroom] | None = None
-) -> Generator[None, None, list[str]]:
-    """Return the nodes whose cards would do, whatever else keeps the pod away from them; found in steps."""
+) -> Generator[None, None, CardsApart]:
+    """Ask the cards of all nodes, in steps."""
     decision = source.pod_scheduler.decide(demands, source.node_names(), explain=True, headrooms=headrooms)
     yield from decision.complete()
-    return [name for name, _ in decision.fitting.worst_first()]
+    return CardsApart([name for name, _ in decision.fitting.worst_first()], decision.refusals)
 
 
 def find_unknown_in(source: Source, pod: Pod) -> list[UnknownResource]:

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 import msgspec
 
 from gpuloom.engine.explanation.hosts import tell_taking
-from gpuloom.engine.explanation.study import tell_asks
+from gpuloom.engine.explanation.study import tell_asks, tell_nowhere
 from gpuloom.engine.explanation.summing import Tally
 from gpuloom.engine.explanation.values import HostVerdict, PodName, ReasonCount
 from gpuloom.engine.request.demand import Demands
@@ -13,7 +13,7 @@ from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.pods.pending import APART, cause_of, look_for_pending, read_last_words, tell_hold, tell_wait
-from gpuloom.web.views.hosts import find_unknown_in, find_with_cards, judge_hosts, read_demand_of
+from gpuloom.web.views.hosts import find_unknown_in, judge_cards, judge_hosts, read_demand_of
 from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of
@@ -139,22 +139,25 @@ def _ask(
 ) -> Generator[None, None, _Answer]:
     hosts = yield from judge_hosts(source, pod)
     names = source.node_names()
-    with_cards = yield from find_with_cards(source, demands, headrooms)
-    verdict = hosts.sum_up(with_cards, (yield from hosts.find_shortages(source, with_cards)))
-    verdict = msgspec.structs.replace(verdict, last_words="")
-    offered = [name for name in names if name not in hosts.refusals]
-    yield
-    decision = source.pod_scheduler.decide(demands, offered, headrooms=headrooms)
-    if decision.node is not None:
-        return f"fits on {decision.node}", True, (), verdict
+    cards = yield from judge_cards(source, demands, headrooms)
+    shortages = yield from hosts.find_shortages(source, cards.fitting)
+    verdict = msgspec.structs.replace((yield from hosts.sum_up(source, cards.fitting, shortages)), last_words="")
     if not names:
         return "there are no nodes", False, (), verdict
+    refusals = cards.refusals
     yield
+    if cards.fitting:
+        offered = [name for name in names if name not in hosts.refusals]
+        decision = source.pod_scheduler.decide(demands, offered, headrooms=headrooms)
+        if decision.node is not None:
+            return f"fits on {decision.node}", True, (), verdict
+        refusals = decision.refusals
+        yield
     tally = Tally()
-    yield from tally.add_all(decision.refusals)
+    yield from tally.add_all(refusals)
     reasons = tally.counts()
-    told = [tell_taking(verdict)] if verdict.with_cards else []
-    told += [", ".join(f"{count.nodes:,} {count.reason}" for count in reasons)] if reasons else []
+    told = [tell_taking(verdict), ", ".join(f"{count.nodes:,} {count.reason}" for count in reasons)]
+    told = told if cards.fitting else told[::-1]
     told += [one.text for one in find_unknown_in(source, pod)] if hosts.demand is not None else []
-    why = "; ".join(told)
-    return f"fits on none of {len(names):,} nodes: {why}", False, reasons, verdict
+    why = "; ".join(filter(None, told))
+    return f"{tell_nowhere(len(names))}: {why}", False, reasons, verdict

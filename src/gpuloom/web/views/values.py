@@ -318,7 +318,7 @@ class PreemptionView(Value, frozen=True, kw_only=True):
 
 
 class Fits(Value, frozen=True, kw_only=True):
-    """Would it fit, where, how many; ``denied`` is what the webhook would say against it.
+    """Would it fit, where, how many; ``denied`` is what webhook or API server would say against it.
 
     ``pods`` says how many fit, ``is_least`` that counting ended there. ``warnings`` are what the webhook would warn of.
     """
