@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_work
-from gpuloom.cli.asking.running import run_for_people
+from gpuloom.cli.asking.running import CARD, drop_kind, run_for_people
 from gpuloom.cli.draining import DrainPlan, plan_drain
 from gpuloom.cli.evicting import confirm, evict_pod
 from gpuloom.cli.outcomes import CommandError, ExitCode
@@ -19,7 +19,7 @@ from gpuloom.client.clusters import open_cluster
 from gpuloom.engine.state.ledger import card_id
 from gpuloom.kube import FULL_PODS, NODES, ApiError, KubeClient
 from gpuloom.kube.cordons import CardPlace, write_cordon
-from gpuloom.model.uuids import AmbiguousUuidError, choose_uuid
+from gpuloom.model.uuids import AmbiguousUuidError, choose_uuid, may_mean
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.keys import NODE_CORDON
@@ -121,9 +121,10 @@ async def _find_card(client: KubeClient, card: str) -> CardPlace:
     Raises CommandError when there is none, or several.
     """
     nodes, _ = await client.list_all(NODES)
-    places = [place for node in nodes for place in _cards_of(node) if place.uuid.startswith(card)]
+    text = drop_kind(card, CARD)
+    places = [place for node in nodes for place in _cards_of(node) if may_mean(text, place.uuid)]
     try:
-        uuid = choose_uuid(card, [place.uuid for place in places])
+        uuid = choose_uuid(text, [place.uuid for place in places])
     except AmbiguousUuidError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     if uuid is None:

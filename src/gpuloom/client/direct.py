@@ -52,8 +52,12 @@ async def open_server(way: Way) -> AsyncIterator[ServedReader]:
 async def _find_token(way: Way) -> tuple[str, str]:
     token, namespace = os.environ.get(TOKEN_VARIABLE, ""), "default"
     if not token:
-        async with open_cluster(way) as (cluster, namespace):
-            token = await cluster.token()
+        try:
+            async with open_cluster(way) as (cluster, namespace):
+                token = await cluster.token()
+        except UnansweredError as error:
+            told = f"{error}; or give the token for {way.server} in the variable {TOKEN_VARIABLE}"
+            raise UnansweredError(told) from error
     if not token:
         raise UnansweredError(
             f"the kubeconfig has no token for {way.server}: set {TOKEN_VARIABLE}, "

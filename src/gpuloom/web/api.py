@@ -16,6 +16,7 @@ from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.kube import ApiError, NotFoundError, UnreadableError
 from gpuloom.kube.resources import HOST_PODS
 from gpuloom.model.uuids import AmbiguousUuidError
+from gpuloom.scheduler.filter.history import PastDecision
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.rights import Rights, RightsError, SignInError, User
 from gpuloom.web.entrance import Entrance
@@ -229,11 +230,7 @@ class WebApi:
         return await self.pace.collect(view(self.source, viewer, namespace), _read_limit(request))
 
     async def _decision(self, request: web.Request, viewer: Viewer) -> Any:
-        text = request.match_info["number"]
-        decided = self.source.state.decisions.find(int(text)) if text.isdecimal() and len(text) < 19 else None
-        if decided is None:
-            raise RefusedError(404, f"decision {text} is not remembered: only the last ones are")
-        need_pods(viewer, decided.pod.namespace)
+        decided = self.find_decision(request.match_info["number"], viewer)
         return view_decision(decided, most_names=_MOST_NODES)
 
     async def _explain(self, request: web.Request, viewer: Viewer) -> Any:
@@ -280,6 +277,17 @@ class WebApi:
         lines = await self.pace.collect(list_lines(self.source, pod))
         disposition = {"Content-Disposition": 'attachment; filename="gpuloom.jsonl"'}
         return web.Response(body=b"".join(lines), content_type="application/jsonl", headers=disposition)
+
+    def find_decision(self, text: str, viewer: Viewer) -> PastDecision:
+        """Find a decision by its number."""
+        if not text.isdecimal():
+            told = f"decision {text}: must be a number; the list of decisions has those that are remembered"
+            raise RefusedError(400, told)
+        decided = self.source.state.decisions.find(int(text)) if len(text) < 19 else None
+        if decided is None:
+            raise RefusedError(404, f"decision {text} is not remembered: only the last ones are")
+        need_pods(viewer, decided.pod.namespace)
+        return decided
 
     async def find_pod(self, namespace: str, name: str, viewer: Viewer) -> Pod:
         """Find a pod; the scheduler keeps none that ask for no card, and of bound ones too little to tell what for."""
@@ -330,9 +338,10 @@ def _read_number(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name, "")
     if not text:
         return default
-    if not text.isdecimal() or len(text) > 9:
-        raise RefusedError(400, f"{name}={text}: must be a number")
-    return min(int(text), _MOST_ITEMS)
+    if not text.isdecimal():
+        raise RefusedError(400, f"{name}={text}: must be a whole number of 0 or more")
+    digits = text.lstrip("0") or "0"
+    return min(int(digits), _MOST_ITEMS) if len(digits) <= len(str(_MOST_ITEMS)) else _MOST_ITEMS
 
 
 def _named_namespaces(request: web.Request) -> set[str]:

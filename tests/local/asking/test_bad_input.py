@@ -62,6 +62,16 @@ async def test_no_cluster_is_no_traceback(tmp_path: Path) -> None:
     check(said, 3, str(tmp_path / "none"), "No such file")
 
 
+async def test_who_names_a_server_without_a_login_is_told_of_the_token_too(tmp_path: Path) -> None:
+    said = await run_gpuloom("top", "--server", "http://127.0.0.1:9", HOME=str(tmp_path))
+    check(
+        said,
+        3,
+        "no Kubernetes credentials: name a kubeconfig",
+        "or give the token for http://127.0.0.1:9 in the variable GPULOOM_TOKEN",
+    )
+
+
 async def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
     config = tmp_path / "kubeconfig"
     config.write_text(

@@ -35,6 +35,14 @@ async def test_a_closed_card_takes_no_pod_until_it_is_opened(stage: Stage) -> No
     assert await closed(stage, "node-a") is None
 
 
+async def test_a_card_to_close_is_named_as_lists_print_it_in_any_case(stage: Stage) -> None:
+    card = (await idle_cards(stage))[0]
+    said = await stage.gpuloom("cordon", f"card/{card.upper()[:20]}")
+    assert (said.code, said.out) == (0, f"card {card} of node node-a cordoned\n")
+    said = await stage.gpuloom("uncordon", f"card/{card}")
+    assert (said.code, said.out) == (0, f"card {card} of node node-a uncordoned\n")
+
+
 async def test_several_cards_on_one_node_are_kept_apart(stage: Stage) -> None:
     one, other = (await idle_cards(stage))[-2:]
     for card in (one, other):

@@ -1,13 +1,13 @@
 import pytest
 from msgspec.structs import replace
 
-from gpuloom.cli.asking.running import choose_pod
+from gpuloom.cli.asking.running import choose_card, choose_node, choose_pod
 from gpuloom.cli.asking.tables import draw_bar, format_age, format_share
 from gpuloom.cli.asking.usage import COMPONENT, choose_monitors, read_metrics
 from gpuloom.cli.asking.utilization import CardUtilization, read_shown, sum_uses
 from gpuloom.cli.outcomes import CommandError
 from gpuloom.engine.explanation.values import Amount
-from gpuloom.web.views.values import CardView, UsedView
+from gpuloom.web.views.values import CardView, NodeDetail, NodeView, UsedView
 from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec
 
 METRICS = """\
@@ -87,3 +87,48 @@ def test_pods_are_named_as_with_kubectl(text: str, expected: tuple[str, str]) ->
 def test_what_names_no_pod_is_refused(text: str) -> None:
     with pytest.raises(CommandError, match="is no pod"):
         choose_pod(text, "mine")
+
+
+@pytest.mark.parametrize("text", ["n1", "node/n1", "nodes/n1", "no/n1"])
+def test_nodes_are_named_as_with_kubectl(text: str) -> None:
+    assert choose_node(text) == "n1"
+
+
+@pytest.mark.parametrize("text", ["a/b", "node/", "node/a/b", "pod/a"])
+def test_what_names_no_node_is_refused_with_what_to_give(text: str) -> None:
+    with pytest.raises(CommandError, match="is no node: give NODE or node/NODE; gpuloom nodes shows them"):
+        choose_node(text)
+
+
+async def read_node(name: str) -> NodeDetail:
+    """Show a node with two NVIDIA cards and one of another vendor, which counts its own."""
+    nothing = Amount(used=0, total=100)
+    places = {"GPU-a": 0, "GPU-b": 1, "other-a": 0}
+    cards = [
+        CardView(node=name, uuid=uuid, index=index, shares=nothing, memory=nothing, cores=nothing)
+        for uuid, index in places.items()
+    ]
+    return NodeDetail(node=NodeView(name=name, shares=nothing, memory=nothing, cores=nothing), cards=tuple(cards))
+
+
+@pytest.mark.parametrize(
+    ("text", "uuid"), [("GPU-", "GPU-"), ("card/GPU-b", "GPU-b"), ("cards/GPU-b", "GPU-b"), ("n1/1", "GPU-b")]
+)
+async def test_cards_are_named_as_lists_print_them(text: str, uuid: str) -> None:
+    assert await choose_card(text, read_node) == uuid
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a/b/c", "'a/b/c' is no card: give its UUID or the beginning of it, card/UUID or NODE/INDEX; gpuloom cards"),
+        ("card/", "'card/' is no card: give"),
+        ("n1/GPU-a", "'n1/GPU-a' is no card: give"),
+        ("n1/7", "node n1 has no card with index 7: see gpuloom cards --node n1"),
+        ("n1/0", "node n1 has several cards with index 0 (GPU-a, other-a): give the UUID of one"),
+    ],
+)
+async def test_what_names_no_card_is_refused_with_what_to_give(text: str, words: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        await choose_card(text, read_node)
+    assert words in str(raised.value)

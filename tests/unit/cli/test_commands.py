@@ -278,6 +278,7 @@ SWITCHES = {
     "D-50 ascend-round-unseen": (True, False),
     "D-51 neuron-core-ids": (True, False),
     "D-52 node-lock": ("auto", "always"),
+    "D-53 refused-nodes": ("unresolvable", "failed"),
 }
 
 

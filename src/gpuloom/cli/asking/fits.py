@@ -65,7 +65,9 @@ def check_fit(
 
 
 def _tell(wanted: Wanted, fits: Fits, depth: DepthFlags) -> None:
-    write_lines(f"{wanted.name}: warning: {warning}" for warning in fits.warnings)
+    # What the explanation begins with is not said before it, too.
+    told = fits.explanation.notes[:1] if fits.explanation is not None else ()
+    write_lines(f"{wanted.name}: warning: {warning}" for warning in fits.warnings if warning not in told)
     if fits.denied:
         write_lines([f"{wanted.name}: would be denied: {fits.denied}"])
         return

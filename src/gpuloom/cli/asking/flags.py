@@ -86,6 +86,42 @@ class ListFlags:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
+class PodListFlags(ListFlags):
+    """The same of pods with cards."""
+
+    sort_by: str = ""
+    """Sort by this field of -o json, such as .memoryMib."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class PendingListFlags(ListFlags):
+    """The same of pods that wait."""
+
+    sort_by: str = ""
+    """Sort by this field of -o json, such as .waitingS."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class QuotaListFlags(ListFlags):
+    """The same of quotas."""
+
+    sort_by: str = ""
+    """Sort by this field of -o json, such as .used."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class WorkloadListFlags(ListFlags):
+    """The same of pods that are expected."""
+
+    sort_by: str = ""
+    """Sort by this field of -o json, such as .part."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
 class OutputFlags:
     """How answers look."""
 
@@ -127,5 +163,9 @@ SOURCE = SourceFlags()
 NAMESPACE = NamespaceFlags()
 SELECTOR = SelectorFlags()
 LISTING = ListFlags()
+POD_LISTING = PodListFlags()
+PENDING_LISTING = PendingListFlags()
+QUOTA_LISTING = QuotaListFlags()
+WORKLOAD_LISTING = WorkloadListFlags()
 OUTPUT = OutputFlags()
 DEPTH = DepthFlags()

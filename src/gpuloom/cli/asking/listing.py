@@ -55,22 +55,24 @@ async def follow(
     form: OutputFlags,
     pause: Callable[[], Awaitable[None]],
 ) -> None:
-    """Print what there is, then what is new, changed or gone; ages alone are no change."""
+    """Print what there is, then what is new, gone or looks different; ages alone are no change."""
     printer = ListPrinter(table, form, has_events=listing.output_watch_events)
     known: dict[str, _T] = {}
     while True:
         items = sort_items(await read(), listing.sort_by)
         found = {table.key(item): item for item in items}
-        printer.print(list(_compare(known, found, table)))
+        printer.print(list(_compare(known, found, printer.look)))
         sys.stdout.flush()
         known = found
         await pause()
 
 
-def _compare(known: Mapping[str, _T], found: Mapping[str, _T], table: Table[_T]) -> Iterator[tuple[Event, _T]]:
+def _compare(
+    known: Mapping[str, _T], found: Mapping[str, _T], look: Callable[[_T], object]
+) -> Iterator[tuple[Event, _T]]:
     for key, item in found.items():
         if key not in known:
             yield "ADDED", item
-        elif table.steady(known[key]) != table.steady(item):
+        elif look(known[key]) != look(item):
             yield "MODIFIED", item
     yield from (("DELETED", item) for key, item in known.items() if key not in found)

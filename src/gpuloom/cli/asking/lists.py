@@ -7,18 +7,26 @@ from gpuloom.cli.asking.flags import (
     LISTING,
     NAMESPACE,
     OUTPUT,
+    PENDING_LISTING,
+    POD_LISTING,
+    QUOTA_LISTING,
     SELECTOR,
     SOURCE,
+    WORKLOAD_LISTING,
     ListFlags,
     NamespaceFlags,
     OutputFlags,
+    PendingListFlags,
+    PodListFlags,
+    QuotaListFlags,
     SelectorFlags,
     SourceFlags,
+    WorkloadListFlags,
 )
 from gpuloom.cli.asking.listing import check_listing, show_list
 from gpuloom.cli.asking.printing import print_list, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
-from gpuloom.cli.asking.running import ask, choose_namespace
+from gpuloom.cli.asking.running import ask, choose_card, choose_namespace, choose_node
 from gpuloom.cli.asking.selecting import select_nodes, select_pods
 from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS, QUOTAS, WORKLOAD, format_age_since, format_share
 from gpuloom.cli.outcomes import CommandError, ExitCode
@@ -55,13 +63,14 @@ def list_nodes(
         if not name:
             await show_list(reader, read, NODES.of(chosen.selector), listing, form)
             return
-        detail = await reader.node(name)
+        detail = await reader.node(choose_node(name))
         if form.output in {"json", "yaml"}:
             print_value(detail, form)
             return
         print_list([detail.node], NODES, form)
-        for card in detail.cards:
-            write_lines(["", *_tell_card(card)])
+        if form.output != "name":
+            for card in detail.cards:
+                write_lines(["", *_tell_card(card)])
 
     ask(source, question)
 
@@ -83,7 +92,7 @@ def list_cards(
     Parameters
     ----------
     uuid:
-        Tell who is on this card; the beginning of its UUID will do.
+        Tell who is on this card; the beginning of its UUID, card/UUID and NODE/INDEX will do.
     node:
         Only cards of this node.
     model:
@@ -110,11 +119,8 @@ def list_cards(
             ]
 
         if uuid:
-            card = await reader.card(uuid)
-            if form.output in {"json", "yaml"}:
-                print_value(card, form)
-            else:
-                write_lines(_tell_card(card))
+            card = await reader.card(await choose_card(uuid, reader.node))
+            _print_card(card, form)
             return
         if node:
             await reader.node(node)  # refuses one that there is not
@@ -128,7 +134,7 @@ def list_pods(
     *,
     namespaces: NamespaceFlags = NAMESPACE,
     chosen: SelectorFlags = SELECTOR,
-    listing: ListFlags = LISTING,
+    listing: PodListFlags = POD_LISTING,
     source: SourceFlags = SOURCE,
     form: OutputFlags = OUTPUT,
 ) -> None:
@@ -150,7 +156,7 @@ def list_pending(
     *,
     namespaces: NamespaceFlags = NAMESPACE,
     chosen: SelectorFlags = SELECTOR,
-    listing: ListFlags = LISTING,
+    listing: PendingListFlags = PENDING_LISTING,
     source: SourceFlags = SOURCE,
     form: OutputFlags = OUTPUT,
 ) -> None:
@@ -171,7 +177,7 @@ def list_pending(
 def list_quotas(
     *,
     namespaces: NamespaceFlags = NAMESPACE,
-    listing: ListFlags = LISTING,
+    listing: QuotaListFlags = QUOTA_LISTING,
     source: SourceFlags = SOURCE,
     form: OutputFlags = OUTPUT,
 ) -> None:
@@ -184,7 +190,9 @@ def list_quotas(
     ask(source, question)
 
 
-def list_workload(*, listing: ListFlags = LISTING, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT) -> None:
+def list_workload(
+    *, listing: WorkloadListFlags = WORKLOAD_LISTING, source: SourceFlags = SOURCE, form: OutputFlags = OUTPUT
+) -> None:
     """List the shapes of pods that the policy fragmentation expects, the commonest first."""
 
     async def question(reader: Reader) -> None:
@@ -209,6 +217,16 @@ def _is_like(card: CardView, state: _STATES) -> bool:
         "idle": not card.shares.used,
         "used": bool(card.shares.used),
     }[state]
+
+
+def _print_card(card: CardView, form: OutputFlags) -> None:
+    match form.output:
+        case "json" | "yaml":
+            print_value(card, form)
+        case "name":
+            print_list([card], CARDS, form)
+        case _:
+            write_lines(_tell_card(card))
 
 
 def _tell_card(card: CardView) -> list[str]:

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -15,6 +15,7 @@ _GAP = "   "
 _NOTHING = "<none>"
 
 Event = Literal["ADDED", "MODIFIED", "DELETED"]
+_EVENT_WIDTH = max(map(len, get_args(Event)))
 Tone = Literal["", "good", "bad", "warn", "dim", "bold"]
 _CODES = {"good": "32", "bad": "31", "warn": "33", "dim": "2", "bold": "1"}
 
@@ -25,11 +26,12 @@ def _same(item: _T) -> _T:
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[_T]):
-    """A heading and what stands below it; ``is_wide`` columns are in the wide table only."""
+    """A heading and what stands below it; ``is_wide`` columns are in the wide table only, ``is_age`` ones grow."""
 
     heading: str
     text: Callable[[_T], str]
     is_wide: bool = False
+    is_age: bool = False
     tone: Callable[[_T], Tone] | None = None
 
 
@@ -40,7 +42,7 @@ class Table(Generic[_T]):
     name    what ``-o name`` prints
     empty   what is said of an empty list
     id      tells items apart, where their names do not
-    steady  the item without what time alone changes
+    steady  the item without what time alone changes: ages, and when something was measured
     """
 
     columns: Sequence[Column[_T]]
@@ -93,6 +95,16 @@ class ListPrinter(Generic[_T]):
             case _ if items:
                 self._print_rows(items)
 
+    def look(self, item: _T) -> object:
+        """Return what is printed of an item, without what time alone changes."""
+        match self._form.output:
+            case "json" | "yaml":
+                return self._table.steady(item)
+            case "name":
+                return self._table.name(item)
+            case _:
+                return [column.text(item) for column in self._columns if not column.is_age]
+
     def _print_documents(self, items: Sequence[tuple[Event, _T]]) -> None:
         for event, item in items:
             if self._form.output == "yaml":
@@ -115,7 +127,7 @@ class ListPrinter(Generic[_T]):
         return self._cells("EVENT", [column.heading for column in self._columns])
 
     def _cells(self, event: str, cells: list[str]) -> list[str]:
-        return [event, *cells] if self._has_events else cells
+        return [event.ljust(_EVENT_WIDTH), *cells] if self._has_events else cells
 
     def _tones(self, item: _T) -> list[Tone]:
         tones: list[Tone] = [column.tone(item) if column.tone else "" for column in self._columns]

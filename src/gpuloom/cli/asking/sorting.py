@@ -37,7 +37,9 @@ def _read_path(path: str) -> list[str | int]:
         steps.append(found["name"] or int(found["index"]))
         at = found.end()
     if at < len(inner) or not steps:
-        raise CommandError(f"--sort-by {path!r} is no field: give one of -o json, such as .memory.used", ExitCode.USAGE)
+        raise CommandError(
+            f"--sort-by {path!r} is no field: give one of -o json, as .FIELD or .FIELD.PART", ExitCode.USAGE
+        )
     return steps
 
 

@@ -1,6 +1,7 @@
 """The columns of every list."""
 
 import time
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -10,6 +11,7 @@ from gpuloom.web.views.values import CardView, ModelView, NodeView, PendingView,
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.words import decode_time
 
+_Measured = TypeVar("_Measured", NodeView, CardView, PodView)
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 _BAR_CELLS = 10
 _FULL = 100
@@ -50,6 +52,11 @@ def format_age_since(since: str) -> str:
         return format_age(time.time() - decode_time(since).timestamp())
     except WireError:
         return ""
+
+
+def _without_moment(item: _Measured) -> _Measured:
+    """Leave out when the use of something was measured."""
+    return replace(item, used=item.used and replace(item.used, at=""))
 
 
 def _memory_used(item: CardView | PodView) -> str:
@@ -126,6 +133,7 @@ NODES: Table[NodeView] = Table(
     ),
     lambda node: f"node/{node.name}",
     "There are no nodes.",
+    steady=lambda node: replace(_without_moment(node), stranded=node.stranded and replace(node.stranded, at="")),
 )
 
 CARDS: Table[CardView] = Table(
@@ -145,6 +153,7 @@ CARDS: Table[CardView] = Table(
     ),
     lambda card: f"card/{card.uuid}",
     "No node has registered a card: see gpuloom nodes.",
+    steady=_without_moment,
 )
 
 PODS: Table[PodView] = Table(
@@ -156,7 +165,7 @@ PODS: Table[PodView] = Table(
         Column("CARDS", lambda pod: str(len({share.uuid for share in pod.shares}))),
         Column("MEMORY(MiB)", lambda pod: f"{pod.memory_mib:,}"),
         Column("CORES(%)", lambda pod: str(pod.cores)),
-        Column("AGE", lambda pod: format_age_since(pod.since)),
+        Column("AGE", lambda pod: format_age_since(pod.since), is_age=True),
         Column("USED(MiB)", _memory_used, is_wide=True),
         Column("LOAD(%)", _load, is_wide=True),
         Column("UUIDS", _uuids, is_wide=True),
@@ -164,13 +173,14 @@ PODS: Table[PodView] = Table(
     lambda pod: f"pod/{pod.pod.name}",
     "No pod has a card.",
     id=lambda pod: pod.pod.full_name,
+    steady=_without_moment,
 )
 
 PENDING: Table[PendingView] = Table(
     (
         Column("NAMESPACE", lambda pod: pod.pod.namespace),
         Column("NAME", lambda pod: pod.pod.name),
-        Column("WAITS", _waiting),
+        Column("WAITS", _waiting, is_age=True),
         Column("ASKS", tell_asks),
         Column("WHY", lambda pod: pod.headline, tone=lambda pod: "good" if pod.fits else "warn"),
     ),

@@ -57,6 +57,10 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_ONLY_BY_FORM = (
+    "a token is only taken from the form of this site: open /sign-in in a browser; "
+    "scripts send it with each request, as Authorization: Bearer TOKEN"
+)
 _LONGEST_SIGN_IN = 2 * LONGEST_TOKEN
 _LONGEST_SHOWN = 200
 _LONGEST_FORM = 256 * 1024
@@ -130,7 +134,7 @@ class Dashboard:
             except RefusedError as error:
                 if error.code == 401:
                     raise web.HTTPSeeOther(URL(SIGN_IN).with_query(next=request.path_qs)) from error
-                return _show_error(error.code, str(error))
+                return _show_error(error.code, str(error), lacks_right=error.code == 403)
 
         return handle
 
@@ -150,7 +154,7 @@ class Dashboard:
         except TooLargeError:
             fields = None
         if fields is None:
-            return _show_error(403, "a token is only taken from the form of this site")
+            return _show_error(403, _ONLY_BY_FORM)
         token, after = str(fields.get("token", "")).strip(), _keep_local(str(fields.get("next", "/")))
         try:
             user = await self._api.rights.recognise(token)
@@ -205,8 +209,8 @@ def _find_stream(url: URL) -> str:
     return f"{LIVE_ROOT}{url.raw_path.rstrip('/')}{query}"
 
 
-def _show_error(code: int, message: str) -> web.Response:
-    text = draw_document("error", code=code, message=message)
+def _show_error(code: int, message: str, *, lacks_right: bool = False) -> web.Response:
+    text = draw_document("error", code=code, message=message, lacks_right=lacks_right)
     return web.Response(text=text, status=code, content_type="text/html", headers=_HEADERS)
 
 

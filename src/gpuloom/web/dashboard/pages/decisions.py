@@ -1,7 +1,7 @@
 """The decisions made last, and one of them as it was."""
 
 from gpuloom.scheduler.filter.history import MOST_DECISIONS
-from gpuloom.web.api import RefusedError, WebApi, need_pods
+from gpuloom.web.api import WebApi, need_pods
 from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import DashboardPage, Listing
@@ -34,11 +34,7 @@ async def make_decisions(api: WebApi, asked: Asked) -> DashboardPage:
 async def make_decision(api: WebApi, asked: Asked) -> DashboardPage:
     """Show one decision as it was made."""
     text = asked.name("number")
-    decided = api.source.state.decisions.find(int(text)) if text.isdecimal() and len(text) < 19 else None
-    if decided is None:
-        raise RefusedError(404, f"decision {text} is not remembered: only the last ones are")
-    need_pods(asked.viewer, decided.pod.namespace)
-    decision = view_decision(decided)
+    decision = view_decision(api.find_decision(text, asked.viewer))
     return DashboardPage(
         title=f"Decision {text}",
         here="/decisions",

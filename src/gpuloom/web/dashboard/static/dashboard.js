@@ -16,6 +16,7 @@ function replace(id, html) {
   const active = document.activeElement;
   const held = old.contains(active);
   if (held && active.matches("input, select, textarea")) return;
+  if (old.contains(pressed)) return void postponed.set(id, html);
   const template = document.createElement("template");
   template.innerHTML = html;
   const fresh = template.content.firstElementChild;
@@ -28,6 +29,20 @@ function replace(id, html) {
   prepareMaps(fresh, current);
   tellAges(fresh);
 }
+
+// A button that is pressed on one element and let go on another makes no click, so what is under it stays meanwhile.
+let pressed = null;
+const postponed = new Map();
+
+function letGo() {
+  pressed = null;
+  const waiting = [...postponed];
+  postponed.clear();
+  for (const [id, html] of waiting) replace(id, html);
+}
+
+document.addEventListener("pointerdown", (event) => { pressed = event.target; });
+for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(letGo));
 
 function findLink(within, href) {
   return [...within.querySelectorAll("a")].find((link) => link.getAttribute("href") === href);
@@ -109,6 +124,11 @@ function askSoon(event) {
   typing = setTimeout(ask, event.type === "input" ? PATIENCE_MS : 0, form);
 }
 
+// Whoever leaves for another page does not want what was asked for this one.
+window.addEventListener("beforeunload", () => {
+  clearTimeout(typing);
+  asking?.abort();
+});
 document.addEventListener("input", askSoon);
 document.addEventListener("change", askSoon);
 document.addEventListener("submit", (event) => {
