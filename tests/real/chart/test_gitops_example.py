@@ -1,4 +1,4 @@
-"""The example for Argo CD ignores exactly what a cluster fills in, and what the chart writes stays as it is."""
+"""The examples for Argo CD and Flux install the chart; Argo CD ignores exactly what a cluster fills in."""
 
 import json
 import os
@@ -21,6 +21,7 @@ from harness.processes import ChildProcess
 
 NAMESPACE_MADE, APPLICATION = yaml.safe_load_all((ROOT / "docs/examples/argocd.yaml").read_text())
 SPEC: dict[str, Any] = APPLICATION["spec"]
+FLUX_NAMESPACE, SOURCE, HELM_RELEASE = yaml.safe_load_all((ROOT / "docs/examples/flux.yaml").read_text())
 CERTIFICATE, TOKEN = "gpuloom-scheduler-tls", "gpuloom-kube-scheduler-token"
 OF_THE_API_SERVER = {"metadata", "status"}
 Objects = dict[tuple[str, str], Any]
@@ -117,3 +118,12 @@ def test_the_example_installs_the_chart_of_this_checkout_where_the_page_does() -
     groups = {one["kind"]: one.get("group", "") for one in SPEC["ignoreDifferences"]}
     assert groups == {"Secret": "", "MutatingWebhookConfiguration": "admissionregistration.k8s.io"}
     assert {one.get("namespace") for one in SPEC["ignoreDifferences"]} == {NAMESPACE, None}
+
+
+def test_the_example_for_flux_installs_the_same_as_that_for_argo_cd() -> None:
+    spec, chart = HELM_RELEASE["spec"], HELM_RELEASE["spec"]["chart"]["spec"]
+    assert FLUX_NAMESPACE == NAMESPACE_MADE
+    assert (spec["releaseName"], HELM_RELEASE["metadata"]["namespace"]) == (RELEASE, NAMESPACE)
+    assert (chart["chart"], spec["values"]) == (SPEC["source"]["path"], SPEC["source"]["helm"]["valuesObject"])
+    assert chart["sourceRef"] == {"kind": SOURCE["kind"], "name": SOURCE["metadata"]["name"]}
+    assert SOURCE["metadata"]["namespace"] == NAMESPACE
