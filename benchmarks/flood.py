@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from benchmarks.figures import print_case, summarize
-from benchmarks.scheduling.calls import Running, run_scheduler
+from benchmarks.scheduling.calls import Case, Running, run_scheduler
 from benchmarks.scheduling.generator import CARDS_PER_NODE, Scale, make_cluster
 from benchmarks.scheduling.waiting import FITS
 
@@ -173,7 +173,7 @@ def measure(nodes: int, rounds: int) -> None:
                     stack.enter_context(flood(running, url, found))
                 seen = stack.enter_context(running.watcher.watch())
                 health_s = stack.enter_context(watch_health(running))
-                times = running.connection.time_calls(FITS, names, CALLS)
+                times = running.connection.time_calls(Case("beside a flood", FITS, names, CALLS))
             found |= {"stall_ms": seen.stall_ms, "computing_ms": seen.computing_ms}
             # At the start, before it has seen the leases, it says so as well.
             found["lost_lead"] = running.log.read_text().count(LOST) - lost_before

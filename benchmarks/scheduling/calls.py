@@ -52,6 +52,7 @@ from gpuloom.wire.objects import Pod
 from harness.controlplane import find_free_ports
 
 ROOT = Path(__file__).parents[2]
+GPULOOM = Path(sys.executable).with_name("gpuloom")
 CALLS = 600
 NEW_SHAPES = 120
 WARM = 50
@@ -114,30 +115,21 @@ class Series:
     oracle_ms: float | None
     flags: str = ""
 
-    def time(
-        self,
-        case: str,
-        pods: Waiting,
-        sent: list[str],
-        *,
-        calls: int = CALLS,
-        between: Waiting | None = None,
-        beside: Waiting | None = None,
-    ) -> None:
-        """Time the calls of one case and print it; see :meth:`Connection.time_calls`."""
+    def time(self, case: "Case") -> None:
+        """Time the calls of one case and print it."""
         connection, pid = self.running.connection, self.running.pid
         before_s = cpu_seconds(pid)
         with self._watched() as seen:
-            times = connection.time_calls(pods, sent, calls, between=between, beside=beside)
+            times = connection.time_calls(case)
         figures = summarize(times.whole_s)
         figures |= {f"server_{name}": value for name, value in summarize(times.server_s).items() if name != "count"}
         if times.over_s:
             figures["server_over_p50_ms"] = summarize(times.over_s)["p50_ms"]
         # Of the whole process: events, watches and what comes after the reply included.
-        figures["process_cpu_ms"] = (cpu_seconds(pid) - before_s) / calls * 1e3
-        if self.oracle_ms and sent is self.names:
+        figures["process_cpu_ms"] = (cpu_seconds(pid) - before_s) / case.calls * 1e3
+        if self.oracle_ms and case.names is self.names:
             figures |= {"oracle_p50_ms": self.oracle_ms, "ratio": round(self.oracle_ms / figures["p50_ms"])}
-        self._print(f"/filter, {case}", figures, seen)
+        self._print(f"/filter, {case.text}", figures, seen)
 
     def time_scrape(self) -> None:
         """Let all metrics be read."""
@@ -160,20 +152,47 @@ class Series:
 
 
 def _run_cases(series: Series) -> None:
-    names = series.names
-    series.time("fits, all names", FITS, names)
+    for case in list_cases(series.names):
+        series.time(case)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is asked again and again.
+
+    names    the nodes that are offered
+    between  pods that are filtered in between, by few names; their calls are not timed
+    beside   pods that are filtered in between, to be compared with: times are those over these calls'
+    """
+
+    text: str
+    pods: Waiting
+    names: list[str]
+    calls: int = CALLS
+    between: Waiting | None = None
+    beside: Waiting | None = None
+
+
+def list_cases(names: list[str]) -> Iterator[Case]:
+    """List what is asked of a scheduler that knows these nodes."""
+    yield Case("fits, all names", FITS, names)
     if len(names) > SAMPLE:
-        series.time("fits, 500 names", FITS_FEW, names[:SAMPLE])
+        yield Case("fits, 500 names", FITS_FEW, names[:SAMPLE])
     if (offered := len(names) * LEAST_PERCENT // 100) > SAMPLE:
-        series.time(f"fits, {offered} names", FITS_FEW, names[:offered])
-    series.time("new shape, all names", NEW, names, calls=NEW_SHAPES, beside=REPEATED)
-    series.time("nothing fits, all names", TOO_LARGE, names)
+        yield Case(f"fits, {offered} names", FITS_FEW, names[:offered])
+    yield Case("new shape, all names", NEW, names, NEW_SHAPES, beside=REPEATED)
+    yield Case("nothing fits, all names", TOO_LARGE, names)
     # A card given away in between: of its node must be told anew.
     changed = "nothing fits, a card changed before, all names"
-    series.time(changed, TOO_LARGE_AFTER_A_CHANGE, names, between=CHANGING)
+    yield Case(changed, TOO_LARGE_AFTER_A_CHANGE, names, between=CHANGING)
     waiting = TOO_LARGE.count + TOO_LARGE_AFTER_A_CHANGE.count
     new = f"new shape, all names, while {waiting} pods wait"
-    series.time(new, NEW_WHILE_OTHERS_WAIT, names, calls=NEW_SHAPES, beside=REPEATED_WHILE_OTHERS_WAIT)
+    yield Case(new, NEW_WHILE_OTHERS_WAIT, names, NEW_SHAPES, beside=REPEATED_WHILE_OTHERS_WAIT)
+
+
+def count_warm(case: Case) -> int:
+    """Count the calls that come before those that are timed."""
+    return min(case.calls // 10, WARM)
 
 
 def _time_oracle(objects: ClusterObjects) -> float:
@@ -210,33 +229,26 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def time_calls(
-        self,
-        pods: Waiting,
-        names: list[str],
-        calls: int,
-        *,
-        between: Waiting | None = None,
-        beside: Waiting | None = None,
-    ) -> Times:
-        """Filter pods one after another; the times of all calls after some to warm up.
-
-        between  pods that are filtered in between, by few names; their calls are not timed
-        beside   pods that are filtered in between, to be compared with: times are those over these calls'
-        """
+    def time_calls(self, case: Case) -> Times:
+        """Filter a case's pods one after another; the times of all calls after some to warm up."""
         times = Times()
-        warm = min(calls // 10, WARM)
-        for turn in range(warm + calls):
-            if between is not None:
-                self._ask(self._write({"Pod": between.pod(turn), "Nodes": None, "NodeNames": names[:SAMPLE]}))
-            compared_s = self._time(beside.pod(turn), names)[1] if beside is not None else None
-            whole_s, server_s = self._time(pods.pod(turn), names)
+        warm = count_warm(case)
+        for turn in range(warm + case.calls):
+            whole_s, server_s, over_s = self.time_call(case, turn)
             if turn >= warm:
                 times.whole_s.append(whole_s)
                 times.server_s.append(server_s)
-                if compared_s is not None:
-                    times.over_s.append(server_s - compared_s)
+                if case.beside is not None:
+                    times.over_s.append(over_s)
         return times
+
+    def time_call(self, case: Case, turn: int) -> tuple[float, float, float]:
+        """Time one call of a case: as a whole, without our own processor time, and over the call beside it."""
+        if case.between is not None:
+            self._ask(self._write({"Pod": case.between.pod(turn), "Nodes": None, "NodeNames": case.names[:SAMPLE]}))
+        compared_s = self._time(case.beside.pod(turn), case.names)[1] if case.beside is not None else 0.0
+        whole_s, server_s = self._time(case.pods.pod(turn), case.names)
+        return whole_s, server_s, server_s - compared_s
 
     def wait_for_a_decision(self) -> None:
         """Ask until the scheduler decides.
@@ -288,11 +300,11 @@ class Connection:
 
 @contextmanager
 def run_scheduler(
-    nodes: int, events_per_s: int, *, elects: bool = False, flags: Sequence[str] = ()
+    nodes: int, events_per_s: int, *, elects: bool = False, flags: Sequence[str] = (), gpuloom: Path = GPULOOM
 ) -> Iterator[Running]:
     """Run a scheduler process over a generated cluster; ``elects`` lets it follow a lease, which it holds.
 
-    ``flags`` are given to it beside those that it needs.
+    ``flags`` are given to it beside those that it needs; ``gpuloom`` is the program, of another checkout perhaps.
     """
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}"}
     with tempfile.TemporaryDirectory() as folder:
@@ -317,7 +329,7 @@ def run_scheduler(
             metrics = f"127.0.0.1:{find_free_ports(1)[0]}"
             needed = ["--http_bind=127.0.0.1:0", f"--metrics-bind-address={metrics}", f"--kubeconfig={kubeconfig}"]
             tls = [f"--cert_file={files['cert']}", f"--key_file={files['key']}"]
-            command = [str(Path(sys.executable).with_name("gpuloom")), "scheduler", "--profiling", *needed, *tls]
+            command = [str(gpuloom), "scheduler", "--profiling", *needed, *tls]
             with _run([*command, *election, *flags], environment, log) as scheduler:
                 url = _read_line(scheduler)
                 connection = Connection(url, trusted)
