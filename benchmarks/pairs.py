@@ -1,4 +1,4 @@
-"""Whole calls of two checkouts, side by side: is this one slower than the other?
+"""Whole calls of two checkouts, side by side, to see whether this one is slower than the other.
 
 ``PYTHONPATH=tests python -m benchmarks.pairs OTHER`` starts the scheduler of this checkout and that of OTHER, a folder
 with an environment of its own (``git worktree add --detach OTHER COMMIT``, then ``make .venv/ready`` in it). Both run

@@ -1,5 +1,7 @@
 """Reservations: what is held, and the only ways in which that changes (binding 2.2, scheduler 4.5)."""
 
+from collections.abc import Iterable
+
 from builders import Engine, card, container, pod
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,6 +85,41 @@ def test_whatever_is_assumed_and_forgotten_in_any_order_leaves_nothing(holds, ra
         engine.cluster.forget(uid)
     assert (used(engine, "GPU-0"), used(engine, "GPU-1")) == (Usage(), Usage())
     assert engine.cluster.ledger.namespace_usage("other", "NVIDIA") == Usage()
+
+
+STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["n1", "n2"]), st.booleans()), max_size=8)
+
+
+def change(ledger: Ledger, steps: Iterable[tuple[str, str, bool]]) -> None:
+    """Let pods take a card of a node, or end."""
+    for uid, node, takes in steps:
+        if takes:
+            shares = {"NVIDIA": ((Share("GPU-0", "NVIDIA", 5, 1),),)}
+            ledger.assume(Reservation(uid, "ns", uid, node, shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0))
+        else:
+            ledger.forget(uid)
+
+
+def tell_nodes(ledger: Ledger, nodes: Iterable[str]) -> list[tuple[list[str], Usage]]:
+    """Tell who is on each node, and what is used of its card."""
+    return [
+        ([held.uid for held in ledger.on_node(node)], ledger.usage((node, "NVIDIA", "GPU-0"))) for node in nodes
+    ]
+
+
+@given(STEPS, STEPS, STEPS, st.sampled_from([None, ("n1",)]))
+def test_a_ledger_and_its_fork_never_see_what_the_other_changes(before, here, there, nodes) -> None:
+    ledger, alone, alone_fork = Ledger(), Ledger(), Ledger()
+    for one in (ledger, alone, alone_fork):
+        change(one, before)
+    fork, seen = ledger.fork(nodes), nodes or ("n1", "n2")
+    change(ledger, here)
+    change(fork, steps := [step for step in there if step[1] in seen])
+    change(ledger, here)
+    change(alone, [*here, *here])
+    change(alone_fork, steps)
+    assert tell_nodes(ledger, ("n1", "n2")) == tell_nodes(alone, ("n1", "n2"))
+    assert tell_nodes(fork, seen) == tell_nodes(alone_fork, seen)
 
 
 TWO_VENDORS = ("DCU", "NVIDIA")

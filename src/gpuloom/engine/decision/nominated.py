@@ -117,7 +117,10 @@ class NominationScheduler:
 
     def _decide_among(self, demands: Demands, names: NodeNames, priority: int, most_tries: int | None) -> PodDecision:
         """Decide, and ask nodes on which others wait whether they take the pod beside those, best first."""
-        kept, closed, asked = self._find_kept(demands, priority), dict[str, Refusal](), demand_class_of(demands)
+        kept = self._find_kept(demands, priority)
+        if not kept:
+            return self.pod_scheduler.decide_among(demands, names, most_tries=most_tries)
+        closed, asked = dict[str, Refusal](), demand_class_of(demands)
         for node, one in kept.items():
             if refusal := one.find_refusal(asked):
                 closed[node] = refusal
@@ -134,6 +137,8 @@ class NominationScheduler:
 
     def _find_kept(self, demands: Demands, priority: int, node: str | None = None) -> dict[str, KeptNode]:
         """Return the nodes on which others wait that go before this pod and hold nothing yet: all, or only one."""
+        if not self.nominations:
+            return {}
         cluster, by_node = self.pod_scheduler.cluster_state, dict[str, list[Nomination]]()
         for one in self.nominations.that_bind(_uid_of(demands), priority):
             if node in (None, one.node) and cluster.has(one.node) and cluster.ledger.find(one.uid) is None:

@@ -8,7 +8,13 @@ import msgspec
 
 from gpuloom.engine.hostfit.requests import read_cpu_milli
 from gpuloom.engine.request.options import Options
-from gpuloom.engine.scoring.policies import CardPolicy, imply_card_policy, read_card_policy, read_node_policy
+from gpuloom.engine.scoring.policies import (
+    CardPolicy,
+    imply_card_policy,
+    looks_at_cpu,
+    read_card_policy,
+    read_node_policy,
+)
 from gpuloom.engine.scoring.policy import NodePolicy
 from gpuloom.engine.scoring.weights import Weights, read_weights
 from gpuloom.model.mig import MIG_MODE
@@ -200,16 +206,14 @@ def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
 
 def _read_preferences(pod: Pod, keys: SelectKeys, options: Options, *, asks: bool) -> PlacementPreferences:
     annotations = pod.annotations if asks else {}
-    numa_bind = _read_flag(annotations.get(keys.numa_bind, ""))
     node_word = annotations.get(NODE_POLICY, options.node_policy)
+    node_policy = read_node_policy(node_word, read_cpu_milli(pod) if looks_at_cpu(node_word) else 0)
+    numa_bind = _read_flag(annotations[keys.numa_bind]) if keys.numa_bind in annotations else False
+    card_word = annotations.get(CARD_POLICY, imply_card_policy(node_word, options.card_policy))
     return PlacementPreferences(
-        node_policy=read_node_policy(node_word, lambda: read_cpu_milli(pod)),
+        node_policy=node_policy,
         node_word=node_word,
-        card_policy=read_card_policy(
-            annotations.get(CARD_POLICY, imply_card_policy(node_word, options.card_policy)),
-            numa_bind=numa_bind,
-            device_sort=options.device_sort,
-        ),
+        card_policy=read_card_policy(card_word, numa_bind=numa_bind, device_sort=options.device_sort),
         weights=read_weights(annotations.get(WEIGHTS)),
         numa_bind=numa_bind,
     )

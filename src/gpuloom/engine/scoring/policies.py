@@ -1,6 +1,6 @@
 """The table of placement policies, and how a pod's words choose among them (scheduler 5.3, 5.6)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -43,12 +43,17 @@ class CardPolicy:
     mutex: bool
 
 
-def read_node_policy(word: str, count_cpu: Callable[[], int] = int) -> NodePolicy:
+def looks_at_cpu(word: str) -> bool:
+    """Tell whether a policy of nodes wants to know how much CPU the pod requests."""
+    return word == FRAGMENTATION.word
+
+
+def read_node_policy(word: str, cpu_milli: int = 0) -> NodePolicy:
     """Return how nodes are ranked; every word that is no policy counts as ``binpack``, as in HAMi.
 
-    count_cpu  tells how many milli-cores the pod requests, where a policy looks at them
+    cpu_milli  how many milli-cores the pod requests, where a policy looks at them
     """
-    return FragmentationPolicy(count_cpu()) if word == FRAGMENTATION.word else POLICIES.get(word, BINPACK).node
+    return FragmentationPolicy(cpu_milli) if looks_at_cpu(word) else POLICIES.get(word, BINPACK).node
 
 
 def imply_card_policy(node_word: str, otherwise: str) -> str:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain, count
 from types import MappingProxyType
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -34,6 +35,10 @@ CardKey = tuple[str, str, str]
 
 ANY_VENDOR = ""
 """In place of the word where a list of parts does not say whose cards they are of."""
+
+
+_Place = TypeVar("_Place", str, tuple[str, str])
+_Held = TypeVar("_Held")
 
 
 class ReservationStatus(Enum):
@@ -136,17 +141,18 @@ class Ledger:
 
     bits      the vendors whose cores are bits of a mask
     _entries  by node and vendor, then card: tuples, for a card has few pods, and there may be very many cards
-
-    What stands in a dictionary is never changed, only replaced, so that a fork may share it.
+    _on_node  by node, then UID: a node may have very many pods, and nobody should look at them for one that goes
+    _own      the places in these two whose dictionaries no fork shares; others are copied before they are changed
     """
 
     bits: frozenset[str] = frozenset()
     _reservations: dict[str, Reservation] = field(default_factory=dict)
     _entries: dict[tuple[str, str], dict[str, tuple[_Entry, ...]]] = field(default_factory=dict)
-    _on_node: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _on_node: dict[str, dict[str, None]] = field(default_factory=dict)
     _in_namespace: dict[tuple[str, str], Usage] = field(default_factory=dict)
     _assumed: dict[str, None] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    _own: set[str | tuple[str, str]] = field(default_factory=set)
 
     def fork(self, nodes: Collection[str] | None = None) -> "Ledger":
         """Return a ledger of its own with the reservations on some nodes, on all if none are named.
@@ -161,6 +167,7 @@ class Ledger:
             entries = {key: self._entries[key] for key in self._entries_on(on_node)}
         assumed = {uid: None for uid in self._assumed if uid in reservations}
         numbers = copy(self._numbers)
+        self._own.difference_update(on_node, entries)
         return Ledger(self.bits, reservations, entries, on_node, dict(self._in_namespace), assumed, numbers)
 
     def _entries_on(self, nodes: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -266,7 +273,7 @@ class Ledger:
             self._take_out(key, uid)
         for vendor, usages in by_vendor.items():
             self._in_namespace[reservation.namespace, vendor] -= self._sum_up(vendor, usages)
-        self._on_node[reservation.node] = tuple(other for other in self._on_node[reservation.node] if other != uid)
+        del self._make_own(self._on_node, reservation.node)[uid]
         return {*touched, *_name_parts(reservation)}
 
     def _sum_up(self, vendor: str, usages: Mapping[str, Usage]) -> Usage:
@@ -274,22 +281,31 @@ class Ledger:
 
     def _take_out(self, key: CardKey, uid: str) -> None:
         node, vendor, uuid = key
-        on_node = self._entries[node, vendor]
+        on_node = self._make_own(self._entries, (node, vendor))
         left = tuple([entry for entry in on_node[uuid] if entry.uid != uid])
-        others = {card: entries for card, entries in on_node.items() if card != uuid}
-        self._entries[node, vendor] = {**others, uuid: left} if left else others
+        if left:
+            on_node[uuid] = left
+        else:
+            del on_node[uuid]
+
+    def _make_own(self, places: dict[_Place, dict[str, _Held]], place: _Place) -> dict[str, _Held]:
+        """Return what stands at a place, to be changed: a fork that was made from here must not see that."""
+        if place not in self._own:
+            self._own.add(place)
+            places[place] = dict(places.get(place, {}))
+        return places[place]
 
     def _enter(self, reservation: Reservation) -> Iterable[CardKey]:
         uid, node = reservation.uid, reservation.node
         self._reservations[uid] = reservation
         if reservation.status is ReservationStatus.ASSUMED:
             self._assumed[uid] = None
-        self._on_node[node] = (*self._on_node.get(node, ()), uid)
+        self._make_own(self._on_node, node)[uid] = None
         by_vendor = reservation.usage_by_vendor()
         by_card = sum_by_card(reservation, by_vendor)
         for (_, vendor, uuid), usage in by_card.items():
-            entries = self._entries.get((node, vendor), {})
-            self._entries[node, vendor] = {**entries, uuid: (*entries.get(uuid, ()), _Entry(uid, usage))}
+            entries = self._make_own(self._entries, (node, vendor))
+            entries[uuid] = (*entries.get(uuid, ()), _Entry(uid, usage))
         for vendor, usages in by_vendor.items():
             # A namespace may have very many pods, and every decision under a quota asks, so this one sum is kept.
             place = (reservation.namespace, vendor)
