@@ -79,6 +79,17 @@ def test_of_many_equal_nodes_the_first_named_is_found_without_reading_all_names(
     assert (search(engine, names).node, names.is_searchable) == (nodes[-1], True)
 
 
+@pytest.mark.parametrize(("times", "is_unread"), [(10, True), (14, False)])
+def test_the_best_node_named_is_found_behind_better_ones_where_enough_are_named(times: int, *, is_unread: bool) -> None:
+    """Of so many times the nodes that are named, the two best ones are not named."""
+    nodes = [f"somewhere-{number:05d}" for number in range(times * len(FEW))]
+    engine = Engine({node: [card(f"GPU-{node}", memory_mib=100)] for node in nodes})
+    for node, cores in zip(nodes, (30, 20, 10), strict=False):
+        engine.hold(node, f"GPU-{node}", cores=cores)
+    names = written(nodes[2 : len(FEW) + 2])
+    assert (search(engine, names).node, names.is_searchable) == (nodes[2], is_unread)
+
+
 def test_many_equal_nodes_behind_many_others_are_found_by_reading() -> None:
     engine = Engine({node: [card(f"GPU-{node}")] for node in FEW[200:]})
     assert search(engine, written(FEW)).node == FEW[200]
