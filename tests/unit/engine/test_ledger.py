@@ -102,9 +102,7 @@ def change(ledger: Ledger, steps: Iterable[tuple[str, str, bool]]) -> None:
 
 def tell_nodes(ledger: Ledger, nodes: Iterable[str]) -> list[tuple[list[str], Usage]]:
     """Tell who is on each node, and what is used of its card."""
-    return [
-        ([held.uid for held in ledger.on_node(node)], ledger.usage((node, "NVIDIA", "GPU-0"))) for node in nodes
-    ]
+    return [([held.uid for held in ledger.on_node(node)], ledger.usage((node, "NVIDIA", "GPU-0"))) for node in nodes]
 
 
 @given(STEPS, STEPS, STEPS, st.sampled_from([None, ("n1",)]))
