@@ -10,10 +10,12 @@ and how many times the other's this one's is; last, the middle of all cases.
 import argparse
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.figures import print_case
 from benchmarks.scheduling.calls import (
+    CALLS,
     EVENT_RATES,
     Case,
     Connection,
@@ -24,17 +26,18 @@ from benchmarks.scheduling.calls import (
 from benchmarks.scheduling.generator import name_nodes
 
 
-def run_pairs(other: Path, nodes: int, events: list[int]) -> None:
+def run_pairs(other: Path, nodes: int, events: list[int], calls: int) -> None:
     """Print how many times as long calls of this checkout take, by case and rate of events."""
-    ratios = [ratio for events_per_s in events for ratio in run_cases(other, nodes, events_per_s)]
+    ratios = [ratio for events_per_s in events for ratio in run_cases(other, nodes, events_per_s, calls)]
     print_case("all cases", nodes=nodes, middle=statistics.median(ratios), least=min(ratios), most=max(ratios))
 
 
-def run_cases(other: Path, nodes: int, events_per_s: int) -> Iterator[float]:
+def run_cases(other: Path, nodes: int, events_per_s: int, calls: int) -> Iterator[float]:
     """Print the cases at which so many events a second arrive; yield how many times as long each takes."""
     gpuloom = other.resolve() / ".venv" / "bin" / "gpuloom"
     with run_scheduler(nodes, events_per_s) as this, run_scheduler(nodes, events_per_s, gpuloom=gpuloom) as that:
-        for case in list_cases(name_nodes(nodes)):
+        for whole in list_cases(name_nodes(nodes)):
+            case = replace(whole, calls=min(whole.calls, calls))
             this_ms, that_ms = (statistics.median(times) for times in time_both(case, this.connection, that.connection))
             print_case(
                 f"/filter, {case.text}",
@@ -62,5 +65,6 @@ if __name__ == "__main__":
     parser.add_argument("other", type=Path)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--events", type=int, nargs="*", default=list(EVENT_RATES), help="changes of pods a second")
+    parser.add_argument("--calls", type=int, default=CALLS, help="at most, of each case")
     given = parser.parse_args()
-    run_pairs(given.other, given.nodes, given.events)
+    run_pairs(given.other, given.nodes, given.events, given.calls)

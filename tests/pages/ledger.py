@@ -133,6 +133,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         ".venv/bin/python benchmarks/dashboard.py --browser",
         ".venv/bin/python benchmarks/explaining.py",
         ".venv/bin/python benchmarks/nominated.py",
+        "PYTHONPATH=tests .venv/bin/python -m benchmarks.pairs OTHER",
         ".venv/bin/python benchmarks/preempting.py",
         ".venv/bin/python benchmarks/startup.py",
         ".venv/bin/python benchmarks/startup.py --nodes 65000 --pods 520000",

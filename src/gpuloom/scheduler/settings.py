@@ -174,7 +174,7 @@ class SchedulerSettings(SchedulerFlags):
         """The namespaces where such a lease keeps this process from deciding."""
         return _read_list(self.rival_lease_namespaces) | {self.leader_elect_resource_namespace}
 
-    @property
+    @cached_property
     def options(self) -> Options:
         """How the engine decides."""
         return Options(

@@ -153,7 +153,7 @@ class SchedulerState:
 
         Raises PolicyError when a pod that asks for cards has weights that cannot be read.
         """
-        return read_demands(pod, self.settings.catalog, self.pod_scheduler.options)
+        return read_demands(pod, self.settings.catalog, self.settings.options)
 
     def headroom(self, namespace: str, profile: Profile) -> Headroom:
         """Return what the quotas of a namespace still allow of a vendor's cards."""

@@ -16,9 +16,14 @@ ROOT = Path(__file__).parents[3]
 
 def measure(script: str, *sizes: str) -> dict[str, dict[str, object]]:
     """Run a script of the checkout; return what it prints, by case."""
-    command = [sys.executable, f"benchmarks/{script}", *sizes]
+    return read_cases(f"benchmarks/{script}", *sizes)
+
+
+def read_cases(*command: str) -> dict[str, dict[str, object]]:
+    """Run Python in the checkout; return what it prints, by case."""
+    env = {**clean_environment(), "PYTHONPATH": "tests"}
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, env=clean_environment(), timeout=100, check=False
+        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, env=env, timeout=100, check=False
     )
     assert done.returncode == 0, done.stderr
     return {case["case"]: case for case in map(json.loads, done.stdout.splitlines())}
@@ -54,6 +59,12 @@ def test_planning_of_moves_is_measured_for_every_size() -> None:
     assert tidying["stranded_after"] <= tidying["stranded_before"]  # type: ignore[operator] # read from JSON
     assert [case["is_fewest"] for case in cases.values() if case["moves"]].count(False) == 0
     assert len(cases) == 8
+
+
+def test_two_checkouts_are_compared_call_by_call() -> None:
+    cases = read_cases("-m", "benchmarks.pairs", str(ROOT), "--nodes=12", "--calls=3", "--events=0")
+    assert 0 < cases.pop("all cases")["middle"] < 10  # type: ignore[operator] # read from JSON
+    assert {"this_p50_ms", "other_p50_ms", "ratio"} <= set.intersection(*map(set, cases.values()))
 
 
 @pytest.mark.browser
