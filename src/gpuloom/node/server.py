@@ -1,9 +1,10 @@
 """Serve the plugin on its socket, and announce it to the kubelet (device plugin 2)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -33,13 +34,18 @@ async def serve(service: DevicePluginService, path: Path) -> AsyncIterator[None]
         yield
     finally:
         service.end_streams()
-        ending = asyncio.create_task(_end(server, service, path))
-        try:
-            # In Python 3.11 gRPC's stop loses a cancellation that arrives as it ends, and the plugin would start again.
-            await asyncio.shield(ending)
-        except asyncio.CancelledError:
-            await ending
-            raise
+        # In Python 3.11 gRPC's stop loses a cancellation that arrives as it ends, and the plugin would start again.
+        await _finish(_end(server, service, path))
+
+
+async def _finish(step: Coroutine[Any, Any, None]) -> None:
+    """Do a step of gRPC's server to its end; a cancellation that comes meanwhile is raised then."""
+    doing = asyncio.create_task(step)
+    try:
+        await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait({doing})
+        raise
 
 
 async def _end(server: grpc.aio.Server, service: DevicePluginService, path: Path) -> None:
@@ -72,7 +78,8 @@ async def _start(server: grpc.aio.Server, path: Path) -> None:
     try:
         _remove(path)
         server.add_insecure_port(f"unix:{path}")
-        await server.start()
+        # A server whose start was cancelled cannot be stopped: that raises InvalidStateError.
+        await _finish(server.start())
     except (OSError, RuntimeError) as error:
         raise KubeletError(f"cannot serve the device plugin on {path}: {error}") from error
     await _check_is_up(path)
