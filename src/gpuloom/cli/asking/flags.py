@@ -87,7 +87,7 @@ class ListFlags:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class PodListFlags(ListFlags):
-    """The same of pods with cards."""
+    """The same of pods with cards. Help is read from the class, and what it names must be a field of the list."""
 
     sort_by: str = ""
     """Sort by this field of -o json, such as .memoryMib."""
