@@ -1,7 +1,7 @@
 """A process aside that reads large or hostile texts, so that the event loop only passes them on.
 
 A thread would not help: a decoder holds Python's lock while it runs. The process reads one text at a time. It starts
-when it is first needed, and ends when a text takes too long or too much memory.
+when it is first needed, and ends when a text takes too much computing time or memory.
 """
 
 import asyncio
@@ -13,6 +13,8 @@ from gpuloom.serving.frames import HEAD, REFUSED, Verb, unpack_head
 
 _MODULE = "gpuloom.serving.reader"
 _START_S = 30.0
+_WITHIN_S = 8.0
+"""Less than the API server waits for a webhook (10 s), more than a busy machine keeps the computing time back."""
 
 
 class BadTextError(Exception):
@@ -26,9 +28,10 @@ class ReaderBusyError(Exception):
 class Aside:
     """Reads texts in a process of its own."""
 
-    def __init__(self, *, within_s: float = 2.0, most_waiting: int = 16) -> None:
+    def __init__(self, *, computing_s: float = 2.0, within_s: float = _WITHIN_S, most_waiting: int = 16) -> None:
         self.refused = 0
         """How many texts were not read because too many waited."""
+        self._computing_s = computing_s
         self._within_s = within_s
         self._most_waiting = most_waiting
         self._waiting = 0
@@ -85,7 +88,10 @@ class Aside:
             raise EOFError("closed")
         # A process group of its own: an interrupt from the keyboard is not meant for that process.
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", _MODULE, stdin=PIPE, stdout=PIPE, start_new_session=True
+            *(sys.executable, "-P", "-m", _MODULE, str(self._computing_s)),
+            stdin=PIPE,
+            stdout=PIPE,
+            start_new_session=True,
         )
         if self._is_closed:
             raise EOFError("closed while it started")

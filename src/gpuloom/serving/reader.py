@@ -1,12 +1,15 @@
-"""The process that reads large or hostile texts (``python -m gpuloom.serving.reader``), one after the other.
+"""The process that reads large or hostile texts (``python -m gpuloom.serving.reader 2.0``), one after the other.
 
-It gets nothing but its two pipes: the worst that a text can do is end it.
+It gets nothing but its two pipes, and the seconds that one text may compute: the worst that a text can do is end it.
 """
 
 import os
 import resource
+import signal
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,7 +29,7 @@ def main() -> None:
     """Read texts until there are none."""
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
     _go_last()
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    serve(sys.stdin.buffer, sys.stdout.buffer, partial(_end_after, float(sys.argv[1])))
 
 
 def _go_last() -> None:
@@ -38,12 +41,23 @@ def _go_last() -> None:
     os.sched_setparam(0, os.sched_param(os.sched_get_priority_min(os.sched_getscheduler(0))))
 
 
-def serve(texts: BinaryIO, answers: BinaryIO) -> None:
-    """Answer texts until there are none."""
+def serve(texts: BinaryIO, answers: BinaryIO, limit: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+    """Answer texts until there are none, each within the limit."""
     while len(head := texts.read(HEAD.size)) == HEAD.size:
         verb, length = unpack_head(head)
-        answers.write(_answer(verb, texts.read(length)))
+        text = texts.read(length)
+        with limit():
+            answer = _answer(verb, text)
+        answers.write(answer)
         answers.flush()
+
+
+@contextmanager
+def _end_after(computing_s: float) -> Iterator[None]:
+    """End this process if it computes too long. On a busy machine, time passes that is not the text's fault."""
+    signal.setitimer(signal.ITIMER_PROF, computing_s)
+    yield
+    signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _answer(verb: int, text: bytes) -> bytes:

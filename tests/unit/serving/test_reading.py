@@ -2,6 +2,9 @@
 
 import asyncio
 import io
+import os
+import signal
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,6 +22,15 @@ def ask(verb: int, text: bytes) -> tuple[int, bytes]:
     answer = answers.getvalue()[HEAD.size :]
     assert len(answer) == length
     return status, answer
+
+
+def find_reader() -> int:
+    """Return the process that this one started to read texts."""
+    children = {
+        int(one) for task in Path("/proc/self/task").iterdir() for one in (task / "children").read_text().split()
+    }
+    (reader,) = (one for one in children if b"gpuloom.serving.reader" in Path(f"/proc/{one}/cmdline").read_bytes())
+    return reader
 
 
 def test_a_manifest_with_references_is_refused() -> None:
@@ -90,6 +102,31 @@ async def test_a_text_that_takes_too_long_is_given_up_and_the_next_is_read() -> 
     aside = Aside(within_s=20.0)
     assert await aside.read(Verb.MANIFEST, b"a: 1") == b'{"a":1}'
     await aside.close()
+
+
+async def test_a_text_that_computes_too_long_is_given_up() -> None:
+    aside = Aside(computing_s=0.05, within_s=60.0)
+    try:
+        with pytest.raises(BadTextError, match="too much time"):
+            await aside.read(Verb.MANIFEST, b"a: [" + b"1," * 200_000 + b"1]")
+        assert await aside.read(Verb.MANIFEST, b"a: 1") == b'{"a":1}'
+    finally:
+        await aside.close()
+
+
+async def test_waiting_for_a_processor_is_not_held_against_a_text() -> None:
+    """A busy machine keeps the process waiting; here it is stopped for longer than it may compute."""
+    aside = Aside(computing_s=0.5, within_s=60.0)
+    try:
+        await aside.read(Verb.MANIFEST, b"{}")
+        reader = find_reader()
+        os.kill(reader, signal.SIGSTOP)
+        reading = asyncio.ensure_future(aside.read(Verb.MANIFEST, b"a: 1"))
+        await asyncio.wait({reading}, timeout=1.0)
+        os.kill(reader, signal.SIGCONT)
+        assert await reading == b'{"a":1}'
+    finally:
+        await aside.close()
 
 
 async def test_a_reader_that_was_closed_reads_nothing_more() -> None:
