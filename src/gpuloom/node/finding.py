@@ -37,6 +37,12 @@ _DEADLINE_S = 10.0
 _SHOWN_IN_S = 1.0
 """Longest wait for a watch to show a write; after that the pods are listed."""
 
+_LAG_S = 0.1
+"""Longest silence of a watch behind the kubelet, which may hear of a pod first."""
+
+_MOST_LOOKS = 4
+"""So often what the watch shows is looked at for one call, as changes come."""
+
 _R = TypeVar("_R")
 _log = structlog.get_logger(__name__)
 
@@ -92,25 +98,33 @@ class PodFinder:
     async def find_shown(self, counts: Sequence[int], instances: Sequence[str] = ()) -> FoundPod | None:
         """Return the pod of a call for these numbers of devices, as the watch and the kubelet's book say.
 
-        Return None where they do not tell, or say no. The pod is to be confirmed when its grant is written.
+        A watch that is behind the kubelet gets a moment. Return None where they do not tell, or say no. The pod is to
+        be confirmed when its grant is written.
         """
         watch = self._watch
-        if watch is None or not watch.pods.are_all_told:
+        if watch is None:
             return None
         try:
-            book = await self._read_book()
-            if book is None or not watch.knows(book):
-                return None
-            pods = tuple(watch.pods.all)
-            self._served.intersection_update(watch.pods.by_uid)
-            call = AllocateCall(counts, pods, book, self._served, instances)
-            pod = find_told(call, self._settings)
-            if pod is None:
-                return None
-            check_call(pod, call, self._settings)
+            for _ in range(_MOST_LOOKS):
+                book = await self._read_book() if watch.pods.are_all_told else None
+                if book is None:
+                    break
+                found = self._look(watch, AllocateCall(counts, tuple(watch.pods.all), book, self._served, instances))
+                if found is not None or not await watch.pods.wait_changed(_LAG_S):
+                    return found
         except (AllocationError, KubeletError) as error:
             _log.info("the watch does not tell", node=self._settings.node_name, reason=str(error))
+        return None
+
+    def _look(self, watch: NodeWatch, call: AllocateCall) -> FoundPod | None:
+        """Return the pod of a call if the watch shows it, and every other that the kubelet's book names."""
+        if call.book is None or not watch.knows(call.book):
             return None
+        self._served.intersection_update(watch.pods.by_uid)
+        pod = find_told(call, self._settings)
+        if pod is None:
+            return None
+        check_call(pod, call, self._settings)
         return FoundPod(pod, call, has_lock=False, is_shown=True)
 
     async def confirm(self, found: FoundPod, written: FullPod) -> FoundPod:

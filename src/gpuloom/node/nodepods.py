@@ -50,6 +50,7 @@ class NodePods(Generic[P]):
         self._recent: deque[_Version] = deque(maxlen=_RECENT_VERSIONS)
         self._awaited: _Version | None = None
         self._has_shown = asyncio.Event()
+        self._has_changed = asyncio.Event()
 
     @property
     def are_current(self) -> bool:
@@ -88,6 +89,16 @@ class NodePods(Generic[P]):
             return False
         return True
 
+    async def wait_changed(self, limit_s: float) -> bool:
+        """Wait until something else is shown than at the time of the call; return whether it was in time."""
+        self._has_changed.clear()
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._has_changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
     async def run(self) -> None:
         """Follow until cancelled."""
         listed = _Listing[P](None)
@@ -107,6 +118,8 @@ class NodePods(Generic[P]):
                     case Unreadable(metadata):
                         listed.unreadable.add(metadata.uid)
                         self._unreadable.add(metadata.uid)
+                if not isinstance(event, InitialObject):
+                    self._has_changed.set()
 
     def _replace(self, listed: "_Listing[P]") -> None:
         # A pod that cannot be read exists, so what was known of it counts.

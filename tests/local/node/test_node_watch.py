@@ -124,6 +124,26 @@ async def test_without_the_kubelets_book_the_api_server_is_asked(scene, calls):
     assert calls == ["get nodes", "list_all pods", "patch pods"]
 
 
+async def test_a_watch_that_is_behind_the_kubelet_gets_a_moment(scene, calls, monkeypatch):
+    await scene.shows()
+    await scene.stop()
+    await scene.add_pod()
+    wait_changed, has_looked = scene.pods.wait_changed, asyncio.Event()
+
+    async def wait_long(_limit_s):
+        has_looked.set()
+        return await wait_changed(30)
+
+    monkeypatch.setattr(scene.pods, "wait_changed", wait_long)
+    del calls[:]
+    scene.begins("p")
+    allocating = asyncio.ensure_future(scene.allocator.allocate([ID]))
+    await has_looked.wait()
+    scene.watch_again()
+    await allocating
+    assert [call for call in calls if call not in ("get nodes", "watch pods")] == ["patch pods"]
+
+
 async def test_a_pod_that_the_watch_has_not_shown_is_asked_for(scene, calls):
     await scene.shows()
     await scene.stop()
