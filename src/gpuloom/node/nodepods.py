@@ -82,22 +82,12 @@ class NodePods(Generic[P]):
         self._awaited = _version_of(pod)
         if self._awaited in self._recent:
             self._settle()
-        try:
-            async with asyncio.timeout(limit_s):
-                await self._has_shown.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await _is_set_within(self._has_shown, limit_s)
 
     async def wait_changed(self, limit_s: float) -> bool:
         """Wait until something else is shown than at the time of the call; return whether it was in time."""
         self._has_changed.clear()
-        try:
-            async with asyncio.timeout(limit_s):
-                await self._has_changed.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await _is_set_within(self._has_changed, limit_s)
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -156,6 +146,15 @@ class _Listing(Generic[P]):
         self.pods: dict[str, P] = {}
         self.unreadable: set[str] = set()
         self.awaited = awaited
+
+
+async def _is_set_within(event: asyncio.Event, limit_s: float) -> bool:
+    try:
+        async with asyncio.timeout(limit_s):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 def _version_of(pod: Pod) -> _Version:

@@ -123,6 +123,15 @@ async def test_answers_of_the_command_line_are_those_of_the_pages(demo: LocalClu
         assert reader.typed == COMMAND_LINE.promised()
 
 
+async def test_pods_that_wait_longest_are_listed_first(demo: LocalCluster) -> None:
+    head = {"Authorization": f"Bearer {demo.server.token}"}
+    url = f"{demo.pages_url}/api/v1/pending"
+    async with aiohttp.ClientSession(headers=head) as session, session.get(url) as reply:
+        waiting = [(pod["created"], pod["pod"]["name"]) for pod in (await reply.json())["items"]]
+    assert {name for _, name in waiting} == {"giant", "train-wide"}
+    assert waiting == sorted(waiting)
+
+
 @pytest.mark.control_plane
 async def test_answers_on_the_quick_start_are_those_of_the_demo(
     control_plane_binaries: None, demo: LocalCluster
