@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"

@@ -55,7 +55,7 @@ class Api:
             return False
         return True
 
-    def wait_for_answer(self, call: Callable[[], Any], *, timeout_s: float = 30) -> Any:
+    def wait_for_answer(self, call: Callable[[], Any], *, timeout_s: float = 120) -> Any:
         """Repeat a call until it succeeds; return its answer. Raise the last error after `timeout_s`."""
         deadline_s = time.monotonic() + timeout_s
         while True:
@@ -66,7 +66,7 @@ class Api:
                     raise
             time.sleep(POLL_S)
 
-    def wait_for(self, path: str, condition: Callable[[Any], bool], *, timeout_s: float = 60) -> Any:
+    def wait_for(self, path: str, condition: Callable[[Any], bool], *, timeout_s: float = 180) -> Any:
         """Poll `path` until `condition(object)`; return the object. Raise TimeoutError that shows the last one."""
         deadline_s = time.monotonic() + timeout_s
         while not condition(found := self.get(path)):
@@ -86,7 +86,7 @@ class Api:
         content_type: str = "application/json",
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=15, context=self._tls)
+        connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=60, context=self._tls)
         sent = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type, **(headers or {})}
         try:
             connection.request(method, path, None if body is None else json.dumps(body), sent)

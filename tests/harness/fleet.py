@@ -233,5 +233,5 @@ def make_share_pod(name: str, memory_mib: int, *, cores: int = 0, cards: int = 1
 
 def read_url(url: str) -> str:
     """Return what a URL answers. Raise OSError when it does not, or not with success."""
-    with urllib.request.urlopen(url, timeout=5) as reply:
+    with urllib.request.urlopen(url, timeout=30) as reply:
         return str(reply.read().decode())

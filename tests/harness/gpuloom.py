@@ -61,7 +61,7 @@ def is_ready(url: str, ca_pem: str) -> bool:
     """Say whether a scheduler takes requests, under a certificate of this authority."""
     tls = ssl.create_default_context(cadata=ca_pem)
     try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=5, context=tls) as reply:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=30, context=tls) as reply:
             return bool(reply.status == 200)
     except (urllib.error.URLError, OSError):
         return False

@@ -23,7 +23,7 @@ from harness.processes import POLL_S, ChildProcess
 
 TOOLS = ("containerd", "ctr", "runc", "busybox", "ip", "nsenter", "unshare", "setpriv")
 CNI_PROGRAMS = Path("/usr/lib/cni")
-LOG_TIMEOUT_S = 30
+LOG_TIMEOUT_S = 120
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 STATIC_PODS = "static-pods"
 

@@ -64,7 +64,7 @@ class ChildProcess:
         except subprocess.TimeoutExpired:
             raise self._explain(f"still runs after {timeout_s:.0f} s") from None
 
-    def wait_until(self, ready: Callable[[], bool], *, what: str = "ready", timeout_s: float = 60) -> None:
+    def wait_until(self, ready: Callable[[], bool], *, what: str = "ready", timeout_s: float = 120) -> None:
         """Poll until `ready()`. Raise ProcessError if the process ends or the time is up before."""
         deadline_s = time.monotonic() + timeout_s
         while not ready():

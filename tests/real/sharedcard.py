@@ -39,7 +39,7 @@ def events_of(api: Any, name: str) -> list[str]:
     return [event["message"] for event in events]
 
 
-def wait_for_event(api: Any, name: str, text: str, timeout_s: float = 30) -> None:
+def wait_for_event(api: Any, name: str, text: str, timeout_s: float = 120) -> None:
     deadline_s = time.monotonic() + timeout_s
     while text not in (messages := events_of(api, name)):
         assert time.monotonic() < deadline_s, f"{name} has no event {text!r} but {messages}"

@@ -8,7 +8,7 @@ from real.sharedcard import TWO_SMALL_CARDS, check_shared_cards
 from harness.cluster import Cluster
 from harness.gpuloom import Installation
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(600)]
 
 
 def test_pods_share_cards_and_one_that_does_not_fit_waits_for_room(

@@ -14,7 +14,7 @@ from gpuloom.local.apiserver import LocalApiServer
 from harness import binaries
 
 pytestmark = pytest.mark.control_plane
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 SIMULATED = "the containers of its pods are simulated; gpuloom explain POD says what they were given"
 
 POD = """

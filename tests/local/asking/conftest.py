@@ -71,7 +71,7 @@ async def settle(cluster: LocalCluster, *running: str) -> None:
             (pod := found.get(("default", name))) is not None and pod.status.phase == "Running" for name in running
         )
 
-    await wait_until(cluster.client, PODS, are_running, timeout_s=30)
+    await wait_until(cluster.client, PODS, are_running, timeout_s=60)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

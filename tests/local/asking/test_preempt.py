@@ -61,7 +61,7 @@ async def refused(cluster: LocalCluster, *names: str) -> None:
         pods = [found.get(("default", name)) for name in names]
         return all(one is not None and one.status.conditions for one in pods)
 
-    await wait_until(cluster.client, HOST_PODS, wait, timeout_s=30)
+    await wait_until(cluster.client, HOST_PODS, wait, timeout_s=60)
 
 
 async def test_the_pod_of_the_lowest_priority_would_go(stage: Stage) -> None:

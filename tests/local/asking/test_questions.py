@@ -130,7 +130,7 @@ async def test_a_card_of_a_node_that_there_is_not_is_told_so(stage: Stage) -> No
 async def test_a_card_shows_what_each_pod_uses_of_it(stage: Stage) -> None:
     (card,) = (await stage.gpuloom("cards", "--state", "used", "-o", "json")).json()["items"]
     said = await ask_until(stage, "cards", card["uuid"], shows=", uses [2-5]")
-    assert re.search(r"default/runs \(main\): 6,000 MiB, .*, since \d+s, uses [2-5],\d{3} MiB, load \d+ %\n", said.out)
+    assert re.search(r"default/runs \(main\): 6,000 MiB, .*, since \w+, uses [2-5],\d{3} MiB, load \d+ %\n", said.out)
 
 
 @pytest.mark.parametrize("what", ["cards", "pods"])

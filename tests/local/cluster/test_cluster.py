@@ -15,7 +15,7 @@ from gpuloom.node.simulated import CardGroup, MachineDescription
 from gpuloom.wire import keys
 from gpuloom.wire.objects import KubeObject, Pod
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 TWO_CARDS = MachineDescription(cards=(CardGroup(model="NVIDIA L4", memory_mib=20000, count=2),))
 DESCRIPTION = ClusterDescription(nodes=(NodeDescription("n1", TWO_CARDS), NodeDescription("n2", TWO_CARDS)))
 

@@ -37,7 +37,7 @@ async def test_an_accelerator_that_nobody_knew_runs_a_pod() -> None:
                 cluster.client,
                 PODS,
                 lambda found: any(one.name == "acme" and one.status.phase == "Running" for one in found.values()),
-                timeout_s=30,
+                timeout_s=60,
             )
     running = pods["default", "acme"]
     assert running.spec.node_name == "node-acme"

@@ -23,7 +23,7 @@ from gpuloom.local.waiting import Key, wait_until
 from gpuloom.wire.keys import NODE_REGISTER
 from gpuloom.wire.objects import Node, Pod
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture

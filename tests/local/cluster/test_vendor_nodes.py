@@ -19,7 +19,7 @@ from gpuloom.wire.objects import Node, Pod
 
 CATALOG = make_catalog(load_default_profiles(), ("enable-ascend", "enable-iluvatar"))
 OTHERS = [profile for profile in CATALOG if profile.word != "NVIDIA"]
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 CARDS = {"kunlun": 8, "XPU": 8, "AWSNeuron": 4, "Metax-GPU": 4}
 
 

@@ -104,7 +104,7 @@ def test_the_command_to_try_is_short_where_every_shell_finds_it(
 async def watch_live(scene: Scene, text: str) -> list[str]:
     """Play a scene live until it has said a text, and return the lines said."""
     said = io.StringIO()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         playing = asyncio.create_task(perform_live(Console(file=said, width=140), Story(STAGE, (scene,))))
         while text not in said.getvalue():
             await asyncio.wait({playing}, timeout=0.1)

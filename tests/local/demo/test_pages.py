@@ -22,7 +22,7 @@ from harness import binaries
 
 BESIDE = ("gpuloom doctor --help", "gpuloom vendors", "gpuloom vendors --markdown", "gpuloom version")
 ENDS = {"gpuloom preempt giant --dry-run": 1}
-AGE = re.compile(r"\b(?:\d+m)?\d+s\b")
+AGE = re.compile(r"\b(?:\d+m(?:\d+s)?|\d+s)\b")
 USES = re.compile(r"uses [\d,]+ MiB, load \d+ %$")
 USED_BESIDE_GIVEN = re.compile(r"(\)) +[\d,]+ +(\d+/\d+ \(\d+%\)) +\d+$")
 
@@ -63,7 +63,7 @@ async def play(cluster: LocalCluster, number: int) -> None:
     def has_settled(found) -> bool:
         return all(is_running(found, name) for name in scene.running) and scene.waiting <= {name for _, name in found}
 
-    await wait_until(cluster.client, PODS, has_settled, timeout_s=30)
+    await wait_until(cluster.client, PODS, has_settled, timeout_s=60)
 
 
 def is_running(found, name: str) -> bool:
@@ -89,7 +89,7 @@ def _plain(line: str) -> list[str]:
 async def wait_until_use_is_known(demo: LocalCluster) -> None:
     """Wait until the scheduler has asked what all pods use, which it does every few seconds."""
     url, head = f"{demo.pages_url}/api/v1/pods", {"Authorization": f"Bearer {demo.server.token}"}
-    async with aiohttp.ClientSession(headers=head) as session, asyncio.timeout(30):
+    async with aiohttp.ClientSession(headers=head) as session, asyncio.timeout(60):
         while True:
             async with session.get(url) as reply:
                 pods = (await reply.json())["items"]
@@ -106,7 +106,7 @@ async def check_shown(reader: Reader, page: str, demo: LocalCluster) -> None:
     for command, shown in list_shown(page):
         printed = await asyncio.to_thread(reader.type, command, status=ENDS.get(command, 0))
         if command.startswith("kubectl apply"):
-            await wait_until(demo.client, PODS, lambda found: is_running(found, "notebook"), timeout_s=30)
+            await wait_until(demo.client, PODS, lambda found: is_running(found, "notebook"), timeout_s=60)
         in_order = not command.startswith(("kubectl get events", "gpuloom pending"))
         differences[command] = list_differences(shown, printed, in_order=in_order)
     assert {command: found for command, found in differences.items() if found} == {}
@@ -147,7 +147,7 @@ async def test_answers_on_the_quick_start_are_those_of_the_demo(
 async def test_the_demos_metrics_count_the_pods_that_wait(demo: LocalCluster) -> None:
     text = await read_metrics(demo)
     assert 'gpuloom_pods_pending{cause="cards"} 2.0' in text
-    async with asyncio.timeout(10):  # A pod is 0 s old for its first second, as times in objects are whole seconds.
+    async with asyncio.timeout(60):  # A pod is 0 s old for its first second, as times in objects are whole seconds.
         while not (age_s := read_oldest(text)):
             text = await read_metrics(demo)
     assert age_s < 600

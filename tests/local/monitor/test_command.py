@@ -28,7 +28,7 @@ async def running(tmp_path, *tokens, **environment):
         )
         assert process.stdout is not None
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 line = (await process.stdout.readline()).decode().strip()
                 yield process, line
         finally:

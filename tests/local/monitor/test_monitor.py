@@ -32,7 +32,7 @@ from gpuloom.wire.keys import NODE_REGISTER
 from gpuloom.wire.register import encode_register
 
 NODE = "n1"
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 async def hurry(seconds: float) -> None:

@@ -24,7 +24,7 @@ from gpuloom.wire.objects import Node, Pod
 NODE = "n1"
 RESOURCE = "nvidia.com/gpu"
 LOCK = "hami.io/mutex.lock"
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 async def wait_until(check: Callable[[], Awaitable[bool]]) -> None:

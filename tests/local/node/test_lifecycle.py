@@ -41,7 +41,7 @@ def kubelet(local_client, settings):
 
 
 async def has_devices(kubelet, count):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while kubelet.allocatable.get(RESOURCE) != count:  # noqa: ASYNC110 - the kubelet announces nothing
             await asyncio.sleep(0.01)
 
@@ -211,7 +211,7 @@ async def lose_socket(kubelet, settings):
     await has_devices(kubelet, 20)
     before = settings.plugin_socket.stat().st_ino, settings.plugin_socket.stat().st_mtime_ns
     settings.plugin_socket.unlink()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not settings.plugin_socket.exists() or before == (  # noqa: ASYNC110 - a file announces nothing
             settings.plugin_socket.stat().st_ino,
             settings.plugin_socket.stat().st_mtime_ns,
@@ -276,7 +276,7 @@ async def test_an_end_that_comes_while_the_plugin_starts_again_is_not_lost(agent
         await stop(server, grace)
 
     monkeypatch.setattr(server_type, "stop", lose_cancellation)
-    async with asyncio.timeout(20), kubelet, agent:
+    async with asyncio.timeout(60), kubelet, agent:
         await has_devices(kubelet, 20)
         await kubelet.restart()
         await stopping.wait()
@@ -300,7 +300,7 @@ async def test_a_reload_with_broken_settings_goes_on_as_before(reloadable, kubel
         await has_devices(kubelet, 20)
         reloadable.error = ConfigurationError("device configuration c.yaml: is broken")
         reloadable.reload.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while reloadable.loads < 2:  # noqa: ASYNC110 - the process announces nothing
                 await asyncio.sleep(0.01)
         assert not process.done()

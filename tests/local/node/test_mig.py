@@ -324,7 +324,7 @@ async def slow_down(seconds):
 
 
 async def wait_until(check):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             with suppress(NotFoundError):
                 if await check():

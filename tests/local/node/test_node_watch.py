@@ -34,7 +34,7 @@ class Looks:
 
     async def end(self):
         """End a pause that has begun or will."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.begun.wait()
         self.begun.clear()
         self._may_end.set()
@@ -70,7 +70,7 @@ class Watched(Scene):
         """Wait until the watch shows just these pods, as they are."""
         present = {name: await self.client.get(PODS, name, namespace="default") for name in names}
         versions = {name: pod.metadata.resource_version for name, pod in present.items()}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not self.pods.is_listed or versions != {  # noqa: ASYNC110 - a watch announces nothing
                 pod.name: pod.metadata.resource_version for pod in self.pods.all
             }:

@@ -17,7 +17,7 @@ from gpuloom.local.queue import ExtenderClient, PodQueue
 from gpuloom.local.waiting import Key, wait_until
 from gpuloom.wire.objects import Event, KubeObject, KubeStruct, Pod
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 class ConditionedStatus(KubeStruct, frozen=True):
@@ -243,7 +243,7 @@ async def test_a_refused_pod_gets_kube_schedulers_event(client: KubeClient, exte
 async def test_a_refused_pod_gets_kube_schedulers_condition(client: KubeClient, extender: ScriptedExtender) -> None:
     extender.refusals = {"n1": "no", "n2": "no", "n3": "no"}
     await submit(client, "a")
-    await wait_until(client, CONDITIONED_PODS, lambda pods: any(pod.conditions for pod in pods.values()), timeout_s=20)
+    await wait_until(client, CONDITIONED_PODS, lambda pods: any(pod.conditions for pod in pods.values()), timeout_s=60)
     pod = await client.get(CONDITIONED_PODS, "a", namespace="default")
     assert [(one["type"], one["status"], one["reason"]) for one in pod.conditions] == [
         ("PodScheduled", "False", "Unschedulable"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuloom.scheduler.clocks import Clocks
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 POLL_S = 0.005
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 

@@ -200,7 +200,7 @@ class Site:
         return [event for event in found if event.involved_object.name == name]
 
     async def wait_event(self, reason: str, name: str = "p") -> Event:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 for event in await self.events(name):
                     if event.reason == reason:

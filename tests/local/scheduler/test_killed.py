@@ -44,7 +44,7 @@ class Killable:
             f"--kubeconfig={self._directory / 'kubeconfig'}",
         ]
         self._process = ChildProcess("gpuloom scheduler", command, log=self._directory / "log")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not await self._is_ready():  # noqa: ASYNC110 - another process becomes ready
                 await asyncio.sleep(0.05)
 
@@ -79,7 +79,7 @@ class Killable:
 
     async def wait_for_waiter(self) -> None:
         """Wait until a Bind waits for its node, as the metrics tell."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while "gpuloom_lock_waiters 1.0" not in await self._read_metrics():  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.02)
 

@@ -274,7 +274,7 @@ async def test_the_leader_labels_itself_and_its_siblings(empty: Site) -> None:
     await empty.start(ELECTED)
     await empty.process.wait_synced()
     await become_leader(empty)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await roles(empty) != ["leader", "follower"]:
             await let_answers_arrive()
 

@@ -4,10 +4,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from local.scheduler.clock import poll
+from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import Site, card
 from local.scheduler.test_leadership import ELECTED
-from local.scheduler.test_preemption import NOMINATED, ON, is_nominated, leaves_nobody, make_room, run, submit
+from local.scheduler.test_preemption import (
+    NOMINATED,
+    ON,
+    is_nominated,
+    leaves_nobody,
+    make_room,
+    run,
+    submit,
+    wait_leaving,
+)
 from local.scheduler.test_preemption_budgets import protect, run_labelled
 
 from gpuloom.kube import PODS
@@ -177,6 +186,34 @@ async def test_the_pod_is_nominated_for_the_node_that_kube_scheduler_chose(site:
     assert await site.choose(await submit(site, "other", 8000, 5)) is None
     assert (await site.pod("high")).annotations[NOMINATED].startswith("n1;")
     assert await site.choose(high) == "n1"
+
+
+async def ask_for_another(site: Site) -> tuple[Pod, Pod, Pod]:
+    """Let gpuloom be about to evict a pod, and kube-scheduler too; return the victim and the two that want its card."""
+    low = await run(site, "low", 8000, 1)
+    await run(site, "full", 9000, 50, node="n2")
+    ours, theirs = await submit(site, "ours", 8000, 10), await submit(site, "theirs", 8000, 10)
+    assert await site.choose(ours, *BOTH) is None
+    assert await ask(site, theirs, ANYWHERE) == {"n1": ([low.metadata.uid, BYSTANDER], 0)}
+    return low, ours, theirs
+
+
+async def test_where_kube_scheduler_may_evict_gpuloom_waits_for_its_choice(site: Site) -> None:
+    low, ours, theirs = await ask_for_another(site)
+    await site.clock.advance(0.5)
+    await let_answers_arrive()
+    await choose_by_kube(site, theirs, "n1")
+    await poll(lambda: is_nominated(site, theirs))
+    await leaves_nobody(site, low)
+    assert not is_nominated(site, ours)
+
+
+async def test_where_kube_scheduler_chooses_nothing_gpuloom_waits_for_a_moment_only(site: Site) -> None:
+    low, ours, _ = await ask_for_another(site)
+    began_s = site.clock.elapsed_s
+    await site.clock.run_until(lambda: is_nominated(site, ours), step_s=0.05)
+    assert 1 <= site.clock.elapsed_s - began_s < 3
+    await wait_leaving(site, low)
 
 
 async def test_a_node_that_was_not_answered_makes_no_nomination(site: Site) -> None:

@@ -33,7 +33,7 @@ async def follow(pages: Pages, path: str, *, who: str = "", state: str = "") -> 
 
 async def next_event(reply: aiohttp.ClientResponse) -> tuple[str, Any]:
     """Read on to the next event: its kind and data."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         kind = ""
         async for line in reply.content:
             text = line.decode().rstrip("\n")

@@ -108,7 +108,7 @@ async def used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 async def see_until(pages: Pages, path: str, is_seen: Callable[[Any], bool]) -> Any:
     """Return what a path answers once it is as wanted."""
     seen: list[Any] = [await pages.see(path)]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         for _ in range(400):
             if is_seen(seen[-1]):
                 break

@@ -7,7 +7,7 @@ import pytest
 from harness import replicas
 from harness.availability import require
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 
 async def test_the_other_replica_goes_on_and_gives_nothing_away_twice(

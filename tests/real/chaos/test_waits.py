@@ -6,7 +6,7 @@ import pytest
 
 from harness.waits import bind_at_once, count_tries, free_a_card, open_fleet
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 PODS = 40
 

@@ -16,12 +16,12 @@ def read_pages(port: int, token: str, paths: Iterable[str]) -> list[str]:
     form = urllib.parse.urlencode({"token": token}).encode()
     here = f"https://127.0.0.1:{port}"
     sent = urllib.request.Request(f"{here}/sign-in", data=form, headers={"Sec-Fetch-Site": "same-origin"})
-    with opener.open(sent, timeout=10):
+    with opener.open(sent, timeout=60):
         pass
     return [_read(opener, f"{here}{path}") for path in paths]
 
 
 def _read(opener: urllib.request.OpenerDirector, url: str) -> str:
-    with opener.open(url, timeout=10) as reply:
+    with opener.open(url, timeout=60) as reply:
         text: bytes = reply.read()
         return text.decode()

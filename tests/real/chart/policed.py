@@ -134,7 +134,7 @@ def is_denied(*parts: str) -> Iterator[None]:
     assert caught.value.status in {403, 422}
 
 
-def wait_until_denied(call: Callable[[], Any], what: str, *, timeout_s: float = 30) -> None:
+def wait_until_denied(call: Callable[[], Any], what: str, *, timeout_s: float = 120) -> None:
     """Repeat a call that changes nothing until it is refused: the API server needs a moment to know a policy."""
     deadline_s = time.monotonic() + timeout_s
     while True:

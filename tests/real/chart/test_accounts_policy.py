@@ -13,7 +13,7 @@ from harness.controlplane import ControlPlane
 from harness.helm import NAMESPACE
 from harness.objects import PODS, create_ready_node, make_pod
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.chart, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.chart, pytest.mark.timeout(600)]
 
 N1, N2 = "/api/v1/nodes/n1", "/api/v1/nodes/n2"
 PLUGIN = "gpuloom-device-plugin"

@@ -9,7 +9,7 @@ from real.chart.policed import Policed, ask, change_environment, is_denied, vari
 from harness.objects import PODS, make_pod
 from harness.policies import read_keys
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.chart, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.chart, pytest.mark.timeout(600)]
 
 POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/gpuloom-environment"
 GPU = {"nvidia.com/gpu": "1"}

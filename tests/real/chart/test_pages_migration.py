@@ -107,7 +107,7 @@ def hand_node_over(reader: Reader, cluster: Cluster, release: str, begin: list[s
     reader.follow(begin)
     cluster.wait_for_plugin(release)
     read_log, uncordon = end
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + 120
     while not (cluster.plugin_socket.exists() and is_registered(reader.type(read_log))):
         assert time.monotonic() < deadline_s, "the new device plugin is not registered"
         time.sleep(0.1)

@@ -19,7 +19,7 @@ from harness.gpuloom import GPULOOM
 from harness.helm import NAMESPACE, Helm
 from harness.processes import ChildProcess, clean_environment
 
-pytestmark = [pytest.mark.chart, pytest.mark.control_plane, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.chart, pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 PLACES = {
@@ -86,9 +86,9 @@ class Running:
         tls.verify_mode = ssl.CERT_NONE
         number = self.ports[port]
         if port in PLAIN:
-            connection = http.client.HTTPConnection("127.0.0.1", number, timeout=20)
+            connection = http.client.HTTPConnection("127.0.0.1", number, timeout=60)
         else:
-            connection = http.client.HTTPSConnection("127.0.0.1", number, timeout=20, context=tls)
+            connection = http.client.HTTPSConnection("127.0.0.1", number, timeout=60, context=tls)
         headers = {"Content-Type": "application/json"}
         if token := self.tokens[actor]:
             headers["Authorization"] = f"Bearer {token}"

@@ -11,7 +11,7 @@ from harness.api import ApiCallError
 from harness.installation import SCHEDULER_NAME
 from harness.objects import PODS, create_ready_node, make_pod
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.chart, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.chart, pytest.mark.timeout(600)]
 
 GPU = {"nvidia.com/gpu": "1"}
 IGNORED = {"hami.io/webhook": "ignore"}
@@ -86,7 +86,7 @@ def test_a_pod_that_the_webhook_did_not_see_is_denied_and_told_why(policed: Poli
             policed.tenant.create(PODS, make_pod(name, limits=GPU))
         policed.tenant.create(PODS, make_pod(name, limits=GPU, scheduler_name=SCHEDULER_NAME))
     policed.admin.wait_for_answer(
-        lambda: policed.admin.create(f"{PODS}?dryRun=All", make_pod("probe", limits=GPU)), timeout_s=30
+        lambda: policed.admin.create(f"{PODS}?dryRun=All", make_pod("probe", limits=GPU)), timeout_s=120
     )
 
 

@@ -18,7 +18,7 @@ from harness.gpuloom import GPULOOM
 from harness.helm import NAMESPACE, Helm
 from harness.processes import ChildProcess, clean_environment
 
-pytestmark = [pytest.mark.chart, pytest.mark.control_plane, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.chart, pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 PLACES = {
@@ -64,11 +64,11 @@ class Metrics:
         self._url = f"http://127.0.0.1:{port}/metrics"
 
     def read(self) -> dict[str, float]:
-        with urllib.request.urlopen(self._url, timeout=5) as reply:
+        with urllib.request.urlopen(self._url, timeout=30) as reply:
             lines = reply.read().decode().splitlines()
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
 
-    def wait_for(self, name: str, value: float, *, timeout_s: float = 40) -> float:
+    def wait_for(self, name: str, value: float, *, timeout_s: float = 120) -> float:
         """Wait until a series has a value; return how long that took."""
         began_s = time.monotonic()
         while self.read().get(name) != value:

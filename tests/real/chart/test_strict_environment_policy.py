@@ -7,7 +7,7 @@ from real.chart.policed import Policed, change_environment, is_denied, variable,
 
 from harness.objects import PODS, make_pod
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.chart, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.chart, pytest.mark.timeout(600)]
 
 GPU = {"nvidia.com/gpu": "1"}
 

@@ -21,7 +21,7 @@ from harness.gpuloom import start_scheduler
 from harness.installation import SCHEDULER_NAME, webhook_configuration
 from harness.objects import PODS, make_pod
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 NAMESPACE = "gpu-system"

@@ -21,7 +21,7 @@ from gpuloom.kube.reflector import ReflectorTiming
 from gpuloom.wire.objects import Node
 from harness.controlplane import ControlPlane
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 IMPATIENT = ReflectorTiming(uniform=lambda low, _high: max(low, 0.2))
 

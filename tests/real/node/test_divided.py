@@ -10,7 +10,7 @@ from harness.objects import PODS
 
 from .conftest import NODE_CONFIG, Site
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(600)]
 
 CARD = """
 [[cards]]

@@ -9,7 +9,7 @@ from harness.gpuloom import GPULOOM
 
 from .conftest import RESOURCE, Site
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(600)]
 
 NOTES = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 

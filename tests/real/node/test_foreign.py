@@ -11,7 +11,7 @@ from harness.objects import PODS, make_pod
 from .conftest import RESOURCE, Site
 from .test_scenarios import annotation, memory_limit, wait_until_running
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(600)]
 
 
 KUBELETS = {

@@ -12,7 +12,7 @@ from harness import containerlook
 from harness.containerd import RealContainerd
 from harness.drivenmachine import TIMEOUT_S, make_machine, read_steps
 
-pytestmark = [pytest.mark.real_node, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real_node, pytest.mark.timeout(600)]
 
 NAMESPACE = "gpuloom-selftest"
 

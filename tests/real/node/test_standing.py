@@ -10,7 +10,7 @@ from harness.objects import PODS, make_pod
 from .conftest import SHOW_SHARE, Site
 from .rightness import read_environment
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(600)]
 
 RESOURCE = "nvidia.com/mig-1g.5gb"
 CARDS = """

@@ -22,7 +22,7 @@ from .conftest import Site, create_plugin_pod
 from .test_foreign import held_up
 from .test_scenarios import annotation, memory_limit, wait_until_running
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.timeout(600)]
 
 ONE_CARD = '[[cards]]\nmodel = "Tesla M60"\nmemory_mib = 8192\n'
 LATE_S = 20.0

@@ -9,7 +9,7 @@ import pytest
 
 from harness.processes import clean_environment
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[3]
 

@@ -14,7 +14,7 @@ from unit.engine.test_divided_cards import A100
 from harness.controlplane import ControlPlane
 from harness.installation import scheduler_configuration
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 DIVIDED = replace_struct(
     card("mig"), mode="mig", model="NVIDIA A100-SXM4-40GB", memory_mib=40960, count=7, mig_profiles=A100

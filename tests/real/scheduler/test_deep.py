@@ -14,7 +14,7 @@ from gpuloom.local.manifests import pod_manifest
 from gpuloom.scheduler.clocks import Clocks
 from harness.controlplane import ControlPlane
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 LEVELS = 9_000
 PATH = "/api/v1/namespaces/default/pods"

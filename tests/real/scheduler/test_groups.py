@@ -11,7 +11,7 @@ from gpuloom.wire.objects import Pod
 from harness import binaries
 from harness.controlplane import ControlPlane
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 SERVED = "scheduling.k8s.io/v1beta1"
 WHOLE_MIB = 10000

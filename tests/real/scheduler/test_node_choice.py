@@ -11,7 +11,7 @@ from harness.installation import SCHEDULER_NAME
 from harness.objects import PODS as POD_PATH
 from harness.playedplugins import PlayedPlugins
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 NODES = 6
 PREFERRED = "node-4"

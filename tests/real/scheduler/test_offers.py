@@ -16,7 +16,7 @@ from harness.fleet import Fleet
 from harness.helm import copies_labels
 from harness.playedplugins import PlayedPlugins
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 LABEL = "hami.io/vgpu-node"
 BIG_MIB = 9000

@@ -18,7 +18,7 @@ from harness.installation import SCHEDULER_NAME, webhook_configuration
 from harness.objects import PODS, create_ready_node, make_pod
 from harness.policies import install_owned_keys, remove_owned_keys
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 ALLOCATED = "hami.io/vgpu-devices-allocated"
 WOKEN = "gpuloom.io/woken"
@@ -85,7 +85,7 @@ def _may_forge(api: Api) -> bool:
 
 
 def _wait_until(is_so: Callable[[], bool], complaint: str) -> None:
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 120
     while not is_so():
         assert time.monotonic() < deadline_s, complaint
         time.sleep(0.2)

@@ -9,7 +9,7 @@ from real.scheduler.preempting import ON, World, create_classes, open_world, wai
 
 from harness.controlplane import ControlPlane
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 

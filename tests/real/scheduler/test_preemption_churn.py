@@ -16,7 +16,7 @@ from real.scheduler.preempting import CLASSES, World, create_classes, open_world
 from gpuloom.wire.objects import Pod
 from harness.controlplane import ControlPlane
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 FIRST, CHURNS = int(os.environ.get("FIRST", "0")), int(os.environ.get("REAL_CHURNS", "1"))
 PODS, MOST_PODS = 40, 160

@@ -9,7 +9,7 @@ from real.scheduler.preempting import World, create_classes, open_world, wait
 from gpuloom.kube import EVENTS
 from harness.controlplane import ControlPlane
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 LOWS = ("low-a", "low-b")
 

@@ -13,7 +13,7 @@ from gpuloom.scheduler.clocks import Clocks
 from gpuloom.wire.objects import Pod
 from harness.controlplane import ControlPlane
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 WOKEN = "gpuloom.io/woken"
 

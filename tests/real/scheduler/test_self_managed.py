@@ -22,7 +22,7 @@ from harness.controlplane import ControlPlane
 from harness.installation import webhook_configuration
 from harness.objects import PODS, make_pod
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 NAMESPACE, NAME, WEBHOOK = "gpuloom-system", "gpuloom-tls", "hami-webhook"
 SETTINGS = replace(DEFAULTS, tls_self_manage=f"{NAMESPACE}/{NAME}", tls_hosts="127.0.0.1", tls_webhook=WEBHOOK)
@@ -120,7 +120,7 @@ async def test_a_configuration_that_somebody_empties_is_repaired_within_a_second
     async with SchedulerProcess(SETTINGS, client) as process:
         create_configuration(own_control_plane.api, process.url)
         bundle = read_certificates(await admin.get(SECRETS, NAME, namespace=NAMESPACE)).bundle
-        async with asyncio.timeout(30), aclosing(follow_object(admin, MUTATING_WEBHOOKS, WEBHOOK)) as shown:
+        async with asyncio.timeout(60), aclosing(follow_object(admin, MUTATING_WEBHOOKS, WEBHOOK)) as shown:
             emptied_s = 0.0
             async for configuration in shown:
                 has_bundle = configuration is not None and any(

@@ -13,7 +13,7 @@ from harness.accounts import Accounts
 from harness.fleet import Fleet
 from harness.playedplugins import LOCK, PHASE, PlayedPlugins
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 PODS_IN_ALL = 30
 SERVES = "gpuloom.io/serves"

@@ -79,7 +79,7 @@ class ScriptedServer:
         self._answers.appendleft(answer)
 
     async def wait_for_requests(self, count: int) -> None:
-        async with asyncio.timeout(10), self._arrivals:
+        async with asyncio.timeout(60), self._arrivals:
             await self._arrivals.wait_for(lambda: len(self.seen) >= count)
 
     def client(self, token: str = "", **options: Any) -> KubeClient:

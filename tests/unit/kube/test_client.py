@@ -252,7 +252,7 @@ async def test_slow_calls_do_not_delay_an_unrelated_one() -> None:
     async with ScriptedServer(*[hang()] * 150, reply({"metadata": {"name": "n"}})) as server, server.client() as client:
         slow = [asyncio.create_task(client.get(NODES, f"slow{i}")) for i in range(150)]
         await server.wait_for_requests(150)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert (await client.get(NODES, "n")).name == "n"
         for task in slow:
             task.cancel()

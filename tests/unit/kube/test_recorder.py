@@ -45,7 +45,7 @@ class Setting:
         self.recorder.record(**{**event, "message": "text", **changes})
 
     async def flush(self) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.recorder.flush()
 
     @property

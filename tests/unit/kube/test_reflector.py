@@ -74,7 +74,7 @@ class Setting:
     async def take(self, count: int) -> list[str]:
         """Read so many events, in short."""
         taken: list[str] = []
-        async with asyncio.timeout(10), aclosing(self.reflector.events()) as events:
+        async with asyncio.timeout(60), aclosing(self.reflector.events()) as events:
             async for event in events:
                 taken.append(short(event))
                 if len(taken) == count:
@@ -91,7 +91,7 @@ class Setting:
                     taken.append(short(event))  # noqa: PERF401 - must be filled when the reading is cancelled
 
         task = asyncio.create_task(read())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.server.held.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -501,7 +501,7 @@ async def test_a_deletion_during_an_outage_is_not_missed() -> None:
         current: set[str] = set()
         building: set[str] = set()
         lost: set[str] = set()
-        async with asyncio.timeout(10), aclosing(s.reflector.events()) as events:
+        async with asyncio.timeout(60), aclosing(s.reflector.events()) as events:
             async for event in events:
                 match event:
                     case InitialListBegins():

@@ -35,12 +35,12 @@ class Ward:
         await asyncio.sleep(0)
 
     async def wait_for_health(self, *expected):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while [card.healthy for card in self.inventory.cards] != [*expected]:  # noqa: ASYNC110 - the inventory is read by itself
                 await asyncio.sleep(0)
 
     async def wait_for_watches(self, count):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while self.watches < count:  # noqa: ASYNC110
                 await asyncio.sleep(0)
 

@@ -18,7 +18,7 @@ SOON_S, LONG_S = 0.05, 10.0
 
 @asynccontextmanager
 async def following(*answers: Answer) -> AsyncIterator[tuple[NodePods[Pod], ScriptedServer]]:
-    async with ScriptedServer(*answers) as server, server.client() as client, asyncio.timeout(10):
+    async with ScriptedServer(*answers) as server, server.client() as client, asyncio.timeout(60):
         pods = NodePods(client, PODS, "n1")
         task = asyncio.create_task(pods.run())
         yield pods, server

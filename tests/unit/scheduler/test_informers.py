@@ -49,7 +49,7 @@ class Book:
 async def test_others_run_between_two_changes_of_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeslice, "SLICE_S", 0.0)
     book: Any = Book()
-    async with ScriptedServer(otherwise=answer) as server, server.client() as client, asyncio.timeout(10):
+    async with ScriptedServer(otherwise=answer) as server, server.client() as client, asyncio.timeout(60):
         informers = Informers(client, book, book, book, book, note_listed=lambda: None)
         tasks = [asyncio.create_task(one) for one in (informers.run(), book.count_turns())]
         await book.all_seen.wait()
@@ -103,7 +103,7 @@ async def test_what_cannot_be_read_is_told_in_lists_and_as_a_change(plural: str,
     lines = change("MODIFIED", bad_pod("worse", 101) | wrong), change("ADDED", pod("last", 102))
     other: Any = Noting()
     server = ScriptedServer(otherwise=answering(plural, listed, *lines))
-    async with server, server.client() as client, asyncio.timeout(10):
+    async with server, server.client() as client, asyncio.timeout(60):
         informers = Informers(client, books["/pods"], other, books["/resourcequotas"], other, note_listed=lambda: None)
         task = asyncio.create_task(informers.run())
         await books[plural].wanted.wait()

@@ -17,7 +17,7 @@ from gpuloom.serving.connections import Limits
 from gpuloom.serving.listener import Listening, listen
 from gpuloom.serving.presented import Pair, Presented
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 LOOPBACK = split_address("--bind", "127.0.0.1:0")
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 

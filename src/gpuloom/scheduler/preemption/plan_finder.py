@@ -83,7 +83,7 @@ class PlanFinder:
             return DropCause.ROOM
         plan = await self._plan(attempt, time_slice)
         if plan is None:
-            return self._tell_why_none()
+            return DropCause.CHANGED if self._find_open() else self._tell_why_none()
         await time_slice.pause()
         return self._confirm(attempt, plan, host_demand, closed)
 
@@ -97,7 +97,7 @@ class PlanFinder:
             return False
 
     async def _plan(self, attempt: PreemptionAttempt, time_slice: TimeSlice) -> PreemptionPlan | None:
-        kept, nodes = self.kept_nodes(attempt.uid, attempt.priority), self.state.nodes
+        kept, nodes = self.kept_nodes(attempt.uid, attempt.priority) | self._find_open(), self.state.nodes
         candidates = [name for name in attempt.names.all() if name in nodes and name not in kept]
         planner = PreemptionPlanner(
             self.state.pod_scheduler,
@@ -115,7 +115,8 @@ class PlanFinder:
     ) -> PreemptionPlan | DropCause:
         """Ask again, in one turn of the loop: planning took a while, and meanwhile a node may have got room."""
         state, preemptor = self.state, Preemptor(attempt.demands, attempt.priority)
-        is_open = plan.node in state.nodes and plan.node not in self.kept_nodes(attempt.uid, attempt.priority)
+        kept = self.kept_nodes(attempt.uid, attempt.priority) | self._find_open()
+        is_open = plan.node in state.nodes and plan.node not in kept
         leaving = self.find_leaving()
         may_leave = all(self.look_up(one.reservation) == one and one.uid not in leaving for one in plan.victims)
         breaking, _ = split_by_budget(plan.victims, state.budgets.allowed)
@@ -217,6 +218,10 @@ class PlanFinder:
         if host_demand.unjudged and name not in offered:
             return False
         return takes_beside_cards(self.state, name, host_demand)
+
+    def _find_open(self) -> frozenset[str]:
+        """Return the nodes on which kube-scheduler may be about to evict."""
+        return self.state.promised.find_open(self.clocks.monotonic())
 
     def kept_nodes(self, uid: str, priority: int) -> frozenset[str]:
         """Return where room is being made for pods at least as important: one plan a node at a time."""

@@ -74,7 +74,8 @@ class PreemptVerb:
             # kube-scheduler makes room now.
             self.attempts.drop(uid)
             if self.attempts.is_on:
-                self.state.promised.note(uid, {node: frozenset(one.uids) for node, one in joined.items()})
+                who_leaves = {node: frozenset(one.uids) for node, one in joined.items()}
+                self.state.promised.note(uid, who_leaves, self.finder.clocks.monotonic())
         return joined
 
     def _join(self, theirs: NodeVictims, plan: PreemptionPlan) -> NodeVictims:
