@@ -31,7 +31,7 @@ def test_memory_of_the_state_is_that_of_a_process_of_its_own(capsys: pytest.Capt
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_whole_calls_are_measured_with_and_without_events(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "calls", "--nodes", "12", "--no-oracle"]) is ExitCode.YES
     cases = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.images,
     pytest.mark.control_plane,
     pytest.mark.real_node,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
 ]
 
 NEVER = {"image": {"pullPolicy": "Never"}}

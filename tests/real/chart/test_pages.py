@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.images,
     pytest.mark.control_plane,
     pytest.mark.real_node,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
 ]
 
 SIMULATED = "--set devicePlugin.simulatedCards=four-l4"

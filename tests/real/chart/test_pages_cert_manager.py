@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.images,
     pytest.mark.control_plane,
     pytest.mark.real_node,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
 ]
 
 VALUES = {"global": {"imageRegistry": "localhost"}, "devicePlugin": {"enabled": False}, "metricsAuth": False}
