@@ -148,7 +148,7 @@ class Accounts:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def wait_for(self, condition: Callable[[], bool], *, timeout_s: float = 120) -> None:
+    async def wait_for(self, condition: Callable[[], bool], *, timeout_s: float = 60) -> None:
         """Wait until something is so, looking after every event. Raise TimeoutError."""
         async with asyncio.timeout(timeout_s):
             while not condition():

@@ -66,7 +66,7 @@ async def free_a_card(fleet: Fleet, accounts: Accounts, *, lag_s: float, number:
     await asyncio.sleep(LONGEST_BACKOFF_S + 1)
     began_s = asyncio.get_running_loop().time()
     await fleet.client.delete(PODS, blocking.name, namespace="default", grace_period_s=0)
-    await accounts.wait_for(lambda: uid in accounts.bound_s, timeout_s=60)
+    await accounts.wait_for(lambda: uid in accounts.bound_s, timeout_s=30)
     took_s = accounts.bound_s[uid] - began_s
     await fleet.client.delete(PODS, waiting.name, namespace="default", grace_period_s=0)
     await accounts.wait_for(lambda: not accounts.pods and not accounts.locks)

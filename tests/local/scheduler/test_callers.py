@@ -89,7 +89,7 @@ async def test_only_the_names_that_count_may_call_the_webhook(empty: Site, tmp_p
 async def test_who_is_not_known_is_refused_before_the_body_was_sent(empty: Site, tmp_path: Path) -> None:
     await empty.start(with_callers(tmp_path, trustme.CA()))
     host, port = empty.process.url.removeprefix("https://").split(":")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(20):
         reader, writer = await asyncio.open_connection(host, int(port), ssl=ANYBODY)
         writer.write(b"POST /webhook HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
         assert await reader.readline() == b"HTTP/1.1 403 Forbidden\r\n"

@@ -156,7 +156,7 @@ async def test_a_large_pod_that_asks_for_a_share_is_completed_like_a_small_one(s
 
 
 async def test_a_review_that_is_too_large_is_denied_by_its_uid_before_it_was_sent(site: Site) -> None:
-    async with open_raw(site) as (reader, writer), asyncio.timeout(60):
+    async with open_raw(site) as (reader, writer), asyncio.timeout(10):
         writer.write(HEAD % (b"Content-Length: %d" % (4 * LARGEST)) + review(b"")[:200])
         text = await reader.readuntil(b"}}")
     assert text.startswith(b"HTTP/1.1 200 OK\r\n")
@@ -165,13 +165,13 @@ async def test_a_review_that_is_too_large_is_denied_by_its_uid_before_it_was_sen
 
 
 async def test_a_body_that_is_too_large_and_names_no_uid_gets_413(site: Site) -> None:
-    async with open_raw(site) as (reader, writer), asyncio.timeout(60):
+    async with open_raw(site) as (reader, writer), asyncio.timeout(10):
         writer.write(HEAD % (b"Content-Length: %d" % (4 * LARGEST)) + b" " * 100_000)
         assert await reader.readline() == b"HTTP/1.1 413 Request Entity Too Large\r\n"
 
 
 async def test_a_large_body_whose_length_nobody_said_is_not_read_to_its_end(site: Site) -> None:
-    async with open_raw(site) as (reader, writer), asyncio.timeout(60):
+    async with open_raw(site) as (reader, writer), asyncio.timeout(20):
         writer.write(HEAD % b"Transfer-Encoding: chunked")
         begin = review(b"")[:200]
         writer.write(b"%x\r\n%s\r\n" % (len(begin), begin))

@@ -68,7 +68,7 @@ class Metrics:
             lines = reply.read().decode().splitlines()
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
 
-    def wait_for(self, name: str, value: float, *, timeout_s: float = 120) -> float:
+    def wait_for(self, name: str, value: float, *, timeout_s: float = 40) -> float:
         """Wait until a series has a value; return how long that took."""
         began_s = time.monotonic()
         while self.read().get(name) != value:

@@ -202,7 +202,7 @@ def test_allocatable_annotations_and_environments_are_right_after_each_step(site
     assert not any(wrongs.values()), wrongs
 
 
-def settle(site, *, is_plugin_up, within_s=60.0):
+def settle(site, *, is_plugin_up, within_s=15.0):
     """Give scheduler, plugin and kubelet a moment to be done with each other; what is wrong after it."""
     end_s = time.monotonic() + within_s
     while wrongs := find_wrongs(site, is_plugin_up=is_plugin_up):

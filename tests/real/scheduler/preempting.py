@@ -145,7 +145,7 @@ class World(Site):
             await self.wait_node(await self.pod(name))
         return await self.pod(name)
 
-    async def wait_node(self, pod: Pod, timeout_s: float = 90.0) -> str:
+    async def wait_node(self, pod: Pod, timeout_s: float = 30.0) -> str:
         """Wait until a pod is bound, and return its node."""
         await wait(lambda: self.is_bound(pod), timeout_s)
         return self.process.state.pods[pod.metadata.uid].spec.node_name
@@ -188,7 +188,7 @@ class World(Site):
         return found
 
 
-async def wait(condition: Callable[[], bool], timeout_s: float = 90.0) -> None:
+async def wait(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
     """Wait until something is so; TimeoutError when it never is."""
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - what is waited for happens in other processes

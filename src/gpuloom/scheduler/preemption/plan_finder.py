@@ -81,9 +81,10 @@ class PlanFinder:
         closed = await self._find_closed(attempt, host_demand, time_slice)
         if closed is None:
             return DropCause.ROOM
-        plan = await self._plan(attempt, time_slice)
+        undecided = self._find_undecided()
+        plan = await self._plan(attempt, undecided, time_slice)
         if plan is None:
-            return DropCause.CHANGED if self._find_open() else self._tell_why_none()
+            return self._tell_why_none() if undecided.isdisjoint(attempt.names.all()) else DropCause.CHANGED
         await time_slice.pause()
         return self._confirm(attempt, plan, host_demand, closed)
 
@@ -96,8 +97,10 @@ class PlanFinder:
         except PolicyError:
             return False
 
-    async def _plan(self, attempt: PreemptionAttempt, time_slice: TimeSlice) -> PreemptionPlan | None:
-        kept, nodes = self.kept_nodes(attempt.uid, attempt.priority) | self._find_open(), self.state.nodes
+    async def _plan(
+        self, attempt: PreemptionAttempt, undecided: frozenset[str], time_slice: TimeSlice
+    ) -> PreemptionPlan | None:
+        kept, nodes = self.kept_nodes(attempt.uid, attempt.priority) | undecided, self.state.nodes
         candidates = [name for name in attempt.names.all() if name in nodes and name not in kept]
         planner = PreemptionPlanner(
             self.state.pod_scheduler,
@@ -115,7 +118,7 @@ class PlanFinder:
     ) -> PreemptionPlan | DropCause:
         """Ask again, in one turn of the loop: planning took a while, and meanwhile a node may have got room."""
         state, preemptor = self.state, Preemptor(attempt.demands, attempt.priority)
-        kept = self.kept_nodes(attempt.uid, attempt.priority) | self._find_open()
+        kept = self.kept_nodes(attempt.uid, attempt.priority) | self._find_undecided()
         is_open = plan.node in state.nodes and plan.node not in kept
         leaving = self.find_leaving()
         may_leave = all(self.look_up(one.reservation) == one and one.uid not in leaving for one in plan.victims)
@@ -219,9 +222,9 @@ class PlanFinder:
             return False
         return takes_beside_cards(self.state, name, host_demand)
 
-    def _find_open(self) -> frozenset[str]:
+    def _find_undecided(self) -> frozenset[str]:
         """Return the nodes on which kube-scheduler may be about to evict."""
-        return self.state.promised.find_open(self.clocks.monotonic())
+        return self.state.promised.find_undecided(self.clocks.monotonic())
 
     def kept_nodes(self, uid: str, priority: int) -> frozenset[str]:
         """Return where room is being made for pods at least as important: one plan a node at a time."""

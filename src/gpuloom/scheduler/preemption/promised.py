@@ -13,7 +13,15 @@ from gpuloom.wire.objects import Pod
 
 MOST_PROMISED = 256
 CHOOSES_WITHIN_S = 1.0
-"""kube-scheduler chooses and writes its choice within milliseconds, where machines are busy within a few hundred."""
+"""Ten times as long as an attempt of ours waits: that is too short for kube-scheduler where machines are busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Promise:
+    """Who leaves each node, and until when kube-scheduler is expected to choose (monotonic seconds)."""
+
+    victims: Mapping[str, frozenset[str]]
+    until: float
 
 
 @dataclass(slots=True)
@@ -26,8 +34,7 @@ class PromisedNodes:
 
     chosen: dict[str, str] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _by_uid: dict[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
-    _until: dict[str, float] = field(default_factory=dict)
+    _by_uid: dict[str, _Promise] = field(default_factory=dict)
 
     def note(self, uid: str, victims: Mapping[str, frozenset[str]], now: float) -> None:
         """Take what kube-scheduler was answered for a pod: who leaves each node.
@@ -35,32 +42,31 @@ class PromisedNodes:
         now  monotonic seconds
         """
         self.forget(uid)
-        self._by_uid[uid], self._until[uid] = victims, now + CHOOSES_WITHIN_S
+        self._by_uid[uid] = _Promise(victims, now + CHOOSES_WITHIN_S)
         if len(self._by_uid) > MOST_PROMISED:
             self.forget(next(iter(self._by_uid)))
 
     def follow(self, pod: Pod) -> None:
         """Take a pod that waits, as it is now."""
         uid, node = pod.metadata.uid, pod.status.nominated_node_name
-        if node and node in self._by_uid.get(uid, {}):
+        promise = self._by_uid.get(uid)
+        if promise is not None and node in promise.victims:
             self.chosen[uid] = node
             self.changed.set()
 
-    def find_open(self, now: float) -> frozenset[str]:
+    def find_undecided(self, now: float) -> frozenset[str]:
         """Return the nodes of which kube-scheduler is about to choose.
 
         now  monotonic seconds
         """
-        return frozenset(node for uid, until in self._until.items() if until > now for node in self._by_uid[uid])
+        return frozenset(node for one in self._by_uid.values() if one.until > now for node in one.victims)
 
     def take(self, uid: str) -> frozenset[str]:
         """Return who leaves the chosen node for a pod, once; nobody where nothing was promised."""
-        node, victims = self.chosen.get(uid, ""), self._by_uid.get(uid, {})
-        self.forget(uid)
-        return victims.get(node, frozenset())
+        node, promise = self.chosen.pop(uid, ""), self._by_uid.pop(uid, None)
+        return promise.victims.get(node, frozenset()) if promise is not None else frozenset()
 
     def forget(self, uid: str) -> None:
         """Take that a pod is gone, or asked for anew."""
         self._by_uid.pop(uid, None)
-        self._until.pop(uid, None)
         self.chosen.pop(uid, None)
