@@ -7,7 +7,7 @@ import msgspec
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.filtering.rule_table import select_rules
+from gpuloom.engine.filtering.compiled_profile import compile_profile
 from gpuloom.engine.request.demand import read_demand, read_phases
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
@@ -62,7 +62,7 @@ class Engine:
     def __init__(self, nodes: Mapping[str, Sequence[Card]], **options: Any) -> None:
         self.cluster = VendorState(NVIDIA)
         self.vendor_scheduler = VendorScheduler(
-            self.cluster, NVIDIA, Options(**options), select_rules(NVIDIA.fit.checks)
+            self.cluster, compile_profile(NVIDIA, Options(**options)), Options(**options)
         )
         self.options = Options(**options)
         for node, cards in nodes.items():

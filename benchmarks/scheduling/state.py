@@ -4,7 +4,7 @@ from sys import intern
 
 from benchmarks.scheduling.generator import CARDS_PER_NODE, SLOTS
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.filtering.rule_table import select_rules
+from gpuloom.engine.filtering.compiled_profile import compile_profile
 from gpuloom.engine.request.demand import Phase, read_demand
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
@@ -27,7 +27,7 @@ def fill_state(nodes: int, pods: int) -> VendorScheduler:
         cluster.register(_node(number), NodeCards(tuple(_make_card(number, place) for place in range(CARDS_PER_NODE))))
     for number in range(pods):
         cluster.assume(_make_reservation(number, nodes))
-    vendor_scheduler = VendorScheduler(cluster, profile, Options(), select_rules(profile.fit.checks))
+    vendor_scheduler = VendorScheduler(cluster, compile_profile(profile, Options()), Options())
     names = [_node(number) for number in range(nodes)]
     for shape in range(SHAPES):
         vendor_scheduler.decide(read_demand(_make_pod(shape), profile, Options()), vendor_scheduler.look_up(names))

@@ -8,6 +8,7 @@ from builders import NVIDIA, Engine, card, container, pod
 from msgspec.structs import replace
 
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.filtering.compiled_profile import compile_profile
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.partitions import GeometryPartition, ProfilePartition
 from gpuloom.engine.state.vendor_state import VendorState
@@ -75,7 +76,7 @@ def divided(mode: str = "mig", **facts: Any) -> Engine:
     engine = Engine({})
     divided = msgspec.structs.replace(NVIDIA, geometries=GEOMETRIES)
     engine.cluster = VendorState(divided)
-    engine.vendor_scheduler = VendorScheduler(engine.cluster, divided, engine.options, engine.vendor_scheduler.rules)
+    engine.vendor_scheduler = VendorScheduler(engine.cluster, compile_profile(divided, engine.options), engine.options)
     cards = (card("GPU-0", model="NVIDIA A100", memory_mib=40960, **facts),)
     engine.cluster.register("n1", NodeCards(tuple(_in_mode(one, mode) for one in cards)))
     return engine

@@ -10,6 +10,7 @@ from gpuloom.engine.explanation.explain import explain, finish
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import CardVerdict, Explanation, NodeVerdict
+from gpuloom.engine.filtering.compiled_profile import compile_profile
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.model.mig import MIG_MODE, MigPlacement, MigProfile
 from gpuloom.model.share import Share
@@ -238,7 +239,8 @@ def test_a_card_that_can_never_serve_counts_for_no_change() -> None:
 
 def test_a_quota_that_decisions_do_not_look_at_is_not_in_the_way() -> None:
     engine = Engine({"n1": [card("a")]}, quota_in_fit="hami")
-    engine.vendor_scheduler.profile = replace(NVIDIA, fit=replace(NVIDIA.fit, hami_quota=False))
+    profile = replace(NVIDIA, fit=replace(NVIDIA.fit, hami_quota=False))
+    engine.vendor_scheduler.compiled = compile_profile(profile, engine.options)
     limits = ResourceQuotaSpec(hard={"limits.nvidia.com/gpumem": 1})
     engine.cluster.quotas.apply(ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"), spec=limits))
     asked = pod(gpu=1, gpumem=8000)

@@ -17,7 +17,7 @@ from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.model.share import Share
-from gpuloom.vendors.catalog import make_catalog
+from gpuloom.vendors.catalog import Catalog, load_default_profiles, make_catalog
 from gpuloom.wire.objects import ResourceQuota
 
 NODES = ("n1", "n2", "n3")
@@ -138,6 +138,74 @@ def test_a_fork_of_one_node_has_that_node_alone_as_it_is(changes: list[Change], 
     assert {one.uid for one in alone.ledger} == held
     assert observe(alone)[:3] == observe(whole)[:3]
     assert alone.ledger.namespace_usage("default", "NVIDIA") == state.ledger.namespace_usage("default", "NVIDIA")
+
+
+ALL = Catalog(tuple(load_default_profiles()))
+SEVERAL = ("NVIDIA", "DCU", "Metax-SGPU")
+SEVERAL_CHANGES = st.lists(
+    st.one_of(
+        st.builds(
+            lambda node, word, count: (
+                lambda state: state.register(
+                    node, word, NodeCards(tuple(card(f"{node}-{at}", index=at) for at in range(count)))
+                )
+            ),
+            st.sampled_from(NODES),
+            st.sampled_from(SEVERAL),
+            st.integers(0, 2),
+        ),
+        st.builds(
+            lambda node, word, mib: lambda state: state.assume(hold(f"{word}-on-{node}", node, word, mib)),
+            st.sampled_from(NODES),
+            st.sampled_from(SEVERAL),
+            st.integers(1, 9000),
+        ),
+        st.builds(
+            lambda node, word: lambda state: state.forget(f"{word}-on-{node}"),
+            st.sampled_from(NODES),
+            st.sampled_from(SEVERAL),
+        ),
+    ),
+    max_size=10,
+)
+
+
+def hold(uid: str, node: str, word: str, memory_mib: int) -> Reservation:
+    shares = {word: ((Share(f"{node}-0", word, memory_mib, 10),),)}
+    return msgspec.structs.replace(reservation(uid, node, memory_mib), shares=shares)
+
+
+def used_of_each(state: ClusterState, node: str) -> Any:
+    """What is used of a node's cards of each vendor, and the node's score."""
+    tables = {word: state[word].table for word in SEVERAL}
+    used = {
+        word: [column[table.rows_of(table.positions[node])].tolist() for column in columns(table)]
+        for word, table in tables.items()
+        if node in table.positions
+    }
+    return used, state.score_of(node) if state.has(node) else None, state.is_plain(node)
+
+
+@given(SEVERAL_CHANGES, SEVERAL_CHANGES, st.sampled_from(NODES))
+@settings(max_examples=60)
+def test_cards_of_several_vendors_come_and_go_in_a_fork_of_one_node_as_in_one_of_all(
+    earlier: list[Change], later: list[Change], node: str
+) -> None:
+    state = ClusterState(ALL)
+    for change in earlier:
+        change(state)
+    whole, alone = state.fork(), state.fork((node,))
+    for change in later:
+        change(whole)
+        change(alone)
+    assert used_of_each(alone, node) == used_of_each(whole, node)
+
+
+def test_a_fork_of_one_node_makes_tables_only_for_the_vendors_there() -> None:
+    state = ClusterState(ALL)
+    state.register("n1", "DCU", NodeCards((card("n1-0"),)))
+    state.register("n2", "NVIDIA", NodeCards((card("n2-0"),)))
+    assert [list(table.positions) for table in state.fork(("n1",)).tables] == [["n1"]]
 
 
 def test_quotas_count_in_a_fork_of_one_node_what_namespaces_hold_elsewhere() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.filtering.rule_table import select_rules
+from gpuloom.engine.filtering.compiled_profile import compile_profile
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, count_pods
 from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
@@ -83,7 +83,7 @@ def test_when_the_free_cpu_of_a_node_changes_none_of_its_cards_is_looked_at_agai
 def without_memory(engine: Engine) -> Engine:
     fresh = Engine({}, node_policy="fragmentation", card_policy="fragmentation")
     fresh.cluster = engine.cluster
-    fresh.vendor_scheduler = VendorScheduler(engine.cluster, NVIDIA, engine.options, select_rules(NVIDIA.fit.checks))
+    fresh.vendor_scheduler = VendorScheduler(engine.cluster, compile_profile(NVIDIA, engine.options), engine.options)
     return fresh
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.filtering.rule_table import select_rules
+from gpuloom.engine.filtering.compiled_profile import compile_profile
 from gpuloom.engine.placement.placer import Placement, Placer, Unplaced
 from gpuloom.engine.request.demand import Demand, Phase, read_demand
 from gpuloom.engine.request.options import Options
@@ -46,7 +46,7 @@ def a_cluster(profile: Profile, nodes: Sequence[str] = NODES) -> VendorScheduler
             "status": {"allocatable": amounts, "capacity": amounts},
         }
         fleet.register(name, profile.word, read_all_cards(msgspec.convert(body, Node), [profile])[profile.word])
-    return VendorScheduler(fleet[profile.word], profile, Options(), select_rules(profile.fit.checks))
+    return VendorScheduler(fleet[profile.word], compile_profile(profile, Options()), Options())
 
 
 def hold(vendor_scheduler: VendorScheduler, holds: Sequence[tuple[int, int, int]], first: int = 0) -> None:
@@ -126,6 +126,19 @@ def test_nodes_tried_together_say_what_each_says_alone(word, holds, asked, annot
 
 
 @pytest.mark.parametrize("word", WORDS)
+@settings(max_examples=10)
+@given(HOLDS, st.lists(CONTAINER, min_size=1, max_size=2), ANNOTATIONS)
+def test_a_node_takes_exactly_the_pods_that_are_decided_for_it(word, holds, asked, annotations) -> None:
+    profile = CATALOG[word]
+    vendor_scheduler, demand = a_cluster(profile), ask(profile, asked, annotations)
+    if not any(one.request for one in demand.containers):
+        return
+    hold(vendor_scheduler, holds)
+    decided = {name for name in NODES if decide(vendor_scheduler, demand, name).node is not None}
+    assert {name for name in (*NODES, "unknown") if vendor_scheduler.takes(demand, name)} == decided
+
+
+@pytest.mark.parametrize("word", WORDS)
 @settings(max_examples=8)
 @given(HOLDS, CONTAINER, ANNOTATIONS)
 def test_cards_that_are_remembered_are_those_that_would_be_chosen_anew(word, holds, asked, annotations) -> None:
@@ -133,7 +146,7 @@ def test_cards_that_are_remembered_are_those_that_would_be_chosen_anew(word, hol
     remembering, demand = a_cluster(profile, MANY_NODES), ask(profile, [asked], annotations)
     if not any(one.request for one in demand.containers):
         return
-    forgetful = VendorScheduler(remembering.state, profile, Options(), remembering.rules)
+    forgetful = VendorScheduler(remembering.state, remembering.compiled, Options())
     for number, held in enumerate(holds):
         hold(remembering, [held], number)
         found = remembering.decide(demand, remembering.look_up(MANY_NODES))

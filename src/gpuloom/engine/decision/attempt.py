@@ -15,7 +15,7 @@ import numpy as np
 
 from gpuloom.engine.decision.assessment import Assessment
 from gpuloom.engine.decision.decision import Decision, UnsettledError
-from gpuloom.engine.filtering.candidates import Candidates, find_best, look_up_among
+from gpuloom.engine.filtering.candidates import Candidates, find_best, look_up, look_up_among
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass, classify
 from gpuloom.engine.filtering.filter_cache import FilterCache
@@ -100,6 +100,15 @@ class SchedulingAttempt:
             self._explain(decision, candidates, results, refused)
             decision.refusals.update(self._refuse_closed(candidates.known))
         return decision
+
+    def takes(self, node: str) -> bool:
+        """Tell whether a node would do."""
+        position = self.table.positions.get(node)
+        if position is None:
+            return False
+        if self._is_decided_by_rank:
+            return bool(self._filter().ranks[position] != UNFIT)
+        return self.answer(look_up(self.table, (node,)), explain=False).node is not None
 
     def has_capacity(self) -> bool:
         """Tell whether any node would do."""

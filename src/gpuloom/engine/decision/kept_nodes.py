@@ -88,7 +88,7 @@ class KeptNode:
             return
         state, facts = self.live.cluster_state, self._read_facts()
         if facts != self._facts or not state.is_plain(self.node):
-            self._fork = PodScheduler(state.fork((self.node,)), self.live.options)
+            self._fork = self.live.fork((self.node,))
             self._copied = {held.uid: held for held in state.ledger.on_node(self.node)}
             self._facts, self._outlook = facts, state.outlook.version
             self.forks += 1

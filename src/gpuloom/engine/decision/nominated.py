@@ -67,7 +67,7 @@ class NominationScheduler:
         """
         kept, asked = self._find_kept(demands, priority, node).get(node), demand_class_of(demands)
         if kept is None:
-            return self.pod_scheduler.decide(demands, (node,)).node is not None
+            return self.pod_scheduler.takes(demands, node)
         return kept.find_refusal(asked) is None and kept.decide(demands, asked).node is not None
 
     def offer(

@@ -4,7 +4,7 @@ Cards of different vendors do not know each other, so a node takes the pod when 
 (``vendor_intersection``). What they share is the node's score, which is of all of its cards.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,7 +15,7 @@ from gpuloom.engine.decision.attempt import NOT_CLOSED
 from gpuloom.engine.decision.decision import Decision, UnsettledError
 from gpuloom.engine.decision.vendor_intersection import TOO_FEW, VendorIntersection
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.filtering.rule_table import select_rules
+from gpuloom.engine.filtering.compiled_profile import CompiledProfile, compile_profile
 from gpuloom.engine.request.demand import Demand, Demands, Phase
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.scoring.ranking import Ranking
@@ -76,15 +76,20 @@ class PodDecision:
 
 @dataclass
 class PodScheduler:
-    """Decides over the cards of all vendors."""
+    """Decides over the cards of all vendors. What profiles name is looked up once for a cluster and its forks."""
 
     cluster_state: ClusterState
     options: Options
+    _compiled: dict[str, CompiledProfile] = field(default_factory=dict)
 
     @cached_property
     def by_vendor(self) -> Mapping[str, VendorScheduler]:
         """What decides over the cards of each vendor, made when it is first asked for: forks ask few."""
-        return _VendorSchedulers(self.cluster_state, self.options)
+        return _VendorSchedulers(self.cluster_state, self.options, self._compiled)
+
+    def fork(self, nodes: Collection[str] | None = None) -> "PodScheduler":
+        """Return one that decides in the same way over a fork of the cluster; see :meth:`ClusterState.fork`."""
+        return PodScheduler(self.cluster_state.fork(nodes), self.options, self._compiled)
 
     def prepare(self) -> None:
         """Do what the first decision after very many changes would have to wait for."""
@@ -182,6 +187,13 @@ class PodScheduler:
         ((word, demand),) = demands.items()
         return self.by_vendor[word].has_capacity(demand)
 
+    def takes(self, demands: Demands, node: str) -> bool:
+        """Tell whether a node would do, without choosing its cards or saying why they do not.
+
+        Raises ValueError when a demand asks for no card.
+        """
+        return bool(demands) and all(self.by_vendor[word].takes(demand, node) for word, demand in demands.items())
+
     def find_taking(self, demands: Demands) -> Generator[None, None, frozenset[str]]:
         """Return the nodes that take a pod, in steps, without choosing among them or saying why others do not.
 
@@ -209,11 +221,11 @@ class PodScheduler:
 
     def simulate(self, demands: Demands, nodes: Mapping[str, Mapping[str, NodeCards]]) -> PodDecision:
         """Decide as if these were the nodes and nothing on them were used; quotas count as they are (scheduler 4.8)."""
-        fork = self.cluster_state.fork(nodes=())
+        fork = self.fork(())
         for name, by_vendor in nodes.items():
             for word, registered in by_vendor.items():
-                fork.register(name, word, registered)
-        return PodScheduler(fork, self.options).decide(demands, tuple(nodes), explain=True)
+                fork.cluster_state.register(name, word, registered)
+        return fork.decide(demands, tuple(nodes), explain=True)
 
     def _ask(
         self, word: str, demand: Demand, names: Sequence[str], headrooms: Mapping[str, Headroom], *, explain: bool
@@ -262,12 +274,12 @@ class PodScheduler:
 
 
 class _VendorSchedulers(dict[str, VendorScheduler]):
-    def __init__(self, cluster_state: ClusterState, options: Options) -> None:
+    def __init__(self, cluster_state: ClusterState, options: Options, compiled: dict[str, CompiledProfile]) -> None:
         super().__init__()
-        self._state, self._options = cluster_state, options
+        self._state, self._options, self._compiled = cluster_state, options, compiled
 
     def __missing__(self, word: str) -> VendorScheduler:
-        profile = self._state.catalog[word]
-        rules = select_rules(profile.fit.checks)
-        made = self[word] = VendorScheduler(self._state[word], profile, self._options, rules)
+        if word not in self._compiled:
+            self._compiled[word] = compile_profile(self._state.catalog[word], self._options)
+        made = self[word] = VendorScheduler(self._state[word], self._compiled[word], self._options)
         return made

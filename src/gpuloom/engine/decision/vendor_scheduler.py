@@ -7,7 +7,7 @@ from gpuloom.engine.decision.assessment import Assessment
 from gpuloom.engine.decision.attempt import NOT_CLOSED, SchedulingAttempt
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.filtering.candidates import Candidates, look_up, look_up_among
-from gpuloom.engine.filtering.compiled_profile import CompiledProfile, compile_profile
+from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.filter_cache import FilterCache
 from gpuloom.engine.filtering.filter_results import FilterResults
 from gpuloom.engine.filtering.hooked_results import HookedResults
@@ -33,20 +33,27 @@ class VendorScheduler:
     """
 
     state: VendorState
-    profile: Profile
+    compiled: CompiledProfile
     options: Options
-    rules: RuleOrder
     filter_cache: FilterCache = field(init=False)
-    compiled: CompiledProfile = field(init=False)
     index: NameIndex = field(init=False)
     placement_caches: PlacementCaches = field(default_factory=PlacementCaches)
     refusal_cache: RefusalCache = field(default_factory=RefusalCache)
 
     def __post_init__(self) -> None:
         self.index = NameIndex(self.state.table.names)
-        self.compiled = compile_profile(self.profile, self.options, self.rules)
         make = HookedResults if self.compiled.is_hooked else FilterResults
         self.filter_cache = FilterCache(self.compiled, make)
+
+    @property
+    def profile(self) -> Profile:
+        """The vendor."""
+        return self.compiled.profile
+
+    @property
+    def rules(self) -> RuleOrder:
+        """The rules that cards are filtered by."""
+        return self.compiled.rules
 
     def prepare(self) -> None:
         """Do what the first decision after very many changes would have to wait for."""
@@ -100,6 +107,13 @@ class VendorScheduler:
         have not answered.
         """
         return self._attempt(demand, self.headroom(demand) if headroom is None else headroom, most_tries).assess()
+
+    def takes(self, demand: Demand, node: str) -> bool:
+        """Tell whether a node would do, without choosing its cards or saying why they do not.
+
+        Raises ValueError when the demand asks for no card.
+        """
+        return self._attempt(demand, self.headroom(demand)).takes(node)
 
     def has_capacity(self, demand: Demand) -> bool:
         """Tell whether any node would do, without saying which or why the others would not.

@@ -54,7 +54,7 @@ def fork_node(scheduler: VendorScheduler, node: str, headroom: Headroom, *, with
     state = scheduler.state.fork((node,))
     for uid in without:
         state.forget(uid)
-    return NodeFork(node, VendorScheduler(state, scheduler.profile, scheduler.options, scheduler.rules), headroom)
+    return NodeFork(node, VendorScheduler(state, scheduler.compiled, scheduler.options), headroom)
 
 
 Steps = Generator[None, None, tuple[Remedy, ...]]

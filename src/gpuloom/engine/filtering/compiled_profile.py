@@ -52,7 +52,7 @@ class CompiledProfile:
         return preferences.card_policy.topology and self.profile.fit.topology
 
 
-def compile_profile(profile: Profile, options: Options, rules: RuleOrder | None = None) -> CompiledProfile:
+def compile_profile(profile: Profile, options: Options) -> CompiledProfile:
     """Look up what a profile names."""
     fit = profile.fit
     match profile.score.sign:
@@ -64,7 +64,7 @@ def compile_profile(profile: Profile, options: Options, rules: RuleOrder | None 
             sign = (1.0, 1.0)
     return CompiledProfile(
         profile=profile,
-        rules=rules or select_rules(fit.checks),
+        rules=select_rules(fit.checks),
         request_hook=NEED.get(fit.need),
         selection_hook=SELECT.get(fit.select),
         score=SCORE.get(profile.score.hook),

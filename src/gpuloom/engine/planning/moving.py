@@ -31,11 +31,11 @@ def plan_moves(
     names  of the nodes to choose from; the order breaks ties
     Raises ValueError for a pod that asks for no card.
     """
-    fork = scheduler.cluster_state.fork()
+    trial = scheduler.fork()
+    fork = trial.cluster_state
     for pod in pods:
         fork.forget(pod.uid)
     _cordon(fork, node, uuid)
-    trial = PodScheduler(fork, scheduler.options)
     for pod in pods:
         decision = trial.decide(pod.demands, names)
         if decision.node is not None:

@@ -12,8 +12,8 @@ def fit_together(scheduler: PodScheduler, pods: Iterable[Demands]) -> bool:
 
     Raises ValueError for a pod that asks for no card.
     """
-    fork = scheduler.cluster_state.fork()
-    trial, names = PodScheduler(fork, scheduler.options), tuple(fork.nodes)
+    trial = scheduler.fork()
+    fork, names = trial.cluster_state, tuple(trial.cluster_state.nodes)
     for demands in pods:
         decision = trial.decide(demands, names)
         if decision.node is None:

@@ -1,6 +1,6 @@
 """The cards of all vendors: a table for each, one ledger and one book of quotas over them."""
 
-from collections.abc import Collection, Iterable, Iterator, KeysView
+from collections.abc import Callable, Collection, Iterable, Iterator, KeysView
 
 import numpy as np
 
@@ -25,13 +25,9 @@ class ClusterState(ReservedState):
         self.quotas = QuotaBook()
         self.closings = Closings()
         self.outlook = Outlook()
-        self._states = {
-            profile.word: VendorState(profile, self.ledger, self.quotas, self.closings) for profile in catalog
-        }
         self._words_of: dict[str, set[str]] = {}
         self._peers: dict[str, list[CardTable]] = {}
-        for table in self.tables:
-            table.peers, table.outlook = self._peers, self.outlook
+        self._states = {profile.word: self._make_state(profile.word) for profile in catalog}
         self._across: dict[tuple[str, str], tuple[tuple[int, int], Ints]] = {}
         # Cards that the tables show as they were, None while they are kept up to date.
         self._late: dict[CardKey, None] | None = None
@@ -43,21 +39,29 @@ class ClusterState(ReservedState):
         """
         # Of no vendor first: making the states of all only to replace them takes as long as forking a few nodes.
         fork = ClusterState(_NO_VENDORS)
-        fork.catalog = self.catalog
+        fork.catalog, fork.outlook = self.catalog, self.outlook.fork()
         ledger, quotas, closings = self.ledger.fork(nodes), self.quotas.fork(), self.closings.fork(nodes)
         fork.ledger, fork.quotas, fork.closings = ledger, quotas, closings
-        fork._states = {
-            word: state.fork(nodes, ledger=ledger, quotas=quotas, closings=closings)
-            for word, state in self._states.items()
-        }
-        for node, words in self._words_of.items() if nodes is None else self._words_on(nodes):
+        words_of = self._words_of.items() if nodes is None else list(self._words_on(nodes))
+        there = self._states.keys() if nodes is None else frozenset[str]().union(*(words for _, words in words_of))
+        fork._states = _StatesOnDemand(fork._make_state)
+        for word, state in self._states.items():
+            if word in there or state.remembers(nodes or ()):
+                copied = state.fork(nodes, ledger=ledger, quotas=quotas, closings=closings)
+                fork._states[word] = fork._join(copied)
+        for node, words in words_of:
             fork._set_words(node, words)
-        fork.outlook = self.outlook.fork()
-        for table in fork.tables:
-            table.peers, table.outlook = fork._peers, fork.outlook
         if self._late is not None:
             fork._late = dict(self._late)
         return fork
+
+    def _make_state(self, word: str) -> VendorState:
+        return self._join(VendorState(self.catalog[word], self.ledger, self.quotas, self.closings))
+
+    def _join(self, state: VendorState) -> VendorState:
+        """Let a vendor's cards know of those of others."""
+        state.table.peers, state.table.outlook = self._peers, self.outlook
+        return state
 
     def _words_on(self, nodes: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
         return ((node, self._words_of[node]) for node in nodes if node in self._words_of)
@@ -68,7 +72,7 @@ class ClusterState(ReservedState):
 
     @property
     def tables(self) -> Iterator[CardTable]:
-        """The card tables, in the order of the vendors' words."""
+        """The card tables, in the order of the vendors' words; in a fork of few nodes, of those with cards there."""
         return (state.table for state in self._states.values())
 
     @property
@@ -141,8 +145,8 @@ class ClusterState(ReservedState):
     def note_parts(self, reservation: Reservation) -> None:
         """Remember where parts of cards are in use, and which policies cards will have."""
         for word in reservation.shares:
-            if state := self._states.get(word):
-                state.note_parts(reservation)
+            if self.catalog.find(word) is not None:
+                self._states[word].note_parts(reservation)
 
     def is_plain(self, node: str) -> bool:
         """Whether a node's columns follow from its cards and what is held of them, whatever was there before."""
@@ -206,3 +210,18 @@ class ClusterState(ReservedState):
             for mine in self._words_of.get(node, ()) if word == ANY_VENDOR else (word,):
                 if state := self._states.get(mine):
                     state.write(node, uuids)
+
+
+class _StatesOnDemand(dict[str, VendorState]):
+    """The states of vendors by their words; one that is missing has no cards, and is made when it is asked for.
+
+    Making the states of all vendors takes longer than forking a node, and hardly a node has cards of two.
+    """
+
+    def __init__(self, make: Callable[[str], VendorState]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, word: str) -> VendorState:
+        made = self[word] = self._make(word)
+        return made

@@ -112,6 +112,10 @@ class VendorState(ReservedState):
                 fork.register(node, registered)
         return fork
 
+    def remembers(self, nodes: Collection[str]) -> bool:
+        """Tell whether anything is remembered of nodes beside their cards."""
+        return not (self._divided.isdisjoint(nodes) and self._pending.keys().isdisjoint(nodes))
+
     def register(self, node: str, registered: NodeCards) -> bool:
         """Set the cards of a node, none to remove it; tell whether that changed anything."""
         if registered == (self.table.registered(node) or NodeCards(())):

@@ -37,7 +37,7 @@ class MoveTrials:
     @cached_property
     def fork(self) -> PodScheduler:
         """Decides as the live scheduler does."""
-        return PodScheduler(self.scheduler.cluster_state.fork(), self.scheduler.options)
+        return self.scheduler.fork()
 
     @property
     def state(self) -> ClusterState:

@@ -16,7 +16,7 @@ def still_holds(scheduler: PodScheduler, preemptor: Preemptor, plan: PreemptionP
     named = (*plan.victims, *plan.leaving)
     if not all(ledger.find(one.uid) is one.reservation for one in named):
         return False
-    fork = PodScheduler(scheduler.cluster_state.fork((plan.node,)), scheduler.options)
+    fork = scheduler.fork((plan.node,))
     _forget(fork, preemptor.uid, named)
     if not _fits(fork, preemptor, plan.node):
         return False

@@ -60,7 +60,7 @@ class PreemptionPlanner:
             found += len(plans)
             best = _cheapest([*best, *plans])
         yield
-        return self._choose_by_node_policy(preemptor, best[:NODES_AT_ONCE])
+        return (yield from self._choose_by_node_policy(preemptor, best[:NODES_AT_ONCE]))
 
     def plan_beside(
         self, preemptor: Preemptor, going: Mapping[str, Collection[str]]
@@ -74,7 +74,8 @@ class PreemptionPlanner:
         plans: list[PreemptionPlan] = []
         for nodes, allowed in self._in_groups(preemptor, going):
             leaving = frozenset(self.leaving).union(*(going[node] for node in nodes))
-            search = VictimSearch(self._fork(nodes), preemptor, self.potential_victim_of, allowed, leaving)
+            fork = self.pod_scheduler.fork(nodes)
+            search = VictimSearch(fork, preemptor, self.potential_victim_of, allowed, leaving)
             plans += yield from search.choose(nodes)
         return [plan for plan in plans if not (self.strict and plan.broken)]
 
@@ -114,22 +115,27 @@ class PreemptionPlanner:
         by_vendor = self.pod_scheduler.by_vendor
         return any(by_vendor[word].headroom(demand) != UNBOUNDED for word, demand in preemptor.demands.items())
 
-    def _fork(self, nodes: Collection[str]) -> PodScheduler:
-        return PodScheduler(self.pod_scheduler.cluster_state.fork(nodes), self.pod_scheduler.options)
-
     def _search_on(self, nodes: Collection[str], preemptor: Preemptor) -> VictimSearch:
-        return VictimSearch(self._fork(nodes), preemptor, self.potential_victim_of, self.allowed, self.leaving)
+        fork = self.pod_scheduler.fork(nodes)
+        return VictimSearch(fork, preemptor, self.potential_victim_of, self.allowed, self.leaving)
 
-    def _choose_by_node_policy(self, preemptor: Preemptor, plans: Sequence[PreemptionPlan]) -> PreemptionPlan | None:
+    def _choose_by_node_policy(
+        self, preemptor: Preemptor, plans: Sequence[PreemptionPlan]
+    ) -> Generator[None, None, PreemptionPlan | None]:
         """Choose among plans that cost the same as the pod itself would, once their victims are gone."""
         if len(plans) < 2:
             return plans[0] if plans else None
         by_node = {plan.node: plan for plan in plans}
-        fork = self._fork(by_node)
+        fork = self.pod_scheduler.fork(by_node)
+        fork.cluster_state.forget(preemptor.uid)
+        yield
+        fork.cluster_state.postpone()
         for plan in plans:
             for gone in (*plan.victims, *plan.leaving):
                 fork.cluster_state.forget(gone.uid)
-        fork.cluster_state.forget(preemptor.uid)
+            yield
+        fork.cluster_state.catch_up()
+        yield
         node = fork.decide(preemptor.demands, tuple(by_node)).node
         return by_node[node] if node else plans[0]
 
