@@ -1,5 +1,7 @@
 """A fork is as the cluster is, goes its own way, and is asked the same questions."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -206,6 +208,20 @@ def test_a_fork_of_one_node_makes_tables_only_for_the_vendors_there() -> None:
     state.register("n1", "DCU", NodeCards((card("n1-0"),)))
     state.register("n2", "NVIDIA", NodeCards((card("n2-0"),)))
     assert [list(table.positions) for table in state.fork(("n1",)).tables] == [["n1"]]
+
+
+@pytest.mark.parametrize("nodes", [None, ("n1",)])
+def test_a_fork_is_gone_with_its_last_user_without_the_garbage_collector(nodes: tuple[str, ...] | None) -> None:
+    scheduler = PodScheduler(a_state(), Options())
+    fork = scheduler.fork(nodes)
+    assert fork.decide(read_demands(pod(gpu=1, gpumem=5000), CATALOG, Options()), ("n1",)).node == "n1"
+    gone = weakref.ref(fork.cluster_state)
+    gc.disable()
+    try:
+        del fork
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_quotas_count_in_a_fork_of_one_node_what_namespaces_hold_elsewhere() -> None:

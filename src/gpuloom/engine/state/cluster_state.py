@@ -1,6 +1,6 @@
 """The cards of all vendors: a table for each, one ledger and one book of quotas over them."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, KeysView
+from collections.abc import Collection, Iterable, Iterator, KeysView
 
 import numpy as np
 
@@ -37,14 +37,13 @@ class ClusterState(ReservedState):
 
         nodes  only these, and what is on them; all if None. Quotas count what namespaces hold on all nodes either way
         """
-        # Of no vendor first: making the states of all only to replace them takes as long as forking a few nodes.
+        # Of no vendor first, then of those with cards there: making the states of all takes longer than forking a node.
         fork = ClusterState(_NO_VENDORS)
         fork.catalog, fork.outlook = self.catalog, self.outlook.fork()
         ledger, quotas, closings = self.ledger.fork(nodes), self.quotas.fork(), self.closings.fork(nodes)
         fork.ledger, fork.quotas, fork.closings = ledger, quotas, closings
         words_of = self._words_of.items() if nodes is None else list(self._words_on(nodes))
         there = self._states.keys() if nodes is None else frozenset[str]().union(*(words for _, words in words_of))
-        fork._states = _StatesOnDemand(fork._make_state)
         for word, state in self._states.items():
             if word in there or state.remembers(nodes or ()):
                 copied = state.fork(nodes, ledger=ledger, quotas=quotas, closings=closings)
@@ -67,7 +66,9 @@ class ClusterState(ReservedState):
         return ((node, self._words_of[node]) for node in nodes if node in self._words_of)
 
     def __getitem__(self, word: str) -> VendorState:
-        """Return the cards of one vendor."""
+        """Return the cards of one vendor; where a fork has none of them, it gets to know the vendor now."""
+        if word not in self._states:
+            self._states[word] = self._make_state(word)
         return self._states[word]
 
     @property
@@ -94,12 +95,12 @@ class ClusterState(ReservedState):
 
     def score_of(self, node: str) -> float:
         """Return the score of a node with cards."""
-        table = self._states[min(self._words_of[node])].table
+        table = self[min(self._words_of[node])].table
         return float(table.node_scores[table.positions[node]])
 
     def across(self, word: str, other: str) -> Ints:
         """Return by position in one vendor's table where the same node stands in another's, NO_NODE for nowhere."""
-        table, there = self._states[word].table, self._states[other].table
+        table, there = self[word].table, self[other].table
         version = table.registrations, there.registrations
         known = self._across.get((word, other))
         if known is None or known[0] != version:
@@ -116,18 +117,18 @@ class ClusterState(ReservedState):
 
     def registered(self, node: str, word: str) -> NodeCards | None:
         """Return what a node registered of one vendor's cards, None for nothing."""
-        return self._states[word].table.registered(node)
+        return self[word].table.registered(node)
 
     def register(self, node: str, word: str, registered: NodeCards) -> bool:
         """Set a node's cards of one vendor, none to remove them; tell whether that changed anything."""
         words = self._words_of.get(node, set())
-        table = self._states[word].table
+        table = self[word].table
         after = words | {word} if registered.cards else words - {word}
         if after != words:
             self._set_words(node, after)
-        changed = self._states[word].register(node, registered)
+        changed = self[word].register(node, registered)
         if changed and after != words:
-            for peer in self._peers.get(node, ()) or (self._states[other].table for other in after):
+            for peer in self._peers.get(node, ()) or (self[other].table for other in after):
                 if peer is not table:
                     peer.note_peer(node)
         return changed
@@ -138,7 +139,7 @@ class ClusterState(ReservedState):
         else:
             self._words_of.pop(node, None)
         if len(words) > 1:
-            self._peers[node] = [self._states[word].table for word in sorted(words)]
+            self._peers[node] = [self[word].table for word in sorted(words)]
         else:
             self._peers.pop(node, None)
 
@@ -146,17 +147,17 @@ class ClusterState(ReservedState):
         """Remember where parts of cards are in use, and which policies cards will have."""
         for word in reservation.shares:
             if self.catalog.find(word) is not None:
-                self._states[word].note_parts(reservation)
+                self[word].note_parts(reservation)
 
     def is_plain(self, node: str) -> bool:
         """Whether a node's columns follow from its cards and what is held of them, whatever was there before."""
-        return all(self._states[word].is_plain(node) for word in self.words_of(node))
+        return all(self[word].is_plain(node) for word in self.words_of(node))
 
     def set_cpu(self, node: str, cpu: HostCpu | None) -> None:
         """Set the CPU of a node that policies look at, None for no longer known."""
         if self.outlook.set_cpu(node, cpu):
             for word in self.words_of(node):
-                self._states[word].table.note_cpu(node)
+                self[word].table.note_cpu(node)
 
     def close(self, closing: Closing) -> bool:
         """Let cards take no new pods until :meth:`reopen` is called with the same holder; tell whether that is new.
@@ -187,7 +188,7 @@ class ClusterState(ReservedState):
     def _write_closed(self, nodes: Iterable[str]) -> None:
         for node in nodes:
             for word in self.words_of(node):
-                self._states[word].write_closed(node)
+                self[word].write_closed(node)
 
     def postpone(self) -> None:
         """Bring the tables up to date only when :meth:`catch_up` is called: until then nobody may decide.
@@ -210,18 +211,3 @@ class ClusterState(ReservedState):
             for mine in self._words_of.get(node, ()) if word == ANY_VENDOR else (word,):
                 if state := self._states.get(mine):
                     state.write(node, uuids)
-
-
-class _StatesOnDemand(dict[str, VendorState]):
-    """The states of vendors by their words; one that is missing has no cards, and is made when it is asked for.
-
-    Making the states of all vendors takes longer than forking a node, and hardly a node has cards of two.
-    """
-
-    def __init__(self, make: Callable[[str], VendorState]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, word: str) -> VendorState:
-        made = self[word] = self._make(word)
-        return made
