@@ -15,7 +15,7 @@ import numpy as np
 
 from gpuloom.engine.decision.assessment import Assessment
 from gpuloom.engine.decision.decision import Decision, UnsettledError
-from gpuloom.engine.filtering.candidates import Candidates, find_best, look_up, look_up_among
+from gpuloom.engine.filtering.candidates import Candidates, find_best, look_up_among
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass, classify
 from gpuloom.engine.filtering.filter_cache import FilterCache
@@ -101,21 +101,11 @@ class SchedulingAttempt:
             decision.refusals.update(self._refuse_closed(candidates.known))
         return decision
 
-    def takes(self, node: str) -> bool:
-        """Tell whether a node would do."""
-        position = self.table.positions.get(node)
-        if position is None:
-            return False
+    def has_capacity(self, node: str | None = None) -> bool:
+        """Tell whether any node would do, or the one that is named."""
+        known, results = self._all_nodes() if node is None else self._find(node), self._filter()
         if self._is_decided_by_rank:
-            return bool(self._filter().ranks[position] != UNFIT)
-        return self.answer(look_up(self.table, (node,)), explain=False).node is not None
-
-    def has_capacity(self) -> bool:
-        """Tell whether any node would do."""
-        results = self._filter()
-        if self._is_decided_by_rank:
-            return bool((results.ranks[NO_NODE + 1 :] != UNFIT).any())
-        known = self._all_nodes()
+            return bool((results.ranks[known] != UNFIT).any())
         refused = self._refused_by_rules(known, results)
         return self._decide_by_placing(Candidates(known, (), known), refused, results).node is not None
 
@@ -208,6 +198,10 @@ class SchedulingAttempt:
     def _all_nodes(self) -> Ints:
         count = len(self.table.names)
         return np.flatnonzero(self.table.ends[:count] > self.table.starts[:count])
+
+    def _find(self, node: str) -> Ints:
+        position = self.table.positions.get(node, NO_NODE)
+        return np.array([] if position == NO_NODE else [position], np.int64)
 
     def _decide_by_rank(self, candidates: Candidates, results: FilterResults) -> Decision:
         ranking = self._rank(candidates, self._close(results.ranks.copy()) if self.closed else results.ranks)

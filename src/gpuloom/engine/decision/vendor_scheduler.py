@@ -12,7 +12,6 @@ from gpuloom.engine.filtering.filter_cache import FilterCache
 from gpuloom.engine.filtering.filter_results import FilterResults
 from gpuloom.engine.filtering.hooked_results import HookedResults
 from gpuloom.engine.filtering.refusal_cache import RefusalCache
-from gpuloom.engine.filtering.rule_table import RuleOrder
 from gpuloom.engine.placement.placement_cache import PlacementCaches
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.request.options import Options
@@ -49,11 +48,6 @@ class VendorScheduler:
     def profile(self) -> Profile:
         """The vendor."""
         return self.compiled.profile
-
-    @property
-    def rules(self) -> RuleOrder:
-        """The rules that cards are filtered by."""
-        return self.compiled.rules
 
     def prepare(self) -> None:
         """Do what the first decision after very many changes would have to wait for."""
@@ -113,7 +107,7 @@ class VendorScheduler:
 
         Raises ValueError when the demand asks for no card.
         """
-        return self._attempt(demand, self.headroom(demand)).takes(node)
+        return self._attempt(demand, self.headroom(demand)).has_capacity(node)
 
     def has_capacity(self, demand: Demand) -> bool:
         """Tell whether any node would do, without saying which or why the others would not.

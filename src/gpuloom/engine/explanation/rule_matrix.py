@@ -70,7 +70,7 @@ class RuleMatrix:
 
 def name_rules(scheduler: VendorScheduler) -> tuple[NamedRule, ...]:
     """Return the checks in their order: the profile's, then those that are always asked."""
-    rules = scheduler.rules
+    rules = scheduler.compiled.rules
     return tuple(
         NamedRule(name, rule, 1 << position) for name, (position, rule) in zip(rules.names, rules.numbered, strict=True)
     )

@@ -73,7 +73,7 @@ class ClusterState(ReservedState):
 
     @property
     def tables(self) -> Iterator[CardTable]:
-        """The card tables, in the order of the vendors' words; in a fork of few nodes, of those with cards there."""
+        """The card tables, in the order of the vendors' words; in a fork of few nodes, of those known there."""
         return (state.table for state in self._states.values())
 
     @property

@@ -18,11 +18,11 @@ def still_holds(scheduler: PodScheduler, preemptor: Preemptor, plan: PreemptionP
         return False
     fork = scheduler.fork((plan.node,))
     _forget(fork, preemptor.uid, named)
-    if not _fits(fork, preemptor, plan.node):
+    if not fork.takes(preemptor.demands, plan.node):
         return False
     for victim in plan.victims:
         fork.cluster_state.assume(victim.reservation)
-        if _fits(fork, preemptor, plan.node):
+        if fork.takes(preemptor.demands, plan.node):
             return False
         fork.cluster_state.forget(victim.uid)
     return True
@@ -31,7 +31,3 @@ def still_holds(scheduler: PodScheduler, preemptor: Preemptor, plan: PreemptionP
 def _forget(fork: PodScheduler, uid: str, named: Iterable[PotentialVictim]) -> None:
     for gone in (uid, *(one.uid for one in named)):
         fork.cluster_state.forget(gone)
-
-
-def _fits(fork: PodScheduler, preemptor: Preemptor, node: str) -> bool:
-    return fork.decide(preemptor.demands, (node,)).node is not None
