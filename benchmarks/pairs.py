@@ -3,11 +3,13 @@
 ``PYTHONPATH=tests python -m benchmarks.pairs OTHER`` starts the scheduler of this checkout and that of OTHER, a folder
 with an environment of its own (``git worktree add --detach OTHER COMMIT``, then ``make .venv/ready`` in it). Both run
 at the same time, each beside a stand-in API server, and are asked in turn, call by call, so what else the machine does
-meets both alike. Prints for each case of ``gpuloom bench calls`` the median times that calls wait for each scheduler,
-and how many times the other's this one's is; last, the middle of all cases.
+meets both alike; they share one processor, for those of a machine need not be equally quick. Prints for each case of
+``gpuloom bench calls`` the median times that calls wait for each scheduler, and how many times the other's this one's
+is; last, the middle of all cases.
 """
 
 import argparse
+import os
 import statistics
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,6 +38,7 @@ def run_cases(other: Path, nodes: int, events_per_s: int, calls: int) -> Iterato
     """Print the cases at which so many events a second arrive; yield how many times as long each takes."""
     gpuloom = other.resolve() / ".venv" / "bin" / "gpuloom"
     with run_scheduler(nodes, events_per_s) as this, run_scheduler(nodes, events_per_s, gpuloom=gpuloom) as that:
+        share_a_processor(this.pid, that.pid)
         for whole in list_cases(name_nodes(nodes)):
             case = replace(whole, calls=min(whole.calls, calls))
             this_ms, that_ms = (statistics.median(times) for times in time_both(case, this.connection, that.connection))
@@ -48,6 +51,15 @@ def run_cases(other: Path, nodes: int, events_per_s: int, calls: int) -> Iterato
                 ratio=this_ms / that_ms,
             )
             yield this_ms / that_ms
+
+
+def share_a_processor(*pids: int) -> None:
+    """Let all threads of these processes run on the last processor that they may use, and this process on others."""
+    *others, last = sorted(os.sched_getaffinity(0))
+    for pid in pids:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {last})
+    os.sched_setaffinity(0, others or {last})
 
 
 def time_both(case: Case, *connections: Connection) -> list[list[float]]:

@@ -4,12 +4,12 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 
 def _local_now() -> datetime:
-    return datetime.now().astimezone()
+    return datetime.now(UTC).astimezone()
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ def decode_bind_args(body: bytes) -> BindArgs:
 
 def encode_result(result: FilterResult | BindResult) -> bytes:
     """Write a reply."""
-    if isinstance(result, FilterResult):
+    if isinstance(result, FilterResult) and (result.failed_nodes or result.failed_and_unresolvable_nodes):
         # Where the encoder would encode them, it takes the encoded form.
         failed, unresolvable = _write(result.failed_nodes), _write(result.failed_and_unresolvable_nodes)
         result = msgspec.structs.replace(result, failed_nodes=failed, failed_and_unresolvable_nodes=unresolvable)

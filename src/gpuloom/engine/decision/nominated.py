@@ -137,7 +137,10 @@ class NominationScheduler:
 
     def _find_kept(self, demands: Demands, priority: int, node: str | None = None) -> dict[str, KeptNode]:
         """Return the nodes on which others wait that go before this pod and hold nothing yet: all, or only one."""
-        cluster, by_node = self.pod_scheduler.cluster_state, dict[str, list[Nomination]]()
+        if not self.nominations:
+            return {}
+        cluster = self.pod_scheduler.cluster_state
+        by_node: dict[str, list[Nomination]] = {}
         for one in self.nominations.that_bind(_uid_of(demands), priority):
             if node in (None, one.node) and cluster.has(one.node) and cluster.ledger.find(one.uid) is None:
                 by_node.setdefault(one.node, []).append(one)
