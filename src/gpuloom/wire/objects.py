@@ -240,8 +240,9 @@ class Pod(KubeObject, frozen=True):
     @property
     def started_at(self) -> int:
         """When its kubelet took the pod in, in whole Unix seconds; before that, when it was created; 0 when unknown."""
+        told = self.status.start_time or self.metadata.creation_timestamp
         try:
-            return int(decode_time(self.status.start_time or self.metadata.creation_timestamp or "").timestamp())
+            return int(decode_time(told).timestamp()) if told else 0
         except WireError:
             return 0
 

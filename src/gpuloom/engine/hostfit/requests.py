@@ -34,7 +34,7 @@ def read_requests(pod: HostPod, ignored: Collection[str] = ()) -> Amounts:
 
 def read_cpu_milli(pod: Pod) -> int:
     """Return the thousandths of cores that the containers of a pod request, at most ``MOST_CPU_MILLI``."""
-    return min(_round(CPU, _ask_all(pod).get(CPU, 0)), MOST_CPU_MILLI)
+    return min(_round(CPU, _ask_all(pod, only=CPU).get(CPU, 0)), MOST_CPU_MILLI)
 
 
 def read_container_requests(pod: Pod) -> Amounts:
@@ -47,28 +47,31 @@ def read_allocatable(amounts: Mapping[str, Quantity]) -> Amounts:
     return {name: _round(name, nanos) for name, nanos in _read(amounts).items()}
 
 
-def _ask_all(pod: Pod) -> Amounts:
-    """Sum up what the containers of a pod request, in billionths."""
+def _ask_all(pod: Pod, only: str = "") -> Amounts:
+    """Sum up what the containers of a pod request, in billionths; of one resource if only that is wanted."""
     total: Amounts = {}
     for container in pod.containers:
-        _add(total, _ask(container))
+        _add(total, _ask(container, only))
     if pod.spec.init_containers:
-        _raise(total, _start(pod.init_containers, total))
+        _raise(total, _start(pod.init_containers, total, only))
     return total
 
 
-def _ask(container: Container) -> Amounts:
+def _ask(container: Container, only: str) -> Amounts:
     """Read a container's requests; where only a limit is given it is the request too (the API server's default)."""
     limits, requests = container.limits, container.requests
+    if only:
+        amount = requests.get(only, limits.get(only))
+        return {} if amount is None else _read({only: amount})
     return _read(requests if not limits else {**limits, **requests})
 
 
-def _start(containers: Iterable[Container], total: Amounts) -> Amounts:
+def _start(containers: Iterable[Container], total: Amounts, only: str) -> Amounts:
     """Find what starting needs at most, one init container after the other; sidecars stay, and join the total."""
     running: Amounts = {}
     most: Amounts = {}
     for container in containers:
-        asked = _ask(container)
+        asked = _ask(container, only)
         if container.is_sidecar:
             _add(total, asked)
             _add(running, asked)
