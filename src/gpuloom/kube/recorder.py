@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Any, Literal, Self
 
 import msgspec
@@ -54,6 +55,11 @@ class _Note(msgspec.Struct, frozen=True, gc=False):
     type: str
     reason: str
     message: Message
+
+    def digest(self) -> bytes:
+        """Return a digest of what is said, to remember it by: thousands of texts would take megabytes."""
+        said = (*msgspec.structs.astuple(self.subject), self.type, self.reason, str(self.message))
+        return blake2b("\0".join(said).encode(errors="replace"), digest_size=16).digest()
 
 
 class _Pending(msgspec.Struct, gc=False):
@@ -108,7 +114,8 @@ class EventRecorder:
         self._queues: dict[str, OrderedDict[_Note, _Pending]] = {"Warning": OrderedDict(), "Normal": OrderedDict()}
         self._sleep = sleep
         self._paces = {kind: RateLimiter(limit, sleep=sleep, monotonic_s=monotonic_s) for kind, limit in PACES.items()}
-        self._written: OrderedDict[_Note, _Written] = OrderedDict()
+        # By the digest of what they say.
+        self._written: OrderedDict[bytes, _Written] = OrderedDict()
         self._allowances: OrderedDict[_Subject, _Allowance] = OrderedDict()
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
@@ -246,9 +253,12 @@ class EventRecorder:
         try:
             # The text may have taken a while to make.
             await asyncio.sleep(0)
-            written = self._written.get(note)
-            if written is None or not await self._repeat(note, written, pending):
-                await self._create(note, pending)
+            digest = note.digest()
+            written = self._written.get(digest)
+            if written is not None and await self._repeat(note, written, pending):
+                self._written.move_to_end(digest)
+            else:
+                self._remember(digest, _Written(await self._create(note, pending), pending.count))
         except asyncio.CancelledError:
             self.failed += pending.count
             raise
@@ -264,17 +274,19 @@ class EventRecorder:
         try:
             await self._client.patch(EVENTS, written.name, body, namespace=namespace, timeout_s=WRITE_DEADLINE_S)
         except NotFoundError:
-            del self._written[note]
             return False
         written.count = count
-        self._written.move_to_end(note)
         return True
 
-    async def _create(self, note: _Note, pending: _Pending) -> None:
+    async def _create(self, note: _Note, pending: _Pending) -> str:
+        """Create the event, and return its name."""
         body = self._body(note, pending)
-        name = str(body["metadata"]["name"])
         await self._client.create(EVENTS, body, namespace=_namespace(note.subject), timeout_s=WRITE_DEADLINE_S)
-        self._written[note] = _Written(name, pending.count)
+        return str(body["metadata"]["name"])
+
+    def _remember(self, digest: bytes, written: _Written) -> None:
+        self._written[digest] = written
+        self._written.move_to_end(digest)
         if len(self._written) > _REMEMBERED:
             self._written.popitem(last=False)
 
