@@ -255,10 +255,9 @@ class EventRecorder:
             await asyncio.sleep(0)
             digest = note.digest()
             written = self._written.get(digest)
-            if written is not None and await self._repeat(note, written, pending):
-                self._written.move_to_end(digest)
-            else:
-                self._remember(digest, _Written(await self._create(note, pending), pending.count))
+            if written is None or not await self._repeat(note, written, pending):
+                written = _Written(await self._create(note, pending), pending.count)
+            self._remember(digest, written)
         except asyncio.CancelledError:
             self.failed += pending.count
             raise

@@ -86,6 +86,13 @@ def test_times_round_trip_with_their_offset(moment):
     assert decode_time(encode_time(moment)).isoformat() == moment.isoformat()
 
 
+@pytest.mark.parametrize(
+    ("fraction", "microseconds"), [("1", 100_000), ("12345", 123_450), ("123456789", 123_456), ("9" * 5000, 999_999)]
+)
+def test_of_a_fraction_microseconds_are_read(fraction: str, microseconds: int):
+    assert decode_time(f"2026-07-03T15:35:10.{fraction}Z").microsecond == microseconds
+
+
 def test_utc_is_written_as_z():
     assert encode_time(datetime(2025, 10, 20, 3, 7, 2, tzinfo=UTC)) == "2025-10-20T03:07:02Z"
 

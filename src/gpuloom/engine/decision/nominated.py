@@ -137,6 +137,7 @@ class NominationScheduler:
 
     def _find_kept(self, demands: Demands, priority: int, node: str | None = None) -> dict[str, KeptNode]:
         """Return the nodes on which others wait that go before this pod and hold nothing yet: all, or only one."""
+        # Nearly always there are none, and every call asks.
         if not self.nominations:
             return {}
         cluster = self.pod_scheduler.cluster_state

@@ -60,10 +60,10 @@ def _ask_all(pod: Pod, only: str = "") -> Amounts:
 def _ask(container: Container, only: str) -> Amounts:
     """Read a container's requests; where only a limit is given it is the request too (the API server's default)."""
     limits, requests = container.limits, container.requests
+    asked = requests if not limits else {**limits, **requests}
     if only:
-        amount = requests.get(only, limits.get(only))
-        return {} if amount is None else _read({only: amount})
-    return _read(requests if not limits else {**limits, **requests})
+        asked = {only: asked[only]} if only in asked else {}
+    return _read(asked)
 
 
 def _start(containers: Iterable[Container], total: Amounts, only: str) -> Amounts:
