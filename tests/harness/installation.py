@@ -1,10 +1,12 @@
-"""What sends pods through gpuloom, as HAMi's chart installs it: kube-scheduler's configuration and the webhook's."""
+"""What sends pods through gpuloom, as the chart installs it: kube-scheduler's configuration and the webhook's."""
 
 import base64
 from collections.abc import Iterable
 from typing import Any
 
 SCHEDULER_NAME = "hami-scheduler"
+MAX_BACKOFF_S = 4
+"""So long kube-scheduler leaves a refused pod alone at most, as the chart has it; its own default is 10 s."""
 NVIDIA_RESOURCES = (
     "nvidia.com/gpu",
     "nvidia.com/gpumem",
@@ -43,6 +45,7 @@ def scheduler_configuration(
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
+        "podMaxBackoffSeconds": MAX_BACKOFF_S,
         "profiles": [{"schedulerName": scheduler_name}],
         "extenders": [extender],
     }

@@ -7,10 +7,11 @@ import asyncio
 import itertools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from types import MappingProxyType
+from typing import Any, Self
 
 from gpuloom.kube import KubeClient, load_kubeconfig
 from harness import binaries
@@ -50,15 +51,15 @@ class Replica:
         elects: bool = True,
         kubeconfig: Path | None = None,
         clock: SteppedClock | None = None,
-        percent_of_nodes: int = 0,
+        settings: Mapping[str, Any] = MappingProxyType({}),
     ):
-        """Prepare a replica whose host is called `name`; `percent_of_nodes` as in `Fleet.start_kube_scheduler`."""
+        """Prepare a replica whose host is called `name`; `settings` as in `Fleet.start_kube_scheduler`."""
         self.name = name
         self.clock = clock
         self._fleet = fleet
         self._directory = directory
         self._elects = elects
-        self._percent_of_nodes = percent_of_nodes
+        self._settings = settings
         self._kubeconfig = kubeconfig or fleet.control_plane.kubeconfig
         port, metrics_port = find_free_ports(2)
         self._address, self._metrics_address = f"127.0.0.1:{port}", f"127.0.0.1:{metrics_port}"
@@ -171,8 +172,8 @@ class Replica:
         election = {"leaderElect": self._elects, "resourceName": SCHEDULER_NAME, "resourceNamespace": "kube-system"}
         connection = {**RAISED_LIMITS["clientConnection"], "kubeconfig": str(self._fleet.control_plane.kubeconfig)}
         config = scheduler_configuration(f"http://{self._address}")
-        config |= {"percentageOfNodesToScore": self._percent_of_nodes, "clientConnection": connection}
-        file.write_text(json.dumps({**config, "leaderElection": election}))
+        config |= {"clientConnection": connection, "leaderElection": election, **self._settings}
+        file.write_text(json.dumps(config))
         return [binaries.find("kube-scheduler"), f"--config={file}", "--secure-port=0"]
 
 

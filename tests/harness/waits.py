@@ -12,12 +12,11 @@ from gpuloom.kube import PODS, KubeClient, load_kubeconfig
 from harness.accounts import Accounts
 from harness.faultyproxy import Faults
 from harness.fleet import Fleet
+from harness.installation import MAX_BACKOFF_S
 from harness.objects import create_priority_class, create_ready_node
 from harness.playedplugins import PlayedPlugins
 
 PLAIN_NODES = 3
-LONGEST_BACKOFF_S = 10.0
-"""kube-scheduler's."""
 FILTER_CALLS = 'gpuloom_request_duration_seconds_count{verb="filter"}'
 
 
@@ -63,7 +62,7 @@ async def free_a_card(fleet: Fleet, accounts: Accounts, *, lag_s: float, number:
     (waiting,) = await fleet.add_pods({f"waiting-{number}": 9000})
     uid = waiting.metadata.uid
     await accounts.wait_for(lambda: uid in accounts.pods and bool(accounts.pods[uid].reason))
-    await asyncio.sleep(LONGEST_BACKOFF_S + 1)
+    await asyncio.sleep(MAX_BACKOFF_S + 1)
     began_s = asyncio.get_running_loop().time()
     await fleet.client.delete(PODS, blocking.name, namespace="default", grace_period_s=0)
     await accounts.wait_for(lambda: uid in accounts.bound_s, timeout_s=30)

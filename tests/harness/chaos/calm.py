@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 BACKOFF_S = 10.0
-"""kube-scheduler's longest: so long it leaves a pod alone whose binding has failed."""
+"""kube-scheduler's longest unless it is told another: so long it leaves a pod alone whose binding has failed."""
 
 
 class Calm:

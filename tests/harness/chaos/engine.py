@@ -215,7 +215,7 @@ def _make_replica(fleet: Fleet, directory: Path, name: str, plan: Plan) -> Repli
         elects=plan.replicas > 1,
         kubeconfig=fleet.kubeconfig,
         clock=clock,
-        percent_of_nodes=plan.offered,
+        settings={"percentageOfNodesToScore": plan.offered, "podMaxBackoffSeconds": plan.backoff_s},
     )
 
 

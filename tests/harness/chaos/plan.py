@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.chaos.footprint import Growth
+from harness.installation import MAX_BACKOFF_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class Plan:
     shapes       which pods: see `shapes.BY_NAME`
     replicas     of the scheduler: 1, or 2 that elect a leader
     offered      percent of the nodes that fit a pod until which kube-scheduler looks for them; 0 for its own choice
+    backoff_s    so long kube-scheduler leaves a refused pod alone at most
     faults       which faults, and how many of each before it starts over; their order is drawn
     at_once      so many faults, about `pause_s` apart; then `rest_s` without one
     burst_s      so long writes are refused or unanswered, or watches late, when it is the turn of that
@@ -34,6 +36,7 @@ class Plan:
     shapes: str = "all"
     replicas: int = 2
     offered: int = 100
+    backoff_s: int = MAX_BACKOFF_S
     faults: dict[str, int] = field(
         default_factory=lambda: {
             "crash_gpuloom": 1,

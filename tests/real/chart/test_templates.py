@@ -33,6 +33,7 @@ from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
 from gpuloom.wire.keys import NODE_CORDON, NODE_MOVING
 from harness.helm import CHART, NAMESPACE, Helm
+from harness.installation import MAX_BACKOFF_S
 from harness.policies import read_keys
 
 pytestmark = pytest.mark.chart
@@ -327,6 +328,16 @@ def test_the_extender_is_reached_in_the_pod_only(helm: Helm) -> None:
     assert "--extender-bind=127.0.0.1:9398" in find_container(objects, "extender")["args"]
     for kind in ("Service", "NetworkPolicy"):
         assert "9398" not in json.dumps(find(objects, kind, "-scheduler"))
+
+
+def test_a_refused_pod_is_left_alone_as_long_as_in_the_tests_of_the_scheduler(helm: Helm) -> None:
+    settings = read_data(helm.template(with_values({})), "-scheduler", "config.yaml")
+    assert settings["podMaxBackoffSeconds"] == MAX_BACKOFF_S
+
+
+def test_a_refused_pod_is_left_alone_as_long_as_the_values_say(helm: Helm) -> None:
+    objects = helm.template(with_values({"scheduler": {"kubeScheduler": {"podMaxBackoffSeconds": 10}}}))
+    assert read_data(objects, "-scheduler", "config.yaml")["podMaxBackoffSeconds"] == 10
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,10 @@ def test_lint_finds_nothing(helm: Helm) -> None:
             {"scheduler": {"kubeScheduler": {"image": {"registry": "m.example/k8s/"}}}},
             "at '/scheduler/kubeScheduler/image/registry': 'm.example/k8s/' does not match pattern",
         ),
+        (
+            {"scheduler": {"kubeScheduler": {"podMaxBackoffSeconds": 0}}},
+            "at '/scheduler/kubeScheduler/podMaxBackoffSeconds': minimum: got 0, want 1",
+        ),
         ({"global": {"imagePullSecrets": [{"secret": "a"}]}}, "at '/global/imagePullSecrets/0'"),
         ({"devicePlugin": {"deviceListStrategy": "env"}}, "at '/devicePlugin/deviceListStrategy'"),
         ({"devicePlugin": {"nvidiaDriverRoot": "auto"}}, "at '/devicePlugin/nvidiaDriverRoot': 'auto'"),
