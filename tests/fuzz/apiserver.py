@@ -10,9 +10,10 @@ from typing import Any
 from fuzz.seeds import dump, read_lines
 from fuzz.target import Target
 
-from gpuloom.kube.client import KubeClient, ListOptions
+from gpuloom.kube.client import KubeClient
 from gpuloom.kube.credentials import Credentials
 from gpuloom.kube.errors import ApiError
+from gpuloom.kube.lists import ListOptions
 from gpuloom.kube.reflector import Applied, Deleted, Reflector, ReflectorTiming
 from gpuloom.kube.resources import NODES, PODS, Resource
 from gpuloom.kube.transport import HttpRequest

@@ -8,9 +8,9 @@ from typing import Any
 
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.kube import KubeClient
-from gpuloom.kube.client import ListOptions
 from gpuloom.kube.credentials import load_default
 from gpuloom.kube.errors import ApiError, CredentialsError, tell_failure
+from gpuloom.kube.lists import ListOptions
 from gpuloom.kube.resources import NODES
 
 _CONNECT_TIMEOUT_S = 10.0

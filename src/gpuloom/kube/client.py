@@ -7,26 +7,25 @@ Objects come out as partial structs and must never be sent back.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
 import msgspec
 
 from gpuloom.kube.connections import HttpConnections
 from gpuloom.kube.credentials import Credentials
 from gpuloom.kube.errors import ExpiredError, TooManyRequestsError, UnreachableError, UnreadableError
+from gpuloom.kube.lists import ListOptions, ListPage, decode_page
 from gpuloom.kube.rate_limiter import RateLimit, RateLimiter
 from gpuloom.kube.resources import PODS, Resource, T
 from gpuloom.kube.stream import WatchLine, read_lines
 from gpuloom.kube.transport import HttpRequest, Transport
-from gpuloom.wire.depth import BAD_JSON, decode, decode_by
+from gpuloom.wire.depth import BAD_JSON, decode
 
 WRITE_DEADLINE_S = 4.0
 """Longest time for a write whose outcome must be known soon; after that the outcome is unknown (binding 2.1)."""
 
 _LIST_RESTARTS = 3
 _RETRY_FLOOR_S = 0.1
-_Item = TypeVar("_Item")
 
 
 def go_on() -> None:
@@ -38,43 +37,6 @@ def log_left_out(target: str, why: str) -> None:
     import structlog  # noqa: PLC0415 - commands that people wait for do without
 
     structlog.get_logger(__name__).warning("object left out of a list", target=target, error=why)
-
-
-@dataclass(frozen=True, slots=True)
-class ListOptions:
-    """Which objects of a kind: of one namespace (empty: of all), with these labels and fields."""
-
-    namespace: str = ""
-    label_selector: str = ""
-    field_selector: str = ""
-
-    def query(self) -> dict[str, str]:
-        """Return the selectors as query parameters."""
-        selectors = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
-        return {key: value for key, value in selectors.items() if value}
-
-
-@dataclass(frozen=True, slots=True)
-class ListPage(Generic[T]):
-    """Part of a list: its objects, the list's version, and the token for the rest (empty: there is none).
-
-    ``unreadable`` holds objects that cannot be decoded, as JSON, and why.
-    """
-
-    items: list[T]
-    version: str
-    continue_token: str
-    unreadable: tuple[tuple[msgspec.Raw, str], ...] = ()
-
-
-class _ListMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_token: str = msgspec.field(default="", name="continue")
-
-
-class _List(msgspec.Struct, Generic[_Item]):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[_Item] | None = None
 
 
 class KubeClient:
@@ -181,7 +143,7 @@ class KubeClient:
         request = _collection_request("list", resource, selection, query)
         await self._pace.keep()
         body = await self._within(self._timeout_s, request, self._transport.send(request))
-        return _decode_page(resource, body, request)
+        return decode_page(resource, body, request)
 
     async def patch(
         self,
@@ -324,7 +286,7 @@ class KubeClient:
         while True:
             query = {**selection.query(), "limit": str(page_size), **({"continue": token} if token else {})}
             request = _collection_request("list", resource, selection, query)
-            page = _decode_page(resource, await self._patiently(request, None), request)
+            page = decode_page(resource, await self._patiently(request, None), request)
             items += page.items
             for _, why in page.unreadable:
                 if must_read_all:
@@ -379,27 +341,3 @@ def _decode(resource: Resource[T], body: bytes, request: HttpRequest) -> T:
         return decode(body, resource.type)
     except BAD_JSON as error:
         raise UnreadableError(request.verb, request.target, 0, f"the answer cannot be read: {error}") from error
-
-
-def _decode_page(resource: Resource[T], body: bytes, request: HttpRequest) -> ListPage[T]:
-    try:
-        listed = decode(body, _List[resource.type])  # type: ignore[name-defined]
-    except BAD_JSON:
-        return _decode_what_can_be_read(resource, body, request)
-    return ListPage(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_token)
-
-
-def _decode_what_can_be_read(resource: Resource[T], body: bytes, request: HttpRequest) -> ListPage[T]:
-    """Decode a page object by object: one that cannot be read must not take the others with it."""
-    try:
-        listed = decode(body, _List[msgspec.Raw])
-    except BAD_JSON as error:
-        raise UnreadableError(request.verb, request.target, 0, f"the list cannot be read: {error}") from error
-    decoder = msgspec.json.Decoder(resource.type)
-    items, unreadable = [], []
-    for raw in listed.items or []:
-        try:
-            items.append(decode_by(decoder, raw))
-        except BAD_JSON as error:
-            unreadable.append((raw, str(error)))
-    return ListPage(items, listed.metadata.resource_version, listed.metadata.continue_token, tuple(unreadable))

@@ -17,8 +17,9 @@ import msgspec
 import structlog
 
 from gpuloom.kube.backoff import Backoff
-from gpuloom.kube.client import KubeClient, ListOptions
+from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, ExpiredError, Status, error_of_status
+from gpuloom.kube.lists import ListOptions
 from gpuloom.kube.resources import Resource, T
 from gpuloom.kube.stream import WatchLine
 from gpuloom.wire.depth import BAD_JSON, decode, decode_by

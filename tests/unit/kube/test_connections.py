@@ -8,8 +8,8 @@ from aiohttp import web
 from unit.kube.scripted import ScriptedServer, drop, failure, hang, pod, pod_list, raw_reply, reply, stream
 
 from gpuloom.kube import PODS, ApiError, KubeClient, UnreachableError
-from gpuloom.kube.client import ListOptions
 from gpuloom.kube.connections import HttpConnections
+from gpuloom.kube.lists import ListOptions
 from gpuloom.kube.pooled import PooledConnections
 from gpuloom.kube.threaded import ThreadedConnections
 

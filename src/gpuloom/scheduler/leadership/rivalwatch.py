@@ -19,7 +19,7 @@ from gpuloom.kube import (
     KubeClient,
     Reflector,
 )
-from gpuloom.kube.client import ListOptions
+from gpuloom.kube.lists import ListOptions
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.rivals import LeaseKey, RivalLeases
 from gpuloom.scheduler.settings import SchedulerSettings
