@@ -13,13 +13,14 @@ import urllib.request
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from harness import binaries
 from harness.api import Api
 from harness.credentials import SERVICE_ADDRESS, Keys, User, write_kubeconfig
 from harness.podnetwork import API_PORT, PodNetwork
-from harness.processes import ChildProcess
+from harness.processes import ChildProcess, clean_environment
 
 QUIET_PORTS = (10_000, 32_000)
 STOP_ORDER = (
@@ -42,8 +43,9 @@ class ControlPlane:
     """A control plane as a context manager.
 
     Attributes: `url`, `ca_file`, `admin_token` (group system:masters), `kubeconfig` (of the admin), `inner_kubeconfig`
-    (the same for processes in the network of the control plane), `directory`, and `api`, a client for the harness's own
-    calls as admin. In a network of pods, or when `audited`, `audit_log` holds every request.
+    (the same for processes in the network of the control plane), `directory`, `environment` (of its programs), and
+    `api`, a client for the harness's own calls as admin. In a network of pods, or when `audited`, `audit_log` holds
+    every request.
     """
 
     def __init__(
@@ -55,12 +57,15 @@ class ControlPlane:
         audited: bool = False,
         feature_gates: Mapping[str, bool] | None = None,
         apis: Iterable[str] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
     ):
         """Prepare a control plane in `directory` that knows `users` beside its admin, in a network of pods if given.
 
-        `feature_gates` are of its API server and its scheduler; `apis` are served beside the usual ones.
+        `feature_gates` are of its API server and its scheduler; `apis` are served beside the usual ones. Its
+        programs run with the usual variables and those of `environment`.
         """
         self.directory = directory
+        self.environment = {**clean_environment(), **environment}
         self.audit_log = directory / "audit.log"
         self._network = network
         self._audited = audited or network is not None
@@ -274,7 +279,7 @@ class ControlPlane:
             raise RuntimeError(f"{name} of {self.directory} already runs; stop it first")
         command: list[str | Path] = [binaries.find(name), *flags]
         wrapped = command if self._network is None else self._network.enter(command)
-        process = ChildProcess(name, wrapped, log=self.directory / f"{name}.log")
+        process = ChildProcess(name, wrapped, log=self.directory / f"{name}.log", env=self.environment)
         self._processes[name] = process
         return process
 

@@ -35,15 +35,22 @@ class Fleet:
     """
 
     def __init__(
-        self, directory: Path, *, cards: int = 4, memory_mib: int = 10_000, slots: int = 10, own_plugins: bool = True
+        self,
+        directory: Path,
+        *,
+        cards: int = 4,
+        memory_mib: int = 10_000,
+        slots: int = 10,
+        own_plugins: bool = True,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ):
         """Prepare a fleet in `directory` whose nodes have so many cards of this size, each for so many containers.
 
         With `own_plugins` every node has a pod that says that gpuloom's device plugin runs there: whoever plays that
-        one must be there, or no node is ever free again.
+        one must be there, or no node is ever free again. `environment` as in `ControlPlane`.
         """
         self._own_plugins = own_plugins
-        self.control_plane = ControlPlane(directory / "control-plane")
+        self.control_plane = ControlPlane(directory / "control-plane", environment=environment)
         self._directory = directory
         self._size: dict[str, Any] = {"cards": cards, "memory_mib": memory_mib, "slots": slots}
         port, metrics_port = find_free_ports(2)

@@ -118,7 +118,9 @@ class Replica:
             command = self._kube_scheduler_command()
             if self._elects:
                 command = ["unshare", "--uts", "sh", "-c", NAMED, self.name, *command]
-            self._kube_scheduler = ChildProcess(f"kube-scheduler of {self.name}", command, log=log)
+            self._kube_scheduler = ChildProcess(
+                f"kube-scheduler of {self.name}", command, log=log, env=self._fleet.control_plane.environment
+            )
 
     async def stop_kube_scheduler(self) -> None:
         """End kube-scheduler politely: it gives the lease back."""
