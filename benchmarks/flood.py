@@ -10,6 +10,7 @@ what it still costs Filter on a machine of few processors, whoever is flooded, i
 import asyncio
 import json
 import os
+import socket
 import ssl
 import statistics
 import subprocess
@@ -17,7 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPSConnection
@@ -36,6 +37,8 @@ PER_S = 20
 CALLS = 6000
 """Some seconds of calls: in less, few bodies come beside them."""
 LARGEST = 3 * 2**20
+PIECE_BYTES = 32 * 1024
+"""What a sender encrypts in one go: in milliseconds at a time, it would keep Filter from the processor that it uses."""
 LOST = "not in charge"
 """What the scheduler logs when it no longer leads."""
 SHARE = b'{"name":"c","resources":{"limits":{"nvidia.com/gpu":"1","nvidia.com/gpumem":"3000"}}}'
@@ -60,6 +63,21 @@ def make_bodies() -> list[bytes]:
     return [head + pod + b"}}" for pod in pods]
 
 
+async def cut(body: bytes) -> AsyncIterator[memoryview]:
+    """Return a body in pieces, and let other bodies be sent after each."""
+    for start in range(0, len(body), PIECE_BYTES):
+        yield memoryview(body)[start : start + PIECE_BYTES]
+        await asyncio.sleep(0)
+
+
+def open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """Open a socket that holds few pieces: a large one would be filled in one go."""
+    family, kind, protocol, *_ = address
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PIECE_BYTES)
+    return opened
+
+
 async def send(url: str, authority: str) -> None:
     """Send reviews until standard input ends; print what was answered."""
     bodies, answers = make_bodies(), Counter[str]()
@@ -69,13 +87,15 @@ async def send(url: str, authority: str) -> None:
 
     async def post(session: aiohttp.ClientSession, body: bytes) -> None:
         try:
-            async with session.post(f"{url}/webhook", data=body, headers=headers, ssl=trusted) as reply:
+            length = {"Content-Length": str(len(body))}
+            async with session.post(f"{url}/webhook", data=cut(body), headers=headers | length, ssl=trusted) as reply:
                 verdict = json.loads(await reply.read())["response"]
                 answers["allowed" if verdict["allowed"] else str(verdict["status"]["code"])] += 1
         except (aiohttp.ClientError, ValueError) as error:
             answers[type(error).__name__] += 1
 
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+    connector = aiohttp.TCPConnector(limit=0, socket_factory=open_socket)
+    async with aiohttp.ClientSession(connector=connector) as session:
         sent = []
         while not ended.done():
             sent.append(asyncio.create_task(post(session, bodies[len(sent) % len(bodies)])))

@@ -15,11 +15,8 @@ class TooLargeError(Exception):
         self.most_bytes = most_bytes
 
 
-Rest = Callable[[], Awaitable[object]]
-
-
-async def _never_rest() -> None:
-    """Do not pause between pieces."""
+Receive = Callable[[], Awaitable[bytes]]
+"""Returns the next piece of a body, empty at its end."""
 
 
 async def read_body(request: web.Request, most_bytes: int, within_s: float) -> bytes:
@@ -27,47 +24,46 @@ async def read_body(request: web.Request, most_bytes: int, within_s: float) -> b
 
     Raises TooLargeError without reading the rest, HTTPRequestTimeout when it does not arrive in time.
     """
-    pieces = await read_pieces(request, most_bytes, within_s, _never_rest)
+    pieces = await read_pieces(request, most_bytes, within_s, request.content.readany)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-async def read_pieces(request: web.Request, most_bytes: int, within_s: float, rest: Rest) -> list[bytes]:
-    """Return a body in the pieces in which it came; ``rest`` is awaited after each.
+async def read_pieces(request: web.Request, most_bytes: int, within_s: float, receive: Receive) -> list[bytes]:
+    """Return a body in the pieces in which it is received.
 
     Raises TooLargeError without reading the rest, HTTPRequestTimeout when it does not arrive in time.
     """
     # Most bodies come with their headers: they need no timer, which costs more than reading them.
     if request.content.is_eof():
-        return await _read(request, most_bytes, rest)
+        return await _read(request, most_bytes, receive)
     try:
         async with asyncio.timeout(within_s):
-            return await _read(request, most_bytes, rest)
+            return await _read(request, most_bytes, receive)
     except TimeoutError as error:
         raise web.HTTPRequestTimeout(text="the request body did not arrive in time") from error
 
 
-async def drop_body(request: web.Request, within_s: float, rest: Rest) -> None:
-    """Receive what is left of a body and keep nothing of it; ``rest`` is awaited after each piece.
+async def drop_body(request: web.Request, within_s: float, receive: Receive) -> None:
+    """Receive what is left of a body and keep nothing of it.
 
     Whoever is still sending reads an answer only then. Who takes longer is cut off.
     """
     try:
         async with asyncio.timeout(within_s):
-            while await request.content.readany():
-                await rest()
+            while await receive():
+                pass
     except TimeoutError:
         request.protocol.force_close()
 
 
-async def _read(request: web.Request, most_bytes: int, rest: Rest) -> list[bytes]:
+async def _read(request: web.Request, most_bytes: int, receive: Receive) -> list[bytes]:
     if (request.content_length or 0) > most_bytes:
-        raise TooLargeError(await request.content.readany(), most_bytes)
+        raise TooLargeError(await receive(), most_bytes)
     pieces: list[bytes] = []
     size = 0
-    while piece := await request.content.readany():
+    while piece := await receive():
         pieces.append(piece)
         size += len(piece)
         if size > most_bytes:
             raise TooLargeError(pieces[0], most_bytes)
-        await rest()
     return pieces

@@ -8,9 +8,8 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
@@ -33,10 +32,10 @@ def main() -> None:
 
 
 def _go_last() -> None:
+    # A group, so that an interrupt from the keyboard is not meant for this process; no session, to which the kernel
+    # may give as many turns as to the scheduler's (autogroup).
+    os.setpgid(0, 0)
     os.nice(_NICENESS)
-    # Where the kernel shares processors out by sessions, niceness counts within one, and this process has its own.
-    with suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(_NICENESS), "ascii")
     # Niceness means nothing to a real-time policy, with which somebody may have started the scheduler.
     os.sched_setparam(0, os.sched_param(os.sched_get_priority_min(os.sched_getscheduler(0))))
 

@@ -5,6 +5,10 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+from collections import Counter
+from functools import partial
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -20,9 +24,9 @@ from gpuloom.serving.pace import PIECE_BYTES, BodyPace, receive_little
 BODY = b"x" * 1_000_000
 
 
-async def rest_at_once() -> None:
-    """Rest no longer than the loop takes to come round."""
-    await asyncio.sleep(0)
+def find_child() -> int:
+    """Return the only process that this thread has started."""
+    return int(Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children").read_text("ascii"))
 
 
 async def post(handler: object) -> str:
@@ -34,35 +38,81 @@ async def post(handler: object) -> str:
         return await reply.text()
 
 
-async def test_nothing_is_received_while_a_body_rests() -> None:
+async def test_nothing_is_received_between_the_turns_of_a_body() -> None:
     pace, states = BodyPace(), set[tuple[bool, bool]]()
 
     async def take(request: web.Request) -> web.Response:
-        assert request.transport is not None
+        async def receive() -> bytes:
+            piece = await pace.receive(request)
+            assert request.transport is not None
+            states.add((request.content.is_eof(), request.transport.is_reading()))
+            return piece
 
-        async def rest() -> None:
-            resting = asyncio.ensure_future(pace.rest(request))
-            await asyncio.sleep(0)
-            is_received = request.transport.is_reading()  # type: ignore[union-attr]
-            await resting
-            states.add((is_received, request.transport.is_reading()))  # type: ignore[union-attr]
-
-        return web.Response(text=str(sum(map(len, await read_pieces(request, len(BODY), 10, rest)))))
+        with receive_little(request):
+            return web.Response(text=str(sum(map(len, await read_pieces(request, len(BODY), 10, receive)))))
 
     assert await post(take) == str(len(BODY))
-    assert states == {(False, True)}
+    assert states == {(False, False), (True, True)}
 
 
-async def test_who_gives_up_while_resting_keeps_nobody_waiting() -> None:
+async def test_one_body_is_received_at_a_time() -> None:
+    pace, coming, counts = BodyPace(), list[web.Request](), set[int]()
+
+    def is_received(request: web.Request) -> bool:
+        # After its body, it is heard whether the sender hangs up.
+        return not request.content.is_eof() and request.transport is not None and request.transport.is_reading()
+
+    async def take(request: web.Request) -> web.Response:
+        coming.append(request)
+
+        async def receive() -> bytes:
+            receiving = asyncio.ensure_future(pace.receive(request))
+            while not receiving.done():
+                await asyncio.sleep(0)
+                counts.add(sum(map(is_received, coming)))
+            return await receiving
+
+        with receive_little(request):
+            return web.Response(text=str(sum(map(len, await read_pieces(request, len(BODY), 10, receive)))))
+
+    async with (
+        serve(Limits(), [web.post("/", take)]) as listening,
+        aiohttp.ClientSession() as session,
+    ):
+        replies = await asyncio.gather(*(session.post(listening.url, data=BODY) for _ in range(3)))
+        assert [await one.text() for one in replies] == [str(len(BODY))] * 3
+    assert counts == {0, 1}
+
+
+async def test_a_body_of_which_nothing_comes_keeps_nobody_waiting() -> None:
     pace = BodyPace()
 
     async def take(request: web.Request) -> web.Response:
-        gone = [asyncio.ensure_future(pace.rest(request)) for _ in range(3)]
-        await asyncio.sleep(0)
-        for one in gone:
-            one.cancel()
-        await asyncio.wait(gone)
-        await pace.rest(request)
+        with receive_little(request):
+            receive = partial(pace.receive, request)
+            return web.Response(text=str(sum(map(len, await read_pieces(request, len(BODY), 10, receive)))))
+
+    async with (
+        serve(Limits(), [web.post("/", take)]) as listening,
+        connect(listening) as (_, slow),
+        aiohttp.ClientSession() as session,
+    ):
+        slow.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx")
+        async with session.post(listening.url, data=BODY) as reply:
+            assert await reply.text() == str(len(BODY))
+
+
+async def test_who_gives_up_a_turn_keeps_nobody_waiting() -> None:
+    pace = BodyPace()
+
+    async def take(request: web.Request) -> web.Response:
+        with receive_little(request):
+            gone = [asyncio.ensure_future(pace.receive(request)) for _ in range(3)]
+            await asyncio.sleep(0)
+            for one in gone:
+                one.cancel()
+            await asyncio.wait(gone)
+            await pace.receive(request)
         return web.Response(text=str(request.transport is not None and request.transport.is_reading()))
 
     assert await post(take) == "True"
@@ -70,37 +120,64 @@ async def test_who_gives_up_while_resting_keeps_nobody_waiting() -> None:
 
 async def test_the_kernel_holds_little_of_a_large_body() -> None:
     async def take(request: web.Request) -> web.Response:
-        receive_little(request)
-        connection = request.get_extra_info("socket")
+        with receive_little(request):
+            connection = request.get_extra_info("socket")
         return web.Response(text=str(connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)))
 
     # Linux doubles what it is told, for what it needs itself.
     assert await post(take) == str(2 * PIECE_BYTES)
 
 
-async def test_a_body_that_nobody_reads_is_received_piece_by_piece_to_its_end() -> None:
-    rests = []
-
+async def test_a_body_that_nobody_reads_is_received_to_its_end() -> None:
     async def drop(request: web.Request) -> web.Response:
-        async def rest() -> None:
-            rests.append(request.content.is_eof())
-            await asyncio.sleep(0)
-
-        await drop_body(request, 10, rest)
+        await drop_body(request, 10, request.content.readany)
         return web.Response(text=str(request.content.is_eof()))
 
     assert await post(drop) == "True"
-    assert len(rests) > 1
 
 
 async def test_who_sends_a_body_that_nobody_reads_for_too_long_is_cut_off() -> None:
     async def drop(request: web.Request) -> web.Response:
-        await drop_body(request, 0.05, rest_at_once)
+        await drop_body(request, 0.05, request.content.readany)
         return web.Response()
 
     async with serve(Limits(), [web.post("/", drop)]) as listening, connect(listening) as (reader, writer):
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx")
         assert await reader.read() == b""
+
+
+async def test_others_have_their_turn_while_a_long_text_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    aside, rounds, written = Aside(within_s=20.0), 0, Counter[int]()
+    write = asyncio.StreamWriter.write
+
+    def note(self: asyncio.StreamWriter, data: bytes) -> None:
+        written[rounds] += len(data)
+        write(self, data)
+
+    monkeypatch.setattr(asyncio.StreamWriter, "write", note)
+    try:
+        reading = asyncio.ensure_future(aside.read(Verb.MANIFEST, b"a: 1\n", b"#" * 1_000_000))
+        while not reading.done():
+            rounds += 1
+            await asyncio.sleep(0)
+        assert await reading == b'{"a":1}'
+    finally:
+        await aside.close()
+    assert sum(written.values()) > 1_000_000
+    assert max(written.values()) <= 132_000
+
+
+async def test_an_interrupt_from_the_keyboard_does_not_reach_who_reads_aside() -> None:
+    aside = Aside(within_s=20.0)
+    try:
+        await aside.read(Verb.MANIFEST, b"{}")
+        reader = find_child()
+        groups, sessions = {os.getpgid(reader), os.getpgid(0)}, {os.getsid(reader), os.getsid(0)}
+    finally:
+        await aside.close()
+    assert len(groups) == 2
+    # Not a session of its own, to which the kernel may give as many turns as to all of the scheduler's.
+    assert len(sessions) == 1
 
 
 async def test_a_text_in_pieces_is_read_as_one() -> None:

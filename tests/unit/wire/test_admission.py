@@ -1,5 +1,7 @@
 import base64
 import json
+import sys
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -56,6 +58,17 @@ def test_anything_else_is_no_review(body):
 def test_a_broken_pod_is_an_error(pod):
     with pytest.raises(WireError):
         decode_pod(pod)
+
+
+def test_containers_are_counted_before_they_are_looked_into():
+    calls = Counter()
+    sys.setprofile(lambda _frame, event, _of: calls.update([event]))
+    try:
+        with pytest.raises(WireError, match="pod has 9000 containers, at most 1000 are taken"):
+            decode_pod(b'{"spec":{"containers":[%s]}}' % b",".join([b"{}"] * 9000))
+    finally:
+        sys.setprofile(None)
+    assert calls["call"] < 2000
 
 
 @pytest.mark.parametrize("version", ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"])

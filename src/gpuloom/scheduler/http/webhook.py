@@ -64,25 +64,27 @@ class WebhookEndpoint:
         else:
             return _reply(encode_review(review.api_version, review.uid, self.review(review)))
         # Only now, when what was read of it is no longer held.
-        await self._send(request, denial)
+        if not request.content.is_eof():
+            with receive_little(request):
+                await self._send(request, denial)
         return denial
 
     async def _read(self, request: web.Request) -> Review:
         if request.content_type != "application/json":
             raise ReviewRefusedError(400, f"contentType={request.content_type}, expected application/json")
         if request.content_length is None or request.content_length > QUICK_BYTES:
-            return await self._read_large(request)
+            with receive_little(request):
+                return await self._read_large(request)
         return _decode(await read_body(request, QUICK_BYTES, READ_TIMEOUT_S))
 
     async def _read_large(self, request: web.Request) -> Review:
-        receive_little(request)
         if self._large >= MOST_LARGE:
             self.refused += 1
-            raise ReviewRefusedError(503, "too many large reviews at once: try again", await _begin(request))
+            raise ReviewRefusedError(503, "too many large reviews at once: try again", await self._begin(request))
         self._large += 1
         pieces: Sequence[bytes] = ()
         try:
-            pieces = await read_pieces(request, MOST_BYTES, READ_TIMEOUT_S, partial(self._pace.rest, request))
+            pieces = await read_pieces(request, MOST_BYTES, READ_TIMEOUT_S, partial(self._pace.receive, request))
             return _decode(await self._trim(pieces))
         except TooLargeError as error:
             raise ReviewRefusedError(
@@ -96,6 +98,14 @@ class WebhookEndpoint:
         finally:
             self._large -= 1
 
+    async def _begin(self, request: web.Request) -> bytes:
+        """Return the beginning of a body that is not read, empty when it does not come soon."""
+        try:
+            async with asyncio.timeout(1):
+                return await self._pace_of_denied.receive(request)
+        except TimeoutError:
+            return b""
+
     async def _trim(self, pieces: Sequence[bytes]) -> bytes:
         """Return what is read of a review; a short one costs less as it is."""
         if sum(map(len, pieces)) <= QUICK_BYTES:
@@ -104,10 +114,9 @@ class WebhookEndpoint:
 
     async def _send(self, request: web.Request, denial: web.Response) -> None:
         """Answer, and let what is still sent of the body come and go."""
-        if not request.content.is_eof():
-            await denial.prepare(request)
-            await denial.write_eof()
-            await drop_body(request, LINGER_S, partial(self._pace_of_denied.rest, request))
+        await denial.prepare(request)
+        await denial.write_eof()
+        await drop_body(request, LINGER_S, partial(self._pace_of_denied.receive, request))
 
 
 def _decode(body: bytes) -> Review:
@@ -115,14 +124,6 @@ def _decode(body: bytes) -> Review:
         return decode_review(body)
     except WireError as error:
         raise ReviewRefusedError(400, str(error), body) from error
-
-
-async def _begin(request: web.Request) -> bytes:
-    try:
-        async with asyncio.timeout(1):
-            return await request.content.readany()
-    except TimeoutError:
-        return b""
 
 
 def _deny(error: ReviewRefusedError) -> web.Response:
