@@ -63,6 +63,8 @@ DOUBTS: dict[str, bytes] = {
         b",".join([*(b"other%d" % number for number in range(18_000)), b"last"]),
         SHARE,
     ),
+    "cards": b'{"metadata":{"annotations":{"nvidia.com/use-gpuuuid":"%s"}},"spec":{"containers":[%s]}}'
+    % (b",".join(b"%d" % number for number in range(40_000)), SHARE),
 }
 """Allowed, with as much as possible to warn of."""
 

@@ -61,7 +61,7 @@ def test_a_broken_pod_is_an_error(pod):
 
 
 def test_containers_are_counted_before_they_are_looked_into():
-    calls = Counter()
+    calls = Counter[str]()
     sys.setprofile(lambda _frame, event, _of: calls.update([event]))
     try:
         with pytest.raises(WireError, match="pod has 9000 containers, at most 1000 are taken"):

@@ -58,8 +58,8 @@ class CardSelector(msgspec.Struct, frozen=True, gc=False):
 
     use_types: tuple[str, ...] | None = None
     nouse_types: tuple[str, ...] = ()
-    use_uuids: tuple[str, ...] | None = None
-    nouse_uuids: tuple[str, ...] = ()
+    use_uuids: frozenset[str] | None = None
+    nouse_uuids: frozenset[str] = frozenset()
     mode: str | None = None
     tenancy: Tenancy = Tenancy()
     link_aware: bool | None = None
@@ -256,14 +256,14 @@ def _read_selector(annotations: Mapping[str, str], keys: SelectKeys) -> CardSele
         return ANY_CARD
     use_types = _read_list(annotations, keys.types.use) if keys.types else None
     nouse_types = _read_list(annotations, keys.types.nouse) if keys.types else None
-    wanted = [found for pair in keys.uuids if (found := _read_list(annotations, pair.use)) is not None]
-    unwanted = [uuid for pair in keys.uuids for uuid in _read_list(annotations, pair.nouse) or ()]
+    wanted = [frozenset(found) for pair in keys.uuids if (found := _read_list(annotations, pair.use)) is not None]
+    unwanted = (uuid for pair in keys.uuids for uuid in _read_list(annotations, pair.nouse) or ())
     return CardSelector(
         use_types=None if use_types is None else _lower(use_types),
         nouse_types=_lower(nouse_types or ()),
         # Every list that is there must name the card.
-        use_uuids=tuple(uuid for uuid in wanted[0] if all(uuid in other for other in wanted)) if wanted else None,
-        nouse_uuids=tuple(unwanted),
+        use_uuids=frozenset.intersection(*wanted) if wanted else None,
+        nouse_uuids=frozenset(unwanted),
         mode=annotations.get(keys.mode) if keys.mode else None,
         tenancy=read_tenancy(annotations, keys),
         link_aware=_read_flag(annotations[keys.link_aware]) if keys.link_aware in annotations else None,
