@@ -19,7 +19,8 @@ TURN_S = 0.003
 PIECE_BYTES = 128 * 1024
 """The kernel holds about so much of a body; its sender waits with the rest."""
 _ENCRYPTED_BYTES = 64 * 1024
-"""So much of a body may wait to be decrypted, less a part that came with the rest. A record of TLS has 16 KiB."""
+"""Where so much waits to be decrypted, no more is taken from the kernel until half of it is left: more than a record of
+TLS (16 KiB), which can be decrypted only as a whole."""
 
 
 class BodyPace:

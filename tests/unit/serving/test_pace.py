@@ -3,23 +3,27 @@
 import asyncio
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
 from unit.serving.test_listener import connect, serve
 
+from gpuloom.local.apiserver import CertificateAuthority
 from gpuloom.serving.aside import Aside
 from gpuloom.serving.bodies import drop_body, read_pieces
 from gpuloom.serving.connections import Limits
 from gpuloom.serving.frames import HEAD, Verb, pack
 from gpuloom.serving.pace import PIECE_BYTES, BodyPace, receive_little
+from gpuloom.serving.presented import Pair, Presented
 
 BODY = b"x" * 1_000_000
 
@@ -126,6 +130,33 @@ async def test_the_kernel_holds_little_of_a_large_body() -> None:
 
     # Linux doubles what it is told, for what it needs itself.
     assert await post(take) == str(2 * PIECE_BYTES)
+
+
+async def test_little_of_a_large_body_waits_to_be_decrypted() -> None:
+    pace, held = BodyPace(), list[int]()
+    authority = CertificateAuthority.create()
+    presented = Presented(Pair(*authority.issue(["127.0.0.1"])), "test")
+    trust = ssl.create_default_context(cadata=authority.pem.decode())
+
+    async def take(request: web.Request) -> web.Response:
+        transport: Any = request.transport
+
+        async def receive() -> bytes:
+            held.append(transport.get_read_buffer_size())
+            return await pace.receive(request)
+
+        with receive_little(request):
+            return web.Response(text=str(sum(map(len, await read_pieces(request, len(BODY), 10, receive)))))
+
+    async with (
+        serve(Limits(), [web.post("/", take)], presented.context) as listening,
+        aiohttp.ClientSession() as session,
+        session.post(listening.url, data=BODY, ssl=trust) as reply,
+    ):
+        assert await reply.text() == str(len(BODY))
+    print(held)
+    # What may wait, and one read of the kernel.
+    assert max(held) <= 64 * 1024 + 256 * 1024
 
 
 async def test_a_body_that_nobody_reads_is_received_to_its_end() -> None:
