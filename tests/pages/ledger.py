@@ -169,7 +169,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "gpuloom scheduler --web-bind ADDRESS",
     ),
     "tests/real/chaos/test_chaos.py": (
-        "PYTHONPATH=tests .venv/bin/python -m benchmarks.flood 1000 3",
+        "PYTHONPATH=tests .venv/bin/python -m benchmarks.flood 1000 7",
         "PYTHONPATH=tests .venv/bin/python benchmarks/soak.py",
         "PYTHONPATH=tests .venv/bin/python benchmarks/soak.py --plan storm",
         "make chaos",
