@@ -19,7 +19,7 @@ from unit.serving.test_listener import connect, serve
 
 from gpuloom.local.apiserver import CertificateAuthority
 from gpuloom.serving.aside import Aside
-from gpuloom.serving.bodies import drop_body, read_pieces
+from gpuloom.serving.bodies import Receive, drop_body, read_pieces
 from gpuloom.serving.connections import Limits
 from gpuloom.serving.frames import HEAD, Verb, pack
 from gpuloom.serving.pace import PIECE_BYTES, BodyPace, receive_little
@@ -42,6 +42,12 @@ async def post(handler: object) -> str:
         return await reply.text()
 
 
+async def take_all(request: web.Request, receive: Receive) -> web.Response:
+    """Receive a whole body in turns; answer with its size."""
+    with receive_little(request):
+        return web.Response(text=str(sum(map(len, await read_pieces(request, len(BODY), 10, receive)))))
+
+
 async def test_nothing_is_received_between_the_turns_of_a_body() -> None:
     pace, states = BodyPace(), set[tuple[bool, bool]]()
 
@@ -52,8 +58,7 @@ async def test_nothing_is_received_between_the_turns_of_a_body() -> None:
             states.add((request.content.is_eof(), request.transport.is_reading()))
             return piece
 
-        with receive_little(request):
-            return web.Response(text=str(sum(map(len, await read_pieces(request, len(BODY), 10, receive)))))
+        return await take_all(request, receive)
 
     assert await post(take) == str(len(BODY))
     assert states == {(False, False), (True, True)}
@@ -76,8 +81,7 @@ async def test_one_body_is_received_at_a_time() -> None:
                 counts.add(sum(map(is_received, coming)))
             return await receiving
 
-        with receive_little(request):
-            return web.Response(text=str(sum(map(len, await read_pieces(request, len(BODY), 10, receive)))))
+        return await take_all(request, receive)
 
     async with (
         serve(Limits(), [web.post("/", take)]) as listening,
@@ -92,9 +96,7 @@ async def test_a_body_of_which_nothing_comes_keeps_nobody_waiting() -> None:
     pace = BodyPace()
 
     async def take(request: web.Request) -> web.Response:
-        with receive_little(request):
-            receive = partial(pace.receive, request)
-            return web.Response(text=str(sum(map(len, await read_pieces(request, len(BODY), 10, receive)))))
+        return await take_all(request, partial(pace.receive, request))
 
     async with (
         serve(Limits(), [web.post("/", take)]) as listening,
@@ -145,8 +147,7 @@ async def test_little_of_a_large_body_waits_to_be_decrypted() -> None:
             held.append(transport.get_read_buffer_size())
             return await pace.receive(request)
 
-        with receive_little(request):
-            return web.Response(text=str(sum(map(len, await read_pieces(request, len(BODY), 10, receive)))))
+        return await take_all(request, receive)
 
     async with (
         serve(Limits(), [web.post("/", take)], presented.context) as listening,
@@ -154,17 +155,24 @@ async def test_little_of_a_large_body_waits_to_be_decrypted() -> None:
         session.post(listening.url, data=BODY, ssl=trust) as reply,
     ):
         assert await reply.text() == str(len(BODY))
-    print(held)
     # What may wait, and one read of the kernel.
     assert max(held) <= 64 * 1024 + 256 * 1024
 
 
-async def test_a_body_that_nobody_reads_is_received_to_its_end() -> None:
+async def test_a_body_that_nobody_reads_is_received_piece_by_piece_to_its_end() -> None:
+    pieces = []
+
     async def drop(request: web.Request) -> web.Response:
-        await drop_body(request, 10, request.content.readany)
+        async def receive() -> bytes:
+            pieces.append(await request.content.readany())
+            return pieces[-1]
+
+        await drop_body(request, 10, receive)
         return web.Response(text=str(request.content.is_eof()))
 
     assert await post(drop) == "True"
+    assert len(pieces) > 2
+    assert sum(map(len, pieces)) == len(BODY)
 
 
 async def test_who_sends_a_body_that_nobody_reads_for_too_long_is_cut_off() -> None:
