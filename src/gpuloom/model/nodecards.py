@@ -6,6 +6,9 @@ from typing import Any
 
 from gpuloom.model.card import Card
 
+MOST_CARDS = 1024
+"""More cards of one vendor than any node has: nonsense must not make millions of cards."""
+
 Facts = Mapping[str, Any]
 """What a node says of all its cards of one vendor together; the vendor's hooks know what may be in it."""
 

@@ -21,7 +21,7 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.gojson import decode_json, encode_json
 from gpuloom.wire.objects import Container, Node, Pod
 from gpuloom.wire.quantity import decode_strict_integer
-from gpuloom.wire.register import NoCardsError
+from gpuloom.wire.register import NoCardsError, check_count
 from gpuloom.wire.words import INT32_MAX, Natural32
 
 SLICES: Final = "slices"
@@ -32,6 +32,8 @@ ASSIGNED: Final = "assigned-containers"
 _PROFILES = "profiles"
 _MINOR = "minor"
 _PROFILE = re.compile(r"(\d{1,4})g\.(\d{1,6})gb", re.ASCII)
+_MOST_PROFILES = 64
+"""Ten times what a card offers: every decision looks at all of them."""
 _WHOLE = 100
 _MIB = 1024
 
@@ -57,14 +59,18 @@ def read_sliced_cards(node: Node, profile: Profile) -> NodeCards:
         raise NoCardsError(f"annotation not found {key}")
     try:
         said = decode_json(node.annotations[key], _Capacity)
+        check_count(len(said.devices))
     except WireError as error:
         raise WireError(f"{key}: {error}") from error
     profiles = _sort_profiles(said.profiles)
     if not profiles:
         raise WireError(f"no valid drs profiles found on node {node.name}")
+    if len(profiles) > _MOST_PROFILES:
+        raise WireError(f"{key}: {len(profiles)} profiles, more than {_MOST_PROFILES}")
     if not said.devices:
         raise NoCardsError(f"no drs devices found on node {node.name}")
-    cards = tuple(_make_card(node, profile, at, one, profiles) for at, one in enumerate(said.devices))
+    memory_mib = max(gb for _, gb, _, _ in profiles) * _MIB
+    cards = tuple(_make_card(node, profile, at, one, memory_mib) for at, one in enumerate(said.devices))
     return NodeCards(cards, facts={_PROFILES: profiles})
 
 
@@ -74,9 +80,7 @@ def _sort_profiles(profiles: Mapping[str, str]) -> list[tuple[int, int, str, str
     return sorted((int(match[1]), int(match[2]), match[0], number) for match, number in found if match)
 
 
-def _make_card(
-    node: Node, profile: Profile, position: int, device: _Device, profiles: list[tuple[int, int, str, str]]
-) -> Card:
+def _make_card(node: Node, profile: Profile, position: int, device: _Device, memory_mib: int) -> Card:
     capacity = decode_strict_integer(device.capacity)
     if capacity is None or not 0 < capacity <= INT32_MAX:
         raise WireError(f"invalid drs capacity on node {node.name}")
@@ -86,7 +90,7 @@ def _make_card(
         id=name_card(profile, node.name, index),
         index=index,
         count=capacity,
-        memory_mib=max(gb for _, gb, _, _ in profiles) * _MIB,
+        memory_mib=memory_mib,
         cores=_WHOLE,
         model=profile.word,
         healthy=True,

@@ -23,7 +23,7 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.gojson import decode_json, decode_list_of, encode_json
 from gpuloom.wire.objects import Container, Node, Pod
 from gpuloom.wire.quantity import decode_strict_integer
-from gpuloom.wire.register import NoCardsError
+from gpuloom.wire.register import NoCardsError, check_count
 from gpuloom.wire.words import INT32_MAX, Int32
 
 BEST_EFFORT: Final = "best-effort"
@@ -91,6 +91,7 @@ def read_zoned_cards(node: Node, profile: Profile) -> NodeCards:
         raise NoCardsError(f"annos not found {key}")
     try:
         devices = decode_list_of(node.annotations[key], _Device)
+        check_count(len(devices))
     except WireError as error:
         raise WireError(f"{key}: {error}") from error
     if not devices:

@@ -15,7 +15,7 @@ from gpuloom.model.request_columns import HookRequest
 from gpuloom.vendors.changes import ContainerChange, MutationError, Switches
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.profile import Profile
-from gpuloom.vendors.registers import name_card, read_capacity
+from gpuloom.vendors.registers import check_capacity, name_card, read_capacity
 from gpuloom.vendors.requests import find_quantity
 from gpuloom.wire.objects import Container, Node, Pod
 from gpuloom.wire.quantity import decode_strict_integer
@@ -37,12 +37,13 @@ _ANY_RUN = "inf"
 def read_devices(node: Node, profile: Profile) -> NodeCards:
     """Make the devices that a node's capacity stands for; cores are bits of a mask.
 
-    Raises NoCardsError when it has none, or with a number of cores that nobody knows.
+    Raises NoCardsError when it has none, or with a number of cores that nobody knows; WireError for too many.
     """
     names = profile.resources
     devices, cores = read_capacity(node, names.count), read_capacity(node, names.cores)
     if not devices:
         raise NoCardsError(f"device not found {names.count}")
+    check_capacity(devices, names.count)
     per_device = cores // devices
     if per_device not in _SUPPORTED:
         raise NoCardsError(f"{cores} {names.cores} on {devices} {names.count}: only 1 or 2 cores a device are known")

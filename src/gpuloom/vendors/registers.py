@@ -9,15 +9,11 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Node
 from gpuloom.wire.pairscores import decode_pair_scores
 from gpuloom.wire.quantity import decode_strict_integer
-from gpuloom.wire.register import NoCardsError, decode_register
+from gpuloom.wire.register import NoCardsError, check_count, decode_register
 from gpuloom.wire.words import SEPARATORS
 
 NO_CARDS = frozenset({"", "[]"})
 """A missing annotation, or one without a card, removes the cards; a broken one keeps them (scheduler B-27)."""
-
-
-MOST_CARDS = 1024
-"""More than any node has: a typing error in a capacity must not make millions of cards."""
 
 
 def read_common(node: Node, profile: Profile) -> NodeCards:
@@ -77,6 +73,17 @@ def read_capacity(node: Node, name: str) -> int:
     return max(value or 0, 0)
 
 
+def check_capacity(cards: int, name: str) -> None:
+    """Refuse a capacity that stands for more cards than a node can have: millions may be a typing error.
+
+    Raises WireError, naming the resource.
+    """
+    try:
+        check_count(cards)
+    except WireError as error:
+        raise WireError(f"{name}: {error}") from error
+
+
 def count_cards(node: Node, profile: Profile) -> tuple[Card, ...]:
     """Return the cards that a node's capacity stands for.
 
@@ -88,8 +95,7 @@ def count_cards(node: Node, profile: Profile) -> tuple[Card, ...]:
     if not capacity:
         raise NoCardsError(f"device not found {unit}")
     number = -(-capacity // source.per_card)
-    if number > MOST_CARDS:
-        raise WireError(f"{unit}: {number} cards are more than a node can have ({MOST_CARDS})")
+    check_capacity(number, unit)
     memory_mib = source.memory_mib
     if not memory_mib and names.memory:
         factor = max(profile.request.memory_factor, 1)

@@ -14,6 +14,10 @@ from gpuloom.wire.errors import WireError
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=msgspec.Struct)
 
+MOST_RECORDS = 4096
+"""So many objects are read of an annotation: ten times the MIG placements of sixteen cards. Each takes the event loop
+microseconds, and an annotation has room for 80,000."""
+
 # Go escapes these inside strings; outside strings they cannot occur.
 _ESCAPES = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "<>&\u2028\u2029")
 
@@ -32,11 +36,22 @@ def decode_json(text: bytes | str | msgspec.Raw, type_: type[_T]) -> _T:
 def decode_list_of(text: str, type_: type[_S]) -> list[_S]:
     """Read a list of JSON objects, each as :func:`decode_fields` does; null is an empty list.
 
-    Raises WireError with the decoder's text.
+    Raises WireError with the decoder's text, and for more than MOST_RECORDS.
     """
     if text.strip() == "null":
         return []
-    return [decode_fields(record, type_) for record in decode_json(text, list[msgspec.Raw])]
+    records = decode_json(text, list[msgspec.Raw])
+    check_records(len(records))
+    return [decode_fields(record, type_) for record in records]
+
+
+def check_records(number: int) -> None:
+    """Refuse more objects than are read.
+
+    Raises WireError.
+    """
+    if number > MOST_RECORDS:
+        raise WireError(f"{number} objects are more than are read ({MOST_RECORDS})")
 
 
 def decode_fields(text: bytes | str | msgspec.Raw, type_: type[_S]) -> _S:

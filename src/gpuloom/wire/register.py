@@ -5,16 +5,17 @@ device plugin writes one of them. Only ``json`` knows MIG profiles.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from gpuloom.model.card import Card
 from gpuloom.model.mig import MigPlacement, MigProfile
+from gpuloom.model.nodecards import MOST_CARDS
 from gpuloom.wire.depth import BAD_JSON
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.gojson import decode_fields, decode_json, decode_list_of, encode_json
+from gpuloom.wire.gojson import check_records, decode_fields, decode_json, decode_list_of, encode_json
 from gpuloom.wire.keys import NODE_REGISTER
 from gpuloom.wire.words import Int32, Natural32, decode_bool, decode_int32, encode_bool, join_fields
 
@@ -87,6 +88,15 @@ def decode_register(text: str) -> tuple[Card, ...]:
     return cards
 
 
+def check_count(number: int) -> None:
+    """Refuse more cards than a node can have.
+
+    Raises WireError.
+    """
+    if number > MOST_CARDS:
+        raise WireError(f"{number} cards are more than a node can have ({MOST_CARDS})")
+
+
 def encode_register(cards: Iterable[Card], form: RegisterForm = "json") -> str:
     """Write cards as a register annotation; every record of a csv form ends with a colon.
 
@@ -114,6 +124,7 @@ def _csv_fields(card: Card) -> list[str]:
 def _decode_csv(text: str) -> tuple[Card, ...]:
     if ":" not in text:
         raise WireError("node annotation missing device separator")
+    check_count(text.count(":"))
     return tuple(_decode_record(piece) for piece in text.split(":") if piece)
 
 
@@ -153,14 +164,22 @@ def _field(name: str, text: str, decode: Callable[[str], _T]) -> _T:
 
 def _decode_json(text: str) -> tuple[Card, ...]:
     with contextlib.suppress(WireError, *BAD_JSON):
-        return tuple(map(_from_json, _PLAIN_CARDS.decode(text)))
+        return _from_records(_PLAIN_CARDS.decode(text))
     try:
-        return tuple(map(_from_json, decode_list_of(text, _JsonCard)))
+        return _from_records(decode_list_of(text, _JsonCard))
     except WireError as error:
         raise WireError(f"register annotation is not a list of cards: {error}") from error
 
 
-def _from_json(record: _JsonCard) -> Card:
+def _from_records(records: Sequence[_JsonCard]) -> tuple[Card, ...]:
+    check_count(len(records))
+    check_records(sum(len(record.mig_profiles) for record in records))
+    profiles = [[decode_fields(raw, _JsonProfile) for raw in record.mig_profiles] for record in records]
+    check_records(sum(len(one.placements) for of_card in profiles for one in of_card))
+    return tuple(map(_from_json, records, profiles))
+
+
+def _from_json(record: _JsonCard, profiles: Iterable[_JsonProfile]) -> Card:
     return Card(
         id=record.id,
         index=record.index,
@@ -171,7 +190,7 @@ def _from_json(record: _JsonCard) -> Card:
         numa=record.numa,
         mode=record.mode,
         healthy=record.health,
-        mig_profiles=tuple([_to_profile(decode_fields(raw, _JsonProfile)) for raw in record.mig_profiles]),
+        mig_profiles=tuple([_to_profile(one) for one in profiles]),
         custom=() if record.custominfo is _NOTHING else _to_custom(record.custominfo),
     )
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import structlog
 
+from gpuloom.model.nodecards import MOST_CARDS
 from gpuloom.node.errors import CardReadError
 from gpuloom.node.nvml import Gpu, MigDevice, normalize_bus_id
 
 BYTES_PER_MIB = 2**20
-_MOST_CARDS = 1024
 MOST_INSTANCES = 64
 _MOST_MEMORY = 2**50
 _MOST_MINORS = 2**20
@@ -84,7 +84,7 @@ def count_cards(library: Any) -> int:
 
     Raises the library's NVMLError, and NonsenseError for more than any machine has.
     """
-    return check_at_most(int(library.nvmlDeviceGetCount()), _MOST_CARDS, "cards")
+    return check_at_most(int(library.nvmlDeviceGetCount()), MOST_CARDS, "cards")
 
 
 def find_handle(library: Any, uuid: str) -> Any:

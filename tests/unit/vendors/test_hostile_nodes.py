@@ -1,0 +1,65 @@
+"""Root on a node says so much of its cards that reading it would keep the scheduler from all others (trust T-02)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gpuloom.vendors.catalog import load_default_profiles, make_catalog
+from gpuloom.vendors.hooks import read_cards
+from gpuloom.wire.errors import WireError
+from gpuloom.wire.objects import Node, NodeStatus, ObjectMeta
+
+CATALOG = make_catalog(load_default_profiles())
+REGISTER = "hami.io/node-nvidia-register"
+SCORES = "hami.io/node-nvidia-score"
+CARD = '{"id":"GPU-%d","count":10,"devmem":1,"devcore":100,"type":"T4","health":true}'
+ENOUGH = "[" + ",".join(CARD % number for number in range(1024)) + "]"
+ANNOTATIONS: dict[str, tuple[str, dict[str, str]]] = {
+    "more cards": ("NVIDIA", {REGISTER: ENOUGH[:-1] + "," + CARD % 1024 + "]"}),
+    "empty cards": ("NVIDIA", {REGISTER: "[" + ",".join(["{}"] * 80_000) + "]"}),
+    "short records": ("NVIDIA", {REGISTER: "a,1,1,1,b,0,1:" * 18_000}),
+    "MIG profiles": ("NVIDIA", {REGISTER: '[{"id":"a","migProfiles":[' + ",".join(["{}"] * 80_000) + "]}]"}),
+    "pair scores": ("NVIDIA", {REGISTER: ENOUGH, SCORES: "[" + ",".join(["{}"] * 80_000) + "]"}),
+    "MetaX shares": ("Metax-SGPU", {"metax-tech.com/node-gpu-devices": "[" + ",".join(["{}"] * 80_000) + "]"}),
+}
+"""Each fits into what the API server lets a node's annotations hold."""
+
+
+def read(word: str, annotations: dict[str, str], **capacity: str) -> Any:
+    return read_cards(
+        Node(metadata=ObjectMeta(name="n", annotations=annotations), status=NodeStatus(capacity=capacity)),
+        CATALOG[word],
+    )
+
+
+@pytest.mark.parametrize("attack", ANNOTATIONS)
+def test_an_annotation_that_says_too_much_cannot_be_read(attack: str) -> None:
+    word, annotations = ANNOTATIONS[attack]
+    assert sum(map(len, annotations.values())) < 256 * 1024 + len(ENOUGH)
+    with pytest.raises(WireError, match="more than"):
+        read(word, annotations)
+
+
+def test_as_many_cards_as_a_node_can_have_are_read() -> None:
+    assert len(read("NVIDIA", {REGISTER: ENOUGH}).cards) == 1024
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [
+        ("AWSNeuron", ("aws.amazon.com/neuron", "aws.amazon.com/neuroncore")),
+        ("Metax-GPU", ("metax-tech.com/gpu",)),
+    ],
+)
+def test_a_capacity_of_two_billion_makes_no_cards(word: str, names: tuple[str, ...]) -> None:
+    with pytest.raises(WireError, match=f"{names[0]}: 2000000000 cards are more than a node can have"):
+        read(word, {}, **dict.fromkeys(names, "2000000000"))
+
+
+@pytest.mark.parametrize("names", [9_000, 65])
+def test_profiles_that_nobody_can_look_through_cannot_be_read(names: int) -> None:
+    profile = CATALOG["Enflame"]
+    said = {"devices": [{"capacity": 1}], "profiles": {f"1g.{number}gb": "0" for number in range(names)}}
+    with pytest.raises(WireError, match=f"{names} profiles, more than 64"):
+        read(profile.word, {profile.cards.register: json.dumps(said)})
