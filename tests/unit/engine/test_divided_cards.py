@@ -98,6 +98,14 @@ def test_one_divided_card_serves_two_cards_of_a_request() -> None:
     assert [share.uuid for share in decision.shares[0]] == ["GPU-0[1-1]", "GPU-0[1-2]"]
 
 
+def test_linked_instances_of_eight_divided_cards_are_chosen_among_a_billion_sets() -> None:
+    engine = divided()
+    cards = [card(f"GPU-{at}", model="NVIDIA A100", memory_mib=40960, mig_profiles=A100) for at in range(8)]
+    engine.cluster.register("n1", NodeCards(tuple(_in_mode(one, "mig") for one in cards)))
+    asked = pod(gpu=8, gpumem=5000, annotations={"hami.io/gpu-scheduler-policy": "topology-aware"})
+    assert len(engine.decide(asked).shares[0]) == 8
+
+
 def test_a_refusal_that_a_quota_caused_is_not_told_to_namespaces_without_one() -> None:
     """Instances are larger than what is asked for, so a quota that the amounts asked for meet can still be exceeded."""
     engine = divided(mig_profiles=A100)
