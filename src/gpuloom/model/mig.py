@@ -6,6 +6,9 @@ from typing import Final
 MIG_MODE: Final = "mig"
 """The mode of a card that is cut, as nodes register it and pods name it."""
 
+MOST_SLICES: Final = 64
+"""More slices than any card is cut into."""
+
 
 @dataclass(frozen=True, slots=True)
 class MigPlacement:

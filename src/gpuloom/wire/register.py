@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from gpuloom.model.card import Card
-from gpuloom.model.mig import MigPlacement, MigProfile
+from gpuloom.model.mig import MOST_SLICES, MigPlacement, MigProfile
 from gpuloom.model.nodecards import MOST_CARDS
 from gpuloom.wire.depth import BAD_JSON
 from gpuloom.wire.errors import WireError
@@ -173,10 +173,18 @@ def _decode_json(text: str) -> tuple[Card, ...]:
 
 def _from_records(records: Sequence[_JsonCard]) -> tuple[Card, ...]:
     check_count(len(records))
-    check_records(sum(len(record.mig_profiles) for record in records))
+    _check_mig([record.mig_profiles for record in records])
     profiles = [[decode_fields(raw, _JsonProfile) for raw in record.mig_profiles] for record in records]
-    check_records(sum(len(one.placements) for of_card in profiles for one in of_card))
+    _check_mig([one.placements for of_card in profiles for one in of_card])
     return tuple(map(_from_json, records, profiles))
+
+
+def _check_mig(lists: Sequence[Sequence[msgspec.Raw]]) -> None:
+    """Refuse more profiles of a card, or placements of a profile, than can be, or than are read of all together."""
+    lengths = [len(one) for one in lists]
+    check_records(sum(lengths))
+    if (longest := max(lengths, default=0)) > MOST_SLICES:
+        raise WireError(f"{longest} MIG profiles or placements are more than {MOST_SLICES}")
 
 
 def _from_json(record: _JsonCard, profiles: Iterable[_JsonProfile]) -> Card:
@@ -204,14 +212,21 @@ def _to_custom(raw: msgspec.Raw) -> tuple[tuple[str, str | int | bool], ...]:
 
 
 def _to_profile(record: _JsonProfile) -> MigProfile:
-    placements = (decode_fields(raw, _JsonPlacement) for raw in record.placements)
     return MigProfile(
         name=record.name,
         memory_mib=record.memory_mb,
         cores=record.core,
         slice_count=record.slice_count,
-        placements=tuple(MigPlacement(placement.start, placement.size) for placement in placements),
+        placements=tuple([_to_placement(raw) for raw in record.placements]),
     )
+
+
+def _to_placement(raw: msgspec.Raw) -> MigPlacement:
+    """One without slices could be given without end."""
+    placement = decode_fields(raw, _JsonPlacement)
+    if placement.start < 0 or placement.size < 1 or placement.start + placement.size > MOST_SLICES:
+        raise WireError(f"a MIG placement of {placement.size} slices from {placement.start} is on no card")
+    return MigPlacement(placement.start, placement.size)
 
 
 def _to_json(card: Card) -> dict[str, Any]:

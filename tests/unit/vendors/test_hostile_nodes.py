@@ -14,21 +14,35 @@ CATALOG = make_catalog(load_default_profiles())
 REGISTER = "hami.io/node-nvidia-register"
 SCORES = "hami.io/node-nvidia-score"
 CARD = '{"id":"GPU-%d","count":10,"devmem":1,"devcore":100,"type":"T4","health":true}'
-ENOUGH = "[" + ",".join(CARD % number for number in range(1024)) + "]"
+
+
+def repeat(text: str, times: int) -> str:
+    return f"[{','.join([text] * times)}]"
+
+
+def divide(profiles: str) -> str:
+    return '{"id":"a","migProfiles":%s}' % profiles  # noqa: UP031 - braces
+
+
+PLACED = '{"placements":%s}' % repeat('{"start":0,"size":1}', 65)  # noqa: UP031 - braces
+ENOUGH = f"[{','.join(CARD % number for number in range(1024))}]"
+MANY = repeat("{}", 80_000)
 ANNOTATIONS: dict[str, tuple[str, dict[str, str]]] = {
-    "more cards": ("NVIDIA", {REGISTER: ENOUGH[:-1] + "," + CARD % 1024 + "]"}),
-    "empty cards": ("NVIDIA", {REGISTER: "[" + ",".join(["{}"] * 80_000) + "]"}),
+    "more cards": ("NVIDIA", {REGISTER: f"{ENOUGH[:-1]},{CARD % 1024}]"}),
+    "empty cards": ("NVIDIA", {REGISTER: MANY}),
     "short records": ("NVIDIA", {REGISTER: "a,1,1,1,b,0,1:" * 18_000}),
-    "MIG profiles": ("NVIDIA", {REGISTER: '[{"id":"a","migProfiles":[' + ",".join(["{}"] * 80_000) + "]}]"}),
-    "pair scores": ("NVIDIA", {REGISTER: ENOUGH, SCORES: "[" + ",".join(["{}"] * 80_000) + "]"}),
-    "MetaX shares": ("Metax-SGPU", {"metax-tech.com/node-gpu-devices": "[" + ",".join(["{}"] * 80_000) + "]"}),
+    "MIG profiles": ("NVIDIA", {REGISTER: f"[{divide(MANY)}]"}),
+    "MIG profiles of many cards": ("NVIDIA", {REGISTER: repeat(divide(repeat("{}", 64)), 1000)}),
+    "MIG placements": ("NVIDIA", {REGISTER: f"[{divide(repeat(PLACED, 1))}]"}),
+    "pair scores": ("NVIDIA", {REGISTER: ENOUGH, SCORES: MANY}),
+    "MetaX shares": ("Metax-SGPU", {"metax-tech.com/node-gpu-devices": MANY}),
 }
 """Each fits into what the API server lets a node's annotations hold."""
 
 
 def read(word: str, annotations: dict[str, str], **capacity: str) -> Any:
     return read_cards(
-        Node(metadata=ObjectMeta(name="n", annotations=annotations), status=NodeStatus(capacity=capacity)),
+        Node(metadata=ObjectMeta(name="n", annotations=annotations), status=NodeStatus(capacity={**capacity})),
         CATALOG[word],
     )
 
@@ -39,6 +53,14 @@ def test_an_annotation_that_says_too_much_cannot_be_read(attack: str) -> None:
     assert sum(map(len, annotations.values())) < 256 * 1024 + len(ENOUGH)
     with pytest.raises(WireError, match="more than"):
         read(word, annotations)
+
+
+@pytest.mark.parametrize(("start", "size"), [(0, 0), (1, -1), (-1, 1), (64, 1), (0, 2**31 - 1)])
+def test_an_instance_that_takes_no_room_of_its_card_cannot_be_read(start: int, size: int) -> None:
+    """It could be given without end."""
+    said = [{"id": "a", "mode": "mig", "migProfiles": [{"placements": [{"start": start, "size": size}]}]}]
+    with pytest.raises(WireError, match="is on no card"):
+        read("NVIDIA", {REGISTER: json.dumps(said)})
 
 
 def test_as_many_cards_as_a_node_can_have_are_read() -> None:

@@ -16,7 +16,7 @@ words = st.text(st.characters(codec="utf-8", exclude_characters=",:;"), max_size
 uuids = st.from_regex(r"GPU-[0-9a-f]{4}(\[[0-9]-[0-9]\])?", fullmatch=True)
 texts = st.text(st.characters(codec="utf-8"), max_size=12)
 
-placements = st.builds(MigPlacement, naturals, naturals)
+placements = st.builds(MigPlacement, st.integers(0, 32), st.integers(1, 32))
 profiles = st.builds(MigProfile, texts, int32s, int32s, int32s, st.lists(placements, max_size=3).map(tuple))
 
 

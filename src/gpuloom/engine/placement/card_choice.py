@@ -81,13 +81,19 @@ def choose_on_node(ordered: OrderedCards, terms: ChoiceTerms) -> list[int] | Ref
 
 def _collect(place: int, collected: list[int], ordered: OrderedCards, terms: ChoiceTerms) -> Reason | None:
     """Collect a card, a divided one as often as it is wanted and goes; say what ended that, None if nothing did."""
+    partition = ordered.partitions[place]
     while True:
         refused = _refuse(place, collected, ordered, terms)
         if refused is not None:
             return refused
+        if partition is not None:
+            taken = partition.take(ordered.memory_mib[place])
+            if taken is None:
+                return refuse_division(partition)
+            partition = taken[0]
         collected.append(place)
         enough = not terms.topology and len(collected) == terms.cards
-        if enough or ordered.partitions[place] is None:
+        if enough or partition is None:
             return None
 
 
@@ -97,17 +103,7 @@ def _refuse(place: int, collected: Sequence[int], ordered: OrderedCards, terms: 
         return rules.reason(code)
     if terms.exceeds_quota is not None and terms.exceeds_quota(collected, place):
         return Reason.RESOURCE_QUOTA_NOT_FIT
-    if code:
-        return rules.reason(code)
-    partition = ordered.partitions[place]
-    if partition is None:
-        return None
-    for _ in range(collected.count(place) + 1):
-        taken = partition.take(ordered.memory_mib[place])
-        if taken is None:
-            return refuse_division(partition)
-        partition = taken[0]
-    return None
+    return rules.reason(code) if code else None
 
 
 def refuse_division(partition: Partition) -> Reason:
