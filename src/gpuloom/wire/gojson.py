@@ -14,8 +14,8 @@ from gpuloom.wire.errors import WireError
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=msgspec.Struct)
 
-MOST_RECORDS = 4096
-"""So many objects are read of an annotation: ten times the MIG placements of sixteen cards. Each takes the event loop
+MOST_RECORDS = 2048
+"""So many objects are read of an annotation: five times the MIG placements of sixteen cards. Each takes the event loop
 microseconds, and an annotation has room for 80,000."""
 
 # Go escapes these inside strings; outside strings they cannot occur.
