@@ -152,6 +152,14 @@ def test_of_very_many_alike_nodes_only_so_many_are_tried_and_all_of_a_batch_at_o
     assert len(counts["questions"]) == 1 + BATCHES * (2 + 4)
 
 
+def test_whether_the_only_one_on_a_full_node_has_to_go_is_not_asked(counts: Mapping[str, list[int]]) -> None:
+    cluster = Cluster(100)
+    for name in cluster.nodes:
+        cluster.hold(name, 0, 1)
+    assert len(names(cluster.plan(pod(gpu=1)))[1]) == 1
+    assert len(counts["questions"]) == 1 + BATCHES * 2
+
+
 def test_between_two_steps_there_is_one_fork_or_one_question_at_most(counts: Mapping[str, list[int]]) -> None:
     cluster = Cluster(200, cards=2)
     for name in cluster.nodes:

@@ -78,6 +78,11 @@ class _Trial:
     victims: list[PotentialVictim] = field(default_factory=list)
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the only one left has to go: all others came back, and with all of them the node was full."""
+        return len(self.left) == 1 and not self.victims
+
+    @property
     def plan(self) -> PreemptionPlan:
         """The plan as far as it is known."""
         victims = tuple(sorted(self.victims, key=lambda one: one.importance))
@@ -144,16 +149,20 @@ class VictimSearch:
         """Let one pod after another come back to each node, and go again where it is in the way."""
         plans: list[PreemptionPlan] = []
         while trials:
-            for trial in trials:
+            asked = [trial for trial in trials if not trial.is_settled]
+            for trial in asked:
                 self._state.assume(trial.left[-1].reservation)
                 yield
-            fitting = yield from self._fitting(trials)
+            fitting = yield from self._fitting(asked)
             going: list[_Trial] = []
             for trial in trials:
-                back = trial.left.pop()
-                if trial.node not in fitting:
-                    self._remove((back,))
-                    trial.victims.append(back)
+                if trial.is_settled:
+                    trial.victims.append(trial.left.pop())
+                elif trial.node in fitting:
+                    trial.left.pop()
+                else:
+                    self._remove(trial.left[-1:])
+                    trial.victims.append(trial.left.pop())
                 if not trial.left or (limit is not None and trial.victims and trial.plan.cost > limit):
                     plans.append(trial.plan)
                 else:
