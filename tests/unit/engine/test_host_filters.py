@@ -1,12 +1,13 @@
 """What kube-scheduler's filters say of a node, one rule at a time; the real one is asked in tests/real/scheduler."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 import pytest
 
-from gpuloom.engine.hostfit.demand import read_host_demand
+from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
 from gpuloom.engine.hostfit.filters import (
     AFFINITY,
     FREE_PORTS,
@@ -230,6 +231,36 @@ def test_what_is_not_judged_is_named() -> None:
         "topology spread constraints",
         "resource claims",
     )
+
+
+EXISTS = {"key": "a", "operator": "Exists"}
+HOSTILE: Mapping[str, Mapping[str, Any]] = {
+    "ports": {"ports": [{"containerPort": 1, "hostPort": number} for number in range(1, 1002)]},
+    "requests": {"asks": {f"example.com/{number}": "1" for number in range(1001)}},
+    "selector": {"nodeSelector": {str(number): "" for number in range(1001)}},
+    "tolerations": {"tolerations": taint() * 1001},
+    "expressions": {"affinity": require(*[EXISTS] * 1001)},
+    "terms": {"affinity": require(*[EXISTS] * 500, fields=[EXISTS] * 500)},
+}
+
+
+@pytest.mark.parametrize("many", HOSTILE)
+def test_a_pod_of_more_conditions_than_can_be_compared_with_many_nodes_is_not_judged(many: str) -> None:
+    demand = read_host_demand(pod(**HOSTILE[many]))
+    assert demand == HostDemand(unjudged=("more than 1000 conditions and requests",))
+
+
+def test_what_is_asked_of_ports_does_not_grow_with_those_that_are_taken() -> None:
+    class Unlisted(Counter[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            raise AssertionError("looked through")
+
+    bound = pod(name="other", ports=[{"containerPort": 1, "hostPort": number} for number in range(1, 30_000)])
+    usage = usage_of(bound).on("n1")
+    usage.ports, usage.numbers = Unlisted(usage.ports), Unlisted(usage.numbers)
+    for port, refused in ((80, (FREE_PORTS,)), (40_000, ())):
+        asked = read_host_demand(pod(ports=[{"containerPort": 1, "hostPort": port}]))
+        assert refuse_host(node(), usage, asked) == refused
 
 
 def test_what_keeps_a_pod_from_no_node_is_not_named() -> None:

@@ -1,16 +1,18 @@
 """What a pod asks of its node beside cards: one value, equal for pods that kube-scheduler treats alike."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sized
 
 import msgspec
 
 from gpuloom.engine.hostfit.requests import read_requests
-from gpuloom.wire.hostpods import HostPod, NodeTerm, Toleration
+from gpuloom.wire.hostpods import HostPod, NodeTerm, NodeTerms, Toleration
 
 HostPort = tuple[str, str, int]
 """Address, protocol, number."""
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - what Kubernetes calls all addresses of a node; nothing listens here
+MOST_CONDITIONS = 1000
+"""A pod has tens of them. Thousands take longer to compare with each of many nodes than others should wait."""
 _ADMITTED = tuple(
     Toleration(key=f"node.kubernetes.io/{key}", operator="Exists", effect="NoExecute")
     for key in ("not-ready", "unreachable")
@@ -36,10 +38,13 @@ class HostDemand(msgspec.Struct, frozen=True):
 
 
 def read_host_demand(pod: HostPod, ignored: Collection[str] = ()) -> HostDemand:
-    """Read a pod; resources that kube-scheduler leaves to its extender are ``ignored``."""
-    spec = pod.spec
-    affinity = spec.affinity.node_affinity if spec.affinity else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    """Read a pod; resources that kube-scheduler leaves to its extender are ``ignored``.
+
+    One with more than MOST_CONDITIONS is not judged at all.
+    """
+    if _count_conditions(pod) > MOST_CONDITIONS:
+        return HostDemand(unjudged=(f"more than {MOST_CONDITIONS} conditions and requests",))
+    spec, required = pod.spec, _read_required(pod)
     return HostDemand(
         amounts=tuple(sorted(read_requests(pod, ignored).items())),
         selector=tuple(sorted((spec.node_selector or {}).items())),
@@ -48,6 +53,21 @@ def read_host_demand(pod: HostPod, ignored: Collection[str] = ()) -> HostDemand:
         ports=read_host_ports(pod),
         unjudged=tuple(_name_unjudged(pod)),
     )
+
+
+def _read_required(pod: HostPod) -> NodeTerms | None:
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    return affinity.required_during_scheduling_ignored_during_execution if affinity else None
+
+
+def _count_conditions(pod: HostPod) -> int:
+    """Count what would be compared with each node."""
+    required = _read_required(pod)
+    terms = (required.node_selector_terms or ()) if required else ()
+    lists: list[Sized | None] = [pod.spec.node_selector, pod.spec.tolerations, terms]
+    lists += [some for term in terms for some in (term.match_expressions, term.match_fields)]
+    lists += [some for one in pod.all_containers for some in (one.ports, one.requests, one.limits)]
+    return sum(len(one) for one in lists if one)
 
 
 def read_host_ports(pod: HostPod) -> tuple[HostPort, ...]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gpuloom.engine.hostfit.demand import ANY_ADDRESS, HostDemand, HostPort
+from gpuloom.engine.hostfit.demand import HostDemand
 from gpuloom.engine.hostfit.requests import COUNTED, PODS, read_allocatable
 from gpuloom.engine.hostfit.selectors import meets
 from gpuloom.engine.hostfit.usage import NodeUsage
@@ -54,7 +54,7 @@ def _ask_filters(node: Node, usage: NodeUsage, demand: HostDemand) -> Iterator[t
             break
     if not _matches(node, demand):
         yield (AFFINITY,)
-    if usage.ports and any(_is_taken(usage.ports, port) for port in demand.ports):
+    if any(map(usage.has_taken, demand.ports)):
         yield (FREE_PORTS,)
     if lacks := _find_lacks(node, usage, demand):
         yield lacks
@@ -137,11 +137,3 @@ def _holds(term: NodeTerm, node: Node) -> bool:
         return False
     names = {"metadata.name": node.name}
     return all(meets(one, node.labels) for one in expressions) and all(meets(one, names) for one in fields)
-
-
-def _is_taken(taken: Iterable[HostPort], port: HostPort) -> bool:
-    address, protocol, number = port
-    return any(
-        (other_protocol, other_number) == (protocol, number) and (address == other or ANY_ADDRESS in {address, other})
-        for other, other_protocol, other_number in taken
-    )

@@ -3,11 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from gpuloom.engine.hostfit.demand import HostPort, read_host_ports
+from gpuloom.engine.hostfit.demand import ANY_ADDRESS, HostPort, read_host_ports
 from gpuloom.engine.hostfit.requests import read_requests
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import Quantity, Resources
+
+_Key = TypeVar("_Key")
 
 _MOST_FOOTPRINTS = 5_000
 """So many different ones are remembered; then all are forgotten, and read again where they come up."""
@@ -29,15 +32,31 @@ class Footprint:
 
 @dataclass(slots=True)
 class NodeUsage:
-    """What all pods of a node take: how many they are, sums by resource, and ports with how many pods name each."""
+    """What all pods of a node take: how many they are, and sums by resource.
+
+    ports    with how many pods name each
+    numbers  the same by protocol and number, whatever the address
+    """
 
     pods: dict[str, Footprint] = field(default_factory=dict)
     amounts: dict[str, int] = field(default_factory=dict)
     ports: Counter[HostPort] | None = None
+    numbers: Counter[tuple[str, int]] | None = None
 
     def copy(self) -> "NodeUsage":
         """Return the same, to be changed freely."""
-        return NodeUsage(dict(self.pods), dict(self.amounts), None if self.ports is None else Counter(self.ports))
+        ports = None if self.ports is None else self.ports.copy()
+        numbers = None if self.numbers is None else self.numbers.copy()
+        return NodeUsage(dict(self.pods), dict(self.amounts), ports, numbers)
+
+    def has_taken(self, port: HostPort) -> bool:
+        """Tell whether a pod that asks for a port would find it taken: one of all addresses is taken by any."""
+        address, *number = port
+        if self.ports is None or self.numbers is None:
+            return False
+        if address == ANY_ADDRESS:
+            return tuple(number) in self.numbers
+        return port in self.ports or (ANY_ADDRESS, *number) in self.ports
 
     def put(self, uid: str, footprint: Footprint) -> None:
         """Count a pod, in place of what was counted of it."""
@@ -62,10 +81,16 @@ class NodeUsage:
             self.amounts[name] = self.amounts.get(name, 0) + sign * amount
         if footprint.ports:
             ports = self.ports = self.ports if self.ports is not None else Counter()
+            numbers = self.numbers = self.numbers if self.numbers is not None else Counter()
             for port in footprint.ports:
-                ports[port] += sign
-                if not ports[port]:
-                    del ports[port]
+                _count(ports, port, sign)
+                _count(numbers, port[1:], sign)
+
+
+def _count(counter: Counter[_Key], key: _Key, by: int) -> None:
+    counter[key] += by
+    if not counter[key]:
+        del counter[key]
 
 
 NOBODY = NodeUsage()
