@@ -17,6 +17,12 @@ class MigPlacement:
     start: int
     size: int
 
+    @property
+    def bits(self) -> int:
+        """The slices as bits, the first one lowest; those that no card has are left out."""
+        first, end = min(self.start, MOST_SLICES), min(self.start + self.size, MOST_SLICES)
+        return (1 << end) - (1 << first)
+
     def overlaps(self, other: "MigPlacement") -> bool:
         """Tell whether both hold the same slice."""
         return self.start < other.start + other.size and other.start < self.start + self.size

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from gpuloom.model.share import ContainerShares, PodShares, Share
 from gpuloom.wire.errors import WireError
+from gpuloom.wire.gojson import check_records
 from gpuloom.wire.words import decode_int32, join_fields
 
 _REMEMBERED = 1024
@@ -20,8 +21,9 @@ def decode_shares(text: str) -> tuple[ContainerShares, ...]:
 
     Every piece between ``;`` is an entry, so a well-formed list has one empty entry more at its end.
 
-    Raises WireError; then the whole pod counts as undecodable.
+    Raises WireError, also for more devices or containers than are read; then the whole pod counts as undecodable.
     """
+    check_records(max(text.count(":"), text.count(";")))
     return tuple([_decode_container(piece) for piece in text.split(";")])
 
 

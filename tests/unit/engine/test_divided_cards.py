@@ -5,6 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 from builders import NVIDIA, Engine, card, container, pod
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
@@ -56,7 +58,9 @@ def test_request_gets_the_smallest_profile_that_is_large_enough() -> None:
 
 @pytest.mark.parametrize(("amount", "fits"), [(10000, False), (5000, True)])
 def test_three_middle_instances_leave_room_for_a_small_one_only(amount: int, fits: bool) -> None:  # noqa: FBT001
-    partition = ProfilePartition(A100, places(2, 0, 2, 4))
+    partition = ProfilePartition(A100)
+    for placement in places(2, 0, 2, 4):
+        partition = partition.occupy(placement)
     assert (partition.take(amount) is not None) is fits
 
 
@@ -149,3 +153,20 @@ def test_instance_of_a_pod_that_is_gone_is_free_again() -> None:
     assert engine.decide(pod(gpu=1, gpumem=1)).node is None
     engine.cluster.forget("x")
     assert engine.decide(pod(gpu=1, gpumem=1)).node == "n1"
+
+
+@given(st.integers(0, 70), st.integers(1, 70), st.integers(0, 63), st.data())
+def test_instances_in_use_are_in_the_way_of_those_that_they_overlap(
+    start: int, size: int, first: int, data: st.DataObject
+) -> None:
+    used, wanted = MigPlacement(start, size), MigPlacement(first, data.draw(st.integers(1, 64 - first)))
+    partition = ProfilePartition((MigProfile("1g", 1, placements=(wanted,)),)).occupy(used)
+    assert (partition.take(1) is None) is used.overlaps(wanted)
+
+
+def test_what_is_remembered_of_a_card_does_not_grow_with_the_instances_that_a_pod_says_it_holds() -> None:
+    """Whoever owns a bound pod may write into its annotation."""
+    partition = ProfilePartition(A100)
+    for start in range(100_000):
+        partition = partition.occupy(MigPlacement(start, 2**31 - 1))
+    assert partition.occupied < 2**64

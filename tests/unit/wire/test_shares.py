@@ -54,6 +54,13 @@ def test_every_piece_between_semicolons_is_an_entry(text, slots):
     assert decode_shares(text) == slots
 
 
+@pytest.mark.parametrize("text", [TEXT_A * 2049, ";" * 2049])
+def test_more_devices_or_containers_than_a_pod_has_cannot_be_read(text):
+    """Whoever owns a bound pod may write into its annotation, and it is read after each start of a scheduler."""
+    with pytest.raises(WireError, match="2049 objects are more than are read"):
+        decode_shares(text)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -1,5 +1,6 @@
 """Which instances of divided cards are in use, read from what pods hold (scheduler 6.8, 6.9)."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -30,7 +31,7 @@ def divide(cards: Sequence[Card], profile: Profile, reservations: Iterable[Reser
             card = card_id(share.uuid)
             # Instances of published profiles are listed for all containers, so ended ones must be matched as well.
             if card in modes and (is_held or isinstance(division.partitions.get(card), ProfilePartition)):
-                _enter_share(division, share.uuid, items.get(card, []))
+                _enter_share(division, share.uuid, items.get(card, deque()))
         _enter_left_over(division, modes, items)
     return division
 
@@ -44,14 +45,14 @@ def _undivided(card: Card, geometries: Geometries) -> Partition:
     return GeometryPartition(())
 
 
-def _group(instances: Iterable[MigAllocation]) -> dict[str, list[MigAllocation]]:
-    grouped: dict[str, list[MigAllocation]] = {}
+def _group(instances: Iterable[MigAllocation]) -> dict[str, deque[MigAllocation]]:
+    grouped: dict[str, deque[MigAllocation]] = {}
     for instance in instances:
-        grouped.setdefault(instance.gpu_uuid, []).append(instance)
+        grouped.setdefault(instance.gpu_uuid, deque()).append(instance)
     return grouped
 
 
-def _enter_share(division: Division, uuid: str, items: list[MigAllocation]) -> None:
+def _enter_share(division: Division, uuid: str, items: deque[MigAllocation]) -> None:
     """Enter one share of a pod: what it names on the card must be there, and a divided card is never given whole."""
     card = card_id(uuid)
     partition = division.partitions.get(card)
@@ -62,12 +63,12 @@ def _enter_share(division: Division, uuid: str, items: list[MigAllocation]) -> N
         except (WireError, PartitionError):
             division.faulty.add(card)
     elif isinstance(partition, ProfilePartition) and items:
-        division.partitions[card] = partition.occupy(items.pop(0).placement)
+        division.partitions[card] = partition.occupy(items.popleft().placement)
     elif partition is not None or uuid != card or items:
         division.faulty.add(card)
 
 
-def _enter_left_over(division: Division, modes: Mapping[str, str], items: Mapping[str, list[MigAllocation]]) -> None:
+def _enter_left_over(division: Division, modes: Mapping[str, str], items: Mapping[str, deque[MigAllocation]]) -> None:
     """Enter instances beyond the pod's shares: they are in use as well; of a card unknown here, nothing is certain."""
     for card, left in items.items():
         partition = division.partitions.get(card)

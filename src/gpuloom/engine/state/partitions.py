@@ -37,10 +37,10 @@ class TakenInstance:
 
 @dataclass(frozen=True)
 class ProfilePartition:
-    """A card with published profiles, and the placements in use."""
+    """A card with published profiles, and the slices in use, as bits."""
 
     profiles: tuple[MigProfile, ...]
-    occupied: tuple[MigPlacement, ...] = ()
+    occupied: int = 0
 
     @cached_property
     def largest_free_mib(self) -> int:
@@ -58,12 +58,12 @@ class ProfilePartition:
 
     def occupy(self, placement: MigPlacement) -> "ProfilePartition":
         """Return the card with one more placement in use."""
-        return replace(self, occupied=(*self.occupied, placement))
+        return replace(self, occupied=self.occupied | placement.bits)
 
     def _find_room(self, profile: MigProfile) -> MigPlacement | None:
         downwards = profile.name.startswith(_FROM_THE_TOP)
         for placement in sorted(profile.placements, key=lambda p: p.start, reverse=downwards):
-            if not any(placement.overlaps(other) for other in self.occupied):
+            if not placement.bits & self.occupied:
                 return placement
         return None
 
