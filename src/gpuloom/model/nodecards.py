@@ -9,6 +9,9 @@ from gpuloom.model.card import Card
 MOST_CARDS = 1024
 """More cards of one vendor than any node has: nonsense must not make millions of cards."""
 
+MOST_MODELS = 32
+"""More models of one vendor than any node has: each is compared with all the models that a pod names."""
+
 Facts = Mapping[str, Any]
 """What a node says of all its cards of one vendor together; the vendor's hooks know what may be in it."""
 

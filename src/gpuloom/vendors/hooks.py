@@ -41,7 +41,7 @@ from gpuloom.vendors import (
 from gpuloom.vendors.changes import ContainerChange, Switches
 from gpuloom.vendors.decided import Decided
 from gpuloom.vendors.profile import Profile
-from gpuloom.vendors.registers import check_nameable
+from gpuloom.vendors.registers import check_models, check_nameable
 from gpuloom.vendors.registers import read_common as read_common_cards
 from gpuloom.vendors.requests import is_recognized
 from gpuloom.vendors.requests import read_common as read_common_request
@@ -188,4 +188,5 @@ def read_cards(node: Node, profile: Profile) -> NodeCards:
     found = CARDS.get(profile.cards.reader, read_common_cards)(node, profile)
     for card in found.cards:
         check_nameable(card, profile)
+    check_models({card.model for card in found.cards}, profile)
     return found

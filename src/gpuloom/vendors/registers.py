@@ -1,9 +1,11 @@
 """From a node to its cards: the common ways, and what hooks build on (vendors 1.3)."""
 
+from collections.abc import Collection
+
 from msgspec.structs import replace
 
 from gpuloom.model.card import Card
-from gpuloom.model.nodecards import NodeCards
+from gpuloom.model.nodecards import MOST_MODELS, NodeCards
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Node
@@ -64,6 +66,15 @@ def check_nameable(card: Card, profile: Profile) -> None:
     if not card.id or not (SEPARATORS.isdisjoint(card.id) and SEPARATORS.isdisjoint(model)):
         what = f"id {card.id[:80]!r}" + (f" and type {model[:80]!r}" if model else "")
         raise WireError(f"{profile.cards.register}: a card with {what} cannot be named in a device list")
+
+
+def check_models(models: Collection[str], profile: Profile) -> None:
+    """Refuse more models than a node can have.
+
+    Raises WireError, naming the annotation.
+    """
+    if len(models) > MOST_MODELS:
+        raise WireError(f"{profile.cards.register}: {len(models)} models are more than a node can have ({MOST_MODELS})")
 
 
 def read_capacity(node: Node, name: str) -> int:

@@ -33,6 +33,7 @@ ANNOTATIONS: dict[str, tuple[str, dict[str, str]]] = {
     "short records": ("NVIDIA", {REGISTER: "a,1,1,1,b,0,1:" * 18_000}),
     "MIG profiles": ("NVIDIA", {REGISTER: f"[{divide(MANY)}]"}),
     "MIG profiles of many cards": ("NVIDIA", {REGISTER: repeat(divide(repeat("{}", 64)), 1000)}),
+    "models": ("NVIDIA", {REGISTER: ":".join(f"GPU-{at},1,1,1,model {at},0,1" for at in range(33)) + ":"}),
     "MIG placements": ("NVIDIA", {REGISTER: f"[{divide(repeat(PLACED, 1))}]"}),
     "pair scores": ("NVIDIA", {REGISTER: ENOUGH, SCORES: MANY}),
     "MetaX shares": ("Metax-SGPU", {"metax-tech.com/node-gpu-devices": MANY}),
