@@ -10,7 +10,10 @@ def count_devices(container: Container, resource: str) -> int | None:
 
     A kubelet looks only at limits: for such resources the requests are equal.
     """
+    amount = container.limits.get(resource)
+    if amount is None:
+        return 0
     try:
-        return round_quantity(container.limits.get(resource, 0))
+        return round_quantity(amount)
     except WireError:
         return None
