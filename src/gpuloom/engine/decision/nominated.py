@@ -44,7 +44,8 @@ class NominationScheduler:
         Raises what :meth:`PodScheduler.decide_among` raises.
         """
         own = self.nominations.find(_uid_of(demands))
-        if own is not None and names.has(own.node):
+        # Mostly it does not take the pod yet: to ask only that is quicker than to decide.
+        if own is not None and names.has(own.node) and self.takes(demands, own.node, priority):
             decision = self._decide_among(demands, _name([own.node]), priority, most_tries)
             if decision.node is not None:
                 return decision
