@@ -1,13 +1,17 @@
 """Whether pods have room all together (planning)."""
 
+from collections.abc import Sequence
+
+import pytest
 from builders import card, pod
 
-from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.planning.together import fit_together
 from gpuloom.engine.request.demand import Demands, read_demands
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.timeslice import run_to_end
 
 SETTINGS = SchedulerSettings()
 
@@ -25,10 +29,22 @@ def whole_cards(count: int) -> list[Demands]:
 
 
 def test_as_many_fit_together_as_there_are_cards() -> None:
-    assert [fit_together(two_cards(), whole_cards(count)) for count in (0, 2, 3)] == [True, True, False]
+    fits = [run_to_end(fit_together(two_cards(), whole_cards(count))) for count in (0, 2, 3)]
+    assert fits == [True, True, False]
+
+
+def test_between_two_steps_one_pod_is_placed_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    placed, decide = list[Demands](), PodScheduler.decide
+
+    def count(scheduler: PodScheduler, demands: Demands, names: Sequence[str]) -> PodDecision:
+        placed.append(demands)
+        return decide(scheduler, demands, names)
+
+    monkeypatch.setattr(PodScheduler, "decide", count)
+    assert [len(placed) for _ in fit_together(two_cards(), whole_cards(2))] == [0, 1]
 
 
 def test_asking_leaves_everything_as_it_was() -> None:
     scheduler = two_cards()
-    fit_together(scheduler, whole_cards(2))
+    run_to_end(fit_together(scheduler, whole_cards(2)))
     assert len(scheduler.cluster_state.ledger) == 0

@@ -100,7 +100,9 @@ class PodRequeuer:
         if not self.state.decider.has_capacity(waiting.demands, waiting.pod.priority):
             return False
         fitted = self._read_fitted(waiting.pod)
-        return not fitted or fit_together(self.state.pod_scheduler, [*fitted, waiting.demands])
+        if not fitted:
+            return True
+        return await time_slice.finish(fit_together(self.state.pod_scheduler, [*fitted, waiting.demands]))
 
     def _read_fitted(self, pod: Pod) -> list[Demands]:
         """Return what those others of a pod's group ask for that fitted when the group failed."""
