@@ -10,13 +10,10 @@ import msgspec
 
 from gpuloom.wire.depth import BAD_JSON, decode
 from gpuloom.wire.errors import WireError
+from gpuloom.wire.words import check_records
 
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=msgspec.Struct)
-
-MOST_RECORDS = 2048
-"""So many objects are read of an annotation: five times the MIG placements of sixteen cards. Each takes the event loop
-microseconds, and an annotation has room for 80,000."""
 
 # Go escapes these inside strings; outside strings they cannot occur.
 _ESCAPES = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "<>&\u2028\u2029")
@@ -43,15 +40,6 @@ def decode_list_of(text: str, type_: type[_S]) -> list[_S]:
     records = decode_json(text, list[msgspec.Raw])
     check_records(len(records))
     return [decode_fields(record, type_) for record in records]
-
-
-def check_records(number: int) -> None:
-    """Refuse more objects than are read.
-
-    Raises WireError.
-    """
-    if number > MOST_RECORDS:
-        raise WireError(f"{number} objects are more than are read ({MOST_RECORDS})")
 
 
 def decode_fields(text: bytes | str | msgspec.Raw, type_: type[_S]) -> _S:

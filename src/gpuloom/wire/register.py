@@ -15,9 +15,9 @@ from gpuloom.model.mig import MOST_SLICES, MigPlacement, MigProfile
 from gpuloom.model.nodecards import MOST_CARDS
 from gpuloom.wire.depth import BAD_JSON
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.gojson import check_records, decode_fields, decode_json, decode_list_of, encode_json
+from gpuloom.wire.gojson import decode_fields, decode_json, decode_list_of, encode_json
 from gpuloom.wire.keys import NODE_REGISTER
-from gpuloom.wire.words import Int32, Natural32, decode_bool, decode_int32, encode_bool, join_fields
+from gpuloom.wire.words import Int32, Natural32, check_records, decode_bool, decode_int32, encode_bool, join_fields
 
 RegisterForm = Literal["json", "csv9", "csv7"]
 
@@ -224,7 +224,10 @@ def _to_profile(record: _JsonProfile) -> MigProfile:
 
 
 def _to_placement(raw: msgspec.Raw) -> MigPlacement:
-    """One without slices could be given without end."""
+    """Read a placement; one without slices could be given without end.
+
+    Raises WireError.
+    """
     placement = decode_fields(raw, _JsonPlacement)
     if placement.start < 0 or placement.size < 1 or placement.start + placement.size > MOST_SLICES:
         raise WireError(f"a MIG placement of {placement.size} slices from {placement.start} is on no card")

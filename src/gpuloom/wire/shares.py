@@ -10,8 +10,7 @@ from functools import lru_cache
 
 from gpuloom.model.share import ContainerShares, PodShares, Share
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.gojson import check_records
-from gpuloom.wire.words import decode_int32, join_fields
+from gpuloom.wire.words import check_records, decode_int32, join_fields
 
 _REMEMBERED = 1024
 

@@ -51,12 +51,12 @@ class NodeUsage:
 
     def has_taken(self, port: HostPort) -> bool:
         """Tell whether a pod that asks for a port would find it taken: one of all addresses is taken by any."""
-        address, *number = port
+        address, protocol, number = port
         if self.ports is None or self.numbers is None:
             return False
         if address == ANY_ADDRESS:
-            return tuple(number) in self.numbers
-        return port in self.ports or (ANY_ADDRESS, *number) in self.ports
+            return (protocol, number) in self.numbers
+        return port in self.ports or (ANY_ADDRESS, protocol, number) in self.ports
 
     def put(self, uid: str, footprint: Footprint) -> None:
         """Count a pod, in place of what was counted of it."""
