@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 import pytest
 from real.node.conftest import Site, create_plugin_pod
@@ -16,6 +17,7 @@ pytestmark = [pytest.mark.control_plane, pytest.mark.real_node, pytest.mark.time
 NODE = "node-1"
 SERVES = "gpuloom.io/serves"
 LABEL = "hami.io/vgpu-node"
+GATE = "example.com/wait"
 COUNTED = 6
 
 
@@ -32,11 +34,16 @@ def test_a_pod_is_written_twice_and_not_read_before_it_starts(site: Site) -> Non
     """The Binding and the plugin's patch; before Kubernetes 1.35 the label too. Nobody writes its node for it."""
     api = site.api
     api.wait_for(f"/api/v1/nodes/{NODE}", lambda node: SERVES in node["metadata"]["annotations"])
-    serve(site, "first")
-    before = len(list_asked(site))
     names = [f"counted-{number}" for number in range(COUNTED)]
+    # Bind reads a pod that kube-scheduler's watch has shown before gpuloom's (binding 2): these are seen long before.
     for name in names:
-        serve(site, name)
+        create(site, name, schedulingGates=[{"name": GATE}])
+    create(site, "first")
+    wait_until_served(site, "first")
+    before = len(list_asked(site))
+    for name in names:
+        site.api.merge(f"{PODS}/{name}", {"spec": {"schedulingGates": None}})
+        wait_until_served(site, name)
     asked = list(islice(list_asked(site), before, None))
     written = count_writes(asked)
     patches = 1 if copies_labels() else 2
@@ -48,9 +55,15 @@ def test_a_pod_is_written_twice_and_not_read_before_it_starts(site: Site) -> Non
     assert [one for one in asked if one.right in {("", "pods", "get"), ("", "pods", "list")}] == []
 
 
-def serve(site: Site, name: str) -> None:
-    """Create a pod and wait until it runs and has its label."""
-    site.api.create(PODS, make_pod(name, limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "10"}))
+def create(site: Site, name: str, **spec: Any) -> None:
+    """Create a pod that asks for a part of a card."""
+    pod = make_pod(name, limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "10"})
+    pod["spec"] |= spec
+    site.api.create(PODS, pod)
+
+
+def wait_until_served(site: Site, name: str) -> None:
+    """Wait until a pod runs and has its label."""
     site.api.wait_for(
         f"{PODS}/{name}",
         lambda pod: pod["status"].get("phase") == "Running" and LABEL in pod["metadata"].get("labels", {}),
