@@ -85,6 +85,17 @@ def test_more_budgets_than_are_read_protect_all_until_they_are_gone() -> None:
     assert book == Budgets()
 
 
+def test_what_a_pod_is_compared_with_is_bounded_for_all_budgets_of_a_namespace_together() -> None:
+    book = Budgets()
+    values = [f"v{number}" for number in range(MOST_CONDITIONS // 2)]
+    for name in ("a", "b", "c"):
+        book.apply(budget(name, expression("In", *values)))
+    assert book.protecting("ns", "p", WEB) == ("ns/b",)
+    book.delete("ns", "a")
+    book.apply(budget("b", expression("In", *values)))
+    assert "ns/b" in book.allowed
+
+
 def test_a_budget_counts_as_it_was_last_seen() -> None:
     book = Budgets()
     book.apply(budget(selector={}, allowed=2))

@@ -241,13 +241,14 @@ HOSTILE: Mapping[str, Mapping[str, Any]] = {
     "tolerations": {"tolerations": taint() * 1001},
     "expressions": {"affinity": require(*[EXISTS] * 1001)},
     "terms": {"affinity": require(*[EXISTS] * 500, fields=[EXISTS] * 500)},
+    "values": {"affinity": require({"key": "zone", "operator": "NotIn", "values": ["a"] * 1000})},
 }
 
 
 @pytest.mark.parametrize("many", HOSTILE)
 def test_a_pod_of_more_conditions_than_can_be_compared_with_many_nodes_is_not_judged(many: str) -> None:
     demand = read_host_demand(pod(**HOSTILE[many]))
-    assert demand == HostDemand(unjudged=("more than 1000 conditions and requests",))
+    assert demand == HostDemand(unjudged=("more than 1000 conditions, values and requests",))
 
 
 def test_what_is_asked_of_ports_does_not_grow_with_those_that_are_taken() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Sized
 import msgspec
 
 from gpuloom.engine.hostfit.requests import read_requests
+from gpuloom.engine.hostfit.selectors import count_compared
 from gpuloom.wire.hostpods import HostPod, NodeTerm, NodeTerms, Toleration
 
 HostPort = tuple[str, str, int]
@@ -43,7 +44,7 @@ def read_host_demand(pod: HostPod, ignored: Collection[str] = ()) -> HostDemand:
     One with more than MOST_CONDITIONS is not judged at all.
     """
     if _count_conditions(pod) > MOST_CONDITIONS:
-        return HostDemand(unjudged=(f"more than {MOST_CONDITIONS} conditions and requests",))
+        return HostDemand(unjudged=(f"more than {MOST_CONDITIONS} conditions, values and requests",))
     spec, required = pod.spec, _read_required(pod)
     return HostDemand(
         amounts=tuple(sorted(read_requests(pod, ignored).items())),
@@ -65,9 +66,9 @@ def _count_conditions(pod: HostPod) -> int:
     required = _read_required(pod)
     terms = (required.node_selector_terms or ()) if required else ()
     lists: list[Sized | None] = [pod.spec.node_selector, pod.spec.tolerations, terms]
-    lists += [some for term in terms for some in (term.match_expressions, term.match_fields)]
     lists += [some for one in pod.all_containers for some in (one.ports, one.requests, one.limits)]
-    return sum(len(one) for one in lists if one)
+    expressions = (some for term in terms for some in (term.match_expressions, term.match_fields) if some)
+    return sum(len(one) for one in lists if one) + sum(map(count_compared, expressions))
 
 
 def read_host_ports(pod: HostPod) -> tuple[HostPort, ...]:

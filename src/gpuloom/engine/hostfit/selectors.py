@@ -1,12 +1,17 @@
 """Conditions on labels, as kube-scheduler reads them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gpuloom.wire.hostpods import LabelRequirement
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,63}", re.ASCII)
 _INT64 = range(-(2**63), 2**63)
+
+
+def count_compared(conditions: Iterable[LabelRequirement]) -> int:
+    """Count what labels are compared with: the conditions and their values."""
+    return sum(1 + len(one.values or ()) for one in conditions)
 
 
 def meets(required: LabelRequirement, labels: Mapping[str, str]) -> bool:

@@ -4,14 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from gpuloom.engine.hostfit.selectors import meets
+from gpuloom.engine.hostfit.selectors import count_compared, meets
 from gpuloom.wire.budgets import DisruptionBudget, LabelSelector
 from gpuloom.wire.hostpods import LabelRequirement
 
 MOST_IN_NAMESPACE = 100
-MOST_CONDITIONS = 100
-MOST_VALUES = 1000
-"""So many budgets of a namespace, conditions of a selector and values of a condition are read; what has more is not."""
+MOST_CONDITIONS = 1000
+"""So many budgets of a namespace, and so many conditions and values of all of them, are read; what comes beyond is not.
+Each is compared with every pod of the namespace that might leave.
+"""
 _OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 
 
@@ -21,10 +22,12 @@ class _Budget:
 
     conditions  all of which a pod's labels must fulfil; None where it selects nobody
     gone        names of pods that are evicted already and counted in what it allows
+    size        how many conditions and values a pod is compared with
     """
 
     conditions: tuple[LabelRequirement, ...] | None
     gone: frozenset[str] = frozenset()
+    size: int = 0
 
     def protects(self, name: str, labels: Mapping[str, str]) -> bool:
         if self.conditions is None or name in self.gone:
@@ -38,6 +41,10 @@ class _Namespace:
 
     read: dict[str, _Budget] = field(default_factory=dict)
     unreadable: dict[str, None] = field(default_factory=dict)
+
+    def has_room_for(self, budget: _Budget) -> bool:
+        size = sum(one.size for one in self.read.values()) + budget.size
+        return len(self.read) < MOST_IN_NAMESPACE and size <= MOST_CONDITIONS
 
 
 @dataclass(slots=True)
@@ -53,12 +60,13 @@ class Budgets:
     def apply(self, budget: DisruptionBudget) -> None:
         """Take a budget as it is now."""
         self.delete(budget.namespace, budget.name)
-        conditions = _read_selector(budget.spec.selector)
+        conditions, gone = _read_selector(budget.spec.selector), frozenset(budget.status.disrupted_pods or ())
+        read = _Budget(conditions, gone, count_compared(conditions or ()))
         known = self._namespaces.setdefault(budget.namespace, _Namespace())
-        if len(known.read) >= MOST_IN_NAMESPACE or not _is_readable(conditions or ()):
+        if not (known.has_room_for(read) and _is_readable(conditions or ())):
             known.unreadable[budget.name] = None
             return
-        known.read[budget.name] = _Budget(conditions, frozenset(budget.status.disrupted_pods or ()))
+        known.read[budget.name] = read
         self.allowed[_key(budget.namespace, budget.name)] = max(budget.status.disruptions_allowed, 0)
 
     def apply_unreadable(self, namespace: str, name: str) -> None:
@@ -100,6 +108,4 @@ def _each_condition(selector: LabelSelector) -> Iterator[LabelRequirement]:
 
 
 def _is_readable(conditions: Sequence[LabelRequirement]) -> bool:
-    return len(conditions) <= MOST_CONDITIONS and all(
-        one.operator in _OPERATORS and len(one.values or ()) <= MOST_VALUES for one in conditions
-    )
+    return all(one.operator in _OPERATORS for one in conditions)
