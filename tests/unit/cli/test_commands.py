@@ -70,6 +70,18 @@ def test_a_command_loads_no_more_than_it_needs(tokens: list[str], unloaded: list
     assert result.stdout == "[]\n"
 
 
+def test_a_command_does_not_look_for_garbage_when_it_ends() -> None:
+    script = (
+        "import atexit, gc, sys\n"
+        "from gpuloom.cli import main\n"
+        "sys.argv = ['gpuloom', 'version']\n"
+        "atexit.register(lambda: print([len(gc.get_objects()) < gc.get_freeze_count()]))\n"
+        "main()"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.splitlines()[-1] == "[True]"
+
+
 def test_a_scheduler_without_pages_loads_none() -> None:
     script = (
         "import sys, gpuloom.cli.scheduler; print([name for name in ('gpuloom.web', 'jinja2') if name in sys.modules])"

@@ -71,6 +71,12 @@ def test_a_node_is_two_elements_however_many_cards_it_has_up_to_sixteen() -> Non
     assert len(re.findall(r"<\w", draw_tile(Tile(node="n", cards="3" * 16)))) == 2
 
 
+def test_a_tile_without_its_name_as_text_is_called_by_it() -> None:
+    drawn = draw_tile(Tile(node="n1", cards="30"), is_named=False)
+    assert re.sub(r"<[^>]*>", "", drawn).strip() == ""
+    assert 'aria-label="n1: 2 cards,' in drawn
+
+
 def test_every_class_of_a_tile_has_a_rule_in_the_style_sheet() -> None:
     letters = "01234abcdeABCDE"
     drawn = "".join(draw_tile(Tile(node="n", cards=one * count)) for one in letters for count in range(1, 18))

@@ -17,6 +17,8 @@ from gpuloom.web.views.source import Source
 
 CROWD = 60
 """From so many nodes on the map shows them without names."""
+CROWDED = "crowded"
+"""Class of such a map."""
 FEW = 12
 """Up to so many nodes it shows them large."""
 _MOST_TROUBLED = 12
@@ -38,8 +40,9 @@ def _draw(source: Source, asked: Asked) -> Generator[None, None, DashboardPage]:
     trouble = draw("overview", "trouble", troubled[:_MOST_TROUBLED], len(troubled))
     yield
     choice, chosen = yield from choose_nodes(source, asked, tiles)
-    items = yield from gather((f"n-{tile.node}", draw_tile(tile)) for tile in chosen)
-    head = draw("overview", "map_head", len(chosen), len(tiles), _name_size(len(chosen)))
+    size = _name_size(len(chosen))
+    items = yield from gather((f"n-{tile.node}", draw_tile(tile, is_named=size != CROWDED)) for tile in chosen)
+    head = draw("overview", "map_head", len(chosen), len(tiles), size)
     listing = Listing(head=head, items=dict(items), tail=Markup("</ul></section>"))
     yield
     seek = draw("overview", "seek", "/", choice, "")
@@ -51,4 +54,4 @@ def _draw(source: Source, asked: Asked) -> Generator[None, None, DashboardPage]:
 def _name_size(nodes: int) -> str:
     if nodes <= FEW:
         return "sparse"
-    return "crowded" if nodes >= CROWD else ""
+    return CROWDED if nodes >= CROWD else ""
