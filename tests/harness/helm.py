@@ -37,7 +37,12 @@ class Helm:
         return self._run(["lint", CHART, "--strict", f"--kube-version={kube_version()}"], values)
 
     def template(
-        self, values: Mapping[str, Any] | None = None, *, version: str | None = "", show_only: Iterable[str] = ()
+        self,
+        values: Mapping[str, Any] | None = None,
+        *,
+        version: str | None = "",
+        show_only: Iterable[str] = (),
+        chart: Path = CHART,
     ) -> list[Any]:
         """Return the objects that the chart makes of `values` for a cluster of this version. Raise HelmError.
 
@@ -46,7 +51,7 @@ class Helm:
         only = [f"--show-only=templates/{name}" for name in show_only]
         told = [] if version is None else [f"--kube-version={version or kube_version()}"]
         flags = [f"--namespace={NAMESPACE}", *told, *only]
-        text = self._run(["template", RELEASE, CHART, *flags], values or {})
+        text = self._run(["template", RELEASE, chart, *flags], values or {})
         return [found for found in yaml.load_all(text, Loader=yaml.CSafeLoader) if found]
 
     def install(self, values: Mapping[str, Any], *, timeout_s: int = 300) -> str:

@@ -38,12 +38,13 @@ app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
+{{/* Flux adds the commit to the chart's version, with a + that no label may have. */}}
 {{- define "gpuloom.labels" -}}
 {{- $root := index . 0 -}}
 {{ include "gpuloom.selector" . }}
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
-helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- with $root.Values.global.labels }}
 {{ toYaml . }}
 {{- end }}

@@ -1,6 +1,7 @@
 import asyncio
 import io
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -101,11 +102,13 @@ def test_the_command_to_try_is_short_where_every_shell_finds_it(
     assert "try: gpuloom explain chat-1 " in run_demo(temp_dir, "--once").stdout
 
 
-async def watch_live(scene: Scene, text: str) -> list[str]:
+async def watch_live(scene: Scene, text: str, console: Console | None = None) -> list[str]:
     """Play a scene live until it has said a text, and return the lines said."""
-    said = io.StringIO()
+    console = console or Console(file=io.StringIO(), width=140)
+    said = console.file
+    assert isinstance(said, io.StringIO)
     async with asyncio.timeout(60):
-        playing = asyncio.create_task(perform_live(Console(file=said, width=140), Story(STAGE, (scene,))))
+        playing = asyncio.create_task(perform_live(console, Story(STAGE, (scene,))))
         while text not in said.getvalue():
             await asyncio.wait({playing}, timeout=0.1)
             assert not playing.done()
@@ -116,6 +119,15 @@ async def watch_live(scene: Scene, text: str) -> list[str]:
 
 async def test_the_pod_to_explain_is_one_that_waits_once_there_is_one() -> None:
     await watch_live(Scene("", comes=(pod_manifest("small", memory_mib=1000), LARGE)), "explain large ")
+
+
+async def test_a_narrow_terminal_shows_all_of_what_is_to_be_copied() -> None:
+    terminal = Console(file=io.StringIO(), width=80, height=50, force_terminal=True, no_color=True)
+    said = await watch_live(Scene("", comes=(LARGE,)), "metrics: ", terminal)
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in said]
+    (token,) = {line.removeprefix("token to sign in: ") for line in lines if line.startswith("token to sign in: ")}
+    (metrics,) = {line for line in lines if line.startswith("metrics: ")}
+    assert (len(token), metrics.endswith("as bearer)")) == (32, True)
 
 
 async def test_a_scene_is_told_as_one_to_come_until_it_has_come_out() -> None:

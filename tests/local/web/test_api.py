@@ -526,7 +526,7 @@ async def test_a_table_without_pods_names_the_namespace_that_was_chosen(pages: P
 @pytest.mark.parametrize(
     ("selector", "told"),
     [
-        ({"zone": "mars"}, "n1 or 1 other with the label zone=mars, or without the pod's nodeSelector"),
+        ({"zone": "mars"}, "n1 or 1 other if labelled zone=mars, or without the pod's nodeSelector"),
         ({"kubernetes.io/hostname": "node-z"}, "n1 or 1 other without the pod's nodeSelector"),
         ({"topology.kubernetes.io/zone": "a", "disk": "ssd"}, "n1 or 1 other without the pod's nodeSelector"),
     ],

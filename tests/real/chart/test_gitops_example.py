@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,6 +25,8 @@ NAMESPACE_MADE, APPLICATION = yaml.safe_load_all((ROOT / "docs/examples/argocd.y
 SPEC: dict[str, Any] = APPLICATION["spec"]
 FLUX_NAMESPACE, SOURCE, HELM_RELEASE = yaml.safe_load_all((ROOT / "docs/examples/flux.yaml").read_text())
 CERTIFICATE, TOKEN = "gpuloom-scheduler-tls", "gpuloom-kube-scheduler-token"
+LABEL = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
+"""A value that the API server takes for a label."""
 OF_THE_API_SERVER = {"metadata", "status"}
 Objects = dict[tuple[str, str], Any]
 
@@ -127,3 +131,25 @@ def test_the_example_for_flux_installs_the_same_as_that_for_argo_cd() -> None:
     assert (chart["chart"], spec["values"]) == (SPEC["source"]["path"], SPEC["source"]["helm"]["valuesObject"])
     assert chart["sourceRef"] == {"kind": SOURCE["kind"], "name": SOURCE["metadata"]["name"]}
     assert SOURCE["metadata"]["namespace"] == NAMESPACE
+
+
+def test_labels_are_valid_where_flux_adds_the_commit_to_the_charts_version(helm: Helm, tmp_path: Path) -> None:
+    assert HELM_RELEASE["spec"]["chart"]["spec"]["reconcileStrategy"] == "Revision"
+    chart = shutil.copytree(CHART, tmp_path / "gpuloom")
+    facts = yaml.safe_load((chart / "Chart.yaml").read_text())
+    named = {**facts, "version": f"{facts['version']}+29d1b3a4d3b9"}
+    (chart / "Chart.yaml").write_text(yaml.safe_dump(named))
+    labels = [label for one in helm.template(chart=chart) for label in list_labels(one)]
+    assert f"gpuloom-{facts['version']}_29d1b3a4d3b9" in labels
+    assert [label for label in labels if not LABEL.fullmatch(label)] == []
+
+
+def list_labels(node: Any) -> Iterator[str]:
+    """List the values of all labels in an object, its templates' too."""
+    if isinstance(node, dict):
+        yield from node.get("labels", {}).values() if isinstance(node.get("labels"), dict) else ()
+        for value in node.values():
+            yield from list_labels(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from list_labels(value)

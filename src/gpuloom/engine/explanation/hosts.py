@@ -58,7 +58,7 @@ def suggest_labels(missing: Mapping[str, Sequence[str]]) -> Remedy:
     few = min(given, key=lambda name: (len(given[name]), name), default="")
     labels = given.get(few, ())
     alike = sorted(name for name in missing if not labels or missing[name] == labels)
-    words = f"with the label{'s' if len(labels) > 1 else ''} {' and '.join(labels)}, or " if labels else ""
+    words = f"if labelled {' and '.join(labels)}, or " if labels else ""
     text = f"would fit on {tell_one_of(alike[0], len(alike))} {words}without the pod's nodeSelector"
     return Remedy(change="labels" if labels else "selector", text=text, nodes=(alike[0],), node_count=len(alike))
 

@@ -49,7 +49,8 @@ async def perform_once(console: Console, story: Story, *, port: int = 0, settle_
             await stage.settle(scene, settle_s)
             picture = stage.observer.look()
             hints = [] if number else stage.hints(picture)
-            console.print(render_picture(picture, title=scene.title, hints=hints, notes=stage.notes))
+            notes, folds = stage.notes, console.is_terminal
+            console.print(render_picture(picture, title=scene.title, hints=hints, notes=notes, folds=folds))
         console.print("All as it should be: nothing is over-allocated, and whoever waits has a reason.")
 
 
@@ -94,8 +95,10 @@ class _Show:
                 live.update(self._render(picture), refresh=True)
 
     def _render(self, picture: ClusterPicture) -> RenderableType:
-        hints = self._stage.hints(picture)
-        return render_picture(picture, title=self._title, hints=hints, notes=self._stage.notes)
+        hints, notes = self._stage.hints(picture), self._stage.notes
+        return render_picture(
+            picture, title=self._title, hints=hints, notes=notes, folds=self._console.is_terminal
+        )
 
     async def _pictures(self, pause_s: float) -> AsyncIterator[ClusterPicture]:
         last: tuple[str, ClusterPicture] | None = None
@@ -168,8 +171,9 @@ class _Stage:
             f"kubeconfig: {kubeconfig}",
             f"try: kubectl --kubeconfig {kubeconfig} get pods -o wide",
             *(f"try: {tell_program()} explain {pod} --kubeconfig {kubeconfig}" for pod in pods[:1]),
-            f"dashboard: {self._cluster.pages_url} (sign in with the token {self._cluster.server.token})",
-            f"metrics: {self._cluster.scheduler.urls.metrics}/metrics (with the same token, as a bearer; curl -k)",
+            f"dashboard: {self._cluster.pages_url}",
+            f"token to sign in: {self._cluster.server.token}",
+            f"metrics: {self._cluster.scheduler.urls.metrics}/metrics (curl -k, the token as bearer)",
         ]
 
 

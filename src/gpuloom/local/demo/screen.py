@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.columns import Columns
-from rich.console import Group, RenderableType
+from rich.console import Group, OverflowMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -14,14 +14,16 @@ _BAR_CELLS = 8
 
 
 def render_picture(
-    picture: ClusterPicture, *, title: str, hints: Sequence[str], notes: Sequence[str] = ()
+    picture: ClusterPicture, *, title: str, hints: Sequence[str], notes: Sequence[str] = (), folds: bool = False
 ) -> RenderableType:
     """Lay out what else one may try, the story's title, who made room, the waiting pods, and one table per node.
 
-    ``notes`` are lines about moves.
+    ``notes`` are lines about moves. ``folds``: whether hints that are longer than a line go on in the next, as on a
+    terminal, which would cut them off; in a file a hint is one line.
     """
     # What a small window cuts off is the bottom: the cards of the last nodes.
-    parts: list[RenderableType] = [Text(hint, style="dim", no_wrap=True, overflow="ignore") for hint in hints]
+    overflow: OverflowMethod = "fold" if folds else "ignore"
+    parts: list[RenderableType] = [Text(hint, style="dim", no_wrap=not folds, overflow=overflow) for hint in hints]
     parts.append(Text(title, style="bold"))
     parts.extend(Text(f"{name} failed: {message}", style="red") for name, message in sorted(picture.failed.items()))
     parts.extend(Text(f"{one.pod}: {one.reason}: {one.message}", style="magenta") for one in picture.happened)
