@@ -81,7 +81,8 @@ class SchedulerState:
     gone      UID of a pod that is deleted to the time when that was seen (binding 2.2)
     budgets   PodDisruptionBudgets, as far as somebody may be evicted
     victim_labels  by UID the labels of bound pods, as far as somebody may be evicted
-    unschedulable  by UID, oldest first: pods that fit nowhere and wait for capacity
+    unschedulable  by UID, oldest first, those woken in vain last: pods that fit nowhere and wait for capacity
+    woken_since  by UID of pods that were put back into the queue: when they first fitted nowhere (monotonic seconds)
     nominations  pods for which room is being made
     nominations_ended  those that are over and that nobody has looked at yet, oldest first
     nominations_changed  set when one is over; whoever looks at them clears it
@@ -110,6 +111,7 @@ class SchedulerState:
     budgets: Budgets = field(default_factory=Budgets)
     victim_labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
     unschedulable: dict[str, UnschedulablePod] = field(default_factory=dict)
+    woken_since: dict[str, float] = field(default_factory=dict)
     nominations: Nominations = field(default_factory=Nominations)
     nominations_ended: deque[NominationEnd] = field(default_factory=lambda: deque(maxlen=MOST_ENDED))
     nominations_changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -165,10 +167,23 @@ class SchedulerState:
         return self.cluster[word].table.known_facts
 
     def note_unschedulable(self, pod: Pod, demands: Demands, now: float) -> None:
-        """Note that a pod waits for capacity; one that waits already keeps its turn."""
-        known = self.unschedulable.get(pod.metadata.uid)
+        """Note that a pod waits for capacity, since when it fitted nowhere first; one that waits keeps its turn."""
+        uid = pod.metadata.uid
+        known = self.unschedulable.get(uid)
+        since = known.since if known else self.woken_since.pop(uid, now)
         likeness = self._likenesses.number(demand_class_of(demands))
-        self.unschedulable[pod.metadata.uid] = UnschedulablePod(pod, demands, likeness, known.since if known else now)
+        self.unschedulable[uid] = UnschedulablePod(pod, demands, likeness, since)
+
+    def note_woken(self, waiting: UnschedulablePod) -> None:
+        """Note that a pod is put back into the queue; it waits again when it is refused again."""
+        uid = waiting.pod.metadata.uid
+        self.unschedulable.pop(uid, None)
+        self.woken_since[uid] = waiting.since
+
+    def note_not_waiting(self, uid: str) -> None:
+        """Note that a pod does not wait for capacity any more."""
+        self.unschedulable.pop(uid, None)
+        self.woken_since.pop(uid, None)
 
     def release(self, uid: str) -> None:
         """End a pod's reservation, if there is one, and let those that wait know."""
@@ -204,7 +219,7 @@ class SchedulerState:
         self.terminating.discard(uid)
         self.allocating.discard(uid)
         self.unserved.note_gone(uid, now)
-        self.unschedulable.pop(uid, None)
+        self.note_not_waiting(uid)
         self.promised.forget(uid)
         self.end_nomination(uid, "deleted")
         self.reopen(uid)

@@ -7,6 +7,7 @@ import pytest
 from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import Site, card
 
+from gpuloom.wire.keys import WEIGHTS
 from gpuloom.wire.objects import Pod
 
 WHOLE_MIB = 10000
@@ -174,6 +175,15 @@ async def test_two_groups_that_do_not_fit_do_not_wake_each_other(two_cards: Site
     await refuse(two_cards, *others)
     await two_cards.clock.advance(2)
     assert await woken(two_cards) == []
+
+
+async def test_a_member_whose_wishes_cannot_be_read_any_more_keeps_nobody_else_waiting(two_cards: Site) -> None:
+    pods = await fail_once(two_cards)
+    assert await choose(two_cards, await two_cards.submit("single", memory_mib=WHOLE_MIB, cards=2)) is None
+    body = {"metadata": {"annotations": {WEIGHTS: "x"}}}
+    await two_cards.wait_for_pod(await two_cards.change_pod(pods[0].name, body))
+    await two_cards.register("n3", card("n3"), card("n3", 1))
+    assert "single" in await woken(two_cards)
 
 
 async def test_a_group_is_woken_when_one_more_of_it_fits(two_cards: Site) -> None:

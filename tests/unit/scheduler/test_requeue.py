@@ -58,10 +58,10 @@ class Setting:
         self.arriving: dict[int, int] = {}
         self.requeuer = PodRequeuer(cast("KubeClient", self), self.state, Clocks(sleep=self.sleep))
 
-    def refuse(self, name: str, memory_mib: int, namespace: str = "default") -> None:
+    def refuse(self, name: str, memory_mib: int, namespace: str = "default", *, at: float = 0.0) -> None:
         refused = pod(name=name, namespace=namespace, gpu=1, gpumem=memory_mib)
         self.sizes[name] = memory_mib
-        self.state.note_unschedulable(refused, self.state.read_demands(refused), 0.0)
+        self.state.note_unschedulable(refused, self.state.read_demands(refused), at)
 
     async def patch(self, _resource: object, name: str, body: Mapping[str, Any], **_options: object) -> None:
         self.begun.append(name)
@@ -201,3 +201,21 @@ async def test_nobody_is_woken_by_a_process_that_ceases_to_lead_while_it_looks()
     s.pod_scheduler.place_ahead = cease  # type: ignore[method-assign]
     await s.wake()
     assert s.woken == []
+
+
+async def test_a_pod_that_was_woken_in_vain_waits_since_it_was_refused_first() -> None:
+    s = Setting()
+    s.refuse("p", 1000)
+    s.pod_scheduler.room[1000] = 1
+    await s.wake()
+    s.refuse("p", 1000, at=600.0)
+    assert [(one.pod.name, one.since) for one in s.state.unschedulable.values()] == [("p", 0.0)]
+
+
+async def test_nothing_is_kept_of_a_pod_that_was_woken_and_is_gone() -> None:
+    s = Setting()
+    s.refuse("p", 1000)
+    s.pod_scheduler.room[1000] = 1
+    await s.wake()
+    s.state.remove_pod("uid-p", 1.0)
+    assert s.state.woken_since == {}

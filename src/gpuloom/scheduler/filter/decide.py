@@ -164,7 +164,7 @@ class PodPlacer:
     def _accept(
         self, pod: Pod, decision: PodDecision, node: str, at: datetime, offer: NodeOffer | None
     ) -> FilterResult:
-        self.state.unschedulable.pop(pod.metadata.uid, None)
+        self.state.note_not_waiting(pod.metadata.uid)
         self.attempts.drop(pod.metadata.uid)
         self.partly_offered.drop(pod.metadata.uid)
         self.refused.drop(pod.metadata.uid)

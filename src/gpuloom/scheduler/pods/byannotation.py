@@ -35,7 +35,7 @@ class PodHandlerByAnnotation(PodHandler):
             self._end(pod)
             return
         self._remember(pod)
-        self._state.unschedulable.pop(uid, None)
+        self._state.note_not_waiting(uid)
         held = self._state.cluster.ledger.find(uid)
         if held is None:
             self._recount(pod)

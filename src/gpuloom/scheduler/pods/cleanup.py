@@ -61,7 +61,10 @@ class ReservationCleanup:
                 del self.state.gone[uid]
         for uid, waiting in list(self.state.unschedulable.items()):
             if uid not in self.state.pods and now - waiting.since > UNSEEN_LIMIT_S:
-                del self.state.unschedulable[uid]
+                self.state.note_not_waiting(uid)
+        for uid, since in list(self.state.woken_since.items()):
+            if uid not in self.state.pods and now - since > UNSEEN_LIMIT_S:
+                del self.state.woken_since[uid]
 
     async def _check(self, reservation: Reservation, age_s: float) -> None:
         if age_s > UNBOUND_LIMIT_S:

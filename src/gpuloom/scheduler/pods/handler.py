@@ -106,7 +106,7 @@ class PodHandler:
             return
         self._remember(pod)
         if pod.spec.node_name:
-            self._state.unschedulable.pop(uid, None)
+            self._state.note_not_waiting(uid)
             self._state.end_nomination(uid, "bound")
             self._state.promised.forget(uid)
             self._follow_binding(pod)

@@ -12,6 +12,7 @@ import structlog
 
 from gpuloom.engine.planning.together import fit_together
 from gpuloom.engine.request.demand import Demands
+from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.kube import PODS, ApiError, KubeClient
 from gpuloom.kube.annotations import patch_same
 from gpuloom.scheduler.clocks import Clocks
@@ -85,7 +86,10 @@ class PodRequeuer:
             await time_slice.yield_if_over()
 
     def _in_order(self) -> list[str]:
-        """Return those that wait: first those for whom room was made, then the oldest."""
+        """Return those that wait: first those for whom room was made, then the oldest.
+
+        One that was woken in vain is the last: it would keep others from their turn.
+        """
         waiting = self.state.unschedulable
         nominated = [one.uid for one in self.state.nominations if one.uid in waiting]
         return list(dict.fromkeys((*nominated, *waiting)))
@@ -93,19 +97,26 @@ class PodRequeuer:
     async def has_capacity(self, waiting: UnschedulablePod, time_slice: TimeSlice) -> bool:
         """Tell whether the cards of any node would do for a pod; whose group failed needs room beside those who fitted.
 
-        Else two groups that do not fit would wake each other for ever, by what each gives back.
+        Else two groups that do not fit would wake each other for ever, by what each gives back. A group with a member
+        whose wishes cannot be read any more has none: that member would be refused.
         """
         for _ in self.state.pod_scheduler.place_ahead(waiting.demands):
             await time_slice.yield_if_over()
         if not self.state.decider.has_capacity(waiting.demands, waiting.pod.priority):
             return False
-        fitted = self._read_fitted(waiting.pod)
+        try:
+            fitted = self._read_fitted(waiting.pod)
+        except PolicyError:
+            return False
         if not fitted:
             return True
         return await time_slice.finish(fit_together(self.state.pod_scheduler, [*fitted, waiting.demands]))
 
     def _read_fitted(self, pod: Pod) -> list[Demands]:
-        """Return what those others of a pod's group ask for that fitted when the group failed."""
+        """Return what those others of a pod's group ask for that fitted when the group failed.
+
+        Raises PolicyError.
+        """
         attempt = self.state.groups.find(pod)
         uids = attempt.given_back if attempt is not None else ()
         others = [self.state.pods[uid] for uid in uids if uid in self.state.pods and uid != pod.metadata.uid]
@@ -117,7 +128,7 @@ class PodRequeuer:
         await self._wake(waiting.pod, node)
 
     def _begin(self, waiting: UnschedulablePod) -> None:
-        self.state.unschedulable.pop(waiting.pod.metadata.uid, None)
+        self.state.note_woken(waiting)
         self.state.groups.note_woken(waiting.pod)
 
     async def _wake(self, pod: Pod, node: str) -> None:

@@ -71,7 +71,7 @@ class UnreadablePods:
             return
         pod = Pod(metadata=found.metadata, spec=PodSpec(node_name=node))
         self._state.pods[uid] = pod
-        self._state.unschedulable.pop(uid, None)
+        self._state.note_not_waiting(uid)
         self._close(pod, f"it cannot be read: {found.why}", cards)
 
     def _close(self, pod: Pod, cause: str, cards: Mapping[str, frozenset[str]]) -> None:
