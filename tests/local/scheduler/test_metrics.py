@@ -261,6 +261,12 @@ async def test_cards_are_idle_that_nobody_is_on_and_that_pods_could_get(empty: S
     assert count_idle(empty) == [(("NVIDIA",), 1)]
 
 
+async def test_nodes_with_unhealthy_cards_are_told_with_their_number(empty: Site) -> None:
+    await start(empty)
+    await empty.register("n2", card("n2"), card("n2", 1, healthy=False), card("n2", 2, healthy=False))
+    assert (await scrape(empty))["gpuloom_unhealthy_cards"] == [({"node": "n2", "vendor": "NVIDIA"}, 2.0)]
+
+
 @pytest.mark.parametrize(
     ("change", "subresource"),
     [

@@ -67,6 +67,7 @@ LOUD: list[tuple[str, dict[str, str | None]]] = [
     ("GpuloomForeignDecider", {'gpuloom_foreign_pods{node="n1"}': "1"}),
     ("GpuloomForeignDecider", {"gpuloom_foreign_bindings_total": "0+1x60"}),
     ("GpuloomNodeSilent", {'gpuloom_node_silent{node="n1", vendor="NVIDIA"}': "1"}),
+    ("GpuloomCardUnhealthy", {'gpuloom_unhealthy_cards{node="n1", vendor="NVIDIA"}': "1"}),
     ("GpuloomPodsPendingBesideFreeCards", {IDLE: "1"}),
     ("GpuloomPodsPendingBesideFreeCards", {IDLE: "1", PENDING: None, 'gpuloom_pods_pending{cause="node"}': "1"}),
     ("GpuloomPodWaitsLong", {'gpuloom_pods_pending_oldest_seconds{cause="cards"}': "601"}),

@@ -1,4 +1,4 @@
-"""How many cards nobody is on that pods could get."""
+"""How many cards nobody is on that pods could get, and how many are unhealthy."""
 
 from collections.abc import Iterable
 
@@ -22,6 +22,16 @@ def count_idle_cards(state: SchedulerState) -> Samples:
         table = state.cluster[profile.word].table
         if table.positions:
             yield (profile.word,), _count(table, closed)
+
+
+def count_unhealthy_cards(state: SchedulerState) -> Samples:
+    """Give the number by node and vendor, for nodes that have some."""
+    for profile in state.settings.catalog:
+        table = state.cluster[profile.word].table
+        unhealthy: Flags = (table.cards.healthy == 0) & (table.cards.node != NO_NODE)
+        counts = np.bincount(table.cards.node[unhealthy], minlength=len(table.names))
+        for position in np.flatnonzero(counts).tolist():
+            yield (table.names[position], profile.word), int(counts[position])
 
 
 def _count(table: CardTable, closed: Iterable[str]) -> int:

@@ -15,7 +15,7 @@ from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.defragmentation.controller import DefragmentationCounts
 from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.leadership.rivals import RivalLeases
-from gpuloom.scheduler.metrics.idle import count_idle_cards
+from gpuloom.scheduler.metrics.idle import count_idle_cards, count_unhealthy_cards
 from gpuloom.scheduler.metrics.series import Samples, Series
 from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.pods.cleanup import ReservationCleanup
@@ -86,6 +86,12 @@ class ProcessMetrics:
             "Cards that nobody is on and pods could get: healthy, open, on open nodes",
             ("vendor",),
             lambda: count_idle_cards(state),
+        )
+        yield Series(
+            "gpuloom_unhealthy_cards",
+            "Unhealthy cards, of nodes that have some",
+            ("node", "vendor"),
+            lambda: count_unhealthy_cards(state),
         )
         yield Series(
             "gpuloom_stranded_cards",
