@@ -320,7 +320,8 @@ class KubeClient:
             async with asyncio.timeout(limit_s):
                 return await answer
         except TimeoutError as error:
-            raise UnreachableError(request.verb, request.target, f"no answer within {limit_s:g} s") from error
+            told = f"no answer from {self._transport.server} within {limit_s:g} s"
+            raise UnreachableError(request.verb, request.target, told) from error
 
 
 def _make_pool() -> HttpConnections:

@@ -58,6 +58,11 @@ class Transport:
         """Return the bearer token of the credentials, empty when they have none; raises :class:`CredentialsError`."""
         return (await self._credentials.access()).proof.token
 
+    @property
+    def server(self) -> str:
+        """The URL of whoever is asked."""
+        return self._credentials.server
+
     async def send(self, request: HttpRequest) -> bytes:
         """Send and read the whole reply; raises :class:`ApiError`."""
         async with self.open(request) as reply:
@@ -116,7 +121,7 @@ class Transport:
         )
 
     def _tell(self, error: OSError) -> str:
-        return f"no answer from {self._credentials.server}: {_name_fault(error)}"
+        return f"no answer from {self.server}: {_name_fault(error)}"
 
 
 def _write_url(url: str, query: Mapping[str, str | Sequence[str]]) -> str:
