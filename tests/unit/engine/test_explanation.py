@@ -151,6 +151,14 @@ def test_a_pod_is_not_in_its_own_way() -> None:
     assert card_of(explanation, "a").chosen
 
 
+def test_cards_of_a_pod_that_has_some_are_told_as_those_without_it() -> None:
+    engine = Engine({"n1": [card("a")]})
+    waiting, holding = pod(name="waits", gpu=1, gpumem=1000), pod(name="holds", gpu=1, gpumem=8000)
+    engine.place(holding)
+    lines = [line for one in (waiting, holding) for line in tell_explanation(ask(engine, one))]
+    assert [line for line in lines if line.startswith("cards")] == ["cards:", "cards without this pod:"]
+
+
 def test_explaining_changes_nothing() -> None:
     engine = two_full_nodes()
     before = {one.uid: one.number for one in engine.cluster.ledger}

@@ -81,7 +81,8 @@ def tell_explanation(explanation: Explanation) -> Iterator[str]:
     if explanation.nodes:
         left = explanation.candidates - len(explanation.nodes)
         shown = f"{len(explanation.nodes)} node{'s' if len(explanation.nodes) > 1 else ''}"
-        yield "cards:" if left <= 0 else f"cards of {shown} ({left:,} more: name them with --node):"
+        held = " without this pod" if explanation.held is not None and explanation.held.shares else ""
+        yield f"cards{held}:" if left <= 0 else f"cards{held} of {shown} ({left:,} more: name them with --node):"
     for node in explanation.nodes:
         yield from _tell_node(node)
 
