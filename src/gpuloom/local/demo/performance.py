@@ -96,9 +96,7 @@ class _Show:
 
     def _render(self, picture: ClusterPicture) -> RenderableType:
         hints, notes = self._stage.hints(picture), self._stage.notes
-        return render_picture(
-            picture, title=self._title, hints=hints, notes=notes, folds=self._console.is_terminal
-        )
+        return render_picture(picture, title=self._title, hints=hints, notes=notes, folds=self._console.is_terminal)
 
     async def _pictures(self, pause_s: float) -> AsyncIterator[ClusterPicture]:
         last: tuple[str, ClusterPicture] | None = None
