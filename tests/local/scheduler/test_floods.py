@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -13,6 +14,7 @@ import pytest
 from local.scheduler.site import Site
 
 from gpuloom.local.manifests import pod_manifest
+from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.serving.pace import PIECE_BYTES
 
 JSON = {"Content-Type": "application/json"}
@@ -49,6 +51,21 @@ ATTACKS: dict[str, bytes] = {
 }
 
 
+def choose_and_refuse(wanted: str, unwanted: str) -> bytes:
+    """Return a pod that asks every vendor, and wants and refuses these cards each time."""
+    catalog = SchedulerSettings().catalog
+    pairs = [pair for one in catalog for pair in (*one.select.uuids, one.select.types) if pair]
+    annotations = {key: text for pair in pairs for key, text in ((pair.use, wanted), (pair.nouse, unwanted))}
+    limits = {one.resources.count: "1" for one in catalog}
+    container = {"name": "c", "resources": {"limits": limits}}
+    return json.dumps({"metadata": {"annotations": annotations}, "spec": {"containers": [container]}}).encode()
+
+
+LONG_NAME = "\u0101" + "a" * 16_383
+"""Its first letter makes every search in it slow."""
+SHORT_NAMES = [chr(0x4E00 + number) + "a" for number in range(3_000)]
+
+
 DOUBTS: dict[str, bytes] = {
     "names": pod_of(
         b'{"name":"c","resources":{"limits":{%s}}}' % b",".join(b'"nvidia.com/gpumemo%d":1' % n for n in range(4_900)),
@@ -65,6 +82,8 @@ DOUBTS: dict[str, bytes] = {
     ),
     "cards": b'{"metadata":{"annotations":{"nvidia.com/use-gpuuuid":"%s"}},"spec":{"containers":[%s]}}'
     % (b",".join(b"%d" % number for number in range(40_000)), SHARE),
+    "one long name and many others": choose_and_refuse(LONG_NAME, ",".join(SHORT_NAMES)),
+    "many names and few others": choose_and_refuse(",".join(SHORT_NAMES[:1_300]), ",".join(SHORT_NAMES[-7:])),
 }
 """Allowed, with as much as possible to warn of."""
 

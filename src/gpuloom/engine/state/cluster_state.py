@@ -8,7 +8,7 @@ from gpuloom.engine.state.card_table import NO_NODE, CardTable, NodeCards
 from gpuloom.engine.state.closings import Closing, Closings
 from gpuloom.engine.state.ledger import ANY_VENDOR, CardKey, Ledger, Reservation
 from gpuloom.engine.state.outlook import HostCpu, Outlook
-from gpuloom.engine.state.quotas import QuotaBook
+from gpuloom.engine.state.quotas import QuotaBook, find_limited
 from gpuloom.engine.state.vendor_state import ReservedState, VendorState, group_by_node, words_of_bits
 from gpuloom.model.cards import Ints
 from gpuloom.vendors.catalog import Catalog
@@ -22,7 +22,7 @@ class ClusterState(ReservedState):
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.ledger = Ledger(words_of_bits(catalog))
-        self.quotas = QuotaBook()
+        self.quotas = QuotaBook(find_limited(catalog))
         self.closings = Closings()
         self.outlook = Outlook()
         self._words_of: dict[str, set[str]] = {}

@@ -1,6 +1,6 @@
 """Resource quotas as HAMi enforces them: memory and cores of a vendor's cards, by namespace (scheduler 6.10)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpuloom.engine.state.usage import Usage
@@ -10,7 +10,12 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Quantity, ResourceQuota
 from gpuloom.wire.quantity import decode_strict_integer, floor_quantity
 
+MOST_IN_NAMESPACE = 100
+"""So many quotas of a namespace that limit cards are compared whenever one of them changes; where there are more, the
+namespace may take nothing.
+"""
 _PREFIX = "limits."
+_NO_LIMITS: Mapping[str, int] = {}
 
 
 def limit_of(resource: str) -> str:
@@ -26,37 +31,93 @@ def _read_limit(quantity: Quantity) -> int:
         return 0
 
 
+def find_limited(catalog: Iterable[Profile]) -> tuple[str, ...]:
+    """Return the resources that a quota can limit: memory and cores of the vendors' cards, where they have names."""
+    names = (name for one in catalog for name in (one.resources.memory, one.resources.cores) if name)
+    return tuple(dict.fromkeys(names))
+
+
+def keep_limits(hard: Mapping[str, Quantity] | None, resources: Iterable[str]) -> dict[str, Quantity]:
+    """Return what a quota's ``spec.hard`` says of these resources, whatever else stands in it and however much."""
+    keys = map(limit_of, resources)
+    return {key: hard[key] for key in keys if key in hard} if hard else {}
+
+
+@dataclass(slots=True)
+class _Namespace:
+    """The quotas of a namespace that limit cards.
+
+    quotas    what each limits, by its name and then by resource
+    smallest  what the namespace may hold of each resource that is limited
+    """
+
+    quotas: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    smallest: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def has_too_many(self) -> bool:
+        return len(self.quotas) > MOST_IN_NAMESPACE
+
+    def replace(self, name: str, limits: Mapping[str, int], resources: Iterable[str]) -> None:
+        """Let a quota limit this from now on; one that limits nothing is not kept."""
+        if limits:
+            self.quotas[name] = limits
+        else:
+            self.quotas.pop(name, None)
+        self.smallest = dict.fromkeys(resources, 0) if self.has_too_many else self._find_smallest()
+
+    def _find_smallest(self) -> Mapping[str, int]:
+        smallest: dict[str, int] = {}
+        for limits in self.quotas.values():
+            for resource, value in limits.items():
+                smallest[resource] = min(value, smallest.get(resource, value))
+        return smallest
+
+
 @dataclass(slots=True)
 class QuotaBook:
-    """The limits of every quota object; where a namespace has several, the smallest counts (B-43)."""
+    """The limits of every quota object; where a namespace has several, the smallest counts (B-43).
 
-    _limits: dict[str, dict[str, Mapping[str, int]]] = field(default_factory=dict)
+    resources  those that can be limited; of others nothing is kept
+    """
+
+    resources: tuple[str, ...] = ()
+    _namespaces: dict[str, _Namespace] = field(default_factory=dict)
 
     def fork(self) -> "QuotaBook":
         """Return a book of its own."""
-        return QuotaBook({namespace: dict(quotas) for namespace, quotas in self._limits.items()})
+        copies = {name: _Namespace(dict(one.quotas), one.smallest) for name, one in self._namespaces.items()}
+        return QuotaBook(self.resources, copies)
 
     def apply(self, quota: ResourceQuota, *, closes: bool = True) -> None:
         """Take a quota as it is now; without ``closes``, what Go has no integer for limit nothing, as in HAMi."""
         read = _read_limit if closes else decode_strict_integer
         limits = {
             key.removeprefix(_PREFIX): value
-            for key, quantity in (quota.spec.hard or {}).items()
-            if key.startswith(_PREFIX) and (value := read(quantity)) is not None
+            for key, quantity in keep_limits(quota.spec.hard, self.resources).items()
+            if (value := read(quantity)) is not None
         }
-        self._limits.setdefault(quota.namespace, {})[quota.name] = limits
+        self._replace(quota, limits)
 
     def delete(self, quota: ResourceQuota) -> None:
         """Take that a quota is gone."""
-        self._limits.get(quota.namespace, {}).pop(quota.name, None)
+        self._replace(quota, _NO_LIMITS)
 
     def limits(self, namespace: str) -> Mapping[str, int]:
         """Return a namespace's limits by resource name."""
-        smallest: dict[str, int] = {}
-        for limits in self._limits.get(namespace, {}).values():
-            for resource, value in limits.items():
-                smallest[resource] = min(value, smallest.get(resource, value))
-        return smallest
+        known = self._namespaces.get(namespace)
+        return known.smallest if known else _NO_LIMITS
+
+    def has_too_many(self, namespace: str) -> bool:
+        """Tell whether a namespace has more quotas than are compared, and may therefore take nothing."""
+        known = self._namespaces.get(namespace)
+        return known is not None and known.has_too_many
+
+    def _replace(self, quota: ResourceQuota, limits: Mapping[str, int]) -> None:
+        known = self._namespaces.setdefault(quota.namespace, _Namespace())
+        known.replace(quota.name, limits, self.resources)
+        if not known.quotas:
+            del self._namespaces[quota.namespace]
 
     def headroom(self, namespace: str, profile: Profile, used: Usage) -> Headroom:
         """Return what a namespace may still take of a vendor's cards; memory limits count in the request's unit."""

@@ -7,7 +7,7 @@ from gpuloom.engine.state.card_table import CardTable, NodeCards
 from gpuloom.engine.state.closings import Closing, Closings
 from gpuloom.engine.state.ledger import ANY_VENDOR, CardKey, Ledger, Reservation
 from gpuloom.engine.state.partition_usage import divide
-from gpuloom.engine.state.quotas import QuotaBook
+from gpuloom.engine.state.quotas import QuotaBook, find_limited
 from gpuloom.engine.state.tenants import count_tenants, expect_policies
 from gpuloom.model.mig import MIG_MODE
 from gpuloom.vendors.profile import Profile
@@ -69,7 +69,7 @@ class VendorState(ReservedState):
         closings: Closings | None = None,
     ) -> None:
         self.table = CardTable(cap_cores=profile.score.cap_cores)
-        self.quotas = quotas or QuotaBook()
+        self.quotas = quotas or QuotaBook(find_limited([profile]))
         self._closings = Closings() if closings is None else closings
         self.ledger = Ledger(words_of_bits([profile])) if ledger is None else ledger
         self._profile = profile

@@ -4,10 +4,11 @@ A warning changes nothing; kubectl prints it. What is refused needs none. Whoeve
 here, before the API server has checked any of it: everything is bounded (trust T-02).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
+from math import prod
 
 from gpuloom.engine.hostfit.requests import COUNTED, read_container_requests, tell_asked, tell_there
 from gpuloom.engine.request.demand import Demand, read_demands
@@ -31,8 +32,11 @@ LONGEST_WARNING = 250
 _MOST_EXAMINED = 10 * MOST_WARNINGS
 """Doubts that are the same once they are cut count as one, so a few more are looked at."""
 _ALL = 100
-_LONGEST_LIST = 16_384
+_LONGEST_LIST = 4_096
+"""So many characters are a hundred UUIDs; whoever names more is not told of contradictions."""
 _MOST_COMPARED = 10_000
+_MOST_COMPARED_CHARACTERS = 1_000_000
+"""So many pairs of names, and of their characters, take a millisecond; a pod may have a score of such lists."""
 _NODE_WORDS = frozenset(POLICIES)
 _CARD_WORDS = frozenset({*POLICIES, MUTEX, NUMA, TOPOLOGY})
 _MODES = frozenset({"hami-core", MIG_MODE, "mps"})
@@ -169,16 +173,21 @@ def _find_odd_choices(annotations: Mapping[str, str], profile: Profile) -> Itera
 
 def _find_contradiction(annotations: Mapping[str, str], pair: KeyPair) -> Iterator[str]:
     texts = [annotations.get(key, "") for key in (pair.use, pair.nouse)]
-    if max(map(len, texts)) > _LONGEST_LIST:
+    if max(map(len, texts)) > _LONGEST_LIST or _multiply_lengths(texts) > _MOST_COMPARED_CHARACTERS:
         return
-    wanted, unwanted = map(_read_parts, texts)
-    if len(wanted) * len(unwanted) > _MOST_COMPARED:
+    parts = wanted, unwanted = [_read_parts(text) for text in texts]
+    if _multiply_lengths(parts) > _MOST_COMPARED:
         return
     if wanted and all(any(other in one for other in unwanted) for one in wanted):
         yield (
             f"annotations {pair.use} and {pair.nouse} contradict each other: "
             f"whatever the first takes, the second refuses ({', '.join(sorted(wanted))[:60]})"
         )
+
+
+def _multiply_lengths(things: Iterable[Sized]) -> int:
+    """Return how much there is to compare when everything of one is looked for in everything of another."""
+    return prod(map(len, things))
 
 
 def _read_parts(text: str) -> set[str]:

@@ -251,12 +251,9 @@ class CardMetrics:
                     yield ((namespace, name, str(limits.get(name, 0))), amount) if is_told else None
 
     def _quota_limits(self) -> Samples:
-        resources = (profile.resources for profile in self.state.settings.catalog)
-        known = {name for names in resources for name in (names.memory, names.cores) if name}
         for namespace in sorted(self.quotas.namespaces):
             for name, limit in self.state.cluster.quotas.limits(namespace).items():
-                if name in known:
-                    yield (namespace, name), limit
+                yield (namespace, name), limit
 
     def _memory_shares(self) -> Samples:
         return ((labels, memory_mib * _MIB) for labels, memory_mib, _ in self._shares())

@@ -109,9 +109,13 @@ class _ChangeHandler(Protocol[_Object_contra]):
 
 @dataclass(slots=True)
 class _WholeList(Generic[_O]):
-    """Takes a list when it is complete: its objects, and those that stand in it and cannot be read."""
+    """Takes a list when it is complete: its objects, and those that stand in it and cannot be read.
+
+    shorten  returns what is kept of an object until then
+    """
 
     take: Callable[[list[_O], list[Unreadable]], None]
+    shorten: Callable[[_O], _O] = lambda item: item
     items: list[_O] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
 
@@ -119,7 +123,7 @@ class _WholeList(Generic[_O]):
         self.items, self.unreadable = [], []
 
     def take_listed(self, item: _O, /) -> None:
-        self.items.append(item)
+        self.items.append(self.shorten(item))
 
     def take_unreadable(self, found: Unreadable, /) -> None:
         self.unreadable.append(found)
@@ -192,7 +196,7 @@ class Informers:
     def _follows(self) -> tuple[Coroutine[Any, Any, None], ...]:
         follows = (
             self._follow(HOST_PODS, self._pod_list(), self._pods),
-            self._follow(RESOURCE_QUOTAS, self._whole(RESOURCE_QUOTAS, self._replace_quotas), self._quotas),
+            self._follow(RESOURCE_QUOTAS, self._quota_list(), self._quotas),
             self._follow(NODES, self._whole(NODES, self._replace_nodes), _NodeChangeHandler(self._nodes, self._locks)),
         )
         if self._budgets is None:
@@ -202,6 +206,12 @@ class Informers:
     def _pod_list(self) -> "_ListHandler[HostPod]":
         """Pods are taken one by one, because there are very many; an observer takes them all at once."""
         return self._pods if self._observer is None else self._whole(HOST_PODS, self._replace_pods)
+
+    def _quota_list(self) -> "_WholeList[ResourceQuota]":
+        """Quotas are kept short from the start, because each may be very long."""
+        whole = self._whole(RESOURCE_QUOTAS, self._replace_quotas)
+        whole.shorten = self._quotas.shorten
+        return whole
 
     def _whole(self, resource: Resource[_O], replace: Callable[[list[_O], list[Unreadable]], None]) -> "_WholeList[_O]":
         def take(items: list[_O], unreadable: list[Unreadable]) -> None:

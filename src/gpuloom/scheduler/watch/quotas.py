@@ -2,10 +2,14 @@
 
 from collections.abc import Iterable
 
-from gpuloom.engine.state.quotas import limit_of
+import structlog
+
+from gpuloom.engine.state.quotas import MOST_IN_NAMESPACE, keep_limits, limit_of
 from gpuloom.kube import Unreadable
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.wire.objects import Quantity, ResourceQuota, ResourceQuotaSpec
+from gpuloom.wire.objects import ObjectMeta, Quantity, ResourceQuota, ResourceQuotaSpec
+
+_log = structlog.get_logger(__name__)
 
 
 class QuotaHandler:
@@ -14,16 +18,24 @@ class QuotaHandler:
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
         self._known: dict[tuple[str, str], ResourceQuota] = {}
+        # Namespaces with too many quotas, of which that is told already.
+        self._closed: set[str] = set()
 
     @property
     def objects(self) -> list[ResourceQuota]:
-        """All quotas."""
+        """All quotas, as short as :meth:`shorten` makes them."""
         return list(self._known.values())
 
     @property
     def namespaces(self) -> set[str]:
         """The namespaces that have quotas."""
         return {namespace for namespace, _ in self._known}
+
+    def shorten(self, quota: ResourceQuota) -> ResourceQuota:
+        """Return what is kept of a quota: its name and its limits of cards, which are few."""
+        metadata = ObjectMeta(quota.name, quota.namespace, quota.metadata.uid, quota.metadata.resource_version)
+        limits = keep_limits(quota.spec.hard, self._state.cluster.quotas.resources)
+        return ResourceQuota(metadata, ResourceQuotaSpec(limits or None))
 
     def replace(self, quotas: Iterable[ResourceQuota]) -> None:
         """Take a complete list: quotas that are not in it are gone."""
@@ -35,12 +47,13 @@ class QuotaHandler:
 
     def apply(self, quota: ResourceQuota) -> None:
         """Take a quota as it is now."""
+        quota = self.shorten(quota)
         key = (quota.namespace, quota.name)
         before = self._known.get(key)
         self._known[key] = quota
         if before is None or before.spec != quota.spec:
             self._state.cluster.quotas.apply(quota, closes=self._state.settings.unreadable == "close")
-            self._state.capacity_freed.set()
+            self._note_change(quota.namespace)
 
     def take_unreadable(self, found: Unreadable) -> None:
         """Take a quota that is there and cannot be read."""
@@ -51,12 +64,22 @@ class QuotaHandler:
         known = self._known.get((found.metadata.namespace, found.metadata.name))
         if known is not None or self._state.settings.unreadable == "ignore":
             return known or ResourceQuota(metadata=found.metadata)
-        limited = (name for one in self._state.settings.catalog for name in (one.resources.memory, one.resources.cores))
-        nothing: dict[str, Quantity] = {limit_of(name): 0 for name in limited if name}
+        nothing: dict[str, Quantity] = {limit_of(name): 0 for name in self._state.cluster.quotas.resources}
         return ResourceQuota(metadata=found.metadata, spec=ResourceQuotaSpec(hard=nothing))
 
     def delete(self, quota: ResourceQuota) -> None:
         """Take that a quota is gone."""
         self._known.pop((quota.namespace, quota.name), None)
         self._state.cluster.quotas.delete(quota)
+        self._note_change(quota.namespace)
+
+    def _note_change(self, namespace: str) -> None:
+        """Let those that wait know, and say once that a namespace has so many quotas that it may take nothing."""
         self._state.capacity_freed.set()
+        if not self._state.cluster.quotas.has_too_many(namespace):
+            self._closed.discard(namespace)
+        elif namespace not in self._closed:
+            self._closed.add(namespace)
+            _log.warning(
+                "too many quotas limit cards: the namespace gets none", namespace=namespace, most=MOST_IN_NAMESPACE
+            )
