@@ -74,11 +74,19 @@ class NodeUsage:
         if known is None:
             return False
         self._take(known, -1)
+        if len(known.amounts) + len(known.ports) > _MOST_ENTRIES:
+            self._shrink()
         return True
+
+    def _shrink(self) -> None:
+        """Give back the room of names that are gone: a dict keeps it until something new comes, a copy has none."""
+        self.amounts = dict(self.amounts)
+        self.ports = self.ports.copy() if self.ports else None
+        self.numbers = self.numbers.copy() if self.numbers else None
 
     def _take(self, footprint: Footprint, sign: int) -> None:
         for name, amount in footprint.amounts:
-            self.amounts[name] = self.amounts.get(name, 0) + sign * amount
+            _count(self.amounts, name, sign * amount)
         if footprint.ports:
             ports = self.ports = self.ports if self.ports is not None else Counter()
             numbers = self.numbers = self.numbers if self.numbers is not None else Counter()
@@ -87,10 +95,13 @@ class NodeUsage:
                 _count(numbers, port[1:], sign)
 
 
-def _count(counter: Counter[_Key], key: _Key, by: int) -> None:
-    counter[key] += by
-    if not counter[key]:
-        del counter[key]
+def _count(sums: dict[_Key, int], key: _Key, by: int) -> None:
+    """Change the sum of a key; of one that comes to nothing not even the key is kept."""
+    left = sums.get(key, 0) + by
+    if left:
+        sums[key] = left
+    else:
+        sums.pop(key, None)
 
 
 NOBODY = NodeUsage()
