@@ -131,6 +131,15 @@ def test_the_room_that_many_names_took_is_given_back_with_the_pod(staying: list[
     assert max(map(sys.getsizeof, (kept.amounts, kept.ports, kept.numbers))) < 1000
 
 
+def test_who_follows_changes_is_told_the_nodes_of_pods_that_come_and_go() -> None:
+    usage, told = HostUsage(), []
+    usage.follow(told.append)
+    usage.apply(pod())
+    usage.delete("p", "n1")
+    usage.delete("p", "n1")
+    assert told == ["n1", "n1"]
+
+
 CHANGES = st.lists(
     st.tuples(
         st.sampled_from("abcde"),

@@ -1,7 +1,7 @@
 """What bound pods take of their nodes beside cards: sums per node, kept up to date pod by pod."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -112,13 +112,12 @@ class HostUsage:
     """The bound pods of all nodes. ``ignored`` resources are somebody else's to count.
 
     is_complete  whether a complete list of pods was taken: before it the sums mean nothing
-    touched      nodes that may be other than when somebody looked last, who takes them out; none twice
     """
 
     def __init__(self, ignored: Iterable[str] = ()) -> None:
         self.is_complete = False
-        self.touched: set[str] = set()
         self._ignored = frozenset(ignored)
+        self._followers: list[Callable[[str], None]] = []
         self._nodes: dict[str, NodeUsage] = {}
         self._footprints: dict[object, Footprint] = {}
         self._unlisted: set[str] = set()
@@ -131,6 +130,15 @@ class HostUsage:
     def on(self, node: str) -> NodeUsage:
         """Return what the pods of a node take."""
         return self._nodes.get(node, NOBODY)
+
+    def follow(self, tell: Callable[[str], None]) -> None:
+        """Tell somebody from now on of each node that may be other than before; here nothing is kept of them."""
+        self._followers.append(tell)
+
+    def touch(self, node: str) -> None:
+        """Take that a node may be other than before."""
+        for tell in self._followers:
+            tell(node)
 
     def uids(self) -> Iterator[str]:
         """Give the pods that are counted."""
@@ -160,17 +168,17 @@ class HostUsage:
         if pod.is_over:
             self.delete(uid, node)
             return
-        self.touched.add(node)
         self._nodes.setdefault(node, NodeUsage()).put(uid, self._read(pod))
+        self.touch(node)
 
     def delete(self, uid: str, node: str = "") -> None:
         """Take that a pod is gone; of one whose node is not told, all are asked."""
         for name in [node] if node else list(self._nodes):
             usage = self._nodes.get(name)
             if usage is not None and usage.drop(uid):
-                self.touched.add(name)
                 if not usage.pods:
                     del self._nodes[name]
+                self.touch(name)
 
     def _read(self, pod: HostPod) -> Footprint:
         """Return what a pod takes of its node: of pods that are alike in all that it follows from, one is read."""
