@@ -4,31 +4,20 @@ import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import aiohttp
 import pytest
-from local.scheduler.site import open_site
 from local.web.browsing import Window, open_window
-from local.web.pages import Pages
+from local.web.pages import Pages, open_pages
 from local.web.scenes import set_small_scene
 from playwright.async_api import Browser, async_playwright
 
-from gpuloom.web.server import WebPart, WebSettings
 from harness.availability import require
 
 
 @pytest.fixture
 async def pages(tmp_path: Path) -> AsyncIterator[Pages]:
     """One node with one card of 10,000 MiB."""
-    async with open_site(tmp_path) as site:
-        await site.start()
-        await site.process.wait_synced()
-        await site.register("n1")
-        settings = WebSettings(web_bind="127.0.0.1:0")
-        async with (
-            WebPart(settings, site.process.parts, site.client) as part,
-            aiohttp.ClientSession() as session,
-        ):
-            yield Pages(site, part, session)
+    async with open_pages(tmp_path) as opened:
+        yield opened
 
 
 @pytest.fixture

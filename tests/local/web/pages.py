@@ -1,12 +1,16 @@
 """The pages of a scheduler, asked without a browser."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
-from local.scheduler.site import Site
+from local.scheduler.site import DEFAULTS, Site, open_site
 
-from gpuloom.web.server import WebPart
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.web.server import WebPart, WebSettings
 
 
 @dataclass
@@ -38,3 +42,17 @@ class Pages:
         headers = {"Authorization": f"Bearer {who or self.site.server.token}"}
         async with self.session.post(f"{self.part.url}/api/v1{path}", json=body, headers=headers) as reply:
             return reply.status, await reply.json()
+
+
+@asynccontextmanager
+async def open_pages(directory: Path, settings: SchedulerSettings = DEFAULTS) -> AsyncIterator[Pages]:
+    """Open the pages of one node with one card of 10,000 MiB."""
+    async with open_site(directory) as site:
+        await site.start(settings)
+        await site.process.wait_synced()
+        await site.register("n1")
+        async with (
+            WebPart(WebSettings(web_bind="127.0.0.1:0"), site.process.parts, site.client) as part,
+            aiohttp.ClientSession() as session,
+        ):
+            yield Pages(site, part, session)

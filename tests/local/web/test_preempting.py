@@ -1,13 +1,15 @@
 """Whom preemption would evict, as the API tells it."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from local.scheduler.clock import poll
-from local.scheduler.site import card
-from local.web.pages import Pages
+from local.scheduler.site import DEFAULTS, card
+from local.web.pages import Pages, open_pages
 from local.web.scenes import run_pod
 from local.web.test_api import NAMESPACES, only_pods_of
 
@@ -15,6 +17,8 @@ from gpuloom.kube import DISRUPTION_BUDGETS, PODS
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.web import preempting
 
+MIN_AGE_S = 600.0
+TOO_YOUNG = "some who would have to leave got their cards less than 10m0s ago (--preemption-min-age)"
 ROOM = "nobody would be evicted: it has room on n1"
 
 
@@ -67,6 +71,45 @@ async def test_pods_that_a_kubelet_runs_from_files_are_no_victims(pages: Pages) 
     await come(pages, "big", 9000, priority=5)
     seen = await pages.see("/preempt/default/big")
     assert seen["headline"].startswith("nobody would be evicted: on no node would it have room even if all were gone")
+
+
+@pytest.fixture
+async def young(tmp_path: Path) -> AsyncIterator[Pages]:
+    """A pod that has just got its cards keeps another out; pods keep theirs for ten minutes."""
+    async with open_pages(tmp_path, replace(DEFAULTS, preemption_min_age_s=MIN_AGE_S)) as pages:
+        await run_pod(pages.site, "young", "n1", memory_mib=9000)
+        await come(pages, "big", 9000, priority=5)
+        yield pages
+
+
+async def test_a_pod_that_got_its_cards_too_short_a_while_ago_is_no_victim(young: Pages) -> None:
+    assert (await young.see("/preempt/default/big"))["headline"] == f"nobody would be evicted: {TOO_YOUNG}"
+
+
+async def test_a_pod_that_has_had_its_cards_for_long_enough_is_a_victim(young: Pages) -> None:
+    await young.site.clock.advance(MIN_AGE_S)
+    seen = await young.see("/preempt/default/big")
+    assert [victim["pod"]["name"] for victim in seen["victims"]] == ["young"]
+
+
+async def test_of_pods_that_another_reason_keeps_the_age_is_not_told(young: Pages) -> None:
+    await come(young, "meek", 9000, priority=0)
+    seen = await young.see("/preempt/default/meek")
+    assert seen["headline"].startswith("nobody would be evicted: nobody who holds such cards has a lower priority")
+
+
+async def test_of_pods_too_young_to_leave_the_budgets_are_looked_up(young: Pages) -> None:
+    young.site.fail("GET", "/poddisruptionbudgets", status=403)
+    assert (await young.see("/preempt/default/big"))["notLookedAt"].startswith("PodDisruptionBudgets: ")
+
+
+async def test_an_explanation_names_pods_that_are_too_young_to_leave_and_says_so(tmp_path: Path) -> None:
+    settings = replace(DEFAULTS, preemption="on", preemption_min_age_s=MIN_AGE_S)
+    async with open_pages(tmp_path, settings) as pages:
+        await run_pod(pages.site, "young", "n1", memory_mib=9000)
+        await come(pages, "big", 9000, priority=5)
+        notes = (await pages.see("/explain/default/big"))["notes"]
+    assert f"would fit on n1 if these leave: default/young (priority 0); not evicted because {TOO_YOUNG}" in notes
 
 
 async def test_only_so_many_pods_are_asked_about(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,14 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gpuloom.cli.asking.flags import ListFlags, OutputFlags
 from gpuloom.cli.asking.listing import check_listing, follow
 from gpuloom.cli.asking.printing import Table
 from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS
+from gpuloom.cli.asking.top import USED, tell_used
+from gpuloom.cli.asking.utilization import Uses
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.engine.explanation.values import Amount, PodName
 from gpuloom.web.views.values import CardView, NodeView, PendingView, PodView, StrandedView, UsedView
@@ -133,6 +136,18 @@ async def test_columns_stay_where_they_are_when_the_first_item_changes(capsys: p
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["EVENT", "ADDED", "MODIFIED", "DELETED"]
     assert {line.index(" n ") for line in lines[1:]} == {lines[0].index(" NAMESPACE")}
+
+
+@pytest.mark.parametrize(
+    ("node", "uuid"), [("n", "GPU-b"), ("other", "GPU-a")], ids=["two-of-a-node", "one-of-two-nodes"]
+)
+async def test_cards_of_the_same_index_are_watched_each(
+    node: str, uuid: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cards = [card(EARLIER), replace(card(EARLIER), node=node, uuid=uuid)]
+    used_cards = [tell_used(one, Uses({})) for one in cards]
+    await watch_list(USED, [used_cards], OutputFlags(no_headers=True), ListFlags(watch=True))
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["n/0", f"{node}/0"]
 
 
 async def test_programs_get_a_document_for_each(capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,7 +71,7 @@ NOTHING, POD = Amount(used=0, total=100), PodName(namespace="n", name="p")
 LISTED: dict[str, list[msgspec.Struct]] = {
     "top": [
         ModelView(model="m", cards=1, nodes=1, shares=NOTHING, memory=NOTHING, cores=NOTHING),
-        Used("n", "m", NOTHING, NOTHING),
+        Used("n", "n", "m", NOTHING, NOTHING),
     ],
     "nodes": [node("n")],
     "cards": [CardView(node="n", uuid="GPU-a", shares=NOTHING, memory=NOTHING, cores=NOTHING)],

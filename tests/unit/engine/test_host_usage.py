@@ -1,5 +1,6 @@
 """What bound pods request of their nodes: kube-scheduler's sums, and how they are kept."""
 
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -108,6 +109,35 @@ def test_ports_are_taken_until_the_last_that_names_them_is_gone() -> None:
         usage.apply(pod(container(ports=port), name=name))
     usage.delete("a", "n1")
     assert dict(usage.on("n1").ports or {}) == {("0.0.0.0", "TCP", 80): 1}
+
+
+def test_of_a_resource_that_only_a_deleted_pod_asked_for_nothing_is_kept() -> None:
+    usage = HostUsage()
+    usage.apply(pod(container({"cpu": "1"}), name="stays"))
+    usage.apply(pod(container({"cpu": "1", "example.com/invented": "1"}), name="goes"))
+    usage.delete("goes", "n1")
+    assert usage.on("n1").amounts == {"cpu": 1000}
+
+
+@pytest.mark.parametrize("staying", [[], [{"containerPort": 80, "hostPort": 1}]], ids=["no-port", "port"])
+def test_the_room_that_many_names_took_is_given_back_with_the_pod(staying: list[dict[str, int]]) -> None:
+    usage = HostUsage()
+    usage.apply(pod(container({"cpu": "1"}, ports=staying), name="stays"))
+    invented = {f"example.com/r{number}": "1" for number in range(1000)}
+    ports = [{"containerPort": 80, "hostPort": number} for number in range(2, 1000)]
+    usage.apply(pod(container(invented, ports=ports), name="goes"))
+    usage.delete("goes", "n1")
+    kept = usage.on("n1")
+    assert max(map(sys.getsizeof, (kept.amounts, kept.ports, kept.numbers))) < 1000
+
+
+def test_who_follows_changes_is_told_the_nodes_of_pods_that_come_and_go() -> None:
+    usage, told = HostUsage(), []
+    usage.follow(told.append)
+    usage.apply(pod())
+    usage.delete("p", "n1")
+    usage.delete("p", "n1")
+    assert told == ["n1", "n1"]
 
 
 CHANGES = st.lists(

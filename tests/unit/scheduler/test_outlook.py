@@ -1,5 +1,6 @@
 """What the policy ``fragmentation`` looks at beside cards: who is told what, and when."""
 
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import Node, NodeStatus, ObjectMeta
 
 FRAGMENTATION = {"hami.io/node-scheduler-policy": "fragmentation"}
+MUCH = 100_000
+"""Bytes; what is kept whatever comes and goes, such as what was read of a pod, is a tenth of it."""
 GIVEN = PodMix({ExpectedShape("NVIDIA", 4000, 1, memory_percent=50): 3, ExpectedShape(cpu_milli=500): 1})
 
 
@@ -52,6 +55,21 @@ def hold(state: SchedulerState, uid: str, node: str = "n1") -> None:
     state.cluster.assume(
         Reservation(uid, "ns", uid, node, {"NVIDIA": ((share,),)}, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0)
     )
+
+
+def measure_kept(state: SchedulerState) -> int:
+    """Return the bytes that pods leave that came and went, each on a node that there is not.
+
+    The names of these nodes alone are half a megabyte.
+    """
+    tracemalloc.start()
+    try:
+        for number in range(2000):
+            state.hosts.apply(make_pod("a", "1", f"absent-{number:0200}"))
+            state.hosts.delete("a")
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_cpu_that_bound_pods_request_is_told_before_a_decision_that_looks_at_it() -> None:
@@ -94,7 +112,7 @@ def test_a_pod_decided_for_anew_takes_cpu_of_its_new_node_only() -> None:
     state.cluster.register("n2", "NVIDIA", NodeCards((card("GPU-2"),)))
     state.nodes["n2"] = Node(metadata=ObjectMeta(name="n2"), status=NodeStatus(allocatable={"cpu": "16"}))
     keeper = OutlookKeeper(state, Clocks())
-    state.hosts.touched.add("n2")
+    state.hosts.touch("n2")
     for node in ("n1", "n2"):
         keeper.look(state.read_demands(asked))
         hold(state, "a", node)
@@ -113,6 +131,32 @@ def test_otherwise_the_cpu_of_nodes_stays_unknown(settings: dict[str, Any], anno
     asked = make_pod("p", "1", annotations=annotations, gpu="1")
     OutlookKeeper(state, Clocks()).look(state.read_demands(asked))
     assert not state.cluster.outlook.is_known
+
+
+def test_the_names_of_absent_nodes_are_not_kept_where_nobody_looks_at_the_cpu() -> None:
+    state = make_state()
+    OutlookKeeper(state, Clocks())
+    assert measure_kept(state) < MUCH
+
+
+def test_the_names_of_absent_nodes_are_not_kept_between_two_looks_at_the_cpu() -> None:
+    state = make_state()
+    keeper = OutlookKeeper(state, Clocks())
+    keeper.look(state.read_demands(make_pod("p", "1", gpu="1")))
+    assert measure_kept(state) < MUCH
+
+
+def test_a_node_that_is_gone_is_told_once_and_not_kept() -> None:
+    state, noted = make_state(), []
+    keeper = OutlookKeeper(state, Clocks())
+    keeper.note = lambda mix, cpu: noted.append((mix, dict(cpu)))
+    asked = state.read_demands(make_pod("p", "1", gpu="1"))
+    keeper.look(asked)
+    del state.nodes["n1"]
+    for _ in range(2):
+        state.hosts.touch("n1")
+        keeper.look(asked)
+    assert noted == [(None, {"n1": HostCpu(16_000, 16_000)}), (None, {"n1": None})]
 
 
 async def test_pods_with_and_without_cards_are_learned_where_the_policy_is_in_use() -> None:
@@ -150,7 +194,7 @@ def test_what_the_engine_is_told_is_noted_once() -> None:
     state, noted = make_state(), []
     keeper = OutlookKeeper(state, Clocks())
     keeper.note = lambda mix, cpu: noted.append((mix, dict(cpu)))
-    state.hosts.touched.add("n1")
+    state.hosts.touch("n1")
     for _ in range(2):
         keeper.look(state.read_demands(make_pod("p", "1", gpu="1")))
     assert noted == [(None, {"n1": HostCpu(16_000, 16_000)})]

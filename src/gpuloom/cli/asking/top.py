@@ -34,9 +34,14 @@ What = Literal["models", "nodes", "cards"]
 
 
 class Used(msgspec.Struct, frozen=True):
-    """A node or a card: what is given away of it, and what is used of it, None where nobody says."""
+    """A node or a card: what is given away of it, and what is used of it, None where nobody says.
+
+    name  the node's, or NODE/INDEX, which several cards may have: indexes count by vendor, or are all 0 (csv7)
+    id    the node's name, or the card's UUID, which two nodes may claim
+    """
 
     name: str
+    id: str
     model: str
     memory: Amount
     cores: Amount
@@ -47,7 +52,7 @@ def _tell(amount: int | None) -> str:
     return "unknown" if amount is None else f"{amount:,}"
 
 
-_TABLE: Table[Used] = Table(
+USED: Table[Used] = Table(
     (
         Column("NAME", lambda one: one.name),
         Column("MODEL", lambda one: one.model),
@@ -58,6 +63,7 @@ _TABLE: Table[Used] = Table(
     ),
     lambda one: one.name,
     "No node has registered a card: see gpuloom nodes.",
+    id=lambda one: f"{one.name}/{one.id}",
 )
 
 
@@ -89,7 +95,7 @@ def show_top(
         await show_list(
             reader,
             lambda: _read_used(reader, what, source, chosen.selector, problems),
-            replace(_TABLE, empty=f"No node with labels {chosen.selector} has a card.") if chosen.selector else _TABLE,
+            replace(USED, empty=f"No node with labels {chosen.selector} has a card.") if chosen.selector else USED,
             listing,
             form,
         )
@@ -121,7 +127,7 @@ async def _read_used(reader: Reader, what: What, source: SourceFlags, selector: 
     if uses.problem and uses.problem not in told:
         sys.stderr.write(f"gpuloom: what is really used is not known: {uses.problem}\n")
         told.add(uses.problem)
-    return _by_node(cards, uses) if what == "nodes" else [_of_card(card, uses) for card in cards]
+    return _by_node(cards, uses) if what == "nodes" else [tell_used(card, uses) for card in cards]
 
 
 async def _find_uses(reader: Reader, source: SourceFlags, cards: list[CardView]) -> Uses:
@@ -149,9 +155,10 @@ def _sum_up(overview: Overview) -> list[str]:
     ]
 
 
-def _of_card(card: CardView, uses: Uses) -> Used:
+def tell_used(card: CardView, uses: Uses) -> Used:
+    """Say what is given away of a card, and what is used of it."""
     name = f"{card.node}/{card.index}"
-    return Used(name, card.model, card.memory, card.cores, uses.by_uuid.get(card.uuid))
+    return Used(name, card.uuid, card.model, card.memory, card.cores, uses.by_uuid.get(card.uuid))
 
 
 def _by_node(cards: list[CardView], uses: Uses) -> list[Used]:
@@ -160,6 +167,7 @@ def _by_node(cards: list[CardView], uses: Uses) -> list[Used]:
         nodes.setdefault(card.node, []).append(card)
     return [
         Used(
+            node,
             node,
             ",".join(dict.fromkeys(card.model for card in found)),
             _sum([card.memory for card in found]),

@@ -1,7 +1,7 @@
 """What bound pods take of their nodes beside cards: sums per node, kept up to date pod by pod."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -74,11 +74,19 @@ class NodeUsage:
         if known is None:
             return False
         self._take(known, -1)
+        if len(known.amounts) + len(known.ports) > _MOST_ENTRIES:
+            self._shrink()
         return True
+
+    def _shrink(self) -> None:
+        """Give back the room of names that are gone: a dict keeps it until something new comes, a copy has none."""
+        self.amounts = dict(self.amounts)
+        self.ports = self.ports.copy() if self.ports else None
+        self.numbers = self.numbers.copy() if self.numbers else None
 
     def _take(self, footprint: Footprint, sign: int) -> None:
         for name, amount in footprint.amounts:
-            self.amounts[name] = self.amounts.get(name, 0) + sign * amount
+            _count(self.amounts, name, sign * amount)
         if footprint.ports:
             ports = self.ports = self.ports if self.ports is not None else Counter()
             numbers = self.numbers = self.numbers if self.numbers is not None else Counter()
@@ -87,10 +95,13 @@ class NodeUsage:
                 _count(numbers, port[1:], sign)
 
 
-def _count(counter: Counter[_Key], key: _Key, by: int) -> None:
-    counter[key] += by
-    if not counter[key]:
-        del counter[key]
+def _count(sums: dict[_Key, int], key: _Key, by: int) -> None:
+    """Change the sum of a key; of one that comes to nothing not even the key is kept."""
+    left = sums.get(key, 0) + by
+    if left:
+        sums[key] = left
+    else:
+        sums.pop(key, None)
 
 
 NOBODY = NodeUsage()
@@ -101,13 +112,12 @@ class HostUsage:
     """The bound pods of all nodes. ``ignored`` resources are somebody else's to count.
 
     is_complete  whether a complete list of pods was taken: before it the sums mean nothing
-    touched      nodes that may be other than when somebody looked last, who takes them out; none twice
     """
 
     def __init__(self, ignored: Iterable[str] = ()) -> None:
         self.is_complete = False
-        self.touched: set[str] = set()
         self._ignored = frozenset(ignored)
+        self._followers: list[Callable[[str], None]] = []
         self._nodes: dict[str, NodeUsage] = {}
         self._footprints: dict[object, Footprint] = {}
         self._unlisted: set[str] = set()
@@ -120,6 +130,15 @@ class HostUsage:
     def on(self, node: str) -> NodeUsage:
         """Return what the pods of a node take."""
         return self._nodes.get(node, NOBODY)
+
+    def follow(self, tell: Callable[[str], None]) -> None:
+        """Tell somebody from now on of each node that may be other than before; here nothing is kept of them."""
+        self._followers.append(tell)
+
+    def touch(self, node: str) -> None:
+        """Take that a node may be other than before."""
+        for tell in self._followers:
+            tell(node)
 
     def uids(self) -> Iterator[str]:
         """Give the pods that are counted."""
@@ -149,17 +168,17 @@ class HostUsage:
         if pod.is_over:
             self.delete(uid, node)
             return
-        self.touched.add(node)
         self._nodes.setdefault(node, NodeUsage()).put(uid, self._read(pod))
+        self.touch(node)
 
     def delete(self, uid: str, node: str = "") -> None:
         """Take that a pod is gone; of one whose node is not told, all are asked."""
         for name in [node] if node else list(self._nodes):
             usage = self._nodes.get(name)
             if usage is not None and usage.drop(uid):
-                self.touched.add(name)
                 if not usage.pods:
                     del self._nodes[name]
+                self.touch(name)
 
     def _read(self, pod: HostPod) -> Footprint:
         """Return what a pod takes of its node: of pods that are alike in all that it follows from, one is read."""

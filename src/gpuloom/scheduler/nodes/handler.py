@@ -98,7 +98,7 @@ class NodeHandler:
         before = self._state.nodes.get(node.name)
         self._state.nodes[node.name] = node
         if before is None or before.status.allocatable != node.status.allocatable:
-            self._state.hosts.touched.add(node.name)
+            self._state.hosts.touch(node.name)
         if before is None or self._facts(before) != self._facts(node):
             self._update(node)
 
@@ -122,7 +122,7 @@ class NodeHandler:
     def delete(self, name: str) -> None:
         """Take that a node is gone."""
         self._state.nodes.pop(name, None)
-        self._state.hosts.touched.add(name)
+        self._state.hosts.touch(name)
         self._handshakes.note(name, {})
         self._forget(name)
 

@@ -24,7 +24,7 @@ class DecidedCpu:
         if cpu_milli:
             self._pods[uid] = node, cpu_milli
             self._by_node[node] = self._by_node.get(node, 0) + cpu_milli
-            self._hosts.touched.add(node)
+            self._hosts.touch(node)
 
     def refresh(self) -> None:
         """Forget the pods that count by themselves now, and those that hold nothing any more."""
@@ -38,4 +38,4 @@ class DecidedCpu:
         left = self._by_node.pop(node) - cpu_milli
         if left:
             self._by_node[node] = left
-        self._hosts.touched.add(node)
+        self._hosts.touch(node)

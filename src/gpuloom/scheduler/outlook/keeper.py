@@ -53,6 +53,7 @@ class OutlookKeeper:
         self.learner = PodLearner(state.settings.workload_window_s)
         self.is_in_use = state.settings.node_scheduler_policy == FRAGMENTATION.word
         self.note: OutlookNote | None = None
+        self._touched: set[str] | None = None
         if given is not None:
             state.cluster.outlook.expect(given)
 
@@ -67,13 +68,30 @@ class OutlookKeeper:
         if not any(isinstance(demand.preferences.node_policy, FragmentationPolicy) for demand in demands.values()):
             return
         self.is_in_use = True
-        hosts = self._state.hosts
         self._decided.refresh()
-        if not (hosts.is_complete and hosts.touched and self._state.settings.count_node_cpu):
+        if not (self._state.hosts.is_complete and self._state.settings.count_node_cpu):
             return
-        changed = {name: cpu for name in sorted(hosts.touched) if self._has_changed(name, cpu := self._read_cpu(name))}
-        hosts.touched.clear()
-        self.tell(None, changed)
+        touched = self._take_touched()
+        self.tell(None, {name: cpu for name in touched if self._has_changed(name, cpu := self._read_cpu(name))})
+
+    def _take_touched(self) -> list[str]:
+        """Return the nodes whose CPU may be other than at the last look: at the first, which begins to follow, all."""
+        if self._touched is None:
+            known = (node for node, _ in self._state.cluster.outlook.known_cpu())
+            self._touched = {*self._state.nodes, *known}
+            self._state.hosts.follow(self._note_touched)
+        touched = sorted(self._touched)
+        self._touched.clear()
+        return touched
+
+    def _note_touched(self, node: str) -> None:
+        """Keep a node until the next look, which may never come: so only one that there is, or whose CPU is known."""
+        if self._touched is None:
+            return
+        if node in self._state.nodes or self._state.cluster.outlook.find_cpu(node) is not None:
+            self._touched.add(node)
+        else:
+            self._touched.discard(node)
 
     def note_decided(self, pod: Pod, node: str) -> None:
         """Take that a pod will be bound to a node: others of a burst are placed before anybody sees it bound."""

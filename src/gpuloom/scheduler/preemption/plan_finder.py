@@ -10,7 +10,7 @@ from gpuloom.engine.hostfit.filters import refuse_host
 from gpuloom.engine.planning.preemption.checking import still_holds
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
 from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
-from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, split_by_budget
+from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, is_too_young, split_by_budget
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
@@ -153,8 +153,7 @@ class PlanFinder:
         )
 
     def _is_too_young(self, held: Reservation) -> bool:
-        """Whether a pod got its cards too short a while ago; one of which nobody knows when may leave."""
-        return max(self.clocks.unix - held.decided_at, 0) < self.state.settings.preemption_min_age_s
+        return is_too_young(held, self.state.settings.preemption_min_age_s, self.clocks.unix)
 
     def _tell_why_none(self) -> DropCause:
         """Say why there is no plan, as far as time may change that."""

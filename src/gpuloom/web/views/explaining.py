@@ -163,10 +163,12 @@ def _tell_preemption(
     state = source.state
     if nomination := find_nomination(source, viewer, pod.metadata.uid):
         return (tell_nomination(nomination),)
-    plan = (yield from plan_on(source, pod, find_barred(source, pod, hosts, offered), VictimFacts())).plan
+    prospect = yield from plan_on(source, pod, find_barred(source, pod, hosts, offered), VictimFacts())
+    plan = prospect.plan or prospect.later
     if plan is None or not plan.victims:
         return ()
-    return (tell_victims(viewer, pod, plan, OFF if state.settings.preemption == "off" else NOT_YET),)
+    why_not = OFF if state.settings.preemption == "off" else prospect.why or NOT_YET
+    return (tell_victims(viewer, pod, plan, why_not),)
 
 
 def _explain_foreign(source: Source, viewer: Viewer, pod: Pod) -> Explanation:

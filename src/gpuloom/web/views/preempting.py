@@ -7,13 +7,14 @@ import numpy as np
 
 from gpuloom.engine.explanation.rule_matrix import make_rule_matrix
 from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
-from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
+from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, is_too_young
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.budgets import Budgets
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import UNBOUNDED
+from gpuloom.scheduler.durations import format_seconds
 from gpuloom.web.views.hosts import find_barred, judge_hosts
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import HeldShare, PreemptionView, VictimView
@@ -47,15 +48,20 @@ class VictimFacts:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """A plan, or why there is none."""
+    """A plan, or why there is none.
+
+    later  the plan there would be if all had had their cards for long enough, where that alone stands in the way
+    """
 
     plan: PreemptionPlan | None = None
     why: str = ""
+    later: PreemptionPlan | None = None
 
     @property
     def victims(self) -> tuple[PotentialVictim, ...]:
-        """Those who would be evicted."""
-        return self.plan.victims if self.plan else ()
+        """Those who would be evicted, now or later."""
+        plan = self.plan or self.later
+        return plan.victims if plan else ()
 
 
 def find_prospect(source: Source, pod: Pod, facts: VictimFacts) -> Generator[None, None, Prospect]:
@@ -84,18 +90,34 @@ def plan_on(source: Source, pod: Pod, barred: Collection[str], facts: VictimFact
         return Prospect(why="room is being made for others on all nodes that it is offered")
     if not nodes:
         return Prospect(why="kube-scheduler offers no node with cards for it (see gpuloom explain)")
+    preemptor, min_age_s = Preemptor(demands, pod.priority), settings.preemption_min_age_s
+    if (plan := (yield from _plan_among(source, preemptor, nodes, facts, min_age_s))) is not None:
+        return Prospect(plan)
+    if min_age_s and (later := (yield from _plan_among(source, preemptor, nodes, facts, 0))) is not None:
+        return Prospect(why=_tell_too_young(min_age_s), later=later)
+    return Prospect(why=(yield from _tell_why_not(source, demands, pod.priority, nodes)))
+
+
+def _plan_among(
+    source: Source, preemptor: Preemptor, nodes: Sequence[str], facts: VictimFacts, min_age_s: float
+) -> Generator[None, None, PreemptionPlan | None]:
+    """Plan in steps, where those may leave who have had their cards for so many seconds."""
+    settings, unix_s = source.state.settings, source.parts.clocks.unix
     leaving = yield from _find_leaving(source)
     spared, strict = settings.spared_namespaces, settings.preemption_budgets == "strict"
 
     def look_up(held: Reservation) -> PotentialVictim:
-        return facts.look_up(held, may_leave=held.namespace not in spared)
+        may_leave = held.namespace not in spared and not is_too_young(held, min_age_s, unix_s)
+        return facts.look_up(held, may_leave=may_leave)
 
     allowed, index = facts.budgets.allowed, source.priorities
     planner = PreemptionPlanner(source.pod_scheduler, look_up, allowed, strict, leaving, index)
-    plan = yield from planner.plan(Preemptor(demands, pod.priority), nodes)
-    if plan is None:
-        return Prospect(why=(yield from _tell_why_not(source, demands, pod.priority, nodes)))
-    return Prospect(plan)
+    return (yield from planner.plan(preemptor, nodes))
+
+
+def _tell_too_young(min_age_s: float) -> str:
+    age = format_seconds(min_age_s)
+    return f"some who would have to leave got their cards less than {age} ago (--preemption-min-age)"
 
 
 def _find_objection(source: Source, pod: Pod) -> str:
@@ -160,7 +182,8 @@ def view_prospect(source: Source, viewer: Viewer, pod: Pod, prospect: Prospect, 
     plan, name = prospect.plan, viewer.name(pod.namespace, pod.name)
     if plan is None:
         headline = f"nobody would be evicted: {prospect.why}"
-        return PreemptionView(pod=name, priority=pod.priority, headline=headline)
+        not_looked_at = facts.not_looked_at if prospect.victims else ""
+        return PreemptionView(pod=name, priority=pod.priority, headline=headline, not_looked_at=not_looked_at)
     leaving = tuple(viewer.name(one.reservation.namespace, one.reservation.name) for one in plan.leaving)
     return PreemptionView(
         pod=name,

@@ -43,6 +43,11 @@ PotentialVictimOf = Callable[[Reservation], PotentialVictim]
 """Looks up what is known of a pod that holds cards."""
 
 
+def is_too_young(held: Reservation, min_age_s: float, unix_s: int) -> bool:
+    """Tell whether a pod got its cards too short a while ago to leave; one of which nobody knows when may leave."""
+    return max(unix_s - held.decided_at, 0) < min_age_s
+
+
 def split_by_budget(
     potential: Iterable[PotentialVictim], allowed: Mapping[str, int]
 ) -> tuple[tuple[PotentialVictim, ...], tuple[PotentialVictim, ...]]:
