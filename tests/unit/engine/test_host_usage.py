@@ -132,7 +132,8 @@ def test_the_room_that_many_names_took_is_given_back_with_the_pod(staying: list[
 
 
 def test_who_follows_changes_is_told_the_nodes_of_pods_that_come_and_go() -> None:
-    usage, told = HostUsage(), []
+    usage = HostUsage()
+    told: list[str] = []
     usage.follow(told.append)
     usage.apply(pod())
     usage.delete("p", "n1")
