@@ -150,6 +150,12 @@ async def test_cards_of_the_same_index_are_watched_each(
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["n/0", f"{node}/0"]
 
 
+async def test_a_card_that_two_nodes_claim_is_watched_on_each(capsys: pytest.CaptureFixture[str]) -> None:
+    cards = [card(EARLIER), replace(card(EARLIER), node="other")]
+    await watch_list(CARDS, [cards], OutputFlags(no_headers=True), ListFlags(watch=True))
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["n", "other"]
+
+
 async def test_programs_get_a_document_for_each(capsys: pytest.CaptureFixture[str]) -> None:
     await watch(ROUNDS, OutputFlags(output="json"), output_watch_events=True)
     decoder = msgspec.json.Decoder(dict)

@@ -16,6 +16,7 @@ from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.model.share import Share
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.outlook.decided import FEW, DecidedCpu
 from gpuloom.scheduler.outlook.file import WorkloadError, read_workload
 from gpuloom.scheduler.outlook.keeper import OutlookKeeper
 from gpuloom.scheduler.outlook.lines import ExpectedPods, read_mix, write_mix
@@ -120,6 +121,16 @@ def test_a_pod_decided_for_anew_takes_cpu_of_its_new_node_only() -> None:
     keeper.look(state.read_demands(asked))
     cpu = state.cluster.outlook.cpu
     assert (cpu("n1").free, cpu("n2").free) == (16_000, 13_500)
+
+
+def test_pods_decided_for_are_not_kept_for_ever_where_nobody_looks_at_the_cpu_any_more() -> None:
+    state = make_state()
+    decided = DecidedCpu(state.cluster.ledger, state.hosts)
+    hold(state, "kept")
+    decided.note("kept", "n1", 1000)
+    for number in range(2000):
+        decided.note(f"gone-{number}", "n1", 1)
+    assert 1000 <= decided.on("n1") <= 1000 + FEW
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,7 @@ CARDS: Table[CardView] = Table(
     ),
     lambda card: f"card/{card.uuid}",
     "No node has registered a card: see gpuloom nodes.",
+    id=lambda card: f"{card.node}/{card.uuid}",
     steady=_without_moment,
 )
 

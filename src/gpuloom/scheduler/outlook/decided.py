@@ -4,14 +4,22 @@ from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.engine.state.ledger import Ledger
 
 
+FEW = 256
+"""So many pods are kept before it is asked which of them still count."""
+
+
 class DecidedCpu:
-    """Milli-cores by node of such pods. One leaves it when it is seen bound, decided anew, or given up."""
+    """Milli-cores by node of such pods. One leaves it when it is seen bound, decided anew, or given up.
+
+    That is found out when somebody looks, and as often as their number doubles: perhaps nobody looks any more.
+    """
 
     def __init__(self, ledger: Ledger, hosts: HostUsage) -> None:
         self._ledger = ledger
         self._hosts = hosts
         self._pods: dict[str, tuple[str, int]] = {}
         self._by_node: dict[str, int] = {}
+        self._refresh_at = FEW
 
     def on(self, node: str) -> int:
         """Return what decided pods will take of a node."""
@@ -21,6 +29,9 @@ class DecidedCpu:
         """Take that a pod was decided for."""
         if uid in self._pods:
             self._drop(uid)
+        if len(self._pods) >= self._refresh_at:
+            self.refresh()
+            self._refresh_at = max(FEW, 2 * len(self._pods))
         if cpu_milli:
             self._pods[uid] = node, cpu_milli
             self._by_node[node] = self._by_node.get(node, 0) + cpu_milli
