@@ -3,7 +3,6 @@
 from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.engine.state.ledger import Ledger
 
-
 FEW = 256
 """So many pods are kept before it is asked which of them still count."""
 
