@@ -1,6 +1,7 @@
 """Moves that the command line makes: one pod at a time, and the cards that become free are kept free."""
 
 import asyncio
+import json
 import signal
 import tempfile
 from collections.abc import AsyncIterator
@@ -85,6 +86,22 @@ async def test_pods_move_one_at_a_time_to_cards_that_are_not_to_become_free(stag
     assert said.out.count("runs again on node node-b") == len(NAMES)
     assert await closed_cards(stage) == ""
     assert (await stage.gpuloom("defrag", "--for", "t4=2")).out.startswith("2 whole cards t4: fits on node node-a")
+
+
+async def test_nobody_is_evicted_for_one_of_a_group(stage: Stage, tmp_path: Path) -> None:
+    """Whether the others of its group find room too is not known."""
+    only_t4 = {"nvidia.com/use-gputype": "T4"}
+    manifest = pod_manifest("member", memory_percentage=100, cores=100, cards=2, annotations=only_t4)
+    manifest["spec"]["schedulingGroup"] = {"podGroupName": "train"}
+    file = tmp_path / "member.json"
+    file.write_text(json.dumps(manifest))
+    said = await stage.gpuloom("defrag", "--for", str(file), "--execute", "--yes")
+    assert said.code == 1
+    assert said.err.endswith(
+        "nobody is evicted for Pod/member: it starts together with the group train, "
+        "and whether the others find room too is not known; leave --execute out for the plan\n"
+    )
+    assert sorted(await nodes_of_pods(stage)) == sorted(NAMES)
 
 
 async def test_without_a_pod_the_moves_are_made_that_strand_less(stage: Stage) -> None:

@@ -86,10 +86,17 @@ class Defragmenter:
             uid = one.pod.metadata.uid
             pod = self.state.pods.get(uid)
             is_due = now - one.since >= self.state.settings.defragmentation_wait_s <= now - self._not_before.get(uid, 0)
-            if is_due and isinstance(pod, HostPod) and self._waits(uid) and self.state.nominations.find(uid) is None:
+            if is_due and isinstance(pod, HostPod) and self._waits(uid) and self._may_move_others(pod):
                 self._not_before[uid] = now
                 return pod
         return None
+
+    def _may_move_others(self, pod: HostPod) -> bool:
+        """Whether others may be moved for a pod: for none whose room is made already, and for none of a group.
+
+        Whether the others of its group find room too is not known, and pods may move in vain.
+        """
+        return not pod.own_group and self.state.nominations.find(pod.metadata.uid) is None
 
     async def _make_room(self, pod: HostPod) -> None:
         cluster = await self._read()
