@@ -134,6 +134,18 @@ async def test_nobody_moves_for_one_of_a_group(site: Site) -> None:
     assert (plans(site), len(site.process.state.terminating)) == ({}, 0)
 
 
+async def test_nobody_moves_to_where_room_is_made_for_another(site: Site) -> None:
+    """The pod that is made anew would be refused there."""
+    await run(site, "a", "n1", spec={"priority": 5})
+    await run(site, "low", "n2", memory_mib=7000)
+    high = await site.submit("high", memory_mib=8000, spec={"priority": 6})
+    assert await site.choose(high, "n1", "n2") is None
+    await site.clock.run_until(lambda: len(site.process.state.nominations) > 0, step_s=0.05)
+    await leaving(site)
+    await wait_long(site, priority=1)
+    await poll(lambda: plans(site) == {"none": 1})
+
+
 async def test_no_further_pod_moves_for_one_that_is_gone(site: Site) -> None:
     await site.register("n3", card("n3"))
     for name in ("a", "b"):

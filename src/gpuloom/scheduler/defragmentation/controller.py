@@ -18,7 +18,7 @@ from gpuloom.kube.errors import ApiError
 from gpuloom.kube.podevents import record
 from gpuloom.kube.recorder import EventRecorder
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.defragmentation.cluster import MovingCluster, OwnedPod, read_bound_pods, read_budgets
+from gpuloom.scheduler.defragmentation.cluster import MovingCluster, OwnedPod, keep_bound, read_budgets, read_pods
 from gpuloom.scheduler.defragmentation.moving import MoveError, MoveReport, make_moves
 from gpuloom.scheduler.defragmentation.planning import order_moves, plan_for
 from gpuloom.scheduler.state import SchedulerState, UnschedulablePod
@@ -122,7 +122,7 @@ class Defragmenter:
             self.counts.plans["made"] += 1
 
     async def _read(self) -> MovingCluster:
-        budgets, pods = await read_budgets(self.client), await read_bound_pods(self.client)
+        budgets, pods = await read_budgets(self.client), keep_bound(await read_pods(self.client))
         spared = self.state.settings.spared_namespaces
 
         def stays(pod: OwnedPod) -> bool:
