@@ -1,10 +1,12 @@
 """Moves that the command line makes: one pod at a time, and the cards that become free are kept free."""
 
 import asyncio
+import json
 import signal
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from gpuloom.local.description import ClusterDescription, NodeDescription
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.local.waiting import wait_until
 from gpuloom.node.simulated import load_machine
-from gpuloom.wire.keys import NODE_CORDON
+from gpuloom.wire.keys import NODE_CORDON, NOMINATED
+from gpuloom.wire.nomination import encode_nomination
 
 NAMES = ("moves-1", "moves-2")
 ON_NODE_B = {"kubernetes.io/hostname": "node-b"}
@@ -85,6 +88,36 @@ async def test_pods_move_one_at_a_time_to_cards_that_are_not_to_become_free(stag
     assert said.out.count("runs again on node node-b") == len(NAMES)
     assert await closed_cards(stage) == ""
     assert (await stage.gpuloom("defrag", "--for", "t4=2")).out.startswith("2 whole cards t4: fits on node node-a")
+
+
+async def test_nobody_is_evicted_for_one_of_a_group(stage: Stage, tmp_path: Path) -> None:
+    """Whether the others of its group find room too is not known."""
+    only_t4 = {"nvidia.com/use-gputype": "T4"}
+    manifest = pod_manifest("member", memory_percentage=100, cores=100, cards=2, annotations=only_t4)
+    manifest["spec"]["schedulingGroup"] = {"podGroupName": "train"}
+    file = tmp_path / "member.json"
+    file.write_text(json.dumps(manifest))
+    said = await stage.gpuloom("defrag", "--for", str(file), "--execute", "--yes")
+    assert said.code == 1
+    assert said.err.endswith(
+        "nobody is evicted for Pod/member: it starts together with the group train, "
+        "and whether the others find room too is not known; leave --execute out for the plan\n"
+    )
+    assert sorted(await nodes_of_pods(stage)) == sorted(NAMES)
+
+
+async def test_no_move_is_planned_to_where_room_is_made_for_another(stage: Stage) -> None:
+    waiting = pod_manifest("waiting", memory_mib=6000)
+    waiting["spec"]["schedulerName"] = "nobody"
+    await stage.cluster.client.create(PODS, waiting, namespace="default")
+    # Only afterwards: the webhook takes it off new pods.
+    told = {NOMINATED: encode_nomination("node-b", datetime.now(UTC))}
+    await stage.cluster.client.patch(PODS, "waiting", {"metadata": {"annotations": told}}, namespace="default")
+    said = await stage.gpuloom("defrag", "--for", "t4=2")
+    assert (said.code, said.out) == (
+        1,
+        "2 whole cards t4: no moves make room: see gpuloom fits and gpuloom explain\n",
+    )
 
 
 async def test_without_a_pod_the_moves_are_made_that_strand_less(stage: Stage) -> None:

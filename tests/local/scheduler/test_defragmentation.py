@@ -43,9 +43,9 @@ async def run(site: Site, name: str, node: str, *offered: str, **request: Any) -
     return await site.change_pod(name, {"status": {"phase": "Running"}}, subresource="status")
 
 
-async def wait_long(site: Site, name: str = "whole") -> Pod:
+async def wait_long(site: Site, name: str = "whole", **spec: Any) -> Pod:
     """Let a pod that needs a whole card be refused, and time pass until it has waited long."""
-    pod = await site.submit(name, memory_mib=WHOLE)
+    pod = await site.submit(name, memory_mib=WHOLE, spec=spec)
     assert await site.choose(pod, *sorted(site.process.state.nodes)) is None
     for _ in range(3):
         await site.clock.advance(60)
@@ -124,6 +124,26 @@ async def test_pods_of_spared_namespaces_stay(empty: Site) -> None:
     await run(empty, "b", "n2")
     await wait_long(empty)
     await poll(lambda: plans(empty) == {"none": 1})
+
+
+async def test_nobody_moves_for_one_of_a_group(site: Site) -> None:
+    """Whether the others of its group find room too is not known."""
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    await wait_long(site, schedulingGroup={"podGroupName": "train"})
+    assert (plans(site), len(site.process.state.terminating)) == ({}, 0)
+
+
+async def test_nobody_moves_to_where_room_is_made_for_another(site: Site) -> None:
+    """The pod that is made anew would be refused there."""
+    await run(site, "a", "n1", spec={"priority": 5})
+    await run(site, "low", "n2", memory_mib=7000)
+    high = await site.submit("high", memory_mib=8000, spec={"priority": 6})
+    assert await site.choose(high, "n1", "n2") is None
+    await site.clock.run_until(lambda: len(site.process.state.nominations) > 0, step_s=0.05)
+    await leaving(site)
+    await wait_long(site, priority=1)
+    await poll(lambda: plans(site) == {"none": 1})
 
 
 async def test_no_further_pod_moves_for_one_that_is_gone(site: Site) -> None:

@@ -89,11 +89,14 @@ def run_defrag(
     async def run() -> None:
         async with open_cluster(cluster.way) as (client, default):
             source, found = await read_cluster(client, forced=force)
-            meaning, orders = (
-                _plan(source, found, wanted, namespace or default, max_moves, timeout)
-                if wanted
-                else _tidy(found, max_moves, timeout)
-            )
+            meaning: ToldPlan | ToldTidying
+            if wanted:
+                name, pod = _read_pod(source, wanted, namespace or default)
+                meaning, orders = _plan(found, name, pod, max_moves, timeout)
+                if execute and orders:
+                    _refuse_member(name, pod)
+            else:
+                meaning, orders = _tidy(found, max_moves, timeout)
             told.append(meaning)
             _print(meaning, output)
             if execute and orders:
@@ -125,18 +128,38 @@ async def _make(client: KubeClient, moving: Moving) -> None:
         raise CommandError(str(error)) from error
 
 
-def _plan(
-    source: Source, cluster: MovingCluster, text: str, namespace: str, most_moves: int, timeout: timedelta
-) -> tuple[ToldPlan, Sequence[Moving]]:
-    """Look for moves that make room for a pod; return what they mean, and what is to be done for them."""
+def _read_pod(source: Source, text: str, namespace: str) -> tuple[str, HostPod]:
+    """Read for which pod room is to be made, and how people call it.
+
+    Raises CommandError in one line, also for a pod that asks for no card.
+    """
     asked = read_wanted(text, source)
     pod = _admit(source, asked.manifest, asked.namespace or namespace)
-    demands = source.state.read_demands(pod)
-    if not demands:
+    if not source.state.read_demands(pod):
         raise CommandError(f"{asked.name} asks for no card: moves of pods on cards make no room for it")
+    return asked.name, pod
+
+
+def _refuse_member(name: str, pod: HostPod) -> None:
+    """Make no moves for a pod of a group: nobody is evicted in vain because the others find no room.
+
+    Raises CommandError in one line.
+    """
+    if pod.own_group:
+        raise CommandError(
+            f"nobody is evicted for {name}: it starts together with the group {pod.own_group}, "
+            "and whether the others find room too is not known; leave --execute out for the plan"
+        )
+
+
+def _plan(
+    cluster: MovingCluster, name: str, pod: HostPod, most_moves: int, timeout: timedelta
+) -> tuple[ToldPlan, Sequence[Moving]]:
+    """Look for moves that make room for a pod; return what they mean, and what is to be done for them."""
+    vendor = next(iter(cluster.state.read_demands(pod)))
     plan = _search(plan_for(cluster, pod, most_moves))
     orders = [order_moves(cluster, plan, timeout.total_seconds())] if plan is not None and plan.moves else []
-    return tell_plan(asked.name, next(iter(demands)), plan, cluster), orders
+    return tell_plan(name, vendor, plan, cluster), orders
 
 
 def _tidy(cluster: MovingCluster, most_moves: int, timeout: timedelta) -> tuple[ToldTidying, Sequence[Moving]]:

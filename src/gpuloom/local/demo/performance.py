@@ -20,7 +20,7 @@ from gpuloom.local.demo.program import tell_program
 from gpuloom.local.demo.screen import render_picture
 from gpuloom.local.demo.story import Scene, Story
 from gpuloom.local.demo.verdict import find_faults
-from gpuloom.scheduler.defragmentation.cluster import MovingCluster, read_bound_pods, read_budgets
+from gpuloom.scheduler.defragmentation.cluster import MovingCluster, keep_bound, read_budgets, read_pods
 from gpuloom.scheduler.defragmentation.moving import MoveError, MoveReport, make_moves
 from gpuloom.scheduler.defragmentation.planning import order_moves, plan_for
 from gpuloom.scheduler.timeslice import TimeSlice
@@ -148,7 +148,7 @@ class _Stage:
         """Do what ``gpuloom defrag --execute`` does."""
         client, state = self._cluster.client, self._cluster.scheduler.parts.state
         pod = await client.get(HOST_PODS, name, namespace="default")
-        cluster = MovingCluster(state, await read_bound_pods(client), await read_budgets(client))
+        cluster = MovingCluster(state, keep_bound(await read_pods(client)), await read_budgets(client))
         plan = await TimeSlice().finish(plan_for(cluster, pod, _MOST_MOVES))
         if plan is None:
             raise DemoError(f"no moves make room for pod {name}")

@@ -1,6 +1,6 @@
 """The cluster as the planner of moves sees it: cards and quotas, nodes, and pods with what they ask for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
@@ -96,8 +96,17 @@ class MovingCluster:
         return tuple(budget for budget in protecting if not self.budgets.allowed.get(budget))
 
     def read_hosts(self) -> HostRoom:
-        """Return the nodes that take new pods, as kube-scheduler's filters see them."""
-        nodes = {name: node for name, node in sorted(self.state.nodes.items()) if not explain_unschedulable(node)}
+        """Return the nodes that take new pods, as kube-scheduler's filters see them.
+
+        Not those on which room is made for a pod already: who moves there is refused, and where others leave for it
+        nobody else makes room.
+        """
+        kept = {nomination.node for nomination in self.state.nominations}
+        nodes = {
+            name: node
+            for name, node in sorted(self.state.nodes.items())
+            if name not in kept and not explain_unschedulable(node)
+        }
         return HostRoom(nodes, self.usage if self.usage is not None else self._sum_up(), self._read_host_demand)
 
     def _sum_up(self) -> HostUsage:
@@ -113,12 +122,17 @@ class MovingCluster:
         return self._demands[uid]
 
 
-async def read_bound_pods(client: KubeClient) -> dict[str, OwnedPod]:
-    """Read all pods that are on nodes, by UID.
+async def read_pods(client: KubeClient) -> Sequence[OwnedPod]:
+    """Read all pods.
 
     Raises ApiError.
     """
     pods, _ = await client.list_all(OWNED_PODS)
+    return pods
+
+
+def keep_bound(pods: Sequence[OwnedPod]) -> dict[str, OwnedPod]:
+    """Return those that are on nodes, by UID."""
     return {pod.metadata.uid: pod for pod in pods if pod.spec.node_name}
 
 

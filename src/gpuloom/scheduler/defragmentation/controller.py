@@ -18,7 +18,7 @@ from gpuloom.kube.errors import ApiError
 from gpuloom.kube.podevents import record
 from gpuloom.kube.recorder import EventRecorder
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.defragmentation.cluster import MovingCluster, OwnedPod, read_bound_pods, read_budgets
+from gpuloom.scheduler.defragmentation.cluster import MovingCluster, OwnedPod, keep_bound, read_budgets, read_pods
 from gpuloom.scheduler.defragmentation.moving import MoveError, MoveReport, make_moves
 from gpuloom.scheduler.defragmentation.planning import order_moves, plan_for
 from gpuloom.scheduler.state import SchedulerState, UnschedulablePod
@@ -86,10 +86,17 @@ class Defragmenter:
             uid = one.pod.metadata.uid
             pod = self.state.pods.get(uid)
             is_due = now - one.since >= self.state.settings.defragmentation_wait_s <= now - self._not_before.get(uid, 0)
-            if is_due and isinstance(pod, HostPod) and self._waits(uid) and self.state.nominations.find(uid) is None:
+            if is_due and isinstance(pod, HostPod) and self._waits(uid) and self._may_move_others(pod):
                 self._not_before[uid] = now
                 return pod
         return None
+
+    def _may_move_others(self, pod: HostPod) -> bool:
+        """Whether others may be moved for a pod: for none whose room is made already, and for none of a group.
+
+        Whether the others of its group find room too is not known, and pods may move in vain.
+        """
+        return not pod.own_group and self.state.nominations.find(pod.metadata.uid) is None
 
     async def _make_room(self, pod: HostPod) -> None:
         cluster = await self._read()
@@ -115,7 +122,7 @@ class Defragmenter:
             self.counts.plans["made"] += 1
 
     async def _read(self) -> MovingCluster:
-        budgets, pods = await read_budgets(self.client), await read_bound_pods(self.client)
+        budgets, pods = await read_budgets(self.client), keep_bound(await read_pods(self.client))
         spared = self.state.settings.spared_namespaces
 
         def stays(pod: OwnedPod) -> bool:

@@ -1,5 +1,7 @@
 """Nominations as the process makes, reads and writes them: in memory, and as an annotation of the pod."""
 
+from collections.abc import Iterable
+
 import structlog
 
 from gpuloom.engine.scoring.weights import PolicyError
@@ -43,14 +45,25 @@ def adopt_nominations(state: SchedulerState, now: int) -> None:
         state.end_nomination(known.uid, "term")
     if state.settings.preemption == "off":
         return
-    for uid, pod in state.pods.items():
+    for nomination in take_written(state, state.pods.values(), now):
+        _log.info("nomination taken over", pod=nomination.full_name, node=nomination.node)
+
+
+def take_written(state: SchedulerState, pods: Iterable[Pod], now: int) -> list[Nomination]:
+    """Nominate those pods whose annotation says so and is not too old; return their nominations.
+
+    now  Unix seconds
+    """
+    taken: list[Nomination] = []
+    for pod in pods:
         if NOMINATED not in pod.annotations or pod.spec.node_name:
             continue
         if (written := _read(pod)) is None:
             continue
         node, since = written
-        if now - since <= LIMIT_S and nominate(state, uid, node, min(since, now)):
-            _log.info("nomination taken over", pod=pod.full_name, node=node)
+        if now - since <= LIMIT_S and (nomination := nominate(state, pod.metadata.uid, node, min(since, now))):
+            taken.append(nomination)
+    return taken
 
 
 def _read(pod: Pod) -> tuple[str, int] | None:
