@@ -74,7 +74,7 @@ class SchedulerState:
     decider   decides for pods, and leaves those room that are nominated
     pods      by UID: those that ask for cards or hold some
     nodes     by name
-    terminating  UIDs of those that are being deleted and still there
+    terminating  by UID those that are being deleted and still there: when that was seen first (monotonic seconds)
     allocating  UIDs of bound pods whose device plugin is, as far as is known, not done with them
     unserved  pods that keep their node busy
     plugins   the pods of device plugins
@@ -105,7 +105,7 @@ class SchedulerState:
     plugins: PluginPods = field(default_factory=PluginPods)
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
-    terminating: set[str] = field(default_factory=set)
+    terminating: dict[str, float] = field(default_factory=dict)
     allocating: set[str] = field(default_factory=set)
     gone: dict[str, float] = field(default_factory=dict)
     budgets: Budgets = field(default_factory=Budgets)
@@ -129,7 +129,7 @@ class SchedulerState:
         self.cluster = ClusterState(self.settings.catalog)
         self.hosts = HostUsage(name for profile in self.settings.catalog for name in profile.resources.all)
         self.pod_scheduler = PodScheduler(self.cluster, self.settings.options)
-        self.decider = NominationScheduler(self.pod_scheduler, self.nominations, self.terminating)
+        self.decider = NominationScheduler(self.pod_scheduler, self.nominations, self.terminating.keys())
         self.unserved = UnservedPods(self.settings.catalog)
 
     @property
@@ -216,7 +216,7 @@ class SchedulerState:
             del self.gone[next(iter(self.gone))]
         self.pods.pop(uid, None)
         self.victim_labels.pop(uid, None)
-        self.terminating.discard(uid)
+        self.terminating.pop(uid, None)
         self.allocating.discard(uid)
         self.unserved.note_gone(uid, now)
         self.note_not_waiting(uid)

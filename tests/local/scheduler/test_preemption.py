@@ -12,7 +12,7 @@ from msgspec.structs import replace as replace_struct
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
 from gpuloom.engine.state.cluster_state import ClusterState
-from gpuloom.kube import HOST_PODS, NODES
+from gpuloom.kube import HOST_PODS, NODES, PODS
 from gpuloom.model.cards import Ints
 from gpuloom.web.views.explaining import explain_pod
 from gpuloom.web.views.source import EVERYTHING, Source
@@ -458,3 +458,28 @@ async def test_nobody_leaves_when_another_node_gets_room_while_the_plan_is_made(
     assert await site.choose(high, "n1", "n2") is None
     await leaves_nobody(site, low)
     assert dropped(site) == {"room": 1}
+
+
+async def end_slowly(site: Site, pod: Pod) -> None:
+    """Delete a pod that takes years to end."""
+    await site.client.delete(PODS, pod.name, namespace=pod.namespace, grace_period_s=10**9)
+    await wait_leaving(site, pod)
+
+
+async def test_a_pod_that_does_not_end_for_minutes_is_not_waited_for(site: Site) -> None:
+    await site.register("n2", card("n2"))
+    await end_slowly(site, await run(site, "stays", 8000))
+    low = await run(site, "low", 8000, 1, node="n2")
+    high = await submit(site, "high", 8000, 10)
+    assert await site.choose(high, "n1", "n2") is None
+    await leaves_nobody(site, low)
+    await site.clock.run_until(lambda: is_nominated(site, high), step_s=5)
+    await wait_leaving(site, low)
+
+
+async def test_a_pod_that_does_not_end_for_minutes_is_not_evicted_again(site: Site) -> None:
+    stays = await run(site, "stays", 8000)
+    await end_slowly(site, stays)
+    await site.clock.advance(120)
+    assert await site.choose(await submit(site, "high", 8000, 10)) is None
+    await site.clock.run_until(lambda: dropped(site) == {"no_victims": 1}, step_s=0.05)

@@ -52,7 +52,7 @@ class Setting:
         self.state = SchedulerState(SchedulerSettings())
         self.state.pod_scheduler = cast("PodScheduler", self.pod_scheduler)
         self.state.decider = NominationScheduler(
-            self.state.pod_scheduler, self.state.nominations, self.state.terminating
+            self.state.pod_scheduler, self.state.nominations, self.state.terminating.keys()
         )
         self.sizes: dict[str, int] = {}
         self.arriving: dict[int, int] = {}

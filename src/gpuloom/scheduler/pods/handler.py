@@ -130,7 +130,8 @@ class PodHandler:
 
     def _remember(self, pod: Pod) -> None:
         self.watchdog.check(pod)
-        (self._state.terminating.add if pod.is_terminating else self._state.terminating.discard)(pod.metadata.uid)
+        if pod.is_terminating:
+            self._state.terminating.setdefault(pod.metadata.uid, self._clock())
         if pod.spec.node_name:
             self._state.pods[pod.metadata.uid] = self._trimmer.trim(pod)
             if self._state.settings.preemption == "on":

@@ -120,7 +120,7 @@ class PreemptionFlow:
     def _nominate(self, attempt: PreemptionAttempt, plan: PreemptionPlan) -> Nomination | None:
         """Nominate a pod for the node of a plan; who waits there and is less important gives way."""
         if not (plan.victims or self._find_below(plan.node, attempt.priority)):
-            # Those that leave anyway make room enough; the pod is woken when they are gone.
+            # Those that leave anyway make room enough; the pod is woken when they are gone, if that is soon.
             self._drop(attempt, DropCause.LEAVING)
             return None
         victims = frozenset(victim.uid for victim in plan.victims)
@@ -290,7 +290,7 @@ class PreemptionFlow:
         return usage
 
 
-_WAITING = frozenset({DropCause.BUDGET, DropCause.YOUNG})
+_WAITING = frozenset({DropCause.BUDGET, DropCause.YOUNG, DropCause.LEAVING})
 _WORTH_ANOTHER_TRY = _WAITING | {DropCause.CHANGED, DropCause.FORBIDDEN, DropCause.FAILED, DropCause.UNWRITTEN}
 
 

@@ -26,6 +26,10 @@ _FORBIDDEN = "forbidden"
 """Stands for a budget that lets nobody go: of a pod whose eviction was refused just now, or that has several budgets,
 which the Eviction API cannot count."""
 
+ENDING_S = 60.0
+"""So long a pod that is being deleted counts as leaving: twice the grace period that pods have by default, for the
+kubelet's work after it. A longer grace period is its owner's choice, and must not keep others from making room."""
+
 
 class DropCause(Enum):
     """Why an attempt or a plan to make room for a pod comes to nothing: labels of a metric."""
@@ -167,15 +171,26 @@ class PlanFinder:
         )
 
     def find_leaving(self) -> frozenset[str]:
-        """Return the pods that end already, those too that were asked and not seen to end yet."""
-        ledger = self.state.cluster.ledger
-        asked = (uid for uid in self.evicted if ledger.find(uid) is not None)
-        return frozenset((*self.state.terminating, *asked))
+        """Return the pods that end already and soon, those too that were asked and not seen to end yet."""
+        ledger, ending = self.state.cluster.ledger, self.state.terminating
+        asked = (uid for uid in self.evicted if uid not in ending and ledger.find(uid) is not None)
+        return frozenset((*(uid for uid in ending if not self._is_slow(uid)), *asked))
+
+    def _is_slow(self, uid: str) -> bool:
+        """Whether a pod is being deleted so long that nobody is to wait for it."""
+        since = self.state.terminating.get(uid)
+        return since is not None and self.clocks.monotonic() - since > ENDING_S
+
+    def _waits_for_slow(self, node: str) -> bool:
+        return any(self._is_slow(held.uid) for held in self.state.cluster.ledger.on_node(node))
 
     def _can_be_evicted(self, uid: str) -> bool:
-        """Whether the API server knows the pod, and deleting it there ends it: static pods are their kubelet's."""
+        """Whether the API server knows the pod, and deleting it there ends it.
+
+        Static pods are their kubelet's, and one that is being deleted ends no sooner.
+        """
         known = self.state.pods.get(uid)
-        return known is not None and not known.is_static
+        return known is not None and not known.is_static and uid not in self.state.terminating
 
     async def _find_closed(
         self, attempt: PreemptionAttempt, host_demand: HostDemand, time_slice: TimeSlice
@@ -204,6 +219,8 @@ class PlanFinder:
                 continue
             if decider.takes(attempt.demands, node, attempt.priority):
                 return DropCause.ROOM
+            if self._waits_for_slow(node):
+                continue
             yield
             victims = decider.wait_beside(attempt.demands, node, attempt.priority)
             if victims is not None:
