@@ -41,6 +41,11 @@ WaitingKind = tuple[int, int, GroupKey | None]
 """Pods of one kind fit when one of them does: likeness, priority, and the group whose members must fit together."""
 
 
+ENDING_S = 60.0
+"""So long a pod that is being deleted counts as leaving: twice the grace period that pods have by default, for the
+kubelet's work after it. A longer grace period is its owner's choice, and must not keep others from making room."""
+
+
 class UnschedulablePod(msgspec.Struct, frozen=True, gc=False):
     """A pod that fits nowhere, and when it first did not (monotonic seconds).
 
@@ -145,6 +150,10 @@ class SchedulerState:
     def is_leaving(self, uid: str) -> bool:
         """Tell whether a pod is being deleted, as far as the watch has shown it."""
         return uid in self.terminating
+
+    def find_ending(self, now: float) -> frozenset[str]:
+        """Return the pods that are being deleted and will soon have left, as far as the watch has shown it."""
+        return frozenset(uid for uid, since in self.terminating.items() if now - since <= ENDING_S)
 
     def asks_for_cards(self, pod: Pod) -> bool:
         """Tell whether a pod asks for cards at all."""

@@ -44,15 +44,28 @@ async def test_a_pod_for_which_there_is_room_evicts_nobody(pages: Pages) -> None
     assert "victims" not in seen
 
 
-async def test_pods_that_end_already_count_as_gone(pages: Pages) -> None:
+async def end_for_ever(pages: Pages) -> None:
+    """Let a pod that keeps others out be deleted, and hang."""
     assert await run_pod(pages.site, "ends", "n1", memory_mib=9000) == "n1"
     await pages.site.change_pod("ends", {"metadata": {"finalizers": ["test/hangs"]}})
     await pages.site.client.delete(PODS, "ends", namespace="default")
     await poll(lambda: any(pod.is_terminating for pod in pages.site.process.state.pods.values()))
+
+
+async def test_pods_that_end_already_count_as_gone(pages: Pages) -> None:
+    await end_for_ever(pages)
     await come(pages, "big", 9000)
     seen = await pages.see("/preempt/default/big")
     assert seen["headline"] == f"{ROOM} once pods are gone that end already"
     assert [pod["name"] for pod in seen["leaving"]] == ["ends"]
+
+
+async def test_pods_that_do_not_end_for_minutes_count_as_staying(pages: Pages) -> None:
+    await end_for_ever(pages)
+    await pages.site.clock.advance(120)
+    await come(pages, "big", 9000, priority=5)
+    seen = await pages.see("/preempt/default/big")
+    assert seen["headline"].startswith("nobody would be evicted: on no node would it have room even if all were gone")
 
 
 async def test_a_budget_that_lets_one_go_is_told_and_not_broken(pages: Pages) -> None:

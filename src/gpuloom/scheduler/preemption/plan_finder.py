@@ -26,10 +26,6 @@ _FORBIDDEN = "forbidden"
 """Stands for a budget that lets nobody go: of a pod whose eviction was refused just now, or that has several budgets,
 which the Eviction API cannot count."""
 
-ENDING_S = 60.0
-"""So long a pod that is being deleted counts as leaving: twice the grace period that pods have by default, for the
-kubelet's work after it. A longer grace period is its owner's choice, and must not keep others from making room."""
-
 
 class DropCause(Enum):
     """Why an attempt or a plan to make room for a pod comes to nothing: labels of a metric."""
@@ -174,15 +170,12 @@ class PlanFinder:
         """Return the pods that end already and soon, those too that were asked and not seen to end yet."""
         ledger, ending = self.state.cluster.ledger, self.state.terminating
         asked = (uid for uid in self.evicted if uid not in ending and ledger.find(uid) is not None)
-        return frozenset((*(uid for uid in ending if not self._is_slow(uid)), *asked))
-
-    def _is_slow(self, uid: str) -> bool:
-        """Whether a pod is being deleted so long that nobody is to wait for it."""
-        since = self.state.terminating.get(uid)
-        return since is not None and self.clocks.monotonic() - since > ENDING_S
+        return frozenset((*self.state.find_ending(self.clocks.monotonic()), *asked))
 
     def _waits_for_slow(self, node: str) -> bool:
-        return any(self._is_slow(held.uid) for held in self.state.cluster.ledger.on_node(node))
+        """Tell whether a pod on a node is being deleted so long that nobody is to wait for it."""
+        on_node = {held.uid for held in self.state.cluster.ledger.on_node(node)}
+        return not on_node.isdisjoint(self.state.terminating.keys() - self.state.find_ending(self.clocks.monotonic()))
 
     def _can_be_evicted(self, uid: str) -> bool:
         """Whether the API server knows the pod, and deleting it there ends it.

@@ -22,7 +22,6 @@ from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_unix_time
 
 NOT_ASKED = "PodDisruptionBudgets: a snapshot or recording tells none"
-_PODS_A_STEP = 1000
 _MOST_NAMES = 10
 
 
@@ -103,11 +102,12 @@ def _plan_among(
 ) -> Generator[None, None, PreemptionPlan | None]:
     """Plan in steps, where those may leave who have had their cards for so many seconds."""
     settings, unix_s = source.state.settings, source.parts.clocks.unix
-    leaving = yield from _find_leaving(source)
+    leaving, ending = source.state.find_ending(source.parts.clocks.monotonic()), source.state.terminating
     spared, strict = settings.spared_namespaces, settings.preemption_budgets == "strict"
 
     def look_up(held: Reservation) -> PotentialVictim:
-        may_leave = held.namespace not in spared and not is_too_young(held, min_age_s, unix_s)
+        may_leave = held.namespace not in spared and held.uid not in ending
+        may_leave = may_leave and not is_too_young(held, min_age_s, unix_s)
         return facts.look_up(held, may_leave=may_leave)
 
     allowed, index = facts.budgets.allowed, source.priorities
@@ -143,17 +143,6 @@ def _say_why_never(pod: Pod) -> str:
     if not pod.may_preempt:
         return "its preemptionPolicy is Never"
     return f"it starts together with the group {pod.own_group}" if pod.own_group else ""
-
-
-def _find_leaving(source: Source) -> Generator[None, None, frozenset[str]]:
-    """Find those that end already."""
-    found: list[str] = []
-    for number, (uid, pod) in enumerate(list(source.state.pods.items())):
-        if number % _PODS_A_STEP == 0:
-            yield
-        if pod.is_terminating:
-            found.append(uid)
-    return frozenset(found)
 
 
 def _tell_why_not(source: Source, demands: Demands, priority: int, nodes: Sequence[str]) -> Generator[None, None, str]:
