@@ -36,6 +36,8 @@ from harness.fleet import Fleet
 
 TIMEOUT_S = 300.0
 QUIET_S = 2.0
+TICK_S = 0.001
+"""The loop's clock stands still while events are taken that came together, perhaps all of a small cluster's."""
 SPREAD = "--node-scheduler-policy=spread"
 AS_IS: Mapping[str, Any] = MappingProxyType({})
 
@@ -87,7 +89,7 @@ def find_rate(times_s: Iterable[float], *, without: float = 0.0) -> float:
     ordered = sorted(times_s)
     cut = int(len(ordered) * without)
     first, last = cut, len(ordered) - 1 - cut
-    return (last - first) / (ordered[last] - ordered[first])
+    return (last - first) / max(ordered[last] - ordered[first], TICK_S)
 
 
 async def measure(
