@@ -81,7 +81,7 @@ class QuotaBook:
     resources  those that can be limited; of others nothing is kept
     """
 
-    resources: tuple[str, ...] = ()
+    resources: tuple[str, ...]
     _namespaces: dict[str, _Namespace] = field(default_factory=dict)
 
     def fork(self) -> "QuotaBook":

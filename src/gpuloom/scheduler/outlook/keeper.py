@@ -7,6 +7,7 @@ to come once in a while, because every cost that is remembered is worked out ane
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 import structlog
 
@@ -79,19 +80,17 @@ class OutlookKeeper:
         if self._touched is None:
             known = (node for node, _ in self._state.cluster.outlook.known_cpu())
             self._touched = {*self._state.nodes, *known}
-            self._state.hosts.follow(self._note_touched)
+            self._state.hosts.follow(partial(self._note_touched, self._touched))
         touched = sorted(self._touched)
         self._touched.clear()
         return touched
 
-    def _note_touched(self, node: str) -> None:
+    def _note_touched(self, touched: set[str], node: str) -> None:
         """Keep a node until the next look, which may never come: so only one that there is, or whose CPU is known."""
-        if self._touched is None:
-            return
         if node in self._state.nodes or self._state.cluster.outlook.find_cpu(node) is not None:
-            self._touched.add(node)
+            touched.add(node)
         else:
-            self._touched.discard(node)
+            touched.discard(node)
 
     def note_decided(self, pod: Pod, node: str) -> None:
         """Take that a pod will be bound to a node: others of a burst are placed before anybody sees it bound."""
