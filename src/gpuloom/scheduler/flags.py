@@ -121,7 +121,7 @@ class SchedulerFlags:
     preemption_budgets: OnBudget = "prefer"
     """Whether a pod whose eviction a PodDisruptionBudget forbids is evicted where nothing else helps, or never."""
     preemption_most_plans: int = 10
-    """For so many pods room is made at a time."""
+    """For so many pods of a priority or above room is made at a time."""
     preemption_spares: str = ""
     """Namespaces whose pods are never evicted for others, with commas."""
     preemption_min_age_s: Annotated[Seconds, Parameter(name="--preemption-min-age")] = 0.0

@@ -370,6 +370,23 @@ async def test_most_plans_at_a_time(empty: Site) -> None:
     await empty.clock.run_until(lambda: is_nominated(empty, second), step_s=0.2)
 
 
+async def test_a_more_important_pod_does_not_wait_for_the_plans_of_others(empty: Site) -> None:
+    await empty.start(replace(ON, preemption_most_plans=1))
+    await empty.process.wait_synced()
+    await empty.register("n1")
+    await empty.register("n2", card("n2"))
+    for node in ("n1", "n2"):
+        await run(empty, f"low-{node}", 8000, 1, node=node)
+    await make_room(empty, await submit(empty, "high", 8000, 10), "n1")
+    critical = await submit(empty, "critical", 8000, 100)
+    assert await empty.choose(critical, "n2") is None
+    await empty.clock.run_until(lambda: is_nominated(empty, critical), step_s=0.05)
+    equal = await submit(empty, "equal", 8000, 10)
+    assert await empty.choose(equal, "n1", "n2") is None
+    await empty.clock.advance(5)
+    assert not is_nominated(empty, equal)
+
+
 def explain(site: Site, pod: Pod) -> tuple[str, ...]:
     """What explain tells beside the cards."""
     steps = explain_pod(Source(site.process.parts), EVERYTHING, pod)

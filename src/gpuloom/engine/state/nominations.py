@@ -7,6 +7,7 @@ whom it concerns depends on who asks. Pods of equal or lower priority give way t
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 
 import msgspec
 
@@ -65,6 +66,10 @@ class Nominations:
     def find(self, uid: str) -> Nomination | None:
         """Return a pod's nomination."""
         return self._by_uid.get(uid)
+
+    def least_with_fewer(self, most: int) -> float:
+        """Return the least priority with fewer than ``most`` nominated pods of it or a higher one, -inf for any."""
+        return -inf if len(self) < most else list(self)[most - 1].priority + 1
 
     def that_bind(self, uid: str, priority: int) -> list[Nomination]:
         """Return those that a pod of this priority must leave room, most important first.

@@ -6,6 +6,7 @@ gives the pod a node. One that refuses the pod again does not: kube-scheduler ma
 """
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -98,9 +99,9 @@ class PreemptionAttempts:
         self._waiting.pop(uid, None)
         self._underway.pop(uid, None)
 
-    def take_due(self, now: float) -> PreemptionAttempt | None:
-        """Return the most important attempt whose time has come, and note that it is underway."""
-        due = [one for one in self._waiting.values() if one.due <= now]
+    def take_due(self, now: float, least_priority: float) -> PreemptionAttempt | None:
+        """Return the most important attempt of at least a priority whose time has come, and note that it is underway."""
+        due = [one for one in self._of(least_priority) if one.due <= now]
         if not due:
             return None
         first = min(due, key=_order)
@@ -114,9 +115,12 @@ class PreemptionAttempts:
         del self._underway[attempt.uid]
         return True
 
-    def next_due(self) -> float | None:
-        """Return when the next attempt is to be looked at, None without one."""
-        return min((one.due for one in self._waiting.values()), default=None)
+    def next_due(self, least_priority: float) -> float | None:
+        """Return when the next attempt of at least a priority is to be looked at, None without one."""
+        return min((one.due for one in self._of(least_priority)), default=None)
+
+    def _of(self, least_priority: float) -> Iterator[PreemptionAttempt]:
+        return (one for one in self._waiting.values() if one.priority >= least_priority)
 
     def _put(self, attempt: PreemptionAttempt) -> None:
         self._waiting[attempt.uid] = attempt

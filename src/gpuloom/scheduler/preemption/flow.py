@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 
 import structlog
 
@@ -86,24 +87,29 @@ class PreemptionFlow:
                 await self._try_due(tasks)
 
     def _pause_s(self) -> float:
-        due = self.attempts.next_due()
-        if due is None:
+        if not len(self.attempts):
             return LIMIT_S
-        # With nothing to be done now, because others' room is being made, those that wait are looked at now and then.
-        return max(due - self.clocks.monotonic(), 0.0 if self._may_begin() else PERIOD_S)
+        due = self.attempts.next_due(self._find_least())
+        # Those that wait because others' room is being made are looked at now and then.
+        return PERIOD_S if due is None else max(due - self.clocks.monotonic(), 0.0)
 
-    def _may_begin(self) -> bool:
-        if self.budgets is None or not self.budgets.is_listed:
-            return False
-        return self.state.is_in_charge and len(self.state.nominations) < self.state.settings.preemption_most_plans
+    def _find_least(self) -> float:
+        """The least priority of a pod for which room may be made now, infinite where for none.
+
+        Those that are nominated count for pods of their priority and below: a more important one never waits until
+        the victims of others have ended, which may take as long as these like.
+        """
+        if self.budgets is None or not self.budgets.is_listed or not self.state.is_in_charge:
+            return inf
+        return self.state.nominations.least_with_fewer(self.state.settings.preemption_most_plans)
 
     async def _try_due(self, tasks: asyncio.TaskGroup) -> None:
-        while self._may_begin() and (attempt := self.attempts.take_due(self.clocks.monotonic())):
+        while attempt := self.attempts.take_due(self.clocks.monotonic(), self._find_least()):
             self.counts.attempts += 1
             found = await self.finder.find(attempt)
             if not self.attempts.finish(attempt):
                 found = DropCause.OUTDATED
-            elif not self._may_begin():
+            elif attempt.priority < self._find_least():
                 found = DropCause.CHANGED
             if isinstance(found, DropCause):
                 self._drop(attempt, found)

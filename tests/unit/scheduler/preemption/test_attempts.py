@@ -1,5 +1,7 @@
 """Attempts to make room, and what further Filters of their pods do to them."""
 
+from math import inf
+
 from builders import pod
 
 from gpuloom.engine.request.demand import Demands
@@ -11,6 +13,7 @@ from gpuloom.wire.nodenames import NodeNames
 
 ALL, ONE = NodeNames(b'["n1","n2","n3"]'), NodeNames(b'["n1"]')
 STATE = SchedulerState(SchedulerSettings())
+ANY = -inf
 
 
 def make() -> PreemptionAttempts:
@@ -28,7 +31,7 @@ def test_who_is_refused_again_is_due_when_it_was() -> None:
     attempts = make()
     refuse(attempts, 0.0)
     refuse(attempts, WAIT_S / 2)
-    assert attempts.next_due() == WAIT_S
+    assert attempts.next_due(ANY) == WAIT_S
 
 
 def test_the_nodes_of_a_larger_offer_are_looked_at() -> None:
@@ -36,7 +39,7 @@ def test_the_nodes_of_a_larger_offer_are_looked_at() -> None:
         attempts = make()
         refuse(attempts, 0.0, first)
         refuse(attempts, 0.01, second)
-        attempt = attempts.take_due(WAIT_S)
+        attempt = attempts.take_due(WAIT_S, ANY)
         assert attempt is not None
         assert attempt.names is ALL
 
@@ -44,13 +47,13 @@ def test_the_nodes_of_a_larger_offer_are_looked_at() -> None:
 def test_what_failed_is_tried_with_the_nodes_of_the_last_offer_when_it_was_due() -> None:
     attempts = make()
     refuse(attempts, 0.0)
-    attempt = attempts.take_due(1.0)
+    attempt = attempts.take_due(1.0, ANY)
     assert attempt is not None
     assert attempts.finish(attempt)
     attempts.put_back(attempt, 9.0)
     refuse(attempts, 2.0, ONE)
-    assert attempts.take_due(8.9) is None
-    again = attempts.take_due(9.0)
+    assert attempts.take_due(8.9, ANY) is None
+    again = attempts.take_due(9.0, ANY)
     assert again is not None
     assert (again.names, again.retries) == (ONE, 1)
 
@@ -58,7 +61,7 @@ def test_what_failed_is_tried_with_the_nodes_of_the_last_offer_when_it_was_due()
 def test_a_look_goes_on_when_the_pod_is_refused_meanwhile() -> None:
     attempts = make()
     refuse(attempts, 0.0)
-    attempt = attempts.take_due(WAIT_S)
+    attempt = attempts.take_due(WAIT_S, ANY)
     assert attempt is not None
     refuse(attempts, WAIT_S)
     assert len(attempts) == 0
@@ -68,11 +71,11 @@ def test_a_look_goes_on_when_the_pod_is_refused_meanwhile() -> None:
 def test_a_look_is_out_of_date_when_the_pod_asks_for_something_else() -> None:
     attempts = make()
     refuse(attempts, 0.0)
-    attempt = attempts.take_due(WAIT_S)
+    attempt = attempts.take_due(WAIT_S, ANY)
     assert attempt is not None
     demands = refuse(attempts, WAIT_S, memory_mib=2000)
     assert not attempts.finish(attempt)
-    again = attempts.take_due(2 * WAIT_S)
+    again = attempts.take_due(2 * WAIT_S, ANY)
     assert again is not None
     assert again.demands == demands
 
@@ -80,17 +83,17 @@ def test_a_look_is_out_of_date_when_the_pod_asks_for_something_else() -> None:
 def test_a_look_is_out_of_date_when_the_pod_found_room() -> None:
     attempts = make()
     refuse(attempts, 0.0)
-    attempt = attempts.take_due(WAIT_S)
+    attempt = attempts.take_due(WAIT_S, ANY)
     assert attempt is not None
     attempts.drop(attempt.uid)
     assert not attempts.finish(attempt)
-    assert attempts.next_due() is None
+    assert attempts.next_due(ANY) is None
 
 
 def test_a_look_at_few_nodes_is_out_of_date_when_more_are_offered() -> None:
     attempts = make()
     refuse(attempts, 0.0, ONE)
-    attempt = attempts.take_due(WAIT_S)
+    attempt = attempts.take_due(WAIT_S, ANY)
     assert attempt is not None
     refuse(attempts, WAIT_S, ALL)
     assert not attempts.finish(attempt)
