@@ -11,6 +11,7 @@ from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.gate import LeadershipGate
 from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.pods.handler import PodHandler
+from gpuloom.scheduler.pods.mistyped import MOST_KEPT
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Pod
@@ -150,3 +151,35 @@ async def test_who_takes_charge_has_scored_all_nodes_before_the_first_decision(
     monkeypatch.setattr("gpuloom.engine.state.card_table.score_node", None)
     wanted = pod(name="p", gpu=1, gpumem=1000)
     assert state.pod_scheduler.decide(state.read_demands(wanted), [f"n{number}" for number in range(1000)]).node == "n0"
+
+
+def mistyped_pod(name: str, **spec: Any) -> Pod:
+    asking = {"name": "c", "resources": {"limits": {"nvidia.com/gpus": "1"}}}
+    body = {"metadata": {"name": name, "namespace": "ns", "uid": name}, "spec": {"containers": [asking]} | spec}
+    return msgspec.convert(body, Pod)
+
+
+def test_a_mistyped_pod_that_the_list_no_longer_names_is_forgotten(state: SchedulerState, handler: PodHandler) -> None:
+    handler.apply(mistyped_pod("a"))
+    assert state.mistyped.uids() == ["a"]
+    handler.begin_list()
+    handler.end_list()
+    assert state.mistyped.uids() == []
+
+
+def test_a_mistyped_pod_that_somebody_binds_waits_no_more(state: SchedulerState, handler: PodHandler) -> None:
+    handler.apply(mistyped_pod("a"))
+    handler.apply(mistyped_pod("a", nodeName="n1"))
+    assert state.mistyped.uids() == []
+
+
+def test_no_more_mistyped_pods_are_kept_than_are_bounded(state: SchedulerState, handler: PodHandler) -> None:
+    for number in range(MOST_KEPT + 1):
+        handler.apply(mistyped_pod(str(number)))
+    assert len(state.mistyped.uids()) == MOST_KEPT
+
+
+def test_pods_that_ask_for_no_vendors_resource_are_not_kept(state: SchedulerState, handler: PodHandler) -> None:
+    container = {"name": "c", "resources": {"limits": {"cpu": "1", "example.com/x": "1"}}}
+    handler.apply(mistyped_pod("a", containers=[container]))
+    assert state.mistyped.uids() == []

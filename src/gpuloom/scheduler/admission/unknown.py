@@ -34,20 +34,31 @@ class UnknownResource:
         return f"container {self.container}: {self.text}"
 
 
+class KnownResources:
+    """The resources of all vendors."""
+
+    def __init__(self, catalog: Iterable[Profile]) -> None:
+        self.names = frozenset(name for profile in catalog for name in profile.resources.all)
+        self._prefixes = frozenset(name.partition("/")[0] for name in self.names)
+
+    def may_mean(self, name: str) -> bool:
+        """Tell whether a name stands under a vendor's prefix and is none of its resources: one of them may be meant."""
+        return name not in self.names and name.partition("/")[0] in self._prefixes
+
+
 def find_unknown(pod: Pod, catalog: Iterable[Profile], is_offered: Callable[[str], bool]) -> Iterator[UnknownResource]:
     """Find what a pod asks for under a vendor's prefix, and neither a vendor nor a node knows."""
-    known = {name for profile in catalog for name in profile.resources.all}
-    prefixes = {name.partition("/")[0] for name in known}
+    known = KnownResources(catalog)
     offered: set[str] = set()
     for container in pod.all_containers:
         for name in {**container.limits, **container.requests}:
-            if name in known or name in offered or name.partition("/")[0] not in prefixes:
+            if name in offered or not known.may_mean(name):
                 continue
             if is_offered(name):
                 offered.add(name)
                 continue
             cut = name[:LONGEST_NAME]
-            yield UnknownResource(container.name[:_LONGEST_CONTAINER], cut, _find_meant(cut, known))
+            yield UnknownResource(container.name[:_LONGEST_CONTAINER], cut, _find_meant(cut, known.names))
 
 
 def _find_meant(name: str, known: Iterable[str]) -> str:

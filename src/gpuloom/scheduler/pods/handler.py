@@ -55,6 +55,7 @@ class PodHandler:
             self._state.cluster.postpone()
         self._unlisted = {one.uid for one in self._state.cluster.ledger if one.status is ReservationStatus.CONFIRMED}
         self._unlisted.update(self._state.pods, (one.uid for one in self._state.unserved), self._state.plugins.uids())
+        self._unlisted.update(self._state.mistyped.uids())
         self._state.hosts.begin_list()
 
     def take_listed(self, pod: Pod) -> None:
@@ -74,7 +75,7 @@ class PodHandler:
     def end_list(self) -> None:
         """Take that the list is complete."""
         for uid in self._unlisted:
-            self._state.plugins.forget(uid)
+            self._forget_any(uid)
             self._remove(uid)
         self._unlisted.clear()
         self._state.hosts.end_list()
@@ -82,7 +83,7 @@ class PodHandler:
 
     def delete(self, pod: Pod) -> None:
         """Take that a pod is gone; of an unreadable one only the metadata is known."""
-        self._state.plugins.forget(pod.metadata.uid)
+        self._forget_any(pod.metadata.uid)
         if pod.spec.node_name or not pod.containers:
             self._state.hosts.delete(pod.metadata.uid, pod.spec.node_name)
         if pod.metadata.uid in self._state.pods or not pod.containers or self._concerns_us(pod):
@@ -97,6 +98,7 @@ class PodHandler:
         uid = pod.metadata.uid
         self._follow_any(pod)
         if not self._concerns_us(pod):
+            self._state.mistyped.follow(pod)
             # Perhaps this was not known before.
             self._state.reopen(uid)
             self._state.unserved.end(uid)
@@ -127,6 +129,11 @@ class PodHandler:
         self._state.plugins.follow(pod)
         if isinstance(pod, HostPod):
             self._state.hosts.apply(pod)
+
+    def _forget_any(self, uid: str) -> None:
+        """Take that a pod is gone, whether it asked for cards or not."""
+        self._state.plugins.forget(uid)
+        self._state.mistyped.drop(uid)
 
     def _remember(self, pod: Pod) -> None:
         self.watchdog.check(pod)

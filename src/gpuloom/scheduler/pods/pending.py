@@ -1,10 +1,11 @@
-"""Pods that ask for cards and hold none, and at whom it lies that they wait."""
+"""Pods that ask for cards, or seem to mean some, and hold none, and at whom it lies that they wait."""
 
 import re
 from collections.abc import Iterator
 
 from gpuloom.model.reasons import Reason
 from gpuloom.model.waiting import Cause
+from gpuloom.scheduler.admission.unknown import find_unknown
 from gpuloom.scheduler.events.refusals import UNFIT_NODE
 from gpuloom.scheduler.groups.attempts import UNTIL_MORE_FIT
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -27,6 +28,19 @@ def look_for_pending(state: SchedulerState) -> Iterator[Pod | None]:
         is_free = not pod.spec.node_name and state.cluster.ledger.find(pod.metadata.uid) is None
         yield pod if is_free and state.asks_for_cards(pod) else None
     yield from [refused.pod for uid, refused in state.unschedulable.items() if uid not in state.pods]
+    yield from _look_for_mistyped(state)
+
+
+def _look_for_mistyped(state: SchedulerState) -> Iterator[Pod | None]:
+    mistyped = list(state.mistyped)
+    if not mistyped:
+        return
+    offered: set[str] = set()
+    for node in list(state.nodes.values()):
+        yield None
+        offered.update(node.status.allocatable or ())
+    for pod in mistyped:
+        yield pod if any(find_unknown(pod, state.settings.catalog, offered.__contains__)) else None
 
 
 def read_last_words(pod: Pod) -> str:
@@ -42,7 +56,7 @@ def cause_of(state: SchedulerState, pod: Pod) -> Cause:
     has_no_node = words.startswith(_NO_NODE)
     if pod.metadata.uid in state.unschedulable or (has_no_node and _OUR_WORDS.search(words)):
         return "cards"
-    if is_for_another_scheduler(pod, state.settings):
+    if is_for_another_scheduler(pod, state.settings) and state.asks_for_cards(pod):
         return "scheduler"
     if has_no_node:
         return "node"

@@ -96,6 +96,9 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
         demands = source.state.read_demands(pod)
     except PolicyError as error:
         return msgspec.structs.replace(view, headline=str(error))
+    if not demands:
+        told = "; ".join(one.text for one in find_unknown_in(source, pod))
+        return msgspec.structs.replace(view, headline=told, host=HostVerdict(last_words=read_last_words(pod)))
     catalog = source.state.settings.catalog
     headrooms = {word: source.state.headroom(pod.namespace, catalog[word]) for word in demands}
     key: object = (
