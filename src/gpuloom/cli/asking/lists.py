@@ -98,7 +98,7 @@ def list_cards(
     model:
         Only cards with this in the name of their model, whatever its case.
     state:
-        Only cards like this; idle ones are those that nobody is on.
+        Only cards like this; idle ones are healthy and open, and nobody is on them.
 
     """
     flags = [("--node", node), ("--model", model), ("--state", state != "all")]
@@ -214,7 +214,7 @@ def _is_like(card: CardView, state: _STATES) -> bool:
         "all": True,
         "unhealthy": not card.healthy,
         "cordoned": card.cordoned,
-        "idle": not card.shares.used,
+        "idle": card.healthy and not (card.shares.used or card.cordoned or card.closed),
         "used": bool(card.shares.used),
     }[state]
 

@@ -11,6 +11,8 @@ from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.ledger import Ledger, ReservationStatus
 from gpuloom.engine.state.usage import Usage
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE, Cards
+from gpuloom.scheduler.nodes.idle import count_idle, look_for_closed
+from gpuloom.scheduler.state import SchedulerState
 from gpuloom.vendors.profile import Profile
 from gpuloom.web.views.pods import find_pending
 from gpuloom.web.views.source import Source, Viewer
@@ -19,6 +21,7 @@ from gpuloom.web.views.used import use_of_all
 from gpuloom.web.views.values import ModelView, Overview, QuotaView
 
 _PODS_A_STEP = 200
+_NODES_A_STEP = 200
 
 
 def view_overview(source: Source) -> Generator[None, None, Overview]:
@@ -27,6 +30,7 @@ def view_overview(source: Source) -> Generator[None, None, Overview]:
     pending = yield from find_pending(source)
     models = yield from _models(source)
     bound = yield from _count_bound(state.cluster.ledger)
+    idle = yield from _count_idle(state)
     cards = list(_every_card(source))
     stranded = stranded_in_all(source)
     return Overview(
@@ -40,7 +44,7 @@ def view_overview(source: Source) -> Generator[None, None, Overview]:
         unhealthy=sum(int((one.healthy == 0).sum()) for one in cards),
         cordoned=sum(int((one.cordoned & BY_ADMINISTRATOR != 0).sum()) for one in cards),
         closed=sum(int((one.cordoned >= BY_UNREADABLE).sum()) for one in cards),
-        idle=sum(int((one.used_slots == 0).sum()) for one in cards),
+        idle=idle,
         **_sums(cards),
         pods_bound=bound,
         pods_reserved=max(len(state.cluster.ledger) - bound, 0),
@@ -60,6 +64,16 @@ def _count_bound(ledger: Ledger) -> Generator[None, None, int]:
             yield
         bound += one.status is ReservationStatus.CONFIRMED
     return bound
+
+
+def _count_idle(state: SchedulerState) -> Generator[None, None, int]:
+    closed = []
+    for number, name in enumerate(look_for_closed(state)):
+        if number % _NODES_A_STEP == 0:
+            yield
+        if name is not None:
+            closed.append(name)
+    return sum(count_idle(table, closed) for table in state.cluster.tables)
 
 
 def _every_card(source: Source) -> Iterator[Cards]:
