@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.columns import Columns
 from rich.console import Group, OverflowMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +15,7 @@ _BAR_CELLS = 8
 def render_picture(
     picture: ClusterPicture, *, title: str, hints: Sequence[str], notes: Sequence[str] = (), folds: bool = False
 ) -> RenderableType:
-    """Lay out what else one may try, the story's title, who made room, the waiting pods, and one table per node.
+    """Lay out what else one may try, the story's title, who made room, the waiting pods, and all cards.
 
     ``notes`` are lines about moves. ``folds``: whether hints that are longer than a line go on in the next, as on a
     terminal, which would cut them off; in a file a hint is one line.
@@ -29,7 +28,8 @@ def render_picture(
     parts.extend(Text(f"{one.pod}: {one.reason}: {one.message}", style="magenta") for one in picture.happened)
     parts.extend(Text(note, style="magenta") for note in notes)
     parts.append(_render_waiting(picture.waiting))
-    parts.append(Columns(_render_node(node) for node in picture.nodes))
+    parts.extend(Text(f"{node.name}: {node.problem}", style="yellow") for node in picture.nodes if node.problem)
+    parts.append(_render_cards(picture.nodes))
     return Group(*parts)
 
 
@@ -48,20 +48,20 @@ def shorten_uuid(uuid: str) -> str:
     return uuid[:12]
 
 
-def _render_node(node: NodePicture) -> RenderableType:
-    if node.problem:
-        return Text(f"{node.name}: {node.problem}", style="yellow")
-    table = _make_table(node.name, "bold cyan")
-    for heading in ("#", "model", "uuid", "health", "memory MiB", "cores %", "pods"):
+def _render_cards(nodes: Iterable[NodePicture]) -> RenderableType:
+    # One table for all nodes: with one for each, a window of 24 lines would not show the last.
+    table = _make_table("cards", "bold cyan")
+    for heading in ("card", "model", "uuid", "health", "memory MiB", "cores %", "pods"):
         table.add_column(heading, no_wrap=heading != "pods")
-    for card in node.cards:
-        table.add_row(*_card_cells(card), style="red" if card.is_overfull else None)
+    for node in nodes:
+        for card in node.cards:
+            table.add_row(*_card_cells(node.name, card), style="red" if card.is_overfull else None)
     return table
 
 
-def _card_cells(picture: CardPicture) -> Iterable[str | Text]:
+def _card_cells(node: str, picture: CardPicture) -> Iterable[str | Text]:
     card, used = picture.card, picture.used
-    yield str(card.index)
+    yield f"{node}/{card.index}"
     yield card.model
     yield shorten_uuid(card.id)
     yield Text("ok", style="green") if card.healthy else Text("sick", style="red")
@@ -82,4 +82,6 @@ def _render_waiting(waiting: Sequence[WaitingPod]) -> RenderableType:
 
 
 def _make_table(title: str, style: str) -> Table:
-    return Table(title=title, title_justify="left", title_style=style, box=SIMPLE_HEAD, pad_edge=False)
+    return Table(
+        title=title, title_justify="left", title_style=style, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
+    )
