@@ -50,4 +50,9 @@ class RateLimiter:
         # Taken before waiting, also below zero: those who come later wait longer.
         self._tokens -= 1
         if self._tokens < 0:
-            await self._sleep(-self._tokens / self.limit.qps)
+            try:
+                await self._sleep(-self._tokens / self.limit.qps)
+            except asyncio.CancelledError:
+                # No call follows: whoever goes away before his turn must not make others wait for it.
+                self._tokens += 1
+                raise

@@ -13,12 +13,13 @@ import msgspec
 from aiohttp import web
 
 from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.kube import ApiError, NotFoundError, UnreadableError
+from gpuloom.kube import ApiError, KubeClient, NotFoundError, UnreadableError
 from gpuloom.kube.resources import HOST_PODS
 from gpuloom.model.uuids import AmbiguousUuidError
 from gpuloom.scheduler.filter.history import PastDecision
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.rights import Rights, RightsError, SignInError, User
+from gpuloom.serving.turns import CrowdedError, TurnLimits, Turns
 from gpuloom.web.entrance import Entrance
 from gpuloom.web.operations import OPERATIONS, Operation, describe_api
 from gpuloom.web.pages import Pace
@@ -49,6 +50,8 @@ _REASONS = {
 MOST_BYTES = 64 * 1024
 """Of a pod that is asked about: reading it takes the event loop a few milliseconds at most (trust T-02)."""
 READ_TIMEOUT_S = 10.0
+_READS = TurnLimits(at_once=8, most=64, most_of_one=16)
+"""Of pods that the scheduler does not keep; one asker is a namespace."""
 _MOST_ITEMS = 100_000
 _MOST_NODES = 10_000
 _LONGEST_SHOWN = 200
@@ -87,10 +90,15 @@ class WebApi:
     entrance: Entrance
     pace: Pace
     budgets: BudgetLookup = field(init=False)
+    _client: KubeClient = field(init=False)
+    _reads: Turns = field(init=False)
 
     def __post_init__(self) -> None:
         describe_api()  # takes a while, so before anybody waits for it
         object.__setattr__(self, "budgets", BudgetLookup(self.source.parts.client))
+        # What people ask takes nothing of the budget of whoever places pods.
+        object.__setattr__(self, "_client", self.source.parts.client.with_own_budget())
+        object.__setattr__(self, "_reads", Turns(_READS))
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes."""
@@ -135,7 +143,7 @@ class WebApi:
         Raises RefusedError.
         """
         try:
-            return await self.rights.recognise(self.entrance.read_token(request))
+            return await self.rights.recognise(self.entrance.read_token(request), request.remote or "")
         except SignInError as error:
             raise RefusedError(401, str(error)) from error
         except RightsError as error:
@@ -284,9 +292,9 @@ class WebApi:
             told = f"decision {text}: must be a number; the list of decisions has those that are remembered"
             raise RefusedError(400, told)
         decided = self.source.state.decisions.find(int(text)) if len(text) < 19 else None
-        if decided is None:
+        if decided is None or not viewer.sees(decided.pod.namespace):
+            # Whose decision it is, is not told either.
             raise RefusedError(404, f"decision {text} is not remembered: only the last ones are")
-        need_pods(viewer, decided.pod.namespace)
         return decided
 
     async def find_pod(self, namespace: str, name: str, viewer: Viewer) -> Pod:
@@ -298,7 +306,10 @@ class WebApi:
     async def _read_pod(self, namespace: str, name: str) -> Pod:
         """Read a pod from the API server."""
         try:
-            return await self.source.parts.client.get(HOST_PODS, name, namespace=namespace)
+            async with self._reads.take(namespace):
+                return await self._client.get(HOST_PODS, name, namespace=namespace)
+        except CrowdedError as error:
+            raise RefusedError(503, "too many pods are read at once: try again in a moment") from error
         except NotFoundError as error:
             raise RefusedError(404, f"there is no pod {namespace}/{name}") from error
         except UnreadableError as error:

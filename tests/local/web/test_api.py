@@ -1,3 +1,4 @@
+import asyncio
 from html import escape as escape_text
 from typing import Any
 
@@ -10,13 +11,14 @@ from local.web.pages import Pages
 from gpuloom.engine.explanation.text import tell_vendor
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import NODES, PODS, KubeClient, Resource, UnreadableError
+from gpuloom.local.apiserver.faults import InjectedFault
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.scheduler.pods.pending import REFUSED_BEFORE, read_last_words
 from gpuloom.scheduler.recording.lines import decode_line
 from gpuloom.serving.addresses import CannotServeError
 from gpuloom.serving.rights import REMEMBERED_S
 from gpuloom.web.server import WebPart, WebSettings
-from gpuloom.wire.objects import KubeObject
+from gpuloom.wire.objects import KubeObject, Pod
 from gpuloom.wire.register import encode_register
 
 
@@ -37,6 +39,14 @@ async def test_the_overview_sums_up_cards_and_pods(pages: Pages) -> None:
     seen = await pages.see("/overview")
     assert seen["memory"] == {"used": 3000, "total": 10000}
     assert (seen["cards"], seen["podsReserved"], seen["models"][0]["model"]) == (1, 1, "NVIDIA A40")
+
+
+async def test_idle_are_cards_that_pods_could_get(pages: Pages) -> None:
+    await pages.site.register("n2", card("n2"), card("n2", 1, healthy=False))
+    assert (await pages.see("/overview"))["idle"] == 2
+    await pages.site.client.patch(NODES, "n2", {"spec": {"unschedulable": True}})
+    await poll(lambda: pages.site.process.state.nodes["n2"].spec.unschedulable)
+    assert (await pages.see("/overview"))["idle"] == 1
 
 
 async def test_a_card_shows_who_is_on_it(pages: Pages) -> None:
@@ -69,6 +79,34 @@ async def test_a_pod_that_waits_says_what_it_asks_and_why(pages: Pages) -> None:
     assert waiting["pod"]["name"] == "big"
     assert waiting["reasons"][0]["reason"] == "CardInsufficientMemory"
     assert (waiting["waitingS"] >= 0, waiting["cause"]) == (True, "cards")
+
+
+async def test_a_pod_with_a_mistyped_resource_alone_waits_too(pages: Pages) -> None:
+    offered = {"status": {"allocatable": {"nvidia.com/mig-1g.5gb": "7"}}}
+    await pages.site.wait_for_node(await pages.site.client.patch(NODES, "n1", offered, subresource="status"))
+    mistyped = await submit_asking(pages, "mistyped", "nvidia.com/gpumems")
+    await submit_asking(pages, "of-another-plugin", "nvidia.com/mig-1g.5gb")
+    (waiting,) = (await pages.see("/pending"))["items"]
+    assert (waiting["pod"]["name"], waiting["cause"], waiting["fits"]) == ("mistyped", "unseen", False)
+    assert "no node has nvidia.com/gpumems" in waiting["headline"]
+    assert waiting["headline"].endswith("did you mean nvidia.com/gpumem?")
+    await pages.site.remove(mistyped)
+    await catch_up(pages)
+    assert (await pages.see("/pending"))["items"] == []
+
+
+async def submit_asking(pages: Pages, name: str, resource: str) -> Pod:
+    """Create a pod that asks for one of a resource."""
+    manifest = pod_manifest(name)
+    manifest["spec"]["containers"][0]["resources"] = {"limits": {resource: "1"}}
+    pod = await pages.site.client.create(PODS, manifest, namespace="default")
+    await catch_up(pages)
+    return pod
+
+
+async def catch_up(pages: Pages) -> None:
+    """Wait until the watch has shown all pods: it shows them in order."""
+    await pages.site.remove(await pages.site.submit("last"))
 
 
 async def test_an_explanation_is_the_engines_value(pages: Pages) -> None:
@@ -588,3 +626,34 @@ async def test_a_pod_that_nobody_tries_to_place_says_so_everywhere(
         assert "; apart from that it fits on " in told
     for path in ("/pending", "/pods/default/held"):
         assert hold in await pages.read(path)
+
+
+async def test_a_decision_about_a_pod_that_may_not_be_seen_is_one_that_there_is_not(pages: Pages) -> None:
+    await pages.site.choose(await pages.site.submit())
+    await pages.site.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+    somebody = pages.site.server.accounts.add("somebody", only_pods_of("other"))
+    number = (await pages.see("/decisions"))["items"][0]["number"]
+    (status, told), (absent, told_of_absent) = [
+        await pages.get(f"/decisions/{one}", who=somebody) for one in (number, number + 1)
+    ]
+    assert (status, absent) == (404, 404)
+    assert told["message"].replace(str(number), str(number + 1)) == told_of_absent["message"]
+
+
+async def test_pods_that_the_scheduler_does_not_keep_are_read_by_a_client_of_their_own(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages.site.process.parts.client, "get", None)
+    assert (await pages.get("/explain/default/absent"))[0] == 404
+
+
+async def test_reading_pods_of_one_namespace_leaves_others_room(pages: Pages) -> None:
+    await pages.site.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+    pages.site.server.faults.add(InjectedFault("GET", "/namespaces/default/pods/absent", delay_s=60, times=100))
+    async with asyncio.TaskGroup() as tasks:
+        asking = [tasks.create_task(pages.get(f"/explain/default/absent-{at}")) for at in range(17)]
+        done, waiting = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+        assert {task.result()[0] for task in done} == {503}
+        assert (await pages.get("/explain/other/absent"))[0] == 404
+        for task in waiting:
+            task.cancel()

@@ -1,5 +1,7 @@
 """Rate limits of the client (binding 7): how many calls may be made, and who waits for how long."""
 
+import asyncio
+
 import pytest
 from unit.kube.scripted import FakeTime, ScriptedServer, hang, pod, pod_list, reply
 
@@ -92,3 +94,22 @@ async def test_a_write_that_is_not_wanted_any_more_after_its_turn_has_come_is_no
         with pytest.raises(InterruptedError):
             await client.bind(namespace="ns", name="p", uid="u", node="n", annotations={}, labels={}, recheck=object_)
     assert len(server.seen) == 1
+
+
+async def test_who_goes_away_before_his_turn_makes_nobody_wait() -> None:
+    slept_s: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept_s.append(seconds)
+        if len(slept_s) <= 100:
+            await asyncio.Event().wait()
+
+    pace = RateLimiter(RateLimit(1, 1), sleep=sleep, monotonic_s=lambda: 0.0)
+    await pace.keep()
+    for _ in range(100):
+        caller = asyncio.create_task(pace.keep())
+        await asyncio.sleep(0)
+        caller.cancel()
+        await asyncio.gather(caller, return_exceptions=True)
+    await pace.keep()
+    assert slept_s[-1] == 1
