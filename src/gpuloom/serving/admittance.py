@@ -19,7 +19,7 @@ def admit(rights: Rights, path: str, handler: Handler) -> Handler:
 
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
-            user = await rights.recognise(read_bearer(request))
+            user = await rights.recognise(read_bearer(request), request.remote or "")
             is_allowed = await rights.may_get(user, path)
         except SignInError as error:
             raise web.HTTPUnauthorized(text=str(error), headers=_CHALLENGE) from error

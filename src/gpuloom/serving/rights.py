@@ -15,12 +15,14 @@ import msgspec
 
 from gpuloom.kube import ApiError, KubeClient
 from gpuloom.serving.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS, UserInfo
+from gpuloom.serving.turns import CrowdedError, TurnLimits, Turns
 
 REMEMBERED_S = 10.0
 MOST_REMEMBERED = 4096
 LONGEST_TOKEN = 16_384
-_AT_ONCE = 16
-_MOST_WAITING = 256
+_LIMITS = TurnLimits(at_once=16, most=256, most_of_one=64)
+"""One asker is an address, as long as it is not known whose token it is, and then a person."""
+_NO_TOKEN = "no bearer token: sign in with a token that the API server knows (kubectl create token)"
 
 _T = TypeVar("_T")
 
@@ -72,7 +74,7 @@ class _Memory(Generic[_T]):
 
 
 class Rights:
-    """Asks the API server about people, a limited number at a time; refuses those beyond a limit of waiting ones.
+    """Asks the API server about people, a limited number at a time; refuses those beyond limits of waiting ones.
 
     With an ``audience`` only tokens that were made for it count; otherwise those for the API server.
     """
@@ -82,19 +84,18 @@ class Rights:
         self._audience = audience
         self._users: _Memory[User] = _Memory(clock)
         self._answers: _Memory[bool] = _Memory(clock)
-        self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._waiting = 0
+        self._turns = Turns(_LIMITS)
 
-    async def recognise(self, token: str) -> User:
-        """Return whose token this is.
+    async def recognise(self, token: str, peer: str) -> User:
+        """Return whose token this is that somebody sent from an address.
 
         Raises SignInError when it is nobody's, RightsError when the API server cannot be asked.
         """
-        if not token or len(token) > LONGEST_TOKEN:
-            raise SignInError("no bearer token: sign in with a token that the API server knows (kubectl create token)")
+        if not token or len(token) > LONGEST_TOKEN or not token.isascii():
+            raise SignInError(_NO_TOKEN)
         digest = hashlib.sha256(token.encode()).digest()
         try:
-            return await self._users.recall(digest, lambda: self._review(token))
+            return await self._users.recall(digest, lambda: self._review(token, peer))
         except ApiError as error:
             raise RightsError(f"the API server cannot be asked whose token this is: {error}") from error
 
@@ -120,9 +121,10 @@ class Rights:
         except ApiError as error:
             raise RightsError(f"the API server cannot be asked for rights: {error}") from error
 
-    async def _review(self, token: str) -> User:
+    async def _review(self, token: str, peer: str) -> User:
         wanted = {"audiences": [self._audience]} if self._audience else {}
-        answer = await self._in_turn(lambda: self._client.create(TOKEN_REVIEWS, {"spec": {"token": token, **wanted}}))
+        spec = {"spec": {"token": token, **wanted}}
+        answer = await self._in_turn(f"address {peer}", lambda: self._client.create(TOKEN_REVIEWS, spec))
         # An API server that knows nothing of audiences names none.
         is_for_us = not self._audience or self._audience in (answer.status.audiences or [])
         if not answer.status.authenticated or not is_for_us:
@@ -133,15 +135,14 @@ class Rights:
     async def _ask(self, user: User, question: Mapping[str, Mapping[str, str]]) -> bool:
         info = user.info
         who = {"user": info.username, "uid": info.uid, "groups": info.groups or [], "extra": info.extra or {}}
-        answer = await self._in_turn(lambda: self._client.create(ACCESS_REVIEWS, {"spec": {**who, **question}}))
+        spec = {"spec": {**who, **question}}
+        # By name: every token of one person may be a user of its own.
+        answer = await self._in_turn(f"user {info.username}", lambda: self._client.create(ACCESS_REVIEWS, spec))
         return answer.status.allowed
 
-    async def _in_turn(self, ask: Callable[[], Awaitable[_T]]) -> _T:
-        if self._waiting >= _MOST_WAITING:
-            raise RightsError("too many people ask at once: try again in a moment")
-        self._waiting += 1
+    async def _in_turn(self, asker: str, ask: Callable[[], Awaitable[_T]]) -> _T:
         try:
-            async with self._turns:
+            async with self._turns.take(asker):
                 return await ask()
-        finally:
-            self._waiting -= 1
+        except CrowdedError as error:
+            raise RightsError("too many people ask at once: try again in a moment") from error

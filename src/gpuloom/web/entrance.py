@@ -41,7 +41,7 @@ class Entrance:
     def admit(self, response: web.StreamResponse, token: str, user: str) -> None:
         """Begin a session.
 
-        Raises CrowdedError.
+        Raises TooManySessionsError.
         """
         response.set_cookie(
             self.cookie,
@@ -65,4 +65,7 @@ def is_from_here(request: web.Request) -> bool:
     if site is not None:
         return site == "same-origin"
     origin = request.headers.get("Origin", "")
-    return bool(origin) and URL(origin).authority == request.host
+    try:
+        return bool(origin) and URL(origin).authority == request.host
+    except ValueError:
+        return False

@@ -1,5 +1,7 @@
 """Who comes in, what they see, and that nothing gives their token away."""
 
+import asyncio
+
 import aiohttp
 import pytest
 import structlog
@@ -183,3 +185,22 @@ async def test_tokens_are_in_no_log(pages: Pages) -> None:
     assert [line["event"] for line in said] == ["signed in", "sign-in refused"]
     assert pages.site.server.token not in str(said)
     assert "a-wrong-token" not in str(said)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"GET /api/v1/quotas HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \xff\r\n\r\n",
+        b"GET /api/v1/quotas HTTP/1.1\r\nHost: x\r\nX-Gpuloom-Token: \xff\r\n\r\n",
+        b"POST /sign-in HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 1\r\n\r\n\xff",
+        b"POST /sign-in HTTP/1.1\r\nHost: x\r\nOrigin: http://[\r\nContent-Length: 0\r\n\r\n",
+    ],
+    ids=["token", "own header", "form", "origin"],
+)
+async def test_odd_bytes_are_refused_and_are_no_fault_of_ours(pages: Pages, raw: bytes) -> None:
+    host, port = pages.part.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(raw)
+    status = int((await reader.readline()).split()[1])
+    writer.close()
+    assert status in {401, 403}

@@ -1,6 +1,7 @@
 """Questions to the API server about people: how many there may be (trust T-16)."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -40,19 +41,27 @@ async def test_so_many_namespaces_are_asked_about_and_those_named_come_first() -
     assert found.sees("zoo")
 
 
-async def test_questions_beyond_those_that_wait_are_refused() -> None:
-    client: Any = Slow()
-    rights = Rights(client)
-    tasks = [asyncio.create_task(rights.recognise(f"token-{at}")) for at in range(300)]
+async def count_refused(rights: Rights, askers: Sequence[str]) -> int:
+    """Let everyone of these addresses ask with a token of its own, and count whom nobody asks for."""
+    tasks = [asyncio.create_task(rights.recognise(f"token-{at}", who)) for at, who in enumerate(askers)]
     for _ in range(1000):  # However often they get a turn, nobody else comes through.
         await asyncio.sleep(0)
-    done, waiting = [task for task in tasks if task.done()], [task for task in tasks if not task.done()]
-    for task in waiting:
-        task.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)
-    assert (len(done), client.asked) == (300 - 256, 16)
+    done = [task for task in tasks if task.done()]
     for task in done:
         with pytest.raises(RightsError, match="at once"):
             task.result()
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return len(done)
+
+
+async def test_questions_beyond_those_that_wait_are_refused() -> None:
+    client: Any = Slow()
+    assert await count_refused(Rights(client), [f"10.0.0.{at % 10}" for at in range(300)]) == 300 - 256
+    assert client.asked == 16
+
+
+async def test_one_address_keeps_nobody_else_out() -> None:
+    client: Any = Slow()
+    assert await count_refused(Rights(client), [*["10.0.0.1"] * 300, "10.0.0.2"]) == 300 - 64

@@ -151,13 +151,13 @@ class Dashboard:
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
         try:
             fields = await _read_form(request, _LONGEST_SIGN_IN) if is_from_here(request) else None
-        except TooLargeError:
+        except (TooLargeError, RefusedError):
             fields = None
         if fields is None:
             return _show_error(403, _ONLY_BY_FORM)
         token, after = str(fields.get("token", "")).strip(), _keep_local(str(fields.get("next", "/")))
         try:
-            user = await self._api.rights.recognise(token)
+            user = await self._api.rights.recognise(token, request.remote or "")
             response = web.Response(status=303, headers={**_HEADERS, "Location": after})
             self._api.entrance.admit(response, token, user.name)
         except SignInError as error:

@@ -83,7 +83,8 @@ class Streams:
     async def _may_go_on(self, request: web.Request, asked: Asked, user: User, *, is_recognised: bool) -> bool:
         try:
             if not is_recognised:
-                again = await self._api.rights.recognise(self._api.entrance.read_token(request))
+                token = self._api.entrance.read_token(request)
+                again = await self._api.rights.recognise(token, request.remote or "")
                 if again.key != user.key:
                     return False
             return await self._api.view(request, user) == asked.viewer

@@ -1,0 +1,46 @@
+"""Turns at what the API server is asked: few at a time, few who wait, and of them few of one asker (trust T-09)."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    """How many questions are asked at a time, and how many may be asked or wait: of all askers, and of each."""
+
+    at_once: int
+    most: int
+    most_of_one: int
+
+
+class CrowdedError(Exception):
+    """Too many wait already."""
+
+
+class Turns:
+    """Gives turns in the order of asking."""
+
+    def __init__(self, limits: TurnLimits) -> None:
+        self._limits = limits
+        self._free = asyncio.Semaphore(limits.at_once)
+        self._underway: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def take(self, asker: str) -> AsyncIterator[None]:
+        """Wait for a turn and keep it.
+
+        Raises CrowdedError.
+        """
+        if self._underway[asker] >= self._limits.most_of_one or self._underway.total() >= self._limits.most:
+            raise CrowdedError
+        self._underway[asker] += 1
+        try:
+            async with self._free:
+                yield
+        finally:
+            self._underway[asker] -= 1
+            if not self._underway[asker]:
+                del self._underway[asker]
