@@ -77,9 +77,12 @@ class Callers:
 
     def _read(self) -> bytes:
         try:
-            return self.file.read_bytes()
+            text = self.file.read_bytes()
         except OSError as error:
             raise CertificateError(f"cannot read --webhook-client-ca {self.file}: {error.strerror}") from error
+        if not text.strip():
+            raise CertificateError(f"--webhook-client-ca {self.file} is empty: give the authorities of callers")
+        return text
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from local.scheduler.site import DEFAULTS, Site
 from gpuloom.local.apiserver import CertificateAuthority
 from gpuloom.scheduler import SchedulerSettings, SettingsError
 from gpuloom.scheduler.metrics.exposition import write_exposition
+from gpuloom.serving.addresses import CannotServeError
 
 ANYBODY = ssl.create_default_context()
 ANYBODY.check_hostname = False
@@ -199,3 +200,19 @@ async def test_what_the_process_does_is_told_to_those_whose_token_may_get_it(emp
             async with session.get(f"{url}/debug/pprof/goroutine", headers=headers) as reply:
                 found.append(reply.status)
     assert found == [401, 200]
+
+
+async def test_an_empty_file_leaves_the_authorities_as_they_are(empty: Site, tmp_path: Path) -> None:
+    ours = trustme.CA()
+    settings = with_callers(tmp_path, ours)
+    await empty.start(settings)
+    Path(settings.webhook_client_ca).write_bytes(b"")
+    await empty.clock.advance(11)
+    assert await ask(empty, present(ours, "api-server")) == 200
+
+
+async def test_an_empty_file_at_the_start_is_refused(empty: Site, tmp_path: Path) -> None:
+    settings = with_callers(tmp_path, trustme.CA())
+    Path(settings.webhook_client_ca).write_bytes(b"\n")
+    with pytest.raises(CannotServeError, match="is empty: give the authorities of callers"):
+        await empty.start(settings)
