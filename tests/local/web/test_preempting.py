@@ -14,6 +14,7 @@ from local.web.scenes import run_pod
 from local.web.test_api import NAMESPACES, only_pods_of
 
 from gpuloom.kube import DISRUPTION_BUDGETS, PODS
+from gpuloom.local.apiserver.faults import InjectedFault
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.web import preempting
 
@@ -158,3 +159,20 @@ async def test_victims_are_not_named_to_those_who_may_not_see_them_nor_their_bud
     named = await pages.see("/preempt/other/big")
     assert (named["victims"][0]["pod"]["name"], named["victims"][0]["budgets"]) == ("secret", ["default/hidden"])
     assert (await pages.get("/preempt/default/secret", who=somebody))[0] == 403
+
+
+async def test_what_could_not_be_looked_up_names_nobody_who_may_not_be_seen(pages: Pages) -> None:
+    await run_pod(pages.site, "secret", "n1", memory_mib=9000)
+    await come(pages, "seen", 9000, priority=5)
+    await pages.site.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+    made = pod_manifest("big", memory_mib=9000)
+    made["spec"]["priority"] = 5
+    await pages.site.client.create(PODS, made, namespace="other")
+    await poll(lambda: any(pod.name == "big" for pod in pages.site.process.state.pods.values()))
+    somebody = pages.site.server.accounts.add("somebody", only_pods_of("other"))
+    fails = InjectedFault("GET", "/namespaces/default/pods/secret", status=500, times=100)
+    pages.site.server.faults.add(fails)
+    told = (await pages.see("/preempt/other/big", who=somebody))["notLookedAt"]
+    assert told == "PodDisruptionBudgets: the API server could not be asked"
+    everything = (await pages.see("/preempt/default/seen"))["notLookedAt"]
+    assert everything.startswith(f"{told}: get Pod default/secret")

@@ -32,12 +32,14 @@ class VictimFacts:
     known   by UID: which budgets protect the pod, and whether it may be evicted at all
     namespaces  whose budgets were read
     not_looked_at  what could not be found out
+    cause   why, with names of pods
     """
 
     budgets: Budgets = field(default_factory=Budgets)
     known: dict[str, tuple[tuple[str, ...], bool]] = field(default_factory=dict)
     namespaces: set[str] = field(default_factory=set)
     not_looked_at: str = ""
+    cause: str = ""
 
     def look_up(self, held: Reservation, *, may_leave: bool) -> PotentialVictim:
         """Say what is known of a pod; one that nobody asked about is taken to have no budget."""
@@ -169,9 +171,9 @@ def _tell_why_not(source: Source, demands: Demands, priority: int, nodes: Sequen
 def view_prospect(source: Source, viewer: Viewer, pod: Pod, prospect: Prospect, facts: VictimFacts) -> PreemptionView:
     """Show it to somebody; pods that they may not see have no names."""
     plan, name = prospect.plan, viewer.name(pod.namespace, pod.name)
+    not_looked_at = _tell_not_looked_at(viewer, prospect, facts)
     if plan is None:
         headline = f"nobody would be evicted: {prospect.why}"
-        not_looked_at = facts.not_looked_at if prospect.victims else ""
         return PreemptionView(pod=name, priority=pod.priority, headline=headline, not_looked_at=not_looked_at)
     leaving = tuple(viewer.name(one.reservation.namespace, one.reservation.name) for one in plan.leaving)
     return PreemptionView(
@@ -182,8 +184,16 @@ def view_prospect(source: Source, viewer: Viewer, pod: Pod, prospect: Prospect, 
         victims=tuple(_view_victim(source, viewer, one) for one in plan.victims),
         leaving=leaving,
         broken=plan.broken,
-        not_looked_at=facts.not_looked_at if plan.victims else "",
+        not_looked_at=not_looked_at,
     )
+
+
+def _tell_not_looked_at(viewer: Viewer, prospect: Prospect, facts: VictimFacts) -> str:
+    """Say what could not be found out; why, only to who may see all whom it may name."""
+    if not prospect.victims or not facts.not_looked_at:
+        return ""
+    sees_all = all(viewer.sees(one.reservation.namespace) for one in prospect.victims)
+    return f"{facts.not_looked_at}: {facts.cause}" if facts.cause and sees_all else facts.not_looked_at
 
 
 def _tell_plan(plan: PreemptionPlan) -> str:
