@@ -6,7 +6,7 @@ Verbs, deadlines and retries are in :mod:`gpuloom.kube.client`.
 import os
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import quote, urlencode
@@ -85,6 +85,9 @@ class Transport:
             async with self._exchange(request, await self._access(request), silence_s) as reply:
                 yield await _check(reply, request)
         except ssl.SSLCertVerificationError as error:
+            # The authority may have been replaced; nothing was sent, and the next request believes what is there now.
+            with suppress(CredentialsError):
+                self._credentials.renew(access)
             raise UntrustedError(request.verb, request.target, self._tell(error)) from error
         except OSError as error:
             if silence_s is not None and isinstance(error, TimeoutError):

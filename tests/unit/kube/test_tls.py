@@ -171,3 +171,17 @@ async def test_over_plain_http_a_token_is_shown_to_this_machine_only(host: str, 
         (seen,) = server.seen
     assert ("Authorization" in seen.headers) is is_shown
     assert (await credentials.access()).proof.token == ("t" if is_shown else "")
+
+
+async def test_an_authority_that_is_replaced_is_believed_without_a_restart(
+    tmp_path: Path, authority: trustme.CA, server_context: ssl.SSLContext
+) -> None:
+    file = tmp_path / "ca.crt"
+    file.write_bytes(trustme.CA().cert_pem.bytes())
+    async with ScriptedServer(NODE, tls=server_context) as server:
+        cluster = {"server": server.url, "certificate-authority": "ca.crt"}
+        async with KubeClient(load_kubeconfig(write(tmp_path, cluster, {"token": "t"}))) as client:
+            with pytest.raises(UnreachableError, match="certificate verify failed"):
+                await client.get(NODES, "n")
+            file.write_bytes(authority.cert_pem.bytes())
+            assert (await client.get(NODES, "n")).name == "n"
