@@ -5,7 +5,9 @@ The program runs without a terminal, one at a time, and its answer is kept until
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -16,7 +18,12 @@ from gpuloom.kube.tokens import Proof
 from gpuloom.wire.depth import BAD_JSON, decode
 
 VERSIONS = frozenset({"client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"})
+_MOST_BYTES = 2**20
+"""Of what a program prints: tokens and certificates have some kilobytes."""
+_PIECE_BYTES = 2**16
 _STDERR_BYTES = 300
+_END_S = 5.0
+"""So long it is waited for what a program started itself and what cannot be ended with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +89,33 @@ class ExecPlugin:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
+                # Without a terminal to ask on, and ended together with what it starts.
+                start_new_session=True,
             )
         except OSError as error:
             hint = self._command.install_hint.strip() or "install it or correct the kubeconfig"
             raise self._error(f"cannot be run: {error.strerror}; {' '.join(hint.split())}") from error
         try:
             async with asyncio.timeout(self._command.timeout_s):
-                output, complaint = await process.communicate()
+                output, complaint = await asyncio.gather(self._read_all(process.stdout), _read_last(process.stderr))
+                await process.wait()
         except TimeoutError as error:
             raise self._error(f"gave no answer within {self._command.timeout_s:g} s") from error
         finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+            await _end(process)
         if process.returncode:
-            text = " ".join(complaint[-_STDERR_BYTES:].decode(errors="replace").split())
+            text = " ".join(complaint.decode(errors="replace").split())
             raise self._error(f"ended with code {process.returncode}: {text or 'it printed no error'}")
         return output
+
+    async def _read_all(self, stream: asyncio.StreamReader | None) -> bytes:
+        pieces, size = [], 0
+        while stream is not None and (piece := await stream.read(_PIECE_BYTES)):
+            pieces.append(piece)
+            size += len(piece)
+            if size > _MOST_BYTES:
+                raise self._error(f"printed more than {_MOST_BYTES} bytes, which is no ExecCredential")
+        return b"".join(pieces)
 
     def _info(self) -> str:
         spec: dict[str, object] = {"interactive": False}
@@ -118,3 +135,21 @@ class ExecPlugin:
 
     def _error(self, what: str) -> CredentialsError:
         return CredentialsError(f"the credential program {self._command.command} {what}")
+
+
+async def _read_last(stream: asyncio.StreamReader | None) -> bytes:
+    last = b""
+    while stream is not None and (piece := await stream.read(_PIECE_BYTES)):
+        last = (last + piece)[-_STDERR_BYTES:]
+    return last
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a program with all that it started: what keeps its pipes open would be waited for as long as it likes."""
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_END_S):
+            await process.wait()

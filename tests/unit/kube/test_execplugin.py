@@ -168,3 +168,24 @@ async def test_a_bare_name_is_looked_up_in_the_path() -> None:
     command = ExecCommand(V1, Path(sys.executable).name, args=["-c", "print('nonsense')"])
     with pytest.raises(CredentialsError, match="printed no ExecCredential"):
         await ExecPlugin(command).proof()
+
+
+async def test_a_program_whose_child_hangs_is_ended_with_it(program: Program, tmp_path: Path) -> None:
+    program.does(f'sleep 1000 & echo $! > "{tmp_path}/pid"; wait')
+    async with asyncio.timeout(60):
+        with pytest.raises(CredentialsError, match=r"gave no answer within 0.5 s"):
+            await program.plugin(timeout_s=0.5).proof()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+async def test_a_program_that_prints_without_end_is_ended(program: Program) -> None:
+    program.does("exec yes")
+    with pytest.raises(CredentialsError, match="printed more than 1048576 bytes"):
+        await program.plugin().proof()
+
+
+async def test_of_many_complaints_the_last_are_told(program: Program) -> None:
+    program.does("yes | head -c 1000000 >&2; echo the cause >&2; exit 1")
+    with pytest.raises(CredentialsError, match="y y the cause$"):
+        await program.plugin().proof()
