@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpuloom import __version__
 from gpuloom.cli.examples import EXIT_CODES, write_epilogue
 from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.cli.plain import plain_lines
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -105,7 +106,7 @@ def run(tokens: Sequence[str]) -> ExitCode:
         sys.stderr.write(f"gpuloom: {' '.join(str(error).split())} See --help.\n")
         return ExitCode.USAGE
     except CommandError as error:
-        sys.stderr.write(f"gpuloom: {error}\n")
+        sys.stderr.write(f"gpuloom: {plain_lines(str(error))}\n")
         return error.code
     except BrokenPipeError:
         # Whoever read our answer has enough. Nothing may be flushed to them at the end either.

@@ -1,6 +1,7 @@
 """Answers as tables, JSON or YAML. Colours only on a terminal, and not where NO_COLOR is set."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 import msgspec
 
 from gpuloom.cli.asking.flags import OutputFlags
+from gpuloom.cli.plain import plain
 
 _T = TypeVar("_T")
 _GAP = "   "
@@ -18,6 +20,9 @@ Event = Literal["ADDED", "MODIFIED", "DELETED"]
 _EVENT_WIDTH = max(map(len, get_args(Event)))
 Tone = Literal["", "good", "bad", "warn", "dim", "bold"]
 _CODES = {"good": "32", "bad": "31", "warn": "33", "dim": "2", "bold": "1"}
+_COLOUR = re.compile(f"(\x1b\\[(?:0|{'|'.join(_CODES.values())})m)")
+_OBEYED = re.compile(r"[\x7f-\x9f]")
+"""What a terminal obeys and JSON leaves as it is."""
 
 
 def _same(item: _T) -> _T:
@@ -108,12 +113,13 @@ class ListPrinter(Generic[_T]):
     def _print_documents(self, items: Sequence[tuple[Event, _T]]) -> None:
         for event, item in items:
             if self._form.output == "yaml":
-                write_lines(["---"])
+                sys.stdout.write("---\n")
             print_value({"type": event, "object": item} if self._has_events else item, self._form)
 
     def _print_rows(self, items: Sequence[tuple[Event, _T]]) -> None:
         rows = [
-            self._cells(event, [column.text(item) or _NOTHING for column in self._columns]) for event, item in items
+            self._cells(event, [plain(column.text(item)) or _NOTHING for column in self._columns])
+            for event, item in items
         ]
         headings = [] if self._widths or self._form.no_headers else [self._headings()]
         widths = [max(map(len, cells)) for cells in zip(*headings, *rows, strict=True)]
@@ -137,14 +143,23 @@ class ListPrinter(Generic[_T]):
 def print_value(value: Any, form: OutputFlags) -> None:
     """Print one value as JSON, or as YAML if that is wanted."""
     if form.output == "yaml":
-        write_lines([msgspec.yaml.encode(msgspec.to_builtins(value)).decode().rstrip("\n")])
+        text = msgspec.yaml.encode(msgspec.to_builtins(value)).decode().rstrip("\n")
     else:
-        write_lines([msgspec.json.format(msgspec.json.encode(value), indent=2).decode()])
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+        text = _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    sys.stdout.write(f"{text}\n")
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write lines to stdout."""
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    """Write lines to stdout; colours are those of :func:`paint`, and nothing else is obeyed by a terminal."""
+    sys.stdout.writelines(f"{_write_plain(line)}\n" for line in lines)
+
+
+def _write_plain(line: str) -> str:
+    if line.isprintable() or not has_colours():
+        return plain(line)
+    pieces = _COLOUR.split(line)
+    return "".join(piece if at % 2 else plain(piece) for at, piece in enumerate(pieces))
 
 
 def has_colours() -> bool:
@@ -154,7 +169,7 @@ def has_colours() -> bool:
 
 def paint(text: str, tone: Tone) -> str:
     """Colour a text where that is seen."""
-    return f"\x1b[{_CODES[tone]}m{text}\x1b[0m" if tone and has_colours() else text
+    return f"\x1b[{_CODES[tone]}m{plain(text)}\x1b[0m" if tone and has_colours() else text
 
 
 def _join(row: Sequence[str], widths: Sequence[int]) -> str:
