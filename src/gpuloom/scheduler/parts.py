@@ -24,6 +24,7 @@ from gpuloom.scheduler.filter.deferred import DeferredWork, ImmediateWork
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.scheduler.groups.cleanup import GroupCleanup
 from gpuloom.scheduler.http.routes import Routes
+from gpuloom.scheduler.http.timing import CallTimer
 from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.leadership.gate import LeadershipGate
 from gpuloom.scheduler.leadership.rivals import RivalLeases
@@ -270,7 +271,7 @@ def assemble(
         aside=aside,
         # Apart, so that nobody who fills in forms keeps reviews waiting.
         manifests=Aside(most_waiting=4),
-        webhook=WebhookEndpoint(review_and_warn, aside),
+        webhook=WebhookEndpoint(review_and_warn, aside, CallTimer(latencies, "webhook")),
         rights=Rights(client.with_own_budget()),
         doors=Doors(),
         observer=observer,

@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from local.scheduler.clock import poll
 from local.scheduler.site import Site
 
 from gpuloom.local.manifests import pod_manifest
@@ -253,3 +254,14 @@ async def test_the_connection_of_a_large_review_holds_little_and_serves_on_after
         held = [one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for one in sockets]
     assert (denied["uid"], denied["status"]["code"], answered["uid"]) == ("r1", 413, "r2")
     assert 2 * PIECE_BYTES in held
+
+
+async def test_a_body_that_does_not_come_is_no_call_that_others_give_way_to(site: Site) -> None:
+    async with open_raw(site) as (_, writer):
+        writer.write(HEAD % b"Content-Length: 10\r\n")
+        await writer.drain()
+        connections = site.process.parts.doors.connections["main"]
+        await poll(lambda: len(connections.open) > 0)
+        async with post(site, review(b"{}")) as reply:
+            assert reply.status == 200
+        assert site.process.parts.latencies.underway == 0

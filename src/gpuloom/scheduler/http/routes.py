@@ -1,14 +1,13 @@
 """The HTTP routes: bodies, status codes and limits (wire protocol 5). How connections come about is the server's."""
 
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-import structlog
 from aiohttp import web
 
 from gpuloom.scheduler.bind.verb import BindError
 from gpuloom.scheduler.http.pprof import profile_routes
+from gpuloom.scheduler.http.timing import CallTimer
 from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.metrics.series import Latencies
 from gpuloom.scheduler.observer import BindCall, FilterCall, PreemptCall, PrioritizeCall
@@ -34,8 +33,6 @@ MOST_BYTES = 16 * 2**20
 """Of a call of kube-scheduler: a large cluster has many names of nodes."""
 READ_TIMEOUT_S = 60.0
 """So long a client may take to send a body (scheduler 0.2)."""
-
-_log = structlog.get_logger(__name__)
 
 
 def _answer_all(handler: Handler) -> Handler:
@@ -76,7 +73,7 @@ class Routes:
 
         ``callers`` says who may call the webhook, None for everybody.
         """
-        review = self._timed("webhook", self.webhook.answer)
+        review = self.webhook.answer
         webhook = web.post("/webhook", callers.guard(review) if callers else review)
         profiles = profile_routes(None if address.is_loopback else self.rights) if self.settings.profiling else []
         is_open = address.is_loopback or self.settings.extender_on_main_port
@@ -97,19 +94,11 @@ class Routes:
         return (web.get("/healthz", self._healthz), web.get("/readyz", self._readyz))
 
     def _timed(self, verb: str, handler: Handler) -> Handler:
-        # Bound once: a logger that is not is made anew for every line, even for one that is not written.
-        log = _log.bind(verb=verb)
+        timer = CallTimer(self.latencies, verb)
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            began_s = time.perf_counter()
-            self.latencies.underway += 1
-            try:
+            with timer.measure():
                 return await handler(request)
-            finally:
-                self.latencies.underway -= 1
-                took_s = time.perf_counter() - began_s
-                self.latencies.observe(verb, took_s)
-                log.debug("answered", seconds=round(took_s, 6))
 
         return handle
 

@@ -12,6 +12,7 @@ from functools import partial
 
 from aiohttp import web
 
+from gpuloom.scheduler.http.timing import CallTimer
 from gpuloom.scheduler.observer import ReviewCall
 from gpuloom.serving.aside import Aside, BadTextError, ReaderBusyError
 from gpuloom.serving.bodies import TooLargeError, drop_body, read_body, read_pieces
@@ -49,6 +50,7 @@ class WebhookEndpoint:
 
     review: ReviewCall
     aside: Aside
+    timer: CallTimer
     refused: int = 0
     _large: int = field(default=0)
     _pace: BodyPace = field(default_factory=BodyPace)
@@ -62,7 +64,9 @@ class WebhookEndpoint:
         except ReviewRefusedError as error:
             denial = _deny(error)
         else:
-            return _reply(encode_review(review.api_version, review.uid, self.review(review)))
+            # Whoever sends a body slowly, which takes no token, makes nobody give way and no review look slow.
+            with self.timer.measure():
+                return _reply(encode_review(review.api_version, review.uid, self.review(review)))
         # Only now, when what was read of it is no longer held.
         if not request.content.is_eof():
             with receive_little(request):

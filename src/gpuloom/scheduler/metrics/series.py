@@ -50,14 +50,14 @@ class Latencies:
         ProcessCollector(registry=self.registry)
         self._histogram = Histogram(
             "gpuloom_request_duration_seconds",
-            "Time from the headers of a call to its answer",
+            "Time from a call's headers, or a review's body, to its answer",
             ["verb"],
             buckets=_BUCKETS_S,
             registry=self.registry,
         )
         self._by_verb: dict[str, Histogram] = {}
         self.underway = 0
-        """Calls whose headers have come and whose answers have not gone out."""
+        """Calls that have come and whose answers have not gone out."""
         self._answered_s = -math.inf
 
     @property
