@@ -137,8 +137,7 @@ class ServedReader:
     async def _list(self, path: str, type_: type[_T], namespace: str = "") -> list[_T]:
         query = {} if namespace == "" else {"namespace": _check_name("namespace", namespace)}
         items = _decode(await self._call("GET", path, query), _Items).items
-        decoder = msgspec.json.Decoder(type_)
-        return [decoder.decode(item) for item in items]
+        return _decode_items(items, msgspec.json.Decoder(type_))
 
     async def _call(
         self, method: str, path: str, query: Mapping[str, str | Sequence[str]], body: bytes | None = None
@@ -190,7 +189,18 @@ def _decode(body: bytes, type_: type[_T]) -> _T:
     try:
         return decode(body, type_)
     except BAD_JSON as error:
-        raise UnansweredError(
-            f"the scheduler's answer cannot be read, it may be of another version: {error}; "
-            "use a gpuloom of the scheduler's version"
-        ) from error
+        raise _tell_unreadable(error) from error
+
+
+def _decode_items(items: Sequence[msgspec.Raw], decoder: msgspec.json.Decoder[_T]) -> list[_T]:
+    try:
+        return [decoder.decode(item) for item in items]
+    except BAD_JSON as error:
+        raise _tell_unreadable(error) from error
+
+
+def _tell_unreadable(error: Exception) -> UnansweredError:
+    return UnansweredError(
+        f"the scheduler's answer cannot be read, it may be of another version: {error}; "
+        "use a gpuloom of the scheduler's version"
+    )

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -6,6 +8,8 @@ from gpuloom.cli.asking.tables import draw_bar, format_age, format_share
 from gpuloom.cli.asking.usage import COMPONENT, choose_monitors, read_metrics
 from gpuloom.cli.asking.utilization import CardUtilization, read_shown, sum_uses
 from gpuloom.cli.outcomes import CommandError
+from gpuloom.client.errors import UnansweredError
+from gpuloom.client.served import ServedReader
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.web.views.values import CardView, NodeDetail, NodeView, UsedView
 from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec
@@ -132,3 +136,16 @@ async def test_what_names_no_card_is_refused_with_what_to_give(text: str, words:
     with pytest.raises(CommandError) as raised:
         await choose_card(text, read_node)
     assert words in str(raised.value)
+
+
+class Odd:
+    """A client of a scheduler of another version."""
+
+    async def call(self, *_: Any, **__: Any) -> bytes:
+        return b'{"items":[{"name":1}]}'
+
+
+async def test_a_list_of_another_version_is_told_in_one_line() -> None:
+    client: Any = Odd()
+    with pytest.raises(UnansweredError, match="it may be of another version"):
+        await ServedReader(client, "default", "s").nodes()
