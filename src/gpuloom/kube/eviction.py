@@ -86,3 +86,7 @@ async def _is_there(client: KubeClient, pod: Pod) -> bool:
         return (await client.get(PODS, pod.name, namespace=pod.namespace)).metadata.uid == pod.metadata.uid
     except NotFoundError:
         return False
+    except ApiError as error:
+        if error.status == 0 or error.outcome_unknown:
+            return True  # as far as is known: it is asked again
+        raise NotEvictedError(f"whether pod {pod.full_name} is gone cannot be told: {error}") from error
