@@ -60,7 +60,7 @@ async def test_the_example_of_the_page_runs_as_it_stands(stage: Stage) -> None:
     (card,) = await ask(stage, lambda client: [card for card in client.cards() if card.shares.used])
     *nodes, given, waits, room = out.decode().splitlines()
     assert [line.split()[0] for line in nodes] == ["node-a", "node-b"]
-    assert given == f"{card.node} {card.model} {card.memory.used} MiB allocated of {card.memory.total}"
+    assert given == f"{card.uuid} default/runs"
     explained = await stage.gpuloom("explain", "waits")
     assert waits == " ".join(explained.out.splitlines())
     assert re.fullmatch("room for [1-9][0-9]* new pods", room)
