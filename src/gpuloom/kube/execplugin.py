@@ -95,13 +95,18 @@ class ExecPlugin:
         except OSError as error:
             hint = self._command.install_hint.strip() or "install it or correct the kubeconfig"
             raise self._error(f"cannot be run: {error.strerror}; {' '.join(hint.split())}") from error
+        answer = asyncio.create_task(self._read_all(process.stdout))
+        last = asyncio.create_task(_read_last(process.stderr))
         try:
             async with asyncio.timeout(self._command.timeout_s):
-                output, complaint = await asyncio.gather(self._read_all(process.stdout), _read_last(process.stderr))
+                output, complaint = await asyncio.gather(answer, last)
                 await process.wait()
         except TimeoutError as error:
             raise self._error(f"gave no answer within {self._command.timeout_s:g} s") from error
         finally:
+            answer.cancel()
+            last.cancel()
+            await asyncio.wait({answer, last})
             await _end(process)
         if process.returncode:
             text = " ".join(complaint.decode(errors="replace").split())
@@ -152,4 +157,5 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):
         async with asyncio.timeout(_END_S):
-            await process.wait()
+            # It is over when nothing is left in its pipes.
+            await process.communicate()

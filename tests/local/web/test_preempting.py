@@ -166,6 +166,7 @@ async def test_what_could_not_be_looked_up_names_nobody_who_may_not_be_seen(page
     await come(pages, "seen", 9000, priority=5)
     await pages.site.client.create(NAMESPACES, {"metadata": {"name": "other"}})
     made = pod_manifest("big", memory_mib=9000)
+    made["metadata"]["namespace"] = "other"
     made["spec"]["priority"] = 5
     await pages.site.client.create(PODS, made, namespace="other")
     await poll(lambda: any(pod.name == "big" for pod in pages.site.process.state.pods.values()))

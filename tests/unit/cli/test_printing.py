@@ -12,8 +12,8 @@ SHOWN = r"a\x1b]0;x\x07\x9b31m\nforged"
 
 
 def test_a_cell_is_one_line_of_text(capsys: pytest.CaptureFixture[str]) -> None:
-    table = Table((Column[str]("WHY", lambda one: one), Column[str]("B", lambda _one: "b")), lambda one: one, "none")
-    print_list([HOSTILE], table, OutputFlags())
+    columns: tuple[Column[str], ...] = (Column("WHY", lambda one: one), Column("B", lambda _one: "b"))
+    print_list([HOSTILE], Table(columns, lambda one: one, "none"), OutputFlags())
     headings, row = capsys.readouterr().out.splitlines()
     assert row == f"{SHOWN}   b"
     assert headings.index("B") == row.index("   b") + 3
