@@ -115,7 +115,7 @@ class PodCache:
 
     def _update(self, pod: Pod) -> None:
         self._refresh(pod)
-        if init_containers_ended(pod):
+        if self._settings.trust_annotations and init_containers_ended(pod):
             uid = pod.metadata.uid
             self.pods[uid] = replace(self.pods[uid], init_released=True)
 

@@ -108,15 +108,22 @@ def test_a_deleted_pod_counts_no_more():
         ([*ENDED, {"name": "i1", "state": {"running": {}}}], (900, 9)),
     ],
 )
-def test_init_containers_count_until_all_of_them_ended_well(statuses: list[Any], expected: tuple[int, int]):
-    cache = PodCache(DEFAULT)
+def test_trusted_init_containers_count_until_all_of_them_ended_well(statuses: list[Any], expected: tuple[int, int]):
+    cache = PodCache(TRUSTING)
     cache.observe(a_pod(), added=True)
     cache.observe(a_pod(initContainerStatuses=statuses), added=False)
     assert usage_of(cache.pods["u"]) == (AllocatedDevice("A", *expected, slots=1),)
 
 
-def test_ended_init_containers_stay_released_when_the_pod_is_added_again():
+def test_init_containers_count_until_the_pod_ends():
     cache = PodCache(DEFAULT)
+    cache.observe(a_pod(), added=True)
+    cache.observe(a_pod(initContainerStatuses=ENDED), added=False)
+    assert usage_of(cache.pods["u"]) == (AllocatedDevice("A", 900, 9, slots=1),)
+
+
+def test_ended_init_containers_stay_released_when_the_pod_is_added_again():
+    cache = PodCache(TRUSTING)
     for pod, added in ((a_pod(), True), (a_pod(initContainerStatuses=ENDED), False), (a_pod(), True)):
         cache.observe(pod, added=added)
     assert cache.pods["u"].init_released

@@ -155,8 +155,10 @@ async def test_containers_are_told_apart(empty: Site) -> None:
     assert [labels["container_index"] for labels, _ in found] == ["0", "1"]
 
 
-async def test_an_init_container_that_ended_holds_nothing(empty: Site) -> None:
-    await start(empty)
+async def test_an_init_container_that_ended_holds_nothing_where_annotations_are_trusted(empty: Site) -> None:
+    await empty.start(dataclasses.replace(SETTINGS, trust_annotations=True))
+    await empty.process.wait_synced()
+    await empty.register("n1")
     resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}}
     init, regular = ({"name": name, "image": "i", "resources": resources} for name in ("init", "main"))
     pod = await empty.submit(spec={"initContainers": [init], "containers": [regular]})

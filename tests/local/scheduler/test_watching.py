@@ -1,7 +1,8 @@
 """What the watches show: who is counted, who is woken, what a restart remembers (binding 2.2 and 4)."""
 
-import dataclasses
+from dataclasses import replace
 
+import pytest
 import structlog.testing
 from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import ALLOCATED, DEFAULTS, LOCK, REGISTER, VGPU_NODE, Site, card, share_of
@@ -114,7 +115,7 @@ async def test_a_refused_pod_is_woken_when_an_unreadable_pod_goes(site: Site) ->
 
 
 async def test_cards_of_an_unreadable_pod_are_given_away_if_so_set(site: Site) -> None:
-    await site.restart(dataclasses.replace(DEFAULTS, unreadable="ignore"))
+    await site.restart(replace(DEFAULTS, unreadable="ignore"))
     await bind_unreadable(site)
     assert await site.free_mib("n1") == 10000
 
@@ -126,8 +127,12 @@ async def test_an_unreadable_node_annotation_is_reported_once(site: Site) -> Non
     assert [log["node"] for log in logs if "cannot be read" in log["event"]] == ["n1"]
 
 
-async def test_init_containers_that_ended_give_back_what_only_they_held(site: Site) -> None:
-    """D-10."""
+@pytest.mark.parametrize(("trusts", "free_mib"), [(False, 1000), (True, 9000)])
+async def test_what_init_containers_held_is_kept_but_where_annotations_are_trusted(
+    site: Site, trusts: bool, free_mib: int
+) -> None:
+    """D-10, decision 042."""
+    await site.restart(replace(DEFAULTS, trust_annotations=trusts))
     init = {"name": "init", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "9000"}}}
     pod = await site.submit(memory_mib=1000, spec={"initContainers": [init]})
     await site.choose(pod)
@@ -137,7 +142,7 @@ async def test_init_containers_that_ended_give_back_what_only_they_held(site: Si
     await site.wait_for_pod(
         await site.change_pod("p", {"status": {"initContainerStatuses": ended}}, subresource="status")
     )
-    assert await site.free_mib("n1") == 9000
+    assert await site.free_mib("n1") == free_mib
 
 
 async def test_a_restart_counts_what_the_api_objects_say(site: Site) -> None:
@@ -290,6 +295,7 @@ async def test_a_late_event_of_a_node_does_not_undo_our_own_lock(site: Site) -> 
 
 async def test_a_refused_pod_is_woken_when_init_containers_give_back_their_share(site: Site) -> None:
     """binding 4 init containers done release capacity."""
+    await site.restart(replace(DEFAULTS, trust_annotations=True))
     resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "9000"}}
     holder = await site.submit(
         "holder", memory_mib=1000, spec={"initContainers": [{"name": "init", "image": "i", "resources": resources}]}

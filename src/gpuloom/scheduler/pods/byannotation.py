@@ -3,6 +3,7 @@
 Only for clusters where nobody else may write that annotation: whoever can, holds capacity.
 """
 
+from gpuloom.engine.request.demand import init_is_over
 from gpuloom.engine.state.ledger import ReservationStatus
 from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.wire.keys import VGPU_NODE
@@ -10,7 +11,10 @@ from gpuloom.wire.objects import Pod
 
 
 class PodHandlerByAnnotation(PodHandler):
-    """A pod handler that does not ask whether a pod is bound. Later annotations of a counted pod change nothing."""
+    """A pod handler that does not ask whether a pod is bound, and gives back what ended init containers held.
+
+    Later annotations of a counted pod change nothing.
+    """
 
     def add(self, pod: Pod) -> None:
         """Take a pod that is said to be new: what it says now counts."""
@@ -41,8 +45,9 @@ class PodHandlerByAnnotation(PodHandler):
             self._recount(pod)
         elif held.status is ReservationStatus.ASSUMED and held.node == pod.annotations[VGPU_NODE]:
             self._state.cluster.confirm(uid)
-        if held is not None and not pod.is_terminating:
-            self._end_init(pod)
+        # A pod that is being deleted keeps all it has until it is gone.
+        if held is not None and not pod.is_terminating and init_is_over(pod) and self._state.cluster.end_init(uid):
+            self._state.capacity_freed.set()
 
     def _node_of(self, pod: Pod) -> str:
         return pod.annotations.get(VGPU_NODE, "")

@@ -1,7 +1,8 @@
 """From the pod watch to reservations: who is counted, and what ends a reservation (binding 2.2).
 
 Counted are pods that are bound to a node and whose ``vgpu-node`` names that node, and pods reserved here. An unbound
-pod's annotations alone count nothing.
+pod's annotations alone count nothing. What init containers held a pod keeps until it ends: its kubelet keeps their
+devices, and runs them again after a reboot (decision 042).
 """
 
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from gpuloom.engine.request.demand import init_is_over, read_phases
+from gpuloom.engine.request.demand import read_phases
 from gpuloom.engine.state.allocations import read_decided_at, read_instances, read_shares, read_tenancies
 from gpuloom.engine.state.holdings import Holdings, Unread, read_holdings
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
@@ -178,14 +179,6 @@ class PodHandler:
             self._recount(pod)
         elif held.status is ReservationStatus.ASSUMED:
             self._confirm(pod, held)
-        if pod.spec.init_containers:
-            self._end_init(pod)
-
-    def _end_init(self, pod: Pod) -> None:
-        """Give back what a pod's init containers held, once they are over."""
-        # A pod that is being deleted keeps all it has until it is gone (scheduler 4.6).
-        if not pod.is_terminating and init_is_over(pod) and self._state.cluster.end_init(pod.metadata.uid):
-            self._state.capacity_freed.set()
 
     def _node_of(self, pod: Pod) -> str:
         """Tell on which node a pod's shares count, empty when on none."""
