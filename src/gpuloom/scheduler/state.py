@@ -31,7 +31,7 @@ from gpuloom.wire.objects import Node, Pod
 
 MOST_GONE = 50_000
 """More deleted pods than this are not remembered: the oldest are forgotten first."""
-MOST_LIKENESSES = 4096
+MOST_LIKENESSES = 2048
 """So many kinds of waiting pods are told apart; beyond them alike ones may have two numbers, which costs time only."""
 MOST_ENDED = 1024
 """So many ends of nominations are kept for whoever looks at them; beyond them the oldest are not counted."""
@@ -166,7 +166,7 @@ class SchedulerState:
     def read_demands(self, pod: Pod) -> Demands:
         """Read what a pod asks of each vendor, under the process's policies.
 
-        Raises PolicyError when a pod that asks for cards has weights that cannot be read.
+        Raises PolicyError when a pod that asks for cards has weights that cannot be read, or wishes that are too long.
         """
         return read_demands(pod, self.settings.catalog, self.settings.options)
 

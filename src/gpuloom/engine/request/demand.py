@@ -16,7 +16,7 @@ from gpuloom.engine.scoring.policies import (
     read_node_policy,
 )
 from gpuloom.engine.scoring.policy import NodePolicy
-from gpuloom.engine.scoring.weights import Weights, read_weights
+from gpuloom.engine.scoring.weights import PolicyError, Weights, read_weights
 from gpuloom.model.mig import MIG_MODE
 from gpuloom.model.request import Request
 from gpuloom.model.share import Tenancy
@@ -27,6 +27,11 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import CARD_POLICY, NODE_POLICY, WEIGHTS
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import decode_bool
+
+LONGEST_WISH = 16_384
+MOST_CHOICES = 1_024
+"""So many characters and entries an annotation about cards may have: about 400 UUIDs."""
+_POLICIES = frozenset({NODE_POLICY, CARD_POLICY, WEIGHTS})
 
 
 class Phase(Enum):
@@ -177,7 +182,7 @@ def asks_vendor(pod: Pod, profile: Profile) -> bool:
 def read_demands(pod: Pod, catalog: Catalog, options: Options) -> Demands:
     """Read what a pod asks of every vendor; vendors of which it asks nothing are left out.
 
-    Raises PolicyError when a pod that asks for cards has weights that cannot be read.
+    Raises PolicyError when a pod that asks for cards has weights that cannot be read, or wishes that are too long.
     """
     concerned = catalog.concerned(pod.all_containers)
     read = {profile.word: read_demand(pod, profile, options) for profile in concerned}
@@ -187,21 +192,36 @@ def read_demands(pod: Pod, catalog: Catalog, options: Options) -> Demands:
 def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
     """Read what a pod asks for; ``options`` hold the policies where the pod names none (scheduler 5.6).
 
-    Raises PolicyError when a pod that asks for cards has weights that cannot be read.
+    Raises PolicyError when a pod that asks for cards has weights that cannot be read, or wishes that are too long.
     """
     containers = tuple(
         ContainerDemand(container.name, phase, read_request(container, pod.annotations, profile))
         for container, phase in zip(pod.all_containers, read_phases(pod), strict=True)
     )
     asks = any(container.request is not None for container in containers)
+    if asks:
+        _check_lengths(pod.annotations, profile.select)
     return Demand(
         uid=pod.metadata.uid,
         namespace=pod.namespace,
         name=pod.name,
         containers=containers,
-        selector=_read_selector(pod.annotations, profile.select),
+        selector=_read_selector(pod.annotations, profile.select) if asks else ANY_CARD,
         preferences=_read_preferences(pod, profile.select, options, asks=asks),
     )
+
+
+def _check_lengths(annotations: Mapping[str, str], keys: SelectKeys) -> None:
+    """Refuse a pod whose wishes take long to compare and much to remember: its author chooses how much (trust T-02).
+
+    Raises PolicyError.
+    """
+    for key, value in annotations.items():
+        is_long = len(value) > LONGEST_WISH or value.count(",") >= MOST_CHOICES
+        if is_long and (key in _keys_of(keys) or key in _POLICIES):
+            raise PolicyError(
+                f"annotation {key} is longer than {LONGEST_WISH} characters or {MOST_CHOICES} entries: shorten it"
+            )
 
 
 def _read_preferences(pod: Pod, keys: SelectKeys, options: Options, *, asks: bool) -> PlacementPreferences:
