@@ -139,7 +139,10 @@ class MigNvml(Protocol):
         """What a card is divided into now; empty for one that is not."""
 
     async def create_part(self, uuid: str, profile: str, placement: MigPlacement) -> MigRuntime:
-        """Make one instance exactly there; what was made is taken back when a step fails."""
+        """Make one instance exactly there; what was made is taken back when a step fails.
+
+        Raises DriverSilentError and HalfMadeError where an instance may be there nevertheless, or still come.
+        """
 
     async def destroy_part(self, uuid: str, gpu_instance_id: int) -> None:
         """Take one instance away; one that is gone already is fine, one in use is not."""
