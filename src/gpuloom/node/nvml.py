@@ -171,7 +171,10 @@ class Nvml(Protocol):
         """Ask the driver afresh to report critical errors; tells by UUID for which cards it will."""
 
     async def wait_for_event(self) -> XidEvent | None:
-        """Wait for the next critical error, a few seconds at most; None means: nothing fatal, read the cards again."""
+        """Wait for the next critical error, a few seconds at most; None means: nothing fatal, read the cards again.
+
+        Raises WatchLostError when the errors of all cards must be asked for afresh.
+        """
 
     async def probe(self, uuid: str) -> None:
         """Ask one card, or one instance of a card, for its name and its memory.
