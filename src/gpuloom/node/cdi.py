@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 
 import structlog
 
@@ -12,6 +13,7 @@ from gpuloom.node.visibility import CDI_VENDOR
 
 _TOOL = "nvidia-ctk"
 _DEADLINE_S = 60.0
+_DEATH_S = 1.0
 _log = structlog.get_logger(__name__)
 
 
@@ -75,6 +77,8 @@ async def _run(command: list[str]) -> None:
             f"{_TOOL} is not installed, which the CDI device list strategies need: install the NVIDIA container "
             "toolkit, or choose the strategy envvar"
         ) from error
+    except OSError as error:
+        raise KubeletError(f"{_TOOL} cannot be started: {error.strerror}") from error
     try:
         async with asyncio.timeout(_DEADLINE_S):
             _, complaint = await process.communicate()
@@ -83,7 +87,10 @@ async def _run(command: list[str]) -> None:
     finally:
         if process.returncode is None:
             process.kill()
-            await process.wait()
+            # A process that hangs in the kernel, as a driver makes it, does not die.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_DEATH_S):
+                    await process.wait()
     if process.returncode:
         last = complaint.decode(errors="replace").strip().splitlines()[-1:]
         raise KubeletError(f"{_TOOL} cannot write a CDI specification: {''.join(last)}")

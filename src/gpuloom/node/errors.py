@@ -25,6 +25,14 @@ class DriverSilentError(CardReadError):
     """The driver did not answer in time, as it does when a card hangs."""
 
 
+class WatchLostError(CardReadError):
+    """The driver lost a card, and must be asked afresh to report the errors of the others."""
+
+
+class HalfMadeError(CardReadError):
+    """A MIG instance could neither be finished nor taken back, so there is one that nobody asked for."""
+
+
 class KubeletError(NodeError):
     """The kubelet cannot be reached or refused the plugin."""
 

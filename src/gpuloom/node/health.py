@@ -1,7 +1,7 @@
 """Which cards are sick, why, and when one may be tried again (device plugin 7). The time is an argument."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -133,6 +133,10 @@ class HealthBook:
         """Restart the wait of a sick card that did not answer."""
         if sickness := self._sick.get(uuid):
             self._sick[uuid] = Sickness(reason, now_s, sickness.is_of_driver)
+
+    def forget_others(self, uuids: Container[str]) -> None:
+        """Forget all but these, which are all that there is: what is gone for good is never well again."""
+        self._sick = {uuid: sickness for uuid, sickness in self._sick.items() if uuid in uuids}
 
     def find_due(self, now_s: float, *, is_driver_well: bool) -> tuple[str, ...]:
         """Return the cards that may be tried: without errors for long enough, or sick by a driver that is well now."""

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import structlog
 
 from gpuloom.node.clock import Sleep
-from gpuloom.node.errors import CardReadError
+from gpuloom.node.errors import CardReadError, WatchLostError
 from gpuloom.node.health import HealthBook, HealthSettings
 from gpuloom.node.inventory import CardInventory
-from gpuloom.node.nvml import Nvml
+from gpuloom.node.nvml import Coverage, Nvml
 
 PERIOD_S = 5.0
 _ERRORS_BEFORE_NEW_WATCH = 3
@@ -43,6 +43,7 @@ class HealthWatch:
         self._errors = 0
         self._misses = 0
         self._must_open = True
+        self._watched: set[str] = set()
 
     async def run(self) -> None:
         """Look after the cards again and again."""
@@ -65,10 +66,26 @@ class HealthWatch:
             await self._sleep(PERIOD_S)
             return
         if self._must_open:
-            self._book.note_coverage(await self._nvml.watch_events(), self._now())
-            self._must_open = False
-        if event := await self._nvml.wait_for_event():
+            await self._open()
+        try:
+            event = await self._nvml.wait_for_event()
+        except WatchLostError as error:
+            # Reading the cards finds the lost one.
+            _log.warning("errors of all cards are asked for afresh", error=str(error))
+            self._must_open = True
+            return
+        if event:
             self._book.note_event(event, self._inventory.targets, self._now())
+
+    async def _open(self) -> None:
+        """Ask for the errors of all cards; one that is lost is not sick for that, it is asked for when it is back."""
+        coverage = await self._nvml.watch_events()
+        self._must_open = False
+        self._watched = {uuid for uuid, answer in coverage.items() if answer is not Coverage.FAILED}
+        answers = self._inventory.answers
+        self._book.note_coverage(
+            {uuid: answer for uuid, answer in coverage.items() if answers.get(uuid, True)}, self._now()
+        )
 
     def _take_error(self, error: CardReadError) -> None:
         """Record that the driver failed: without it, no card counts as healthy."""
@@ -83,7 +100,7 @@ class HealthWatch:
         try:
             # A card must also prove that its errors are reported.
             if self._settings.is_watched:
-                self._book.note_coverage(await self._nvml.watch_events(), self._now())
+                await self._open()
         except CardReadError as error:
             self._take_error(error)
         for uuid in self._find_due():
@@ -110,3 +127,15 @@ class HealthWatch:
             if self._misses >= _MISSES_BEFORE_SICK:
                 self._take_error(error)
             await self._inventory.apply_health()
+        else:
+            self._follow_cards()
+
+    def _follow_cards(self) -> None:
+        """Forget cards that are gone for good, and ask for the errors of those that are new or back."""
+        answers = self._inventory.answers
+        self._book.forget_others({*answers, *(target.uuid for target in self._inventory.targets)})
+        answering = {uuid for uuid, answered in answers.items() if answered}
+        self._watched &= answering
+        # A sick card is asked for when it is tried.
+        if answering.difference(self._watched, self._book.sick):
+            self._must_open = True

@@ -59,6 +59,11 @@ class CardInventory:
         present = (gpu for gpu in self._gpus if is_offered(gpu, self._settings))
         return tuple(target for gpu in present for target in _read_target(gpu, self._settings))
 
+    @property
+    def answers(self) -> Mapping[str, bool]:
+        """Whether each card that is not filtered answered when the cards were last read, by UUID."""
+        return {gpu.uuid: gpu.healthy for gpu in self._gpus if is_offered(gpu, self._settings)}
+
     def find_ids(self, resource: str) -> tuple[str, ...]:
         """Return the ids of a resource's cards or instances, none for an unknown resource."""
         return tuple(card.id for card in self._resources.get(resource, ()))

@@ -139,7 +139,10 @@ class MigNvml(Protocol):
         """What a card is divided into now; empty for one that is not."""
 
     async def create_part(self, uuid: str, profile: str, placement: MigPlacement) -> MigRuntime:
-        """Make one instance exactly there; what was made is taken back when a step fails."""
+        """Make one instance exactly there; what was made is taken back when a step fails.
+
+        Raises DriverSilentError and HalfMadeError where an instance may be there nevertheless, or still come.
+        """
 
     async def destroy_part(self, uuid: str, gpu_instance_id: int) -> None:
         """Take one instance away; one that is gone already is fine, one in use is not."""
@@ -168,7 +171,10 @@ class Nvml(Protocol):
         """Ask the driver afresh to report critical errors; tells by UUID for which cards it will."""
 
     async def wait_for_event(self) -> XidEvent | None:
-        """Wait for the next critical error, a few seconds at most; None means: nothing fatal, read the cards again."""
+        """Wait for the next critical error, a few seconds at most; None means: nothing fatal, read the cards again.
+
+        Raises WatchLostError when the errors of all cards must be asked for afresh.
+        """
 
     async def probe(self, uuid: str) -> None:
         """Ask one card, or one instance of a card, for its name and its memory.

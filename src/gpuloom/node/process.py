@@ -32,7 +32,6 @@ async def run_reloadable(
     :func:`run_device_plugin` does.
     """
     while True:
-        reload.clear()
         serving = asyncio.create_task(run_device_plugin(settings, client, nvml))
         try:
             settings = await _wait_for_reload(load, serving, reload)

@@ -49,6 +49,7 @@ class NodeRegistration:
         self._nvml = nvml
         self._events = events
         self._now = now
+        self._described = inventory.cards
         self._asymmetries: tuple[Asymmetry, ...] = ()
         self._reported: tuple[Asymmetry, ...] = ()
 
@@ -87,14 +88,15 @@ class NodeRegistration:
             try:
                 if self._settings.mig_lock.exists():
                     # Cards are being divided, so the driver's answers hold only for a moment.
-                    period_s = RETRY_S
+                    period_s, self._described = RETRY_S, self._inventory.cards
                 else:
                     await self.tick()
             except (ApiError, CardReadError) as error:
                 period_s = RETRY_S
                 _log.warning("registration failed", node=self._settings.node_name, error=str(error), retry_s=RETRY_S)
-            known = self._inventory.cards
-            await finish_first(sleep(period_s), self._inventory.wait_for_change(self._settings.resource_name, known))
+            # Cards may have changed since they were described: writing takes its time.
+            change = self._inventory.wait_for_change(self._settings.resource_name, self._described)
+            await finish_first(sleep(period_s), change)
 
     async def _describe(self) -> dict[str, str]:
         wanted = self._describe_cards()
@@ -105,7 +107,8 @@ class NodeRegistration:
         return wanted
 
     def _describe_cards(self) -> dict[str, str]:
-        wanted = {keys.NODE_REGISTER: encode_register(self._inventory.cards, self._settings.register_format)}
+        self._described = self._inventory.cards
+        wanted = {keys.NODE_REGISTER: encode_register(self._described, self._settings.register_format)}
         if self._settings.pod_uid:
             wanted[keys.NODE_SERVES] = encode_serves({VENDOR}, self._settings.pod_uid)
         return wanted

@@ -8,7 +8,7 @@ import errno
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -22,12 +22,14 @@ def remove_tree(path: Path) -> None:
 
     Raises OSError, also when there is more than can be deleted at once, or when somebody keeps adding to it.
     """
-    try:
-        with _open(str(path)) as top:
-            _empty(top)
+    with ExitStack() as stack:
+        try:
+            top = stack.enter_context(_open(str(path)))
+        except FileNotFoundError:
+            return
+        _empty(top)
+    with suppress(FileNotFoundError):
         path.rmdir()
-    except FileNotFoundError:
-        return
 
 
 def _empty(top: int) -> None:
@@ -54,16 +56,22 @@ def _remove(top: int, name: str) -> int:
 
 
 def _remove_simple(folder: int, name: str) -> bool:
-    """Delete an entry and tell whether it is gone; a folder that is not empty stays."""
-    try:
-        os.unlink(name, dir_fd=folder)
-    except IsADirectoryError:
+    """Delete an entry and tell whether it is gone, by whomever; a folder that is not empty stays."""
+    with suppress(FileNotFoundError):
         try:
-            os.rmdir(name, dir_fd=folder)
-        except OSError as error:
-            if error.errno not in {errno.ENOTEMPTY, errno.ENOTDIR}:
-                raise
-            return False
+            os.unlink(name, dir_fd=folder)
+        except IsADirectoryError:
+            return _remove_empty(folder, name)
+    return True
+
+
+def _remove_empty(folder: int, name: str) -> bool:
+    try:
+        os.rmdir(name, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in {errno.ENOTEMPTY, errno.ENOTDIR}:
+            raise
+        return False
     return True
 
 

@@ -250,11 +250,13 @@ def reloadable(settings, local_client, machine):
             self.error = None
             self.reload = asyncio.Event()
             self.loads = 0
+            self.after_load = lambda: None
 
         def load(self):
             self.loads += 1
             if self.error:
                 raise self.error
+            asyncio.get_running_loop().call_soon(self.after_load)
             return self.settings
 
         async def serve(self):
@@ -288,6 +290,22 @@ async def test_a_reload_takes_new_settings_over(reloadable, kubelet, settings):
         process = asyncio.create_task(reloadable.serve())
         await has_devices(kubelet, 20)
         reloadable.settings = replace(settings, device_split_count=3)
+        reloadable.reload.set()
+        await has_devices(kubelet, 6)
+        process.cancel()
+        await asyncio.wait({process})
+
+
+async def test_a_reload_that_comes_while_the_old_plugin_stops_is_not_lost(reloadable, kubelet, settings):
+    def change_once_more():
+        reloadable.after_load = lambda: None
+        reloadable.settings = replace(settings, device_split_count=3)
+        reloadable.reload.set()
+
+    async with kubelet:
+        process = asyncio.create_task(reloadable.serve())
+        await has_devices(kubelet, 20)
+        reloadable.after_load = change_once_more
         reloadable.reload.set()
         await has_devices(kubelet, 6)
         process.cancel()

@@ -227,6 +227,32 @@ async def test_a_card_that_falls_sick_is_told_at_once(registration, machine, loc
     await asyncio.wait({keeping})
 
 
+async def test_a_card_that_falls_sick_while_the_node_is_written_is_told_at_once(
+    registration, inventory, book, machine, local_client, monkeypatch
+):
+    patch, is_told = local_client.patch, asyncio.Event()
+
+    async def fall_sick_after_writing(*args, **options):
+        written = await patch(*args, **options)
+        if book.sick:
+            is_told.set()
+        book.note(machine.gpus[0].uuid, "Xid 79", 0)
+        await inventory.apply_health()
+        return written
+
+    async def wait_forever(seconds):
+        del seconds
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(local_client, "patch", fall_sick_after_writing)
+    keeping = asyncio.create_task(registration.keep(sleep=wait_forever))
+    async with asyncio.timeout(10):
+        await is_told.wait()
+    assert not decode_register((await annotations(local_client))[REGISTER])[0].healthy
+    keeping.cancel()
+    await asyncio.wait({keeping})
+
+
 class LopsidedMachine(SimulatedMachine):
     """Two cards of which only the first sees the link between them."""
 

@@ -1,9 +1,11 @@
 """Specifications for container runtimes; a script stands for NVIDIA's tool."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
+from gpuloom.node import cdi as module
 from gpuloom.node.cdi import build_commands, write_specs
 from gpuloom.node.errors import ConfigurationError, KubeletError
 from gpuloom.node.settings import InjectionSettings
@@ -90,3 +92,37 @@ async def test_a_tool_that_fails_is_quoted(cdi, tool):
     tool("echo first >&2; echo no driver here >&2; exit 1")
     with pytest.raises(KubeletError, match="cannot write a CDI specification: no driver here"):
         await write_specs(cdi)
+
+
+async def test_a_tool_that_cannot_be_started_is_tried_again(cdi, tool, tmp_path):
+    tool("true")
+    (tmp_path / "bin/nvidia-ctk").chmod(0o644)
+    with pytest.raises(KubeletError, match="nvidia-ctk cannot be started: Permission denied"):
+        await write_specs(cdi)
+
+
+class Undead:
+    """A process that hangs in the kernel, whatever is done to it."""
+
+    returncode = None
+
+    async def communicate(self):
+        await asyncio.Event().wait()
+
+    async def wait(self):
+        await asyncio.Event().wait()
+
+    def kill(self):
+        pass
+
+
+async def test_a_tool_that_does_not_even_die_keeps_nobody_waiting(cdi, monkeypatch):
+    async def start(*command, **options):
+        del command, options
+        return Undead()
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    monkeypatch.setattr(module, "_DEADLINE_S", 0.01)
+    async with asyncio.timeout(10):
+        with pytest.raises(KubeletError, match="did not write a CDI specification within"):
+            await write_specs(cdi)

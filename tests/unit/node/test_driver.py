@@ -5,7 +5,7 @@ import asyncio
 import pynvml
 import pytest
 
-from gpuloom.node.errors import CardReadError, DriverMissingError, DriverSilentError
+from gpuloom.node.errors import CardReadError, DriverMissingError, DriverSilentError, WatchLostError
 from gpuloom.node.nvidia import DriverNvml
 from gpuloom.node.nvml import Ancestor, Coverage, Gpu, NvLink, XidEvent
 from harness.stubdriver import StubCard, StubLink
@@ -217,17 +217,19 @@ async def test_an_event_of_a_card_that_is_lost_by_now_is_told_from_the_others(dr
     assert await driver.wait_for_event() == XidEvent("GPU-a", 79)
 
 
-async def test_a_wait_that_a_lost_card_ends_is_no_event_and_begins_anew(driver, library):
+async def test_a_wait_that_a_lost_card_ends_asks_to_begin_anew(driver, library):
     await driver.watch_events()
     library.fail("nvmlEventSetWait_v2", LOST)
-    assert await driver.wait_for_event() is None
-    assert library.count("nvmlEventSetCreate") == 2
+    with pytest.raises(WatchLostError):
+        await driver.wait_for_event()
 
 
 async def test_waits_that_a_lost_card_keeps_ending_are_an_error(driver, library):
     await driver.watch_events()
     library.fail("nvmlEventSetWait_v2", LOST)
-    await driver.wait_for_event()
+    with pytest.raises(WatchLostError):
+        await driver.wait_for_event()
+    await driver.watch_events()
     with pytest.raises(CardReadError, match="cannot wait for errors"):
         await driver.wait_for_event()
 

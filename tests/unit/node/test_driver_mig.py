@@ -4,7 +4,7 @@ import pynvml
 import pytest
 
 from gpuloom.model.mig import MigPlacement, MigRuntime
-from gpuloom.node.errors import CardReadError
+from gpuloom.node.errors import CardReadError, HalfMadeError
 from gpuloom.node.nvidia import DriverNvml
 from gpuloom.node.nvml import MigDevice, Part, PartProfile
 from harness.stubdriver import StubInstance, StubProcess, a100
@@ -139,3 +139,11 @@ async def test_only_the_instance_on_which_a_program_computes_is_busy(mig, librar
     library.cards[0].processes.append(StubProcess(4711, gpu_instance=1))
     library.write()
     assert [await mig.is_part_busy("GPU-a", part.gpu_instance_id) for part in parts] == [True, False]
+
+
+async def test_an_instance_that_can_neither_be_finished_nor_taken_back_is_told_apart(mig, library):
+    library.fail("nvmlGpuInstanceCreateComputeInstance", pynvml.NVML_ERROR_UNKNOWN)
+    library.fail("nvmlGpuInstanceDestroy", pynvml.NVML_ERROR_UNKNOWN)
+    with pytest.raises(HalfMadeError, match=r"MIG instance 1g\.5gb at 6 of card GPU-a cannot be finished"):
+        await mig.create_part("GPU-a", "1g.5gb", MigPlacement(6, 1))
+    assert len(await mig.list_parts("GPU-a")) == 1

@@ -9,7 +9,7 @@ from gpuloom.node.errors import CardReadError
 from gpuloom.node.health import HealthBook, HealthSettings, parse_health
 from gpuloom.node.healthwatch import HealthWatch
 from gpuloom.node.inventory import CardInventory
-from gpuloom.node.simulated import SimulatedFault, SimulatedMachine, load_machine
+from gpuloom.node.simulated import CardGroup, MachineDescription, SimulatedFault, SimulatedMachine, load_machine
 
 
 class Ward:
@@ -43,6 +43,10 @@ class Ward:
         async with asyncio.timeout(60):
             while self.watches < count:  # noqa: ASYNC110
                 await asyncio.sleep(0)
+
+    async def look(self, rounds=1):
+        for _ in range(rounds):
+            await self._watch.look()
 
     @property
     def first(self):
@@ -81,6 +85,44 @@ async def test_a_lost_card_is_unhealthy_until_it_is_back(ward):
         await ward.wait_for_health(False, True)
         ward.set_faults([])
         await ward.wait_for_health(True, True)
+
+
+async def test_the_errors_of_a_card_that_was_lost_are_asked_for_afresh(ward):
+    async with ward.watching():
+        before = ward.watches
+        ward.set_faults([SimulatedFault(kind="lost", card=0)])
+        await ward.wait_for_health(False, True)
+        ward.set_faults([])
+        await ward.wait_for_health(True, True)
+        await ward.wait_for_watches(before + 1)
+
+
+async def test_a_card_that_is_lost_while_errors_are_asked_for_is_well_as_soon_as_it_is_back(ward):
+    async with ward.watching():
+        ward.set_faults([SimulatedFault(kind="lost", card=0)])
+        await ward.wait_for_health(False, True)
+        ward.raise_xid(ward.machine.gpus[1].uuid, 79)
+        await ward.wait_for_health(False, False)
+        ward.now_s = 300
+        await ward.wait_for_health(False, True)
+        ward.set_faults([])
+        await ward.wait_for_health(True, True)
+
+
+async def test_errors_are_asked_for_once_while_cards_stay_the_same(ward):
+    await ward.look(4)
+    assert ward.watches == 1
+
+
+async def test_a_card_that_is_gone_for_good_is_forgotten(ward):
+    gone = ward.machine.gpus[1].uuid
+    await ward.look()
+    ward.set_faults([SimulatedFault(kind="failing")])
+    await ward.look()
+    assert gone in ward.book.sick
+    ward.describe(MachineDescription(cards=(CardGroup(model="Tesla T4", memory_mib=15360),)))
+    await ward.look(2)
+    assert ([*ward.book.sick], [card.healthy for card in ward.inventory.cards]) == ([], [True])
 
 
 async def test_a_card_recovers_after_its_time(ward):

@@ -48,6 +48,30 @@ def test_a_directory_that_is_gone_is_fine(tmp_path):
     remove_tree(tmp_path / "none")
 
 
+def test_a_file_that_somebody_else_deletes_meanwhile_does_not_end_the_deletion(tree, monkeypatch):
+    def unlink_twice(path, *args, real=os.unlink, **kwargs):
+        if path == "x.cache":
+            real(path, *args, **kwargs)
+        real(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "unlink", unlink_twice)
+    remove_tree(tree)
+    assert not tree.exists()
+
+
+def test_a_folder_that_somebody_else_deletes_meanwhile_does_not_end_the_deletion(tree, monkeypatch):
+    (tree / "empty").mkdir()
+
+    def remove_twice(path, *args, real=os.rmdir, **kwargs):
+        if path == "empty":
+            real(path, *args, **kwargs)
+        real(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "rmdir", remove_twice)
+    remove_tree(tree)
+    assert not tree.exists()
+
+
 def test_folders_in_folders_go_however_deep_they_are(deep):
     remove_tree(deep)
     assert not deep.exists()

@@ -1,11 +1,10 @@
 """Make instances for pods, and destroy them when their pods are gone (device plugin 12.4).
 
-In doubt an instance stays: while the plugin runs, it is destroyed only if its pod is known and is over; at the plugin's
-start, only if it is known to belong to nobody and nothing computes on it.
+:mod:`gpuloom.node.mig.partbook` knows whose each instance is; here is which cards are divided, and which pods live.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import structlog
 
@@ -19,7 +18,8 @@ from gpuloom.node.mig.claims import InstanceKey, find_claims, key_of, read_alloc
 from gpuloom.node.mig.geometries import Layout, lay_out_card
 from gpuloom.node.mig.lockfile import hold
 from gpuloom.node.mig.offers import MigOffer, build_offer
-from gpuloom.node.nvml import Gpu, Nvml, Part, PartProfile
+from gpuloom.node.mig.partbook import PartBook
+from gpuloom.node.nvml import Gpu, Nvml, PartProfile
 from gpuloom.node.settings import NodeSettings
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
@@ -28,62 +28,50 @@ from gpuloom.wire.objects import Pod
 PERIOD_S = 5.0
 _log = structlog.get_logger(__name__)
 
-_Owned = tuple[str, int]
-"""UUID of a card and id of a GPU instance on it."""
-
-_Held = tuple[FullPod, MigAllocation]
-"""A pod and what it was promised."""
+_Unmade = Collection[tuple[str, InstanceKey]]
+"""Promises of which there can be no instance yet: uid of the pod, and which of its shares."""
 
 
 class MigKeeper:
-    """The instances on one node's cards, and the pods that they belong to."""
+    """What one node's cards are divided into, and for whom."""
 
     def __init__(self, settings: NodeSettings, client: KubeClient, nvml: Nvml, *, sleep: Sleep = asyncio.sleep) -> None:
         self._settings = settings
         self._client = client
         self._nvml = nvml
         self._sleep = sleep
-        self._owners: dict[_Owned, str] = {}
+        self._book = PartBook(nvml.mig, settings.mig_lock)
         self._layouts: dict[str, tuple[Layout, ...]] | None = None if settings.mig_allowlist else {}
         self._offers: dict[str, MigOffer] = {}
         self._withheld: dict[str, MigOffer] = {}
+        self._silent: set[str] = set()
         self._complaints: dict[str, str] = {}
         self._turn = asyncio.Lock()
 
     async def prepare(self, gpus: Iterable[Gpu]) -> Mapping[str, MigOffer]:
         """Return what the cards can be divided into, empty idle ones, and adopt what running pods hold.
 
-        On cards of which pods hold parts, idle instances that belong to nobody are destroyed. A card in use is offered
-        if MIG is on; :meth:`divide_idle` divides the others later. If the users of the cards are not known, no card is
-        touched. Raises CardReadError.
+        On cards in use, idle instances that belong to nobody are destroyed, now or by :meth:`reconcile`. A card in use
+        is offered if MIG is on; :meth:`divide_idle` divides the others later, and takes up those that do not answer
+        now. If the users of the cards are not known, no card is touched.
         """
-        gpus = tuple(gpus)
-        self._withheld, self._offers = await self._read_offers(gpus), {}
-        self._complaints.clear()
-        held, kept = await self._find_used()
-        for pod, allocation in held:
-            if allocation.gpu_uuid in kept:
-                await self._adopt(pod, allocation)
-        for uuid in self._withheld:
-            await self._clear(uuid, [one for pod, one in held if one.gpu_uuid == uuid and not pod.is_over])
-        divided = {gpu.uuid for gpu in gpus if gpu.can_be_divided}
-        for uuid in kept.intersection(self._withheld).difference(divided):
-            _log.warning("card is not offered before it is idle, MIG is off on it", uuid=uuid)
-        return self._offer(
-            [uuid for uuid in self._withheld if (uuid in divided if uuid in kept else await self._empty(uuid))]
-        )
+        async with self._turn:
+            self._offers, self._withheld, self._silent = {}, {}, set()
+            self._complaints.clear()
+            return self._offer(await self._take_up(tuple(gpus)))
 
     async def divide_idle(self) -> Mapping[str, MigOffer]:
         """Divide cards that could not be divided before and are idle now; return all offers if there is a new one.
 
         Raises ApiError and WireError; then no card was touched.
         """
-        if not self._withheld:
+        if not (self._withheld or self._silent):
             return {}
         async with self._turn:
             named = _find_cards_of(await self._list_pods())
-            idle = [uuid for uuid in self._withheld if uuid not in named and await self._is_idle(uuid)]
-            ready = [uuid for uuid in idle if await self._empty(uuid)]
+            ready = await self._look_again()
+            idle = [uuid for uuid in self._withheld if uuid not in {*named, *ready} and await self._is_idle(uuid)]
+            ready += [uuid for uuid in idle if await self._empty(uuid)]
             return self._offer(ready) if ready else {}
 
     async def create(self, pod: Pod, requests: Sequence[Sequence[str]]) -> Mapping[InstanceKey, MigRuntime]:
@@ -94,13 +82,13 @@ class MigKeeper:
         claims = find_claims(pod, requests, self._layouts)
         runtimes: dict[InstanceKey, MigRuntime] = {}
         async with self._turn:
-            await self._make_room(pod)
+            await self._make_room(pod, claims)
             try:
                 with hold(self._settings.mig_lock):
                     for claim in claims:
-                        runtimes[key_of(claim)] = await self._create_one(pod, claim)
+                        runtimes[key_of(claim)] = await self._book.make(pod, claim)
             except CardReadError as error:
-                await self._destroy_made(claims, runtimes)
+                await self._destroy_made(pod, claims, runtimes)
                 raise AllocationError(f"pod {pod.full_name} cannot have its MIG instances: {error}") from error
         return runtimes
 
@@ -109,7 +97,7 @@ class MigKeeper:
     ) -> None:
         """Destroy what :meth:`create` made; what cannot be destroyed now is destroyed when the pod is gone."""
         async with self._turn:
-            await self._destroy_made(find_claims(pod, requests, self._layouts), runtimes)
+            await self._destroy_made(pod, find_claims(pod, requests, self._layouts), runtimes)
 
     async def keep(self, offer: Callable[[Mapping[str, MigOffer]], None]) -> None:
         """Every 5 s, destroy the instances of pods that are over, and divide cards that are idle now.
@@ -126,46 +114,70 @@ class MigKeeper:
                 _log.warning("MIG instances stay as they are", error=str(error), retry_s=PERIOD_S)
 
     async def reconcile(self) -> None:
-        """Destroy the instances of pods that are over.
+        """Destroy the instances of pods that are over, and idle ones of nobody on cards in question.
 
         Raises ApiError and WireError; then nothing was destroyed.
         """
         async with self._turn:
-            await self._take_back_all()
+            await self._tidy()
 
-    async def _make_room(self, pod: Pod) -> None:
+    async def _make_room(self, pod: Pod, claims: Iterable[MigAllocation]) -> None:
         """Destroy the instances of pods that are over: the scheduler gives their places away at once."""
         try:
-            await self._take_back_all()
+            await self._tidy({(pod.metadata.uid, key_of(claim)) for claim in claims})
         except (ApiError, WireError) as error:
             _log.warning("MIG instances of other pods stay as they are", pod=pod.full_name, error=str(error))
 
-    async def _take_back_all(self) -> None:
-        if not self._owners:
+    async def _tidy(self, unmade: _Unmade = ()) -> None:
+        if self._book.is_settled:
             return
-        pods = await self._list_pods()
-        alive = {pod.metadata.uid for pod in pods if not _is_through(pod)}
-        named = {
-            allocation.runtime.mig_uuid
-            for pod in pods
-            if pod.metadata.uid in alive
-            for allocation in read_allocations(pod)
-            if allocation.runtime
-        }
-        for owned in [owned for owned, owner in self._owners.items() if owner not in alive]:
-            await self._try_to_take_back(owned, named)
+        pods = [pod for pod in await self._list_pods() if not _is_through(pod)]
+        allocations = [allocation for pod in pods for allocation in read_allocations(pod)]
+        named = {allocation.runtime.mig_uuid for allocation in allocations if allocation.runtime}
+        await self._book.take_back({pod.metadata.uid for pod in pods}, named)
+        await self._settle(pods, unmade)
 
-    async def _try_to_take_back(self, owned: _Owned, named: Iterable[str] = ()) -> None:
-        """Destroy one instance now, or the next time if that fails."""
+    async def _settle(self, pods: Iterable[FullPod], unmade: _Unmade = ()) -> None:
+        """Let the book settle what is in question; `pods` are all that are not through."""
         try:
-            await self._take_back(owned, named)
-        except CardReadError as error:
-            _log.warning("MIG instance stays for now", uuid=owned[0], gpu_instance=owned[1], error=str(error))
+            held = [(pod, promise) for pod in pods for promise in read_promises(pod, self._layouts)]
+        except WireError as error:
+            self._complain("", "it is not known whose MIG instances are, none of nobody is destroyed", str(error))
+            return
+        await self._book.settle([one for one in held if (one[0].metadata.uid, key_of(one[1])) not in unmade])
+
+    async def _take_up(self, gpus: Sequence[Gpu]) -> list[str]:
+        """Withhold what cards can be divided into, and return those that can be offered at once."""
+        found = await self._read_offers(gpus)
+        self._withheld |= found
+        pods, used = await self._find_used(found)
+        self._book.question(used)
+        if pods is not None:
+            await self._settle([pod for pod in pods if not _is_through(pod)])
+        divided = {gpu.uuid for gpu in gpus if gpu.can_be_divided}
+        for uuid in used - divided:
+            _log.warning("card is not offered before it is idle, MIG is off on it", uuid=uuid)
+        return [uuid for uuid in found if (uuid in divided if uuid in used else await self._empty(uuid))]
+
+    async def _look_again(self) -> list[str]:
+        """Take up the cards that did not tell before what they can be divided into."""
+        try:
+            gpus = await self._nvml.read_gpus() if self._silent else ()
+        except CardReadError:
+            return []
+        again = [gpu for gpu in gpus if gpu.uuid in self._silent]
+        return await self._take_up(again) if again else []
 
     async def _read_offers(self, gpus: Iterable[Gpu]) -> dict[str, MigOffer]:
         offers = {}
         for gpu in gpus:
-            known = await self._nvml.mig.read_profiles(gpu.uuid)
+            try:
+                known = await self._nvml.mig.read_profiles(gpu.uuid)
+            except CardReadError as error:
+                self._silent.add(gpu.uuid)
+                self._complain(gpu.uuid, "card does not tell its MIG profiles, it is not offered", str(error))
+                continue
+            self._silent.discard(gpu.uuid)
             offer = self._build_offer(gpu, known)
             if offer is None:
                 _log.error("no MIG profile is allowed for this card, it is not offered", uuid=gpu.uuid, model=gpu.name)
@@ -196,106 +208,41 @@ class MigKeeper:
         except CardReadError:
             return False
 
-    async def _find_used(self) -> tuple[Sequence[_Held], set[str]]:
-        """Return what pods were promised and which cards are in use; nothing and all cards if that is not known."""
+    async def _find_used(self, uuids: Collection[str]) -> tuple[Sequence[FullPod] | None, set[str]]:
+        """Return the node's pods, and which of the cards are in use: all where that is not known, without pods then."""
         try:
             pods = await self._list_pods()
-            held = [(pod, promise) for pod in pods for promise in read_promises(pod, self._layouts)]
-            busy = {uuid for uuid in self._withheld if await self._nvml.mig.is_busy(uuid)}
-            return held, busy | _find_cards_of(pods)
-        except (ApiError, WireError, CardReadError) as error:
+            named = _find_cards_of(pods)
+        except (ApiError, WireError) as error:
             _log.error("it is not known which cards are in use, none is emptied", error=str(error))
-            return [], set(self._withheld)
+            return None, set(uuids)
+        return pods, {uuid for uuid in uuids if uuid in named or not await self._is_idle(uuid)}
 
     async def _empty(self, uuid: str) -> bool:
         """Make an idle card ready to be divided; log and return False when that fails."""
         try:
-            with hold(self._settings.mig_lock):
-                await self._nvml.mig.enable(uuid)
-                for part in await self._nvml.mig.list_parts(uuid):
-                    await self._nvml.mig.destroy_part(uuid, part.gpu_instance_id)
-                    _log.info("idle MIG instance destroyed", uuid=uuid, profile=part.profile)
+            await self._book.empty(uuid)
         except CardReadError as error:
-            self._complain(uuid, str(error))
+            self._complain(uuid, "card cannot be divided, it is not offered", str(error))
             return False
         return True
 
-    def _complain(self, uuid: str, error: str) -> None:
-        """Log why a card cannot be divided, once for each reason."""
+    def _complain(self, uuid: str, event: str, error: str) -> None:
+        """Log what is wrong with a card, or with none in particular, once for each reason."""
         if self._complaints.get(uuid) != error:
             self._complaints[uuid] = error
-            _log.error("card cannot be divided, it is not offered", uuid=uuid, error=error)
+            _log.error(event, error=error, **({"uuid": uuid} if uuid else {}))
 
-    async def _adopt(self, pod: Pod, allocation: MigAllocation) -> None:
-        """Record a pod's instance as its own; one that is not as promised stays and belongs to nobody."""
-        place = allocation.profile, allocation.placement
-        parts = await self._nvml.mig.list_parts(allocation.gpu_uuid)
-        for part in parts:
-            if (part.profile, part.placement) == place and allocation.runtime in {part.runtime, None}:
-                self._owners[allocation.gpu_uuid, part.gpu_instance_id] = pod.metadata.uid
-                return
-        if allocation.runtime:
-            _log.error(
-                "MIG instance is not what its pod was promised",
-                pod=pod.full_name,
-                uuid=allocation.gpu_uuid,
-                profile=allocation.profile,
-                instance=allocation.runtime.mig_uuid,
-            )
-
-    async def _clear(self, uuid: str, promises: Sequence[MigAllocation]) -> None:
-        """Destroy a card's instances that belong to nobody, if living pods were promised parts of that card."""
-        for part in await self._nvml.mig.list_parts(uuid) if promises else ():
-            owned = uuid, part.gpu_instance_id
-            if owned in self._owners or any(_may_be(part, promise) for promise in promises):
-                continue
-            try:
-                await self._destroy_unless_busy(owned)
-            except CardReadError as error:
-                _log.warning("MIG instance of nobody stays", uuid=uuid, gpu_instance=owned[1], error=str(error))
-
-    async def _destroy_unless_busy(self, owned: _Owned) -> None:
-        if await self._nvml.mig.is_part_busy(*owned):
-            return
-        with hold(self._settings.mig_lock):
-            await self._nvml.mig.destroy_part(*owned)
-        _log.info("MIG instance of nobody destroyed", uuid=owned[0], gpu_instance=owned[1])
-
-    async def _create_one(self, pod: Pod, claim: MigAllocation) -> MigRuntime:
-        runtime = await self._nvml.mig.create_part(claim.gpu_uuid, claim.profile, claim.placement)
-        self._owners[claim.gpu_uuid, runtime.gpu_instance_id] = pod.metadata.uid
-        _log.info("MIG instance made", pod=pod.full_name, uuid=claim.gpu_uuid, instance=runtime.mig_uuid)
-        return runtime
-
-    async def _destroy_made(self, claims: Iterable[MigAllocation], runtimes: Mapping[InstanceKey, MigRuntime]) -> None:
-        for claim in claims:
-            if runtime := runtimes.get(key_of(claim)):
-                await self._try_to_take_back((claim.gpu_uuid, runtime.gpu_instance_id))
-
-    async def _take_back(self, owned: _Owned, named: Iterable[str]) -> None:
-        """Destroy one instance, unless a living pod's annotation names it."""
-        uuid, gpu_instance_id = owned
-        parts = {part.gpu_instance_id: part for part in await self._nvml.mig.list_parts(uuid)}
-        part = parts.get(gpu_instance_id)
-        if part and part.runtime and part.runtime.mig_uuid in named:
-            return
-        with hold(self._settings.mig_lock):
-            await self._nvml.mig.destroy_part(uuid, gpu_instance_id)
-        del self._owners[owned]
-        _log.info("MIG instance destroyed", uuid=uuid, gpu_instance=gpu_instance_id)
+    async def _destroy_made(
+        self, pod: Pod, claims: Iterable[MigAllocation], runtimes: Mapping[InstanceKey, MigRuntime]
+    ) -> None:
+        made = [(claim.gpu_uuid, runtimes[key_of(claim)]) for claim in claims if key_of(claim) in runtimes]
+        await self._book.give_back(pod, [(uuid, runtime.gpu_instance_id) for uuid, runtime in made])
 
 
 def _find_cards_of(pods: Iterable[FullPod]) -> set[str]:
     """Return the UUIDs of the cards of pods that are not over; raises WireError when an annotation cannot be read."""
     return {uuid for pod in pods if not pod.is_over for uuid in read_cards(pod)}
-
-
-def _may_be(part: Part, promise: MigAllocation) -> bool:
-    """Whether an instance may be the promised one: by name or place once it was made, by profile and place before."""
-    if promise.runtime is None:
-        return (part.profile, part.placement) == (promise.profile, promise.placement)
-    is_named = part.runtime is not None and part.runtime.mig_uuid == promise.runtime.mig_uuid
-    return is_named or part.placement.overlaps(promise.placement)
 
 
 def _is_through(pod: FullPod) -> bool:

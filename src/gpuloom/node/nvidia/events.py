@@ -5,6 +5,7 @@ from contextlib import suppress
 from ctypes import c_void_p, cast
 from typing import Any
 
+from gpuloom.node.errors import WatchLostError
 from gpuloom.node.nvidia.cards import decode_text, find_handle
 from gpuloom.node.nvml import Coverage, Gpu, XidEvent
 
@@ -19,9 +20,8 @@ class EventSet:
         self._library = library
         self._wait_ms = wait_ms
         self._events: Any = None
-        self._gpus: tuple[Gpu, ...] = ()
         self._uuids: dict[int | None, str] = {}
-        self._is_renewed = False
+        self._was_lost = False
 
     def open(self, gpus: tuple[Gpu, ...]) -> Mapping[str, Coverage]:
         """Register all cards with a new event set; return the result by UUID.
@@ -29,7 +29,7 @@ class EventSet:
         Raises the library's NVMLError when no set can be made.
         """
         self.close()
-        self._gpus, self._uuids = gpus, {}
+        self._uuids = {}
         self._events = self._library.nvmlEventSetCreate()
         return {gpu.uuid: self._register(gpu) for gpu in gpus}
 
@@ -44,21 +44,21 @@ class EventSet:
     def wait(self) -> XidEvent | None:
         """Wait for a critical Xid, 5 s at most; ignore mere errors of memory cells.
 
-        A lost card may end one wait: it is no reason to know nothing of the others. Raises the library's NVMLError.
+        A lost card may end one wait, with WatchLostError: it is no reason to know nothing of the others. Raises the
+        library's NVMLError.
         """
         library = self._library
         try:
             data = library.nvmlEventSetWait(self._events, self._wait_ms)
         except library.NVMLError as error:
-            if error.value == library.NVML_ERROR_GPU_IS_LOST and not self._is_renewed:
-                self._is_renewed = True
-                self.open(self._gpus)
-                return None
+            if error.value == library.NVML_ERROR_GPU_IS_LOST and not self._was_lost:
+                self._was_lost = True
+                raise WatchLostError("the NVIDIA driver lost a card while it was to report errors") from error
             if error.value != library.NVML_ERROR_TIMEOUT:
                 raise
-            self._is_renewed = False
+            self._was_lost = False
             return None
-        self._is_renewed = False
+        self._was_lost = False
         if data.eventType != library.nvmlEventTypeXidCriticalError:
             return None
         return XidEvent(self._read_uuid(data.device), int(data.eventData), _read_instance(data))

@@ -1,12 +1,11 @@
 """Dividing cards through NVIDIA's library (device plugin 12.4). Everything in `_Calls` blocks; it runs on a worker."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from ctypes import byref, c_uint
 from typing import Any, Protocol, TypeVar
 
 from gpuloom.model.mig import MigPlacement, MigRuntime
-from gpuloom.node.errors import CardReadError
+from gpuloom.node.errors import CardReadError, HalfMadeError
 from gpuloom.node.nvidia.cards import (
     MOST_INSTANCES,
     check_at_most,
@@ -130,9 +129,14 @@ class _Calls:
         instance = library.nvmlDeviceCreateGpuInstanceWithPlacement(card, info.id, byref(place))
         try:
             return self._complete(card, instance, info.sliceCount)
-        except Exception:
-            with suppress(library.NVMLError):
+        except Exception as error:
+            try:
                 self._destroy(instance)
+            except Exception as left:
+                raise HalfMadeError(
+                    f"MIG instance {profile} at {placement.start} of card {uuid} cannot be finished ({error}), nor "
+                    f"destroyed again ({left})"
+                ) from left
             raise
 
     def destroy_part(self, uuid: str, gpu_instance_id: int) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -20,12 +20,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A call, and the future for its result."""
+    """A call, the future for its result, and whether nobody waits for that any more."""
 
     name: str
     call: Callable[[], Any]
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
+    given_up: threading.Event = field(default_factory=threading.Event)
 
 
 class Worker:
@@ -41,7 +42,7 @@ class Worker:
         """Run `call` on the thread; `name` says in errors what the driver was asked.
 
         Raises DriverSilentError after the deadline, or at once while an earlier call still hangs, and what the call
-        raises.
+        raises. A call that did not begin by then is never made.
         """
         if self._overdue is not None and not self._overdue.future.done():
             raise DriverSilentError(f"the NVIDIA driver still hangs in an earlier call ({self._overdue.name})")
@@ -50,7 +51,11 @@ class Worker:
         job = _Job(name, call, loop.create_future(), loop)
         job.future.add_done_callback(_forget)
         self._jobs.put(job)
-        done, _ = await asyncio.wait({job.future}, timeout=timeout_s)
+        try:
+            done, _ = await asyncio.wait({job.future}, timeout=timeout_s)
+        finally:
+            if not job.future.done():
+                job.given_up.set()
         if not done:
             self._overdue = job
             raise DriverSilentError(f"the NVIDIA driver did not answer within {timeout_s:g} s ({name})")
@@ -71,6 +76,10 @@ class Worker:
 
 def _work(jobs: SimpleQueue[_Job | None]) -> None:
     while job := jobs.get():
+        if job.given_up.is_set():
+            # What it would do would surprise whoever was told that there was no answer.
+            _settle(job, job.future.cancel)
+            continue
         try:
             result = job.call()
         except Exception as error:  # noqa: BLE001 - whoever waits for the call is told
@@ -79,7 +88,7 @@ def _work(jobs: SimpleQueue[_Job | None]) -> None:
             _settle(job, partial(job.future.set_result, result))
 
 
-def _settle(job: _Job, settle: Callable[[], None]) -> None:
+def _settle(job: _Job, settle: Callable[[], object]) -> None:
     def settle_once() -> None:
         if not job.future.done():
             settle()

@@ -153,6 +153,41 @@ async def test_a_card_that_falls_off_the_bus_takes_no_other_one_away(node, libra
     assert node.offered == {"GPU-a"}
 
 
+def list_watched(library):
+    """Return the cards whose errors were asked for, each time that they were."""
+    return [call[1] for call in library.calls if call[0] == "registered"]
+
+
+async def test_the_errors_of_a_card_that_fell_off_the_bus_are_asked_for_when_it_is_back(node, library):
+    await node.look()
+    library.fail("nvmlEventSetWait_v2", pynvml.NVML_ERROR_GPU_IS_LOST)
+    for function in (*READ, *WATCHED):
+        library.fail(function, pynvml.NVML_ERROR_GPU_IS_LOST, card=1)
+    await node.look()
+    library.mend()
+    await node.look(2)
+    assert (list_watched(library), node.offered) == (["GPU-a", "GPU-b"] * 2, {"GPU-a", "GPU-b"})
+
+
+async def test_a_card_that_cannot_be_watched_any_more_after_another_was_lost_is_not_offered(node, library):
+    await node.look()
+    library.fail("nvmlEventSetWait_v2", pynvml.NVML_ERROR_GPU_IS_LOST)
+    library.fail("nvmlDeviceRegisterEvents", pynvml.NVML_ERROR_UNKNOWN, card=1)
+    await node.look()
+    library.mend()
+    library.fail("nvmlDeviceRegisterEvents", pynvml.NVML_ERROR_UNKNOWN, card=1)
+    await node.look(2)
+    assert node.offered == {"GPU-a"}
+
+
+async def test_the_errors_of_a_card_that_answers_later_than_the_others_are_asked_for(node, library):
+    library.fail("nvmlDeviceGetHandleByIndex_v2", pynvml.NVML_ERROR_UNKNOWN, card=1)
+    await node.look(2)
+    library.mend()
+    await node.look(2)
+    assert list_watched(library) == ["GPU-a", "GPU-a", "GPU-b"]
+
+
 async def test_an_event_that_cannot_be_freed_takes_no_card_away(node, library):
     await node.look()
     library.fail("nvmlEventSetFree", pynvml.NVML_ERROR_UNKNOWN)
