@@ -6,9 +6,10 @@ import pytest
 from local.node.conftest import wait_until
 from local.node.unlocked import ID, LOCK, PHASE, RESOURCE, TO_ALLOCATE, Scene, count_calls
 
-from gpuloom.kube.resources import FULL_PODS, NODES, PODS
+from gpuloom.kube.resources import NODES, PODS
 from gpuloom.local.apiserver import InjectedFault
 from gpuloom.node import finding
+from gpuloom.node.boundpods import bound_pods
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.nodepods import NodePods
 from gpuloom.node.nodewatch import LateRelease, NodeWatch
@@ -46,7 +47,7 @@ class Watched(Scene):
     def __init__(self, client, settings):
         super().__init__(client, settings)
         self.looks = Looks()
-        self.pods = NodePods(client, FULL_PODS, "n1")
+        self.pods = NodePods(client, bound_pods(RESOURCE), "n1")
         self.locks = LateRelease(client, "n1", sleep=self.looks.pause)
         self.restart(NodeWatch(self.pods, self.locks))
         self._tasks = [asyncio.create_task(self.pods.run()), asyncio.create_task(self.locks.run())]
