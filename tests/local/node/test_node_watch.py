@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 from local.node.conftest import wait_until
-from local.node.unlocked import ID, LOCK, PHASE, RESOURCE, TO_ALLOCATE, Scene, count_calls
+from local.node.unlocked import ID, LOCK, ONE, PHASE, RESOURCE, TO_ALLOCATE, Scene, count_calls
 
+from gpuloom.kube import annotations
 from gpuloom.kube.resources import NODES, PODS
 from gpuloom.local.apiserver import InjectedFault
 from gpuloom.node import finding
@@ -278,6 +279,23 @@ async def test_a_look_for_locks_that_fails_is_made_again(scene, local_server):
     await scene.allocator.allocate([ID])
     await scene.looks.end()
     await wait_until(scene.has_no_lock)
+
+
+async def test_an_api_server_that_does_not_answer_holds_a_call_for_seconds(scene, calls, local_server, monkeypatch):
+    monkeypatch.setattr(annotations, "WRITE_DEADLINE_S", 0.5)
+    monkeypatch.setattr(annotations, "_LAST_TRY_S", 0.7)
+    await scene.add_pod()
+    await scene.shows("p")
+    local_server.faults.add(InjectedFault("PATCH", "/pods/p", status=500))
+    local_server.faults.add(InjectedFault("GET", "/pods/p", times=10, delay_s=35))
+    scene.begins("p")
+    del calls[:]
+    async with asyncio.timeout(20):
+        with pytest.raises(AllocationError, match=r"get Pod default/p: no answer"):
+            await scene.allocator.allocate([ID])
+    assert calls.count("get pods") <= 2
+    local_server.faults.clear()
+    assert await scene.says() == ("failed", ONE)
 
 
 def plain(name, resources):
