@@ -169,7 +169,7 @@ class Allocator:
         if found is not None:
             try:
                 self._add_up(found, requests)
-            except NoRoomError as error:
+            except (NoRoomError, WireError) as error:
                 # What is shown may be of the past: nobody is refused for it.
                 _log.info("the watch shows no room", pod=found.pod.full_name, reason=str(error))
             else:

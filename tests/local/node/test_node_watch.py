@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from local.node.conftest import wait_until
-from local.node.unlocked import ID, LOCK, ONE, PHASE, RESOURCE, TO_ALLOCATE, Scene, count_calls
+from local.node.unlocked import ALLOCATED, ID, LOCK, ONE, PHASE, RESOURCE, TO_ALLOCATE, Scene, count_calls
 
 from gpuloom.kube import annotations
 from gpuloom.kube.resources import NODES, PODS
@@ -279,6 +279,15 @@ async def test_a_look_for_locks_that_fails_is_made_again(scene, local_server):
     await scene.allocator.allocate([ID])
     await scene.looks.end()
     await wait_until(scene.has_no_lock)
+
+
+async def test_a_list_that_the_watch_shows_flawed_marks_its_pod_as_failed(scene):
+    await scene.add_pod(**{ALLOCATED: f"{ONE}flaw:;"})
+    await scene.shows("p")
+    scene.begins("p")
+    with pytest.raises(AllocationError, match="a device has no amounts"):
+        await scene.allocator.allocate([ID])
+    assert await scene.says() == ("failed", ONE)
 
 
 async def test_an_api_server_that_does_not_answer_holds_a_call_for_seconds(scene, calls, local_server, monkeypatch):
