@@ -15,6 +15,10 @@ Annotations = Mapping[str, str | None]
 """Annotations to set, None for those to remove."""
 
 _PAUSES_S = (0.1, 0.3, 0.9, 2.7)
+
+_LAST_TRY_S = 6.0
+"""No try begins later after the first: each may take as long as its calls may."""
+
 _R = TypeVar("_R")
 
 
@@ -35,7 +39,7 @@ async def change_annotations(
     """
 
     async def swap() -> T:
-        seen = await client.get(resource, name, namespace=namespace)
+        seen = await client.get(resource, name, namespace=namespace, timeout_s=WRITE_DEADLINE_S)
         changes = change(seen)
         return await swap_annotations(client, resource, seen, changes, recheck) if changes else seen
 
@@ -88,13 +92,17 @@ async def swap_annotations(
 async def insist(write: Callable[[], Awaitable[_R]], sleep: Sleep = asyncio.sleep) -> _R:
     """Repeat a write that may be repeated, while it meets a conflict or its outcome is unknown.
 
-    Raises ApiError after about four seconds of trying, or at once when it was refused.
+    Raises ApiError after about four seconds of trying, eight where the API server does not answer, or at once when it
+    was refused.
     """
+    clock = asyncio.get_running_loop().time
+    last_try_s = clock() + _LAST_TRY_S
     for pause_s in _PAUSES_S:
         try:
             return await write()
         except ApiError as error:
-            if not (error.outcome_unknown or isinstance(error, ConflictError)):
+            is_open = error.outcome_unknown or isinstance(error, ConflictError)
+            if not is_open or clock() + pause_s > last_try_s:
                 raise
         await sleep(pause_s)
     return await write()

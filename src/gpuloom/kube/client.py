@@ -116,7 +116,7 @@ class KubeClient:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-        page_size: int = 500,
+        page_size: int | None = None,
         must_read_all: bool = False,
     ) -> tuple[list[T], str]:
         """Return all objects, read page by page, and the list's version; leave out what cannot be read, and say so.
@@ -279,12 +279,13 @@ class KubeClient:
                 yield line
 
     async def _list_once(
-        self, resource: Resource[T], selection: ListOptions, page_size: int, *, must_read_all: bool
+        self, resource: Resource[T], selection: ListOptions, page_size: int | None, *, must_read_all: bool
     ) -> tuple[list[T], str]:
         items: list[T] = []
+        limit = page_size or resource.page_size
         token = ""
         while True:
-            query = {**selection.query(), "limit": str(page_size), **({"continue": token} if token else {})}
+            query = {**selection.query(), "limit": str(limit), **({"continue": token} if token else {})}
             request = _collection_request("list", resource, selection, query)
             page = decode_page(resource, await self._patiently(request, None), request)
             items += page.items
@@ -339,6 +340,6 @@ def _collection_request(
 
 def _decode(resource: Resource[T], body: bytes, request: HttpRequest) -> T:
     try:
-        return decode(body, resource.type)
+        return resource.keep(decode(body, resource.type))
     except BAD_JSON as error:
         raise UnreadableError(request.verb, request.target, 0, f"the answer cannot be read: {error}") from error

@@ -1,12 +1,13 @@
 """Lists of objects: which are asked for, and what an answer holds."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import msgspec
 
 from gpuloom.kube.errors import UnreadableError
-from gpuloom.kube.resources import Resource, T
+from gpuloom.kube.resources import Resource, T, keep_all
 from gpuloom.kube.transport import HttpRequest
 from gpuloom.wire.depth import BAD_JSON, decode, decode_by
 
@@ -55,14 +56,14 @@ def decode_page(resource: Resource[T], body: bytes, request: HttpRequest) -> Lis
 
     Raises :class:`~gpuloom.kube.errors.UnreadableError` when it is no list.
     """
-    try:
-        listed = decode(body, _List[resource.type])  # type: ignore[name-defined]
-    except BAD_JSON:
-        return _decode_what_can_be_read(resource, body, request)
-    return ListPage(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_token)
+    if resource.keep is keep_all:
+        with suppress(*BAD_JSON):
+            listed = decode(body, _List[resource.type])  # type: ignore[name-defined]
+            return ListPage(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_token)
+    return _decode_one_by_one(resource, body, request)
 
 
-def _decode_what_can_be_read(resource: Resource[T], body: bytes, request: HttpRequest) -> ListPage[T]:
+def _decode_one_by_one(resource: Resource[T], body: bytes, request: HttpRequest) -> ListPage[T]:
     """Decode a page object by object: one that cannot be read must not take the others with it."""
     try:
         listed = decode(body, _List[msgspec.Raw])
@@ -72,7 +73,7 @@ def _decode_what_can_be_read(resource: Resource[T], body: bytes, request: HttpRe
     items, unreadable = [], []
     for raw in listed.items or []:
         try:
-            items.append(decode_by(decoder, raw))
+            items.append(resource.keep(decode_by(decoder, raw)))
         except BAD_JSON as error:
             unreadable.append((raw, str(error)))
     return ListPage(items, listed.metadata.resource_version, listed.metadata.continue_token, tuple(unreadable))

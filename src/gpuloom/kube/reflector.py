@@ -119,7 +119,7 @@ class Reflector(Generic[T]):
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-        page_size: int = 500,
+        page_size: int | None = None,
         timing: ReflectorTiming | None = None,
     ) -> None:
         self.changes = 0
@@ -132,7 +132,7 @@ class Reflector(Generic[T]):
         self._client = client
         self._resource = resource
         self._selection = ListOptions(namespace, label_selector, field_selector)
-        self._page_size = page_size
+        self._page_size = page_size or resource.page_size
         self._timing = timing or ReflectorTiming()
         self._backoff = Backoff(ceiling_s=self._timing.ceiling_s, uniform=self._timing.uniform)
         self._decoder = msgspec.json.Decoder(resource.type)
@@ -229,7 +229,7 @@ class Reflector(Generic[T]):
             self._tell_unreadable(line.object, f"unknown event type {line.type!r}")
             return None
         try:
-            found = decode_by(self._decoder, line.object)
+            found = self._resource.keep(decode_by(self._decoder, line.object))
         except BAD_JSON as error:
             unreadable = self._tell_unreadable(line.object, str(error))
             if unreadable is None or line.type != "DELETED":

@@ -3,6 +3,7 @@
 A :class:`Resource` is a plain value that ties a path to the struct its objects are decoded into. It makes no calls.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import quote
@@ -25,11 +26,17 @@ from gpuloom.wire.objects import (
 T = TypeVar("T", bound=KubeObject)
 
 
+def keep_all(found: T) -> T:
+    """Keep an object as it was read."""
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
     """One kind of object: ``plural`` stands in paths, ``kind`` in messages, ``type`` is what its JSON becomes.
 
-    ``group`` is empty for the core group.
+    ``group`` is empty for the core group. ``keep`` returns what stays in memory of an object that was read; lists are
+    read object by object then. ``page_size`` objects of a list are asked for at a time.
     """
 
     group: str
@@ -38,6 +45,8 @@ class Resource(Generic[T]):
     kind: str
     type: type[T]
     namespaced: bool
+    keep: Callable[[T], T] = keep_all
+    page_size: int = 500
 
     @property
     def api_version(self) -> str:

@@ -75,7 +75,7 @@ class NodeAgent:
         self._watch = HealthWatch(nvml, self._inventory, book, settings.health, sleep=sleep, now=now)
         self._mig = MigKeeper(settings, client, nvml, sleep=sleep) if settings.mode == "mig" else None
         self._events = EventRecorder(client, COMPONENT)
-        self._node = watch_node(client, settings.node_name, sleep=sleep)
+        self._node = watch_node(client, settings, sleep=sleep)
         self._allocator = Allocator(
             settings,
             client,

@@ -26,7 +26,7 @@ from gpuloom.node.mig.claims import InstanceKey, enter_runtimes
 from gpuloom.node.mig.keeper import MigKeeper
 from gpuloom.node.nodewatch import NodeWatch
 from gpuloom.node.nvml import Gpu
-from gpuloom.node.plan import AllocatePlan, Grant, Surroundings, plan_allocation, show_instances
+from gpuloom.node.plan import AllocatePlan, Grant, Surroundings, plan_allocation, settle_shares, show_instances
 from gpuloom.node.preference import PreferenceRequest, prefer
 from gpuloom.node.replicas import SLICE_MARK, is_instance
 from gpuloom.node.response import Injection
@@ -121,7 +121,7 @@ class Allocator:
             found = await self._find(requests)
             pod = found.pod
             try:
-                self._check_room(found)
+                self._check_room(found, requests)
                 plan = await self._serve(found, requests)
             except (NodeError, ApiError, WireError, OSError) as error:
                 await self._give_up(found)
@@ -168,8 +168,8 @@ class Allocator:
         found = await self._finder.find_shown(counts, instances)
         if found is not None:
             try:
-                self._add_up(found)
-            except NoRoomError as error:
+                self._add_up(found, requests)
+            except (NoRoomError, WireError) as error:
                 # What is shown may be of the past: nobody is refused for it.
                 _log.info("the watch shows no room", pod=found.pod.full_name, reason=str(error))
             else:
@@ -180,13 +180,13 @@ class Allocator:
         pod = found.pod
         if self._mig is None:
             plan = self._prepare(pod, requests, None)
-            await self._grant(found, plan, {})
+            await self._grant(found, requests, plan, {})
             return plan
         instances = await self._mig.create(pod, requests)
         try:
             await write_specs(self._settings)
             plan = self._prepare(pod, requests, instances)
-            await self._grant(found, plan, instances)
+            await self._grant(found, requests, plan, instances)
         except BaseException:
             await self._mig.roll_back(pod, requests, instances)
             raise
@@ -205,21 +205,30 @@ class Allocator:
         host = look_up(self._settings)
         return Surroundings(self._settings, gpus, host, self._make_id, instances, self._read_ids(resource))
 
-    def _add_up(self, found: FoundPod) -> None:
-        check_room(found.pod, found.call.pods, self._read_cards(), lambda other: has_nothing_yet(other, found.call))
+    def _add_up(self, found: FoundPod, requests: Sequence[Sequence[str]]) -> None:
+        given = settle_shares(found.pod, requests, self._settings)
+        check_room(
+            found.pod, found.call.pods, self._read_cards(), lambda other: has_nothing_yet(other, found.call), given
+        )
 
-    def _check_room(self, found: FoundPod) -> None:
+    def _check_room(self, found: FoundPod, requests: Sequence[Sequence[str]]) -> None:
         try:
-            self._add_up(found)
+            self._add_up(found, requests)
         except NoRoomError as error:
             _log.error("a card would be given away twice", pod=found.pod.full_name, error=str(error))
             self._report(found.pod, str(error))
             raise
 
-    async def _grant(self, found: FoundPod, plan: AllocatePlan, instances: Mapping[InstanceKey, MigRuntime]) -> None:
+    async def _grant(
+        self,
+        found: FoundPod,
+        requests: Sequence[Sequence[str]],
+        plan: AllocatePlan,
+        instances: Mapping[InstanceKey, MigRuntime],
+    ) -> None:
         written = await self._write_back(found.pod, plan, instances)
         if found.is_shown:
-            self._check_room(await self._finder.confirm(found, written))
+            self._check_room(await self._finder.confirm(found, written), requests)
 
     async def _write_back(
         self, pod: FullPod, plan: AllocatePlan, instances: Mapping[InstanceKey, MigRuntime]

@@ -15,6 +15,7 @@ import structlog
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.resources import FULL_PODS, NODES
+from gpuloom.node.boundpods import bound_pods
 from gpuloom.node.claim import AllocateCall, check_call, check_owner, choose_candidate, find_told
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError, KubeletError, UnclearError
@@ -82,6 +83,7 @@ class PodFinder:
             read_book_if_shown, settings.pod_resources_socket, settings.resource_name
         )
         self._sleep = sleep
+        self._bound_pods = bound_pods(settings.resource_name)
         self._served: set[str] = set()
 
     def note_served(self, pod: FullPod) -> None:
@@ -188,10 +190,11 @@ class PodFinder:
         return FoundPod(pod, call, has_lock=lock is not None and lock.is_held_by(pod.namespace, pod.name))
 
     async def _list_pods(self, book: Book | None) -> Sequence[FullPod]:
-        # Without the book, a pod that cannot be read could be the one that asks.
-        selector = f"spec.nodeName={self._settings.node_name}"
+        """Return the pods of the node that have not ended: there may be very many of the others."""
+        selector = f"spec.nodeName={self._settings.node_name},status.phase!=Succeeded,status.phase!=Failed"
         try:
-            pods, _ = await self._client.list_all(FULL_PODS, field_selector=selector, must_read_all=book is None)
+            # Without the book, a pod that cannot be read could be the one that asks.
+            pods, _ = await self._client.list_all(self._bound_pods, field_selector=selector, must_read_all=book is None)
         except ApiError as error:
             raise self._refuse(error) from error
         return pods

@@ -13,10 +13,12 @@ import structlog
 from gpuloom.kube.annotations import swap_annotations
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
-from gpuloom.kube.resources import FULL_PODS, NODES, PODS
+from gpuloom.kube.resources import NODES, PODS
+from gpuloom.node.boundpods import bound_pods
 from gpuloom.node.clock import Sleep
 from gpuloom.node.knownpods import Book
 from gpuloom.node.nodepods import NodePods
+from gpuloom.node.settings import NodeSettings
 from gpuloom.node.writes import read_lock
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
@@ -111,6 +113,7 @@ class LateRelease:
         self._is_needed.set()
 
 
-def watch_node(client: KubeClient, node_name: str, *, sleep: Sleep = asyncio.sleep) -> NodeWatch:
+def watch_node(client: KubeClient, settings: NodeSettings, *, sleep: Sleep = asyncio.sleep) -> NodeWatch:
     """Return a watch of a node that has not begun."""
-    return NodeWatch(NodePods(client, FULL_PODS, node_name), LateRelease(client, node_name, sleep=sleep))
+    pods = NodePods(client, bound_pods(settings.resource_name), settings.node_name)
+    return NodeWatch(pods, LateRelease(client, settings.node_name, sleep=sleep))

@@ -102,6 +102,28 @@ def show_instances(ids: Sequence[str], resource: str, around: Surroundings) -> I
     return _show([physical_id(each) for each in ids], around)
 
 
+def settle_shares(
+    pod: FullPod, requests: Sequence[Sequence[str]], settings: NodeSettings
+) -> Mapping[int, ContainerShares]:
+    """Return what a call gives containers, by position, where the kubelet's cards count; what is absent is as listed.
+
+    Raises WireError when what is left to allocate cannot be read.
+    """
+    given: dict[int, ContainerShares] = {}
+    if settings.enable_preferred_allocation and settings.mode != "mig":
+        text = pod.annotations.get(keys.DEVICES_TO_ALLOCATE, "")
+        for ids in requests:
+            position, shares, text = take_next(text)
+            # What does not go together is refused by the plan.
+            if len(shares) == len(ids) and not is_instance(ids[0]):
+                given[position] = _move(shares, ids)
+    return given
+
+
+def _move(shares: ContainerShares, ids: Sequence[str]) -> ContainerShares:
+    return tuple(replace(share, uuid=physical_id(each)) for share, each in zip(shares, ids, strict=True))
+
+
 def _settle_cards(pod: FullPod, shares: ContainerShares, ids: Sequence[str], around: Surroundings) -> ContainerShares:
     """Return the shares with the cards that count, in the order in which limits are numbered."""
     if around.settings.enable_preferred_allocation:
@@ -113,7 +135,7 @@ def _settle_cards(pod: FullPod, shares: ContainerShares, ids: Sequence[str], aro
                 kubelet=chosen,
                 scheduler=[share.uuid for share in shares],
             )
-        shares = tuple(replace(share, uuid=uuid) for share, uuid in zip(shares, chosen, strict=True))
+        shares = _move(shares, ids)
     if around.settings.limit_order == "index":
         indexes = {uuid: gpu.index for uuid, gpu in around.gpus.items()}
         shares = tuple(sorted(shares, key=lambda share: indexes.get(share.uuid, len(indexes))))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gpuloom.model.share import Share
 from gpuloom.node.settings import NodeSettings
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.fullpods import FullContainer
+from gpuloom.wire.fullpods import EnvVar, FullContainer
 from gpuloom.wire.words import decode_bool
 
 _PRELOAD = "/etc/ld.so.preload"
@@ -81,7 +81,7 @@ def build_limiter(
     Programs load the limiter if `is_loaded` and the container does not refuse it.
     """
     cache_dir, cache_id = cache
-    is_loaded = is_loaded and not _is_control_disabled(container)
+    is_loaded = is_loaded and not any(map(disables_control, container.env or ()))
     return Injection(
         environment=_build_environment(shares, settings, cache_id),
         mounts=_build_mounts(settings, host, cache_dir, is_loaded=is_loaded),
@@ -138,8 +138,9 @@ def _build_mounts(settings: NodeSettings, host: HostFacts, cache_dir: str, *, is
     return tuple(mounts)
 
 
-def _is_control_disabled(container: FullContainer) -> bool:
-    return any(variable.name == "CUDA_DISABLE_CONTROL" and _is_true(variable.value) for variable in container.env or ())
+def disables_control(variable: EnvVar) -> bool:
+    """Whether a variable of a container says that its programs do not load the limiter."""
+    return variable.name == "CUDA_DISABLE_CONTROL" and _is_true(variable.value)
 
 
 def _is_true(text: str) -> bool:

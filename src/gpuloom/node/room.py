@@ -4,7 +4,7 @@ A scheduler that sees all pods never decides so. Two that decide at the same tim
 the node's own pods, read while the kubelet's call waits, show both.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
 
 from gpuloom.engine.request.demand import init_is_over, read_phases
@@ -19,17 +19,25 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import decode_shares
 
+_AS_LISTED: Mapping[int, ContainerShares] = {}
 _MOST_NAMED = 5
 
 
-def check_room(pod: Pod, pods: Iterable[Pod], cards: Sequence[Card], has_nothing: Callable[[Pod], bool]) -> None:
+def check_room(
+    pod: Pod,
+    pods: Iterable[Pod],
+    cards: Sequence[Card],
+    has_nothing: Callable[[Pod], bool],
+    given: Mapping[int, ContainerShares] = _AS_LISTED,
+) -> None:
     """Accept that the cards of a pod have room for it beside all others that hold some.
 
     ``pods`` are those bound to the node, ``cards`` what it has registered. ``has_nothing`` tells of a pod that the
-    kubelet has not asked for yet: its turn comes. Divided cards are left out: their driver gives no part away twice.
-    Raises NoRoomError, naming the card and the pods.
+    kubelet has not asked for yet: its turn comes. ``given`` is what containers get, by position, that is not what the
+    pod's list says. Divided cards are left out: their driver gives no part away twice. Raises NoRoomError, naming the
+    card and the pods.
     """
-    asked = _read(pod)
+    asked = _read(pod, given)
     if not asked:
         return
     others = [one for one in pods if one.metadata.uid != pod.metadata.uid and _may_hold(one) and not has_nothing(one)]
@@ -50,12 +58,12 @@ def _may_hold(pod: Pod) -> bool:
     return not pod.is_over and pod.annotations.get(keys.VGPU_NODE) == pod.spec.node_name
 
 
-def _read(pod: Pod) -> dict[str, Usage]:
+def _read(pod: Pod, given: Mapping[int, ContainerShares] = _AS_LISTED) -> dict[str, Usage]:
     """Return what a pod holds by card.
 
     Raises WireError when its annotation cannot be read.
     """
-    found = _decode(pod)
+    found = [given.get(place, shares) for place, shares in enumerate(_decode(pod))]
     # A pod that is being deleted keeps all it has until it is gone (scheduler 4.6).
     return collapse(found, read_phases(pod), init_over=not pod.is_terminating and init_is_over(pod))
 
@@ -96,7 +104,8 @@ def _check_card(pod: Pod, card: Card, asked: Usage, sharing: dict[str, Usage]) -
         if amount > limit:
             raise NoRoomError(
                 f"pod {pod.full_name} gets no card: with it card {card.id} would give away {amount} of {limit} {unit}"
-                f"{_name(sharing)}; two schedulers have decided at the same time, or the card has become smaller"
+                f"{_name(sharing)}; two schedulers have decided at the same time, the kubelet chose another card than "
+                "the scheduler, or the card has become smaller"
             )
 
 

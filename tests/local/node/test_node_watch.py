@@ -4,11 +4,13 @@ import asyncio
 
 import pytest
 from local.node.conftest import wait_until
-from local.node.unlocked import ID, LOCK, PHASE, RESOURCE, TO_ALLOCATE, Scene, count_calls
+from local.node.unlocked import ALLOCATED, ID, LOCK, ONE, PHASE, RESOURCE, TO_ALLOCATE, Scene, count_calls
 
-from gpuloom.kube.resources import FULL_PODS, NODES, PODS
+from gpuloom.kube import annotations
+from gpuloom.kube.resources import NODES, PODS
 from gpuloom.local.apiserver import InjectedFault
 from gpuloom.node import finding
+from gpuloom.node.boundpods import bound_pods
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.nodepods import NodePods
 from gpuloom.node.nodewatch import LateRelease, NodeWatch
@@ -46,7 +48,7 @@ class Watched(Scene):
     def __init__(self, client, settings):
         super().__init__(client, settings)
         self.looks = Looks()
-        self.pods = NodePods(client, FULL_PODS, "n1")
+        self.pods = NodePods(client, bound_pods(RESOURCE), "n1")
         self.locks = LateRelease(client, "n1", sleep=self.looks.pause)
         self.restart(NodeWatch(self.pods, self.locks))
         self._tasks = [asyncio.create_task(self.pods.run()), asyncio.create_task(self.locks.run())]
@@ -277,6 +279,32 @@ async def test_a_look_for_locks_that_fails_is_made_again(scene, local_server):
     await scene.allocator.allocate([ID])
     await scene.looks.end()
     await wait_until(scene.has_no_lock)
+
+
+async def test_a_list_that_the_watch_shows_flawed_marks_its_pod_as_failed(scene):
+    await scene.add_pod(**{ALLOCATED: f"{ONE}flaw:;"})
+    await scene.shows("p")
+    scene.begins("p")
+    with pytest.raises(AllocationError, match="a device has no amounts"):
+        await scene.allocator.allocate([ID])
+    assert await scene.says() == ("failed", ONE)
+
+
+async def test_an_api_server_that_does_not_answer_holds_a_call_for_seconds(scene, calls, local_server, monkeypatch):
+    monkeypatch.setattr(annotations, "WRITE_DEADLINE_S", 0.5)
+    monkeypatch.setattr(annotations, "_LAST_TRY_S", 0.7)
+    await scene.add_pod()
+    await scene.shows("p")
+    local_server.faults.add(InjectedFault("PATCH", "/pods/p", status=500))
+    local_server.faults.add(InjectedFault("GET", "/pods/p", times=10, delay_s=35))
+    scene.begins("p")
+    del calls[:]
+    async with asyncio.timeout(20):
+        with pytest.raises(AllocationError, match=r"get Pod default/p: no answer"):
+            await scene.allocator.allocate([ID])
+    assert calls.count("get pods") <= 2
+    local_server.faults.clear()
+    assert await scene.says() == ("failed", ONE)
 
 
 def plain(name, resources):

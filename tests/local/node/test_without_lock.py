@@ -153,3 +153,20 @@ async def test_a_plugin_without_the_kubelets_book_refuses_when_two_wait(scene):
     with pytest.raises(AllocationError, match="default/a, default/b"):
         await scene.allocator.allocate([ID])
     assert [(await scene.says(name))[0] for name in "ab"] == ["allocating", "allocating"]
+
+
+async def test_pods_that_have_ended_are_not_listed(scene, monkeypatch):
+    await scene.add_pod("over")
+    await scene.client.patch(PODS, "over", {"status": {"phase": "Failed"}}, namespace="default", subresource="status")
+    await scene.add_pod()
+    list_all = scene.client.list_all
+    listed: list[str] = []
+
+    async def list_and_tell(*args, **options):
+        found, version = await list_all(*args, **options)
+        listed.extend(pod.name for pod in found)
+        return found, version
+
+    monkeypatch.setattr(scene.client, "list_all", list_and_tell)
+    await scene.allocator.allocate([ID])
+    assert listed == ["p"]

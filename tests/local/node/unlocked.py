@@ -22,6 +22,9 @@ REGISTERED = Card(id="GPU-a", memory_mib=10000, cores=100, count=10, mode="hami-
 class Scene:
     """A node without a lock; ``book`` is what its kubelet knows, None where that is not shown."""
 
+    gpus: tuple[Gpu, ...] = (CARD,)
+    cards: tuple[Card, ...] = (REGISTERED,)
+
     def __init__(self, client, settings):
         self.client = client
         self.settings = settings
@@ -34,8 +37,8 @@ class Scene:
         self.allocator = Allocator(
             self.settings,
             self.client,
-            read_gpus=lambda: [CARD],
-            read_cards=lambda: [REGISTERED],
+            read_gpus=lambda: self.gpus,
+            read_cards=lambda: self.cards,
             read_book=self._read_book,
             watch=watch,
             report=lambda pod, message: self.reported.append((pod.name, message)),

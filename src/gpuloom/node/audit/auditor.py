@@ -25,7 +25,8 @@ from gpuloom.node.monitor.complaints import Complaints
 from gpuloom.node.monitor.settings import MonitorSettings
 from gpuloom.node.nodepods import NodePods
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.objects import Node, Pod
+from gpuloom.wire.fullpods import FullPod
+from gpuloom.wire.objects import Node
 from gpuloom.wire.register import read_register
 
 _log = structlog.get_logger(__name__)
@@ -38,7 +39,7 @@ class Auditor:
         self,
         settings: MonitorSettings,
         client: KubeClient,
-        pods: NodePods[Pod],
+        pods: NodePods[FullPod],
         events: EventRecorder,
         read_cards: Callable[[], CardReading | None],
     ) -> None:

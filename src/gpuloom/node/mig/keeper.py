@@ -10,8 +10,8 @@ import structlog
 
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError
-from gpuloom.kube.resources import FULL_PODS
 from gpuloom.model.mig import MigAllocation, MigRuntime
+from gpuloom.node.boundpods import bound_pods
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError, CardReadError
 from gpuloom.node.mig.claims import InstanceKey, find_claims, key_of, read_allocations, read_cards, read_promises
@@ -39,6 +39,7 @@ class MigKeeper:
         self._settings = settings
         self._client = client
         self._nvml = nvml
+        self._bound_pods = bound_pods(settings.resource_name)
         self._sleep = sleep
         self._book = PartBook(nvml.mig, settings.mig_lock)
         self._layouts: dict[str, tuple[Layout, ...]] | None = None if settings.mig_allowlist else {}
@@ -193,7 +194,7 @@ class MigKeeper:
 
     async def _list_pods(self) -> list[FullPod]:
         place = f"spec.nodeName={self._settings.node_name}"
-        pods, _ = await self._client.list_all(FULL_PODS, field_selector=place, must_read_all=True)
+        pods, _ = await self._client.list_all(self._bound_pods, field_selector=place, must_read_all=True)
         return pods
 
     def _offer(self, uuids: Iterable[str]) -> Mapping[str, MigOffer]:

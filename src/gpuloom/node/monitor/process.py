@@ -12,8 +12,8 @@ from typing import Self
 
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.recorder import EventRecorder
-from gpuloom.kube.resources import PODS
 from gpuloom.node.audit.auditor import Auditor
+from gpuloom.node.boundpods import bound_pods
 from gpuloom.node.clock import Sleep, finish_first
 from gpuloom.node.monitor.allotments import list_shares
 from gpuloom.node.monitor.cards import CardUseSource, CardWatch
@@ -55,7 +55,8 @@ class NodeMonitor:
         self._settings = settings
         self._sleep = sleep
         self._now = now
-        self._pods = NodePods(client, PODS, settings.node_name, monotonic_s)
+        resource = bound_pods(settings.resource_name, settings.priority_name)
+        self._pods = NodePods(client, resource, settings.node_name, monotonic_s)
         self._events = EventRecorder(client, COMPONENT)
         self._cards = CardWatch(source, settings.mig_lock, period_s=settings.period_s, sleep=sleep)
         self._rounds = Rounds(settings.containers_dir, settings.priority_name)
