@@ -174,8 +174,7 @@ class SchedulerState:
 
     def headroom(self, namespace: str, profile: Profile) -> Headroom:
         """Return what the quotas of a namespace still allow of a vendor's cards."""
-        used = self.cluster.ledger.namespace_usage(namespace, profile.word)
-        return self.cluster.quotas.headroom(namespace, profile, used)
+        return self.cluster.quotas.headroom(namespace, profile, self.cluster.ledger)
 
     def facts_of(self, word: str) -> list[Facts]:
         """Return what the nodes with cards of a vendor say of all their cards, each once."""
