@@ -91,6 +91,7 @@ class SchedulerState:
     unschedulable  by UID, oldest first, those woken in vain last: pods that fit nowhere and wait for capacity
     woken_since  by UID of pods that were put back into the queue: when they first fitted nowhere (monotonic seconds)
     nominations  pods for which room is being made
+    unclaimed_since  by UID of nominated pods whose room is free: since when no Filter of them came (monotonic seconds)
     nominations_ended  those that are over and that nobody has looked at yet, oldest first
     nominations_changed  set when one is over; whoever looks at them clears it
     promised  nodes on which kube-scheduler may evict others for pods with cards
@@ -121,6 +122,7 @@ class SchedulerState:
     unschedulable: dict[str, UnschedulablePod] = field(default_factory=dict)
     woken_since: dict[str, float] = field(default_factory=dict)
     nominations: Nominations = field(default_factory=Nominations)
+    unclaimed_since: dict[str, float] = field(default_factory=dict)
     nominations_ended: deque[NominationEnd] = field(default_factory=lambda: deque(maxlen=MOST_ENDED))
     nominations_changed: asyncio.Event = field(default_factory=asyncio.Event)
     promised: PromisedNodes = field(default_factory=PromisedNodes)
@@ -172,8 +174,7 @@ class SchedulerState:
 
     def headroom(self, namespace: str, profile: Profile) -> Headroom:
         """Return what the quotas of a namespace still allow of a vendor's cards."""
-        used = self.cluster.ledger.namespace_usage(namespace, profile.word)
-        return self.cluster.quotas.headroom(namespace, profile, used)
+        return self.cluster.quotas.headroom(namespace, profile, self.cluster.ledger)
 
     def facts_of(self, word: str) -> list[Facts]:
         """Return what the nodes with cards of a vendor say of all their cards, each once."""
@@ -205,6 +206,7 @@ class SchedulerState:
 
     def end_nomination(self, uid: str, cause: str) -> None:
         """End a pod's nomination, if there is one, and let those that wait know of the room."""
+        self.unclaimed_since.pop(uid, None)
         if nomination := self.nominations.take(uid):
             self.nominations_ended.append(NominationEnd(nomination, cause))
             self.nominations_changed.set()

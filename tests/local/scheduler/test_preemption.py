@@ -370,6 +370,52 @@ async def test_most_plans_at_a_time(empty: Site) -> None:
     await empty.clock.run_until(lambda: is_nominated(empty, second), step_s=0.2)
 
 
+async def nominate_for_a_slot(site: Site) -> tuple[Pod, Pod]:
+    """Let n1 be free for a pod that nobody tries, and refuse another on n2: who would have to leave that, and it."""
+    await site.start(replace(ON, preemption_most_plans=1))
+    await site.process.wait_synced()
+    await site.register("n1")
+    await site.register("n2", card("n2", memory_mib=20000))
+    leaver, holder = await run(site, "leaver", 8000, 1), await run(site, "holder", 15000, 1, node="n2")
+    await make_room(site, first := await submit(site, "first", 8000, 10))
+    await wait_leaving(site, leaver)
+    await site.remove(leaver)
+    assert await site.choose(await submit(site, "second", 15000, 10), "n2") is None
+    return first, holder
+
+
+async def test_a_pod_that_nobody_tries_while_its_room_is_free_keeps_others_from_nothing(empty: Site) -> None:
+    """Its volume is gone: kube-scheduler refuses it before any Filter."""
+    first, holder = await nominate_for_a_slot(empty)
+    began_s = empty.clock.elapsed_s
+    await empty.clock.run_until(lambda: empty.process.state.is_leaving(holder.metadata.uid), step_s=1)
+    assert 30 <= empty.clock.elapsed_s - began_s < 120
+    assert not is_nominated(empty, first)
+    assert empty.process.parts.preemption.counts.ended == {"unclaimed": 1}
+    await poll(lambda: NOMINATED not in empty.process.state.pods[first.metadata.uid].annotations)
+
+
+async def test_a_pod_that_is_tried_now_and_then_keeps_its_free_room(empty: Site) -> None:
+    """Of many nodes kube-scheduler offers some only."""
+    first, _ = await nominate_for_a_slot(empty)
+    await empty.register("n3", card("n3", memory_mib=4000))
+    for _ in range(4):
+        for _ in range(20):
+            await empty.clock.advance(1)
+        assert await empty.choose(first, "n3") is None
+        assert is_nominated(empty, first)
+    await empty.clock.run_until(lambda: not is_nominated(empty, first), step_s=1)
+
+
+async def test_a_pod_whose_victim_takes_minutes_to_leave_is_not_expected_before(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    await make_room(site, high := await submit(site, "high", 8000, 10))
+    await wait_leaving(site, low)
+    for _ in range(120):
+        await site.clock.advance(1)
+    assert is_nominated(site, high)
+
+
 async def test_a_more_important_pod_does_not_wait_for_the_plans_of_others(empty: Site) -> None:
     await empty.start(replace(ON, preemption_most_plans=1))
     await empty.process.wait_synced()

@@ -183,6 +183,7 @@ STATUS: dict[str, tuple[dict[str, Any], str]] = {
     "start": ({"startTime": "2026-01-01T00:00:00Z"}, "status.startTime"),
     "condition": ({"conditions": [{"type": "Ready", "status": "True"}]}, "status.conditions"),
     "address": ({"podIP": "10.0.0.1"}, "status.podIP"),
+    "generation": ({"observedGeneration": 7}, "status.observedGeneration"),
 }
 
 

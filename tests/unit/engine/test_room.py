@@ -13,8 +13,7 @@ def count(engine: Engine, asked: Pod) -> Capacity:
     demand = read_demand(asked, NVIDIA, engine.options)
     decision = engine.decide(asked, explain=True)
     if engine.cluster.quotas.limits(asked.namespace):
-        used = engine.cluster.ledger.namespace_usage(asked.namespace, NVIDIA.word)
-        headroom = engine.cluster.quotas.headroom(asked.namespace, NVIDIA, used)
+        headroom = engine.cluster.quotas.headroom(asked.namespace, NVIDIA, engine.cluster.ledger)
     else:
         headroom = Headroom()
     return count_capacity(engine.vendor_scheduler, demand, decision, headroom)

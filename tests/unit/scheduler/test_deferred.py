@@ -63,3 +63,16 @@ async def test_for_a_recording_all_is_done_at_once() -> None:
     done: list[str] = []
     ImmediateWork().add(note(done, "a", "b"))
     assert done == ["a", "b"]
+
+
+def fail() -> Iterator[None]:
+    yield
+    raise OverflowError("too large")
+
+
+async def test_work_that_fails_is_told_of_and_ends_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    work, done = DeferredWork(), list[str]()
+    work.add(fail())
+    work.add(note(done, "a"))
+    await run_until(work, done, 1)
+    assert "too large" in "".join(capsys.readouterr())

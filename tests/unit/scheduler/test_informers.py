@@ -3,11 +3,13 @@
 import asyncio
 import json
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from aiohttp import web
 from unit.kube.scripted import Answer, ScriptedServer, bad_pod, change, pod, pod_list, stream
 
+from gpuloom.kube import Unreadable
 from gpuloom.scheduler import timeslice
 from gpuloom.scheduler.watch.informers import Informers
 from gpuloom.wire.objects import Pod
@@ -88,6 +90,18 @@ def answering(plural: str, listed: Answer, *changes: object) -> Answer:
     return give
 
 
+async def watch(answer: Answer, pods: Any, quotas: Any, wanted: asyncio.Event, observer: Any = None) -> None:
+    """Run informers until what is wanted was told, or they end."""
+    other: Any = Noting()
+    async with ScriptedServer(otherwise=answer) as server, server.client() as client, asyncio.timeout(60):
+        informers = Informers(client, pods, other, quotas, other, note_listed=lambda: None, observer=observer)
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(informers.run()), asyncio.create_task(wanted.wait())]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 @pytest.mark.parametrize(
     ("plural", "told"),
     [
@@ -101,12 +115,24 @@ async def test_what_cannot_be_read_is_told_in_lists_and_as_a_change(plural: str,
     wrong: dict[str, Any] = {"spec": 5}
     listed = pod_list(bad_pod("bad") | wrong)
     lines = change("MODIFIED", bad_pod("worse", 101) | wrong), change("ADDED", pod("last", 102))
-    other: Any = Noting()
-    server = ScriptedServer(otherwise=answering(plural, listed, *lines))
-    async with server, server.client() as client, asyncio.timeout(60):
-        informers = Informers(client, books["/pods"], other, books["/resourcequotas"], other, note_listed=lambda: None)
-        task = asyncio.create_task(informers.run())
-        await books[plural].wanted.wait()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    await watch(answering(plural, listed, *lines), books["/pods"], books["/resourcequotas"], books[plural].wanted)
     assert [one for one in books[plural].told if one != "replace"] == told
+
+
+class Failing(Noting):
+    """Fails on what is listed, and on what cannot be read."""
+
+    def take_listed(self, _: Pod) -> None:
+        raise OverflowError("too large")
+
+    def take_unreadable(self, _: Unreadable) -> None:
+        raise OverflowError("too large")
+
+
+@pytest.mark.parametrize("observer", [None, Mock()], ids=["one by one", "all at once, for an observer"])
+async def test_our_own_fault_over_an_object_concerns_that_object_alone(observer: Any) -> None:
+    pods: Any = Failing()
+    listed = pod_list(pod("good", 1), bad_pod("bad"))
+    lines = change("MODIFIED", bad_pod("worse", 101)), change("ADDED", pod("last", 102))
+    await watch(answering("/pods", listed, *lines), pods, Noting(), pods.wanted, observer)
+    assert pods.told == ["begin_list", "end_list", "apply last"]

@@ -151,5 +151,4 @@ class VendorScheduler:
             return UNBOUNDED
         if self.options.quota_in_fit == "hami" and not self.profile.fit.hami_quota:
             return UNBOUNDED
-        used = state.ledger.namespace_usage(demand.namespace, self.profile.word)
-        return state.quotas.headroom(demand.namespace, self.profile, used)
+        return state.quotas.headroom(demand.namespace, self.profile, state.ledger)

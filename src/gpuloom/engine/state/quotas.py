@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gpuloom.engine.state.usage import Usage
+from gpuloom.engine.state.ledger import Ledger
 from gpuloom.model.request_columns import UNLIMITED, Headroom
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.errors import WireError
@@ -31,10 +31,25 @@ def _read_limit(quantity: Quantity) -> int:
         return 0
 
 
-def find_limited(catalog: Iterable[Profile]) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a resource counts: memory and cores of the cards of these vendors. Chips of one section may share a name."""
+
+    memory_of: tuple[str, ...]
+    cores_of: tuple[str, ...]
+
+
+def find_limited(catalog: Iterable[Profile]) -> Mapping[str, Counted]:
     """Return the resources that a quota can limit: memory and cores of the vendors' cards, where they have names."""
-    names = (name for one in catalog for name in (one.resources.memory, one.resources.cores) if name)
-    return tuple(dict.fromkeys(names))
+    profiles = tuple(catalog)
+    names = (name for one in profiles for name in (one.resources.memory, one.resources.cores) if name)
+    return {
+        name: Counted(
+            tuple(one.word for one in profiles if one.resources.memory == name),
+            tuple(one.word for one in profiles if one.resources.cores == name),
+        )
+        for name in dict.fromkeys(names)
+    }
 
 
 def keep_limits(hard: Mapping[str, Quantity] | None, resources: Iterable[str]) -> dict[str, Quantity]:
@@ -78,10 +93,10 @@ class _Namespace:
 class QuotaBook:
     """The limits of every quota object; where a namespace has several, the smallest counts (B-43).
 
-    resources  those that can be limited; of others nothing is kept
+    resources  those that can be limited, and what each counts; of others nothing is kept
     """
 
-    resources: tuple[str, ...]
+    resources: Mapping[str, Counted]
     _namespaces: dict[str, _Namespace] = field(default_factory=dict)
 
     def fork(self) -> "QuotaBook":
@@ -119,11 +134,18 @@ class QuotaBook:
         if not known.quotas:
             del self._namespaces[quota.namespace]
 
-    def headroom(self, namespace: str, profile: Profile, used: Usage) -> Headroom:
+    def used(self, namespace: str, resource: str, ledger: Ledger) -> int:
+        """Sum what a namespace holds of a resource, of all cards that this counts; memory in MiB."""
+        counted = self.resources[resource]
+        memory_mib = sum([ledger.namespace_usage(namespace, word).memory_mib for word in counted.memory_of])
+        return memory_mib + sum([ledger.namespace_usage(namespace, word).cores for word in counted.cores_of])
+
+    def headroom(self, namespace: str, profile: Profile, ledger: Ledger) -> Headroom:
         """Return what a namespace may still take of a vendor's cards; memory limits count in the request's unit."""
-        limits = self.limits(namespace)
-        memory, cores = limits.get(profile.resources.memory), limits.get(profile.resources.cores)
+        names, limits = profile.resources, self.limits(namespace)
+        memory, cores = limits.get(names.memory), limits.get(names.cores)
+        factor = max(profile.request.memory_factor, 1)
         return Headroom(
-            UNLIMITED if memory is None else memory * max(profile.request.memory_factor, 1) - used.memory_mib,
-            UNLIMITED if cores is None else cores - used.cores,
+            UNLIMITED if memory is None else memory * factor - self.used(namespace, names.memory, ledger),
+            UNLIMITED if cores is None else cores - self.used(namespace, names.cores, ledger),
         )

@@ -23,28 +23,30 @@ def exceeds_quota(
 ) -> bool:
     """Tell whether containers ask for more than their namespace still has; a request of 0 is never too much.
 
-    ``headroom`` tells what is left of a vendor's cards.
+    ``headroom`` tells what is left of a vendor's cards. Chips that share a resource share what is left of it.
     """
     limited = [one for one in catalog.concerned(containers) if one.resources.memory or one.resources.cores]
-    return any(_exceeds(containers, phases, annotations, profile, headroom) for profile in limited)
+    asked = [(one.resources, _ask_at_once(containers, phases, annotations, one)) for one in limited]
+    for profile, (names, own) in zip(limited, asked, strict=True):
+        if not (own.memory_mib or own.cores):
+            continue
+        left = headroom(profile)
+        memory_mib = sum(one.memory_mib for others, one in asked if others.memory == names.memory)
+        cores = sum(one.cores for others, one in asked if others.cores == names.cores)
+        if memory_mib > left.memory_mib or cores > left.cores:
+            return True
+    return False
 
 
-def _exceeds(
-    containers: Sequence[Container],
-    phases: Sequence[Phase],
-    annotations: Mapping[str, str],
-    profile: Profile,
-    headroom: Callable[[Profile], Headroom],
-) -> bool:
+def _ask_at_once(
+    containers: Sequence[Container], phases: Sequence[Phase], annotations: Mapping[str, str], profile: Profile
+) -> Usage:
+    """Return what containers ask for of a vendor's cards, as far as they run at the same time."""
     held = dict.fromkeys(Phase, NOTHING)
     for container, phase in zip(containers, phases, strict=True):
         one = _ask(container, annotations, profile)
         held[phase] = held[phase] | one if phase is Phase.INIT else held[phase] + one
-    asked = held[Phase.SIDECAR] + (held[Phase.INIT] | held[Phase.REGULAR])
-    if not (asked.memory_mib or asked.cores):
-        return False
-    left = headroom(profile)
-    return asked.memory_mib > left.memory_mib or asked.cores > left.cores
+    return held[Phase.SIDECAR] + (held[Phase.INIT] | held[Phase.REGULAR])
 
 
 def _ask(container: Container, annotations: Mapping[str, str], profile: Profile) -> Usage:

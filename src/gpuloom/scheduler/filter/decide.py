@@ -87,6 +87,7 @@ class PodPlacer:
         """Answer for a pod that asks for cards."""
         # What an earlier try of this pod reserved is free now: for this decision, and for other pods.
         self.state.release(pod.metadata.uid)
+        self.state.unclaimed_since.pop(pod.metadata.uid, None)
         if objection := self.state.groups.find_objection(pod, self.clocks.monotonic()):
             return FilterResult(failed_nodes=dict.fromkeys(_all(args) or (), objection))
         self._note_group(pod)

@@ -4,10 +4,14 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 
+import structlog
+
 from gpuloom.scheduler.timeslice import TimeSlice
 
 MOST_WAITING = 256
 """Every piece of work may hold a snapshot of the cards."""
+
+_log = structlog.get_logger(__name__)
 
 
 class DeferredWork:
@@ -37,6 +41,10 @@ class DeferredWork:
                     next(self._waiting[0])
                 except StopIteration:
                     self._waiting.popleft()
+                except Exception:  # noqa: BLE001 - whatever it is, it is told of with its trace
+                    # One text must not end all others, and with them the process.
+                    self._waiting.popleft()
+                    _log.exception("something is not told, by a fault of gpuloom: please report it")
                 await time_slice.yield_if_over()
             self._arrived.clear()
 

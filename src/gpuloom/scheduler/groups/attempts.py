@@ -4,7 +4,7 @@ kube-scheduler filters the members of a PodGroup one after the other and binds n
 group does not fit, it binds none at all and says so in the members' conditions only.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from gpuloom.wire.objects import Pod
@@ -102,10 +102,13 @@ class GroupAttempts:
         key = group_of(pod)
         return None if key is None else self._attempts.get(key)
 
-    def keep(self, is_waiting: Callable[[str], bool]) -> None:
-        """Forget the members that do not wait any more, and groups without members."""
+    def keep(self, is_waiting: Callable[[str], bool]) -> Generator[None, None, None]:
+        """Forget the members that do not wait any more, and groups without members; looks at one member a step."""
         for key, attempt in list(self._attempts.items()):
-            attempt.words = {uid: words for uid, words in attempt.words.items() if is_waiting(uid)}
+            for uid in list(attempt.words):
+                yield
+                if not is_waiting(uid):
+                    del attempt.words[uid]
             attempt.called &= attempt.words.keys()
             attempt.refused &= attempt.words.keys()
             attempt.given_back = [uid for uid in attempt.given_back if uid in attempt.words]

@@ -10,6 +10,7 @@ from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.groups.attempts import GroupAttempt
 from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.hostpods import HostPod
 
 PERIOD_S = 0.25
@@ -38,11 +39,12 @@ class GroupCleanup:
         """Check until cancelled."""
         while True:
             await self.clocks.sleep(PERIOD_S)
-            self.check()
+            await self._check()
 
-    def check(self) -> None:
+    async def _check(self) -> None:
         """Look once at every reservation of a group that is not bound yet."""
-        self.state.groups.keep(self._is_waiting)
+        # Very many members may wait.
+        await TimeSlice().finish(self.state.groups.keep(self._is_waiting))
         if not (len(self.state.groups) and self.state.is_in_charge):
             return
         for held in list(self._find_failed(self.clocks.monotonic())):

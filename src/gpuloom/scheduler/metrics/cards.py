@@ -240,15 +240,13 @@ class CardMetrics:
             yield sample and ((*sample[0][:3], f"{sample[0][4]}-{sample[0][5]}"), sample[1])
 
     def _quota_used(self) -> Samples:
-        namespaces = self.state.cluster.ledger.namespaces | self.quotas.namespaces
-        for namespace in sorted(namespaces):
-            limits = self.state.cluster.quotas.limits(namespace)
-            for profile in self.state.settings.catalog:
-                names = profile.resources
-                used = self.state.cluster.ledger.namespace_usage(namespace, profile.word)
-                for name, amount in ((names.memory, used.memory_mib), (names.cores, used.cores)):
-                    is_told = name and (amount or name in limits)
-                    yield ((namespace, name, str(limits.get(name, 0))), amount) if is_told else None
+        quotas, ledger = self.state.cluster.quotas, self.state.cluster.ledger
+        for namespace in sorted(ledger.namespaces | self.quotas.namespaces):
+            limits = quotas.limits(namespace)
+            for name in quotas.resources:
+                amount = quotas.used(namespace, name, ledger)
+                is_told = amount or name in limits
+                yield ((namespace, name, str(limits.get(name, 0))), amount) if is_told else None
 
     def _quota_limits(self) -> Samples:
         for namespace in sorted(self.quotas.namespaces):

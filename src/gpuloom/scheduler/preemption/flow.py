@@ -21,7 +21,7 @@ from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt, PreemptionAttempts
 from gpuloom.scheduler.preemption.counts import PreemptionCounts
 from gpuloom.scheduler.preemption.evicting import EvictionOutcome, Evictor
-from gpuloom.scheduler.preemption.nominating import LIMIT_S, nominate
+from gpuloom.scheduler.preemption.nominating import LIMIT_S, UNCLAIMED_S, nominate
 from gpuloom.scheduler.preemption.plan_finder import DropCause, PlanFinder
 from gpuloom.scheduler.preemption.refused import REMEMBERED_S, RefusedEvictions
 from gpuloom.scheduler.state import SchedulerState
@@ -283,7 +283,23 @@ class PreemptionFlow:
             demand = read_host_demand(pod, state.hosts.ignored)
             if refuse_host(node, self._imagine_usage(nomination), demand):
                 return "node"
-        return "" if state.decider.would_fit(nomination) else "no_room"
+        if not state.decider.would_fit(nomination):
+            return "no_room"
+        return "unclaimed" if self._is_unclaimed(nomination) else ""
+
+    def _is_unclaimed(self, nomination: Nomination) -> bool:
+        """Tell whether a pod's room has been free for a while, and no Filter of the pod has come since."""
+        uid, now, since = nomination.uid, self.clocks.monotonic(), self.state.unclaimed_since
+        if self._has_own_room(nomination):
+            return now - since.setdefault(uid, now) > UNCLAIMED_S
+        since.pop(uid, None)
+        return False
+
+    def _has_own_room(self, nomination: Nomination) -> bool:
+        """Tell whether a pod's node takes it now, and all have left that are to leave it."""
+        if not nomination.victims.isdisjoint(self.state.hosts.on(nomination.node).pods):
+            return False
+        return self.state.decider.takes(nomination.demands, nomination.node, nomination.priority)
 
     def _imagine_usage(self, nomination: Nomination) -> NodeUsage:
         """Return what pods take of a node beside cards once those have left that are to leave."""

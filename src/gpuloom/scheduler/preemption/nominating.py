@@ -14,6 +14,10 @@ from gpuloom.wire.objects import Pod
 
 LIMIT_S = 600
 """A nomination ends after ten minutes, whatever became of those that were to leave."""
+UNCLAIMED_S = 30.0
+"""So long the room of a nominated pod may be free without a Filter of the pod. It was woken, and kube-scheduler tries a
+woken pod within seconds, 10 s where it has failed often; one whose volume is gone it never tries again, and its room
+would be kept from everybody else."""
 
 _log = structlog.get_logger(__name__)
 

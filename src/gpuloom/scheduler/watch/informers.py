@@ -248,7 +248,8 @@ class Informers:
                         self._tell_observer(resource, item, is_gone=True)
                         await time_slice.yield_if_over()
                     case Unreadable():
-                        (listing if is_listing else handler).take_unreadable(event)
+                        # The reflector has counted it already.
+                        skip_on_error((listing if is_listing else handler).take_unreadable, event)
                         await time_slice.yield_if_over()
 
     def _tell_observer(self, resource: Resource[Any], item: KubeObject, *, is_gone: bool = False) -> None:
@@ -263,11 +264,12 @@ class Informers:
             self._note_listed()
 
     def _replace_pods(self, pods: list[HostPod], unreadable: list[Unreadable]) -> None:
+        reflector = self._stats[PODS.plural].reflector
         self._pods.begin_list()
         for pod in pods:
-            self._pods.take_listed(pod)
+            reflector.bad_objects += not skip_on_error(self._pods.take_listed, pod)
         for one in unreadable:
-            self._pods.take_unreadable(one)
+            skip_on_error(self._pods.take_unreadable, one)
         self._pods.end_list()
 
     def _replace_quotas(self, quotas: list[ResourceQuota], unreadable: list[Unreadable]) -> None:

@@ -5,9 +5,10 @@ from typing import TypeVar
 
 import structlog
 
+from gpuloom.kube import Unreadable
 from gpuloom.wire.objects import KubeObject
 
-_O = TypeVar("_O", bound=KubeObject)
+_O = TypeVar("_O", bound=KubeObject | Unreadable)
 _log = structlog.get_logger(__name__)
 
 
@@ -20,7 +21,8 @@ def skip_on_error(take: Callable[[_O], None], item: _O) -> bool:
     try:
         take(item)
     except Exception:  # noqa: BLE001 - whatever it is, it is told of with its trace
-        name = f"{item.namespace}/{item.name}" if item.namespace else item.name
+        meta = item.metadata
+        name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
         _log.exception("an object is left out, by a fault of gpuloom: please report it", object=name)
         return False
     return True

@@ -1,7 +1,8 @@
 """The cluster in one look, and the quotas."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
+from typing import Literal
 
 import numpy as np
 
@@ -9,7 +10,6 @@ from gpuloom import __version__
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.ledger import Ledger, ReservationStatus
-from gpuloom.engine.state.usage import Usage
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE, Cards
 from gpuloom.scheduler.nodes.idle import count_idle, look_for_closed
 from gpuloom.scheduler.state import SchedulerState
@@ -22,6 +22,7 @@ from gpuloom.web.views.values import ModelView, Overview, QuotaView
 
 _PODS_A_STEP = 200
 _NODES_A_STEP = 200
+_Unit = Literal["MiB", "%"]
 
 
 def view_overview(source: Source) -> Generator[None, None, Overview]:
@@ -84,29 +85,32 @@ def _every_card(source: Source) -> Iterator[Cards]:
 
 def list_quotas(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[QuotaView]:
     """Give what namespaces hold and may hold, of the namespaces that may be seen."""
-    state = source.state
+    quotas, ledger = source.state.cluster.quotas, source.state.cluster.ledger
+    units = _find_units(source.state.settings.catalog)
     for one in sorted(source.namespaces()):
         if not viewer.sees(one) or namespace not in {"", one}:
             continue
-        for profile in state.settings.catalog:
-            limits = state.cluster.quotas.limits(one)
-            used = state.cluster.ledger.namespace_usage(one, profile.word)
-            yield from _quotas(one, profile, limits, used)
+        limits = quotas.limits(one)
+        for resource, (unit, factor) in units.items():
+            used, limit = quotas.used(one, resource, ledger), limits.get(resource)
+            if used or limit is not None:
+                yield QuotaView(
+                    namespace=one,
+                    resource=resource,
+                    unit=unit,
+                    used=used,
+                    limit=None if limit is None else limit * factor,
+                )
 
 
-def _quotas(namespace: str, profile: Profile, limits: Mapping[str, int], used: Usage) -> Iterator[QuotaView]:
-    names = profile.resources
-    for resource, amount in ((names.memory, used.memory_mib), (names.cores, used.cores)):
-        factor = max(profile.request.memory_factor, 1) if resource == names.memory else 1
-        limit = limits.get(resource)
-        if resource and (amount or limit is not None):
-            yield QuotaView(
-                namespace=namespace,
-                resource=resource,
-                unit="MiB" if resource == names.memory else "%",
-                used=amount,
-                limit=None if limit is None else limit * factor,
-            )
+def _find_units(catalog: Iterable[Profile]) -> Mapping[str, tuple[_Unit, int]]:
+    """Return the unit of each resource that a quota can limit, and its factor; where chips share one, the first's."""
+    units: dict[str, tuple[_Unit, int]] = {}
+    for profile in catalog:
+        units.setdefault(profile.resources.memory, ("MiB", max(profile.request.memory_factor, 1)))
+        units.setdefault(profile.resources.cores, ("%", 1))
+    units.pop("", None)
+    return units
 
 
 def _models(source: Source) -> Generator[None, None, list[ModelView]]:
