@@ -2,7 +2,7 @@
 
 
 def plain(text: str) -> str:
-    """Return a text with everything that a terminal would obey, or not show, written out as ``\\x1b``."""
+    """Return a text with everything that a terminal would obey, or not show, written out by its number."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -40,7 +40,11 @@ def with_callers(directory: Path, authority: trustme.CA, **settings: Any) -> Sch
 
 
 def write_authority(settings: SchedulerSettings, authority: trustme.CA) -> None:
-    Path(settings.webhook_client_ca).write_bytes(authority.cert_pem.bytes())
+    write_callers(settings, authority.cert_pem.bytes())
+
+
+def write_callers(settings: SchedulerSettings, text: bytes) -> None:
+    Path(settings.webhook_client_ca).write_bytes(text)
 
 
 def present(authority: trustme.CA, name: str) -> ssl.SSLContext:
@@ -206,13 +210,13 @@ async def test_an_empty_file_leaves_the_authorities_as_they_are(empty: Site, tmp
     ours = trustme.CA()
     settings = with_callers(tmp_path, ours)
     await empty.start(settings)
-    Path(settings.webhook_client_ca).write_bytes(b"")
+    write_callers(settings, b"")
     await empty.clock.advance(11)
     assert await ask(empty, present(ours, "api-server")) == 200
 
 
 async def test_an_empty_file_at_the_start_is_refused(empty: Site, tmp_path: Path) -> None:
     settings = with_callers(tmp_path, trustme.CA())
-    Path(settings.webhook_client_ca).write_bytes(b"\n")
+    write_callers(settings, b"\n")
     with pytest.raises(CannotServeError, match="is empty: give the authorities of callers"):
         await empty.start(settings)

@@ -129,7 +129,7 @@ async def test_an_unreadable_node_annotation_is_reported_once(site: Site) -> Non
 
 @pytest.mark.parametrize(("trusts", "free_mib"), [(False, 1000), (True, 9000)])
 async def test_what_init_containers_held_is_kept_but_where_annotations_are_trusted(
-    site: Site, trusts: bool, free_mib: int
+    site: Site, *, trusts: bool, free_mib: int
 ) -> None:
     """D-10, decision 042."""
     await site.restart(replace(DEFAULTS, trust_annotations=trusts))

@@ -195,5 +195,5 @@ async def test_a_program_that_prints_without_end_is_ended(program: Program) -> N
 
 async def test_of_many_complaints_the_last_are_told(program: Program) -> None:
     program.does("yes | head -c 1000000 >&2; echo the cause >&2; exit 1")
-    with pytest.raises(CredentialsError, match="y y the cause$"):
+    with pytest.raises(CredentialsError, match=r"y y the cause$"):
         await program.plugin().proof()

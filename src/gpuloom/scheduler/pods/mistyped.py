@@ -38,5 +38,8 @@ class MistypedPods:
 
     def _asks_for_unknown(self, pod: Pod) -> bool:
         return any(
-            self._known.may_mean(name) for one in pod.all_containers for names in (one.limits, one.requests) for name in names
+            self._known.may_mean(name)
+            for one in pod.all_containers
+            for names in (one.limits, one.requests)
+            for name in names
         )

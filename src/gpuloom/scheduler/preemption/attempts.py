@@ -100,7 +100,7 @@ class PreemptionAttempts:
         self._underway.pop(uid, None)
 
     def take_due(self, now: float, least_priority: float) -> PreemptionAttempt | None:
-        """Return the most important attempt of at least a priority whose time has come, and note that it is underway."""
+        """Return the most important attempt of at least a priority whose time has come, and note that it began."""
         due = [one for one in self._of(least_priority) if one.due <= now]
         if not due:
             return None
