@@ -19,7 +19,6 @@ MOST_TURNS = 8
 MOST_ASKED = 64
 """So many plans are made for one question, and so many pods looked up."""
 _MOST_BUDGETS = 500
-_NO_ANSWER = "PodDisruptionBudgets: the API server could not be asked"
 
 
 class BudgetLookup:
@@ -42,7 +41,7 @@ class BudgetLookup:
                 try:
                     await self._learn(facts, unknown)
                 except ApiError as error:
-                    facts.not_looked_at, facts.cause = _NO_ANSWER, str(error)
+                    facts.not_looked_at, facts.names_pods = f"PodDisruptionBudgets: {error}", True
                     return prospect, facts
         if any(one.uid not in facts.known for one in prospect.victims):
             facts.not_looked_at = "PodDisruptionBudgets of some of these pods: there are too many to ask about"

@@ -176,4 +176,4 @@ async def test_what_could_not_be_looked_up_names_nobody_who_may_not_be_seen(page
     told = (await pages.see("/preempt/other/big", who=somebody))["notLookedAt"]
     assert told == "PodDisruptionBudgets: the API server could not be asked"
     everything = (await pages.see("/preempt/default/seen"))["notLookedAt"]
-    assert everything.startswith(f"{told}: get Pod default/secret")
+    assert everything.startswith("PodDisruptionBudgets: get Pod default/secret")

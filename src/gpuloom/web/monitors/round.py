@@ -55,11 +55,17 @@ class MonitorRounds:
         if self._source.state.is_in_charge:
             try:
                 found = await self._find()
-                book.why_not = "" if found else "no node with cards has a monitor of gpuloom"
+                if not found:
+                    book.why_not = "no node with cards has a monitor of gpuloom"
+                elif not failed_before:
+                    book.why_not = ""
             except ApiError as error:
                 book.why_not = f"monitors cannot be looked for: {error}"
         book.stale_s = max(3 * self._interval_s, 2 * len(found) / MOST_A_SECOND)
         await self._ask_all(found)
+        if failed_before and found:
+            # What is said of the round before stays until this one has ended: it would come and go otherwise.
+            book.why_not = ""
         if self._failures:
             book.why_not = f"{len(self._failures):,} of {len(found):,} monitors do not answer: {self._failures[0]}"
             if not failed_before:

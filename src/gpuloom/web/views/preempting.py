@@ -22,6 +22,7 @@ from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_unix_time
 
 NOT_ASKED = "PodDisruptionBudgets: a snapshot or recording tells none"
+_NOT_ANSWERED = "PodDisruptionBudgets: the API server could not be asked"
 _MOST_NAMES = 10
 
 
@@ -31,15 +32,14 @@ class VictimFacts:
 
     known   by UID: which budgets protect the pod, and whether it may be evicted at all
     namespaces  whose budgets were read
-    not_looked_at  what could not be found out
-    cause   why, with names of pods
+    not_looked_at  what could not be found out, and why; ``names_pods``: it may name some of them
     """
 
     budgets: Budgets = field(default_factory=Budgets)
     known: dict[str, tuple[tuple[str, ...], bool]] = field(default_factory=dict)
     namespaces: set[str] = field(default_factory=set)
     not_looked_at: str = ""
-    cause: str = ""
+    names_pods: bool = False
 
     def look_up(self, held: Reservation, *, may_leave: bool) -> PotentialVictim:
         """Say what is known of a pod; one that nobody asked about is taken to have no budget."""
@@ -189,11 +189,11 @@ def view_prospect(source: Source, viewer: Viewer, pod: Pod, prospect: Prospect, 
 
 
 def _tell_not_looked_at(viewer: Viewer, prospect: Prospect, facts: VictimFacts) -> str:
-    """Say what could not be found out; why, only to who may see all whom it may name."""
-    if not prospect.victims or not facts.not_looked_at:
+    """Say what could not be found out; why, only to who may see all whom that may name."""
+    if not prospect.victims:
         return ""
     sees_all = all(viewer.sees(one.reservation.namespace) for one in prospect.victims)
-    return f"{facts.not_looked_at}: {facts.cause}" if facts.cause and sees_all else facts.not_looked_at
+    return _NOT_ANSWERED if facts.names_pods and not sees_all else facts.not_looked_at
 
 
 def _tell_plan(plan: PreemptionPlan) -> str:
