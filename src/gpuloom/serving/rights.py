@@ -22,7 +22,7 @@ MOST_REMEMBERED = 4096
 LONGEST_TOKEN = 16_384
 _LIMITS = TurnLimits(at_once=16, most=256, most_of_one=64)
 """One asker is an address, as long as it is not known whose token it is, and then a person."""
-_UNNAMED = "no bearer token: sign in with a token that the API server knows (kubectl create token)"
+_NO_ONE = "no bearer token: sign in with a token that the API server knows (kubectl create token)"
 
 _T = TypeVar("_T")
 
@@ -92,7 +92,7 @@ class Rights:
         Raises SignInError when it is nobody's, RightsError when the API server cannot be asked.
         """
         if not token or len(token) > LONGEST_TOKEN or not token.isascii():
-            raise SignInError(_UNNAMED)
+            raise SignInError(_NO_ONE)
         digest = hashlib.sha256(token.encode()).digest()
         try:
             return await self._users.recall(digest, lambda: self._review(token, peer))

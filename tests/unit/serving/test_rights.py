@@ -1,7 +1,7 @@
 """Questions to the API server about people: how many there may be (trust T-16)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 import pytest
@@ -41,9 +41,9 @@ async def test_so_many_namespaces_are_asked_about_and_those_named_come_first() -
     assert found.sees("zoo")
 
 
-async def count_refused(rights: Rights, askers: Sequence[str]) -> int:
-    """Let everyone of these addresses ask with a token of its own, and count whom nobody asks for."""
-    tasks = [asyncio.create_task(rights.recognise(f"token-{at}", who)) for at, who in enumerate(askers)]
+async def count_refused(questions: Iterable[Coroutine[Any, Any, object]]) -> int:
+    """Ask all at once, and count those that nobody asks the API server."""
+    tasks = [asyncio.create_task(one) for one in questions]
     for _ in range(1000):  # However often they get a turn, nobody else comes through.
         await asyncio.sleep(0)
     done = [task for task in tasks if task.done()]
@@ -58,10 +58,19 @@ async def count_refused(rights: Rights, askers: Sequence[str]) -> int:
 
 async def test_questions_beyond_those_that_wait_are_refused() -> None:
     client: Any = Slow()
-    assert await count_refused(Rights(client), [f"10.0.0.{at % 10}" for at in range(300)]) == 300 - 256
+    rights = Rights(client)
+    assert await count_refused(rights.recognise(f"t-{at}", f"10.0.0.{at % 10}") for at in range(300)) == 300 - 256
     assert client.asked == 16
 
 
 async def test_one_address_keeps_nobody_else_out() -> None:
     client: Any = Slow()
-    assert await count_refused(Rights(client), [*["10.0.0.1"] * 300, "10.0.0.2"]) == 300 - 64
+    rights, addresses = Rights(client), [*["10.0.0.1"] * 300, "10.0.0.2"]
+    assert await count_refused(rights.recognise(f"t-{at}", who) for at, who in enumerate(addresses)) == 300 - 64
+
+
+async def test_one_person_with_many_tokens_keeps_nobody_else_out() -> None:
+    client: Any = Slow()
+    rights, names = Rights(client), [*["greedy"] * 300, "other"]
+    people = [User(UserInfo(name), str(at).encode()) for at, name in enumerate(names)]
+    assert await count_refused(rights.may(one, "list", "nodes") for one in people) == 300 - 64

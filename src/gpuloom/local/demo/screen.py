@@ -49,7 +49,7 @@ def shorten_uuid(uuid: str) -> str:
 
 
 def _render_cards(nodes: Iterable[NodePicture]) -> RenderableType:
-    # One table for all nodes takes a third fewer lines than one for each.
+    # One table for all nodes takes fewer lines than one for each: a terminal cuts off what does not fit.
     table = _make_table("cards", "bold cyan")
     for heading in ("card", "model", "uuid", "health", "memory MiB", "cores %", "pods"):
         table.add_column(heading, no_wrap=heading != "pods")

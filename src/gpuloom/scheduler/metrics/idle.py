@@ -1,25 +1,27 @@
-"""How many cards are idle, and how many are unhealthy."""
+"""How many cards nobody is on that pods could get, and how many are unhealthy."""
+
+from collections.abc import Iterable
 
 import numpy as np
 
-from gpuloom.engine.state.card_table import NO_NODE
+from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.model.cards import Flags
 from gpuloom.scheduler.metrics.series import Samples
-from gpuloom.scheduler.nodes.idle import count_idle, look_for_closed
+from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.scheduler.state import SchedulerState
 
 
 def count_idle_cards(state: SchedulerState) -> Samples:
     """Give the number by vendor, after None for each node that was looked at."""
     closed: list[str] = []
-    for name in look_for_closed(state):
+    for name, node in list(state.nodes.items()):
         yield None
-        if name is not None:
+        if explain_unschedulable(node):
             closed.append(name)
     for profile in state.settings.catalog:
         table = state.cluster[profile.word].table
         if table.positions:
-            yield (profile.word,), count_idle(table, closed)
+            yield (profile.word,), _count(table, closed)
 
 
 def count_unhealthy_cards(state: SchedulerState) -> Samples:
@@ -30,3 +32,11 @@ def count_unhealthy_cards(state: SchedulerState) -> Samples:
         counts = np.bincount(table.cards.node[unhealthy], minlength=len(table.names))
         for position in np.flatnonzero(counts).tolist():
             yield (table.names[position], profile.word), int(counts[position])
+
+
+def _count(table: CardTable, closed: Iterable[str]) -> int:
+    is_open: Flags = np.ones(len(table.names), np.bool_)
+    is_open[[NO_NODE, *(table.positions[name] for name in closed if name in table.positions)]] = False
+    cards = table.cards
+    usable: Flags = (cards.used_slots == 0) & (cards.healthy != 0) & (cards.cordoned == 0) & is_open[cards.node]
+    return int(usable.sum())

@@ -11,7 +11,7 @@ from gpuloom.engine.explanation.values import Amount
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.ledger import Ledger, ReservationStatus
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE, Cards
-from gpuloom.scheduler.nodes.idle import count_idle, look_for_closed
+from gpuloom.scheduler.metrics.idle import count_idle_cards
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.vendors.profile import Profile
 from gpuloom.web.views.pods import find_pending
@@ -68,13 +68,12 @@ def _count_bound(ledger: Ledger) -> Generator[None, None, int]:
 
 
 def _count_idle(state: SchedulerState) -> Generator[None, None, int]:
-    closed = []
-    for number, name in enumerate(look_for_closed(state)):
+    idle = 0
+    for number, sample in enumerate(count_idle_cards(state)):
         if number % _NODES_A_STEP == 0:
             yield
-        if name is not None:
-            closed.append(name)
-    return sum(count_idle(table, closed) for table in state.cluster.tables)
+        idle += int(sample[1]) if sample else 0
+    return idle
 
 
 def _every_card(source: Source) -> Iterator[Cards]:
