@@ -216,6 +216,15 @@ async def test_a_monitor_that_does_not_answer_well_is_named(used: Used, answer: 
     assert words in await used.read("/nodes")
 
 
+async def test_why_nothing_is_known_is_said_until_the_next_round_has_ended(used: Used) -> None:
+    used.monitor.answer = refuse
+    await see_until(used, "/overview", lambda one: "answers 401" in one.get("whyNotUsed", ""))
+    used.monitor.answer = used.monitor.hang
+    asked = len(used.monitor.tokens)
+    await poll(lambda: len(used.monitor.tokens) > asked)
+    assert "answers 401" in (await used.see("/overview")).get("whyNotUsed", "")
+
+
 async def test_a_monitor_that_hangs_keeps_no_other_waiting(used: Used) -> None:
     used.monitor.answer = used.monitor.hang
     await used.ask()

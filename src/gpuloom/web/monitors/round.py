@@ -63,13 +63,13 @@ class MonitorRounds:
                 book.why_not = f"monitors cannot be looked for: {error}"
         book.stale_s = max(3 * self._interval_s, 2 * len(found) / MOST_A_SECOND)
         await self._ask_all(found)
-        if failed_before and found:
-            # What is said of the round before stays until this one has ended: it would come and go otherwise.
-            book.why_not = ""
         if self._failures:
             book.why_not = f"{len(self._failures):,} of {len(found):,} monitors do not answer: {self._failures[0]}"
             if not failed_before:
                 _log.warning("monitors do not answer", why=book.why_not)
+        elif found:
+            # Not before: what is said would come and go with each round.
+            book.why_not = ""
         book.tidy(set(self._source.state.cluster.nodes))
 
     async def _find(self) -> list[MonitorAddress]:
