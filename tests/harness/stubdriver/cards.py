@@ -38,12 +38,16 @@ class StubInstance:
 
 @dataclass
 class StubCard:
-    """A card as the libraries describe it; None is what it does not tell."""
+    """A card as the libraries describe it; None is what it does not tell.
+
+    ``used_bytes`` are those of programs, ``reserved_bytes`` what the driver keeps for itself.
+    """
 
     uuid: str
     name: str = "NVIDIA A40"
     memory_bytes: int | None = 46068 * 2**20
     used_bytes: int = 0
+    reserved_bytes: int = 0
     pci_bus_id: str = "00000000:3B:00.0"
     minor: int = 0
     event_types: int = 11

@@ -1,8 +1,8 @@
 /*
  * A stub of NVIDIA's Management Library: functions and signatures of its public reference over the cards of a file.
  *
- * Keys of a card: uuid, name, memory_bytes (without it the card cannot tell), used_bytes, pci_bus_id, minor, event_types,
- * utilization {gpu, memory}, processes [{pid, used_bytes, gpu_instance}], ancestors {UUID: level},
+ * Keys of a card: uuid, name, memory_bytes (without it the card cannot tell), used_bytes, reserved_bytes (what the
+ * driver keeps for itself), pci_bus_id, minor, event_types, utilization {gpu, memory}, processes [{pid, used_bytes, gpu_instance}], ancestors {UUID: level},
  * links [{remote, type, state}], and those of nvml_mig.c. What processes of the stub of libcuda hold is added.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -196,18 +196,49 @@ static void add_bytes(void *to, unsigned pid, unsigned long long bytes) {
     *(unsigned long long *)to += bytes;
 }
 
-nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
-    CALL(begin_on, device);
-    const struct json *profile = profile_of(&call, device);
-    double total = profile ? json_number(profile, "memory_mib", 0) * 1048576 : json_number(call.card, "memory_bytes", -1);
-    unsigned long long used = (unsigned long long)json_number(call.card, "used_bytes", 0);
+static unsigned long long to_bytes(double number) {
+    return number >= 18446744073709551615.0 ? ~0ull : (unsigned long long)number;
+}
+
+static unsigned long long subtract(unsigned long long from, unsigned long long number) {
+    return from > number ? from - number : 0;
+}
+
+/* Reads total, reserved and used. */
+static nvmlReturn_t read_memory(const struct call *call, nvmlDevice_t device, nvmlMemory_v2_t *memory) {
+    const struct json *profile = profile_of(call, device);
+    double total = profile ? json_number(profile, "memory_mib", 0) * 1048576 : json_number(call->card, "memory_bytes", -1);
     if (total < 0)
-        return end_call(&call, NVML_ERROR_NOT_SUPPORTED);
-    read_holders(device->card, add_bytes, &used);
-    total = tell_number(&call, total);
-    memory->total = total >= 18446744073709551615.0 ? ~0ull : (unsigned long long)total;
-    memory->used = used;
-    memory->free = memory->total > used ? memory->total - used : 0;
+        return NVML_ERROR_NOT_SUPPORTED;
+    memory->total = to_bytes(total);
+    memory->reserved = to_bytes(json_number(call->card, "reserved_bytes", 0));
+    memory->used = to_bytes(json_number(call->card, "used_bytes", 0));
+    read_holders(device->card, add_bytes, &memory->used);
+    return NVML_SUCCESS;
+}
+
+/* Version 1 knows nothing of what is reserved, and counts it as used. */
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
+    nvmlMemory_v2_t read;
+    CALL(begin_on, device);
+    nvmlReturn_t result = read_memory(&call, device, &read);
+    if (result)
+        return end_call(&call, result);
+    memory->total = to_bytes(tell_number(&call, (double)read.total));
+    memory->used = read.used + read.reserved;
+    memory->free = subtract(memory->total, memory->used);
+    return end_call(&call, NVML_SUCCESS);
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
+    CALL(begin_on, device);
+    if (memory->version != NVML_MEMORY_V2)
+        return end_call(&call, NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+    nvmlReturn_t result = read_memory(&call, device, memory);
+    if (result)
+        return end_call(&call, result);
+    memory->used = to_bytes(tell_number(&call, (double)memory->used));
+    memory->free = subtract(subtract(memory->total, memory->reserved), memory->used);
     return end_call(&call, NVML_SUCCESS);
 }
 

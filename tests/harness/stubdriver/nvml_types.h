@@ -15,6 +15,7 @@ enum {
     NVML_ERROR_GPU_IS_LOST = 15,
     NVML_ERROR_IN_USE = 19,
     NVML_ERROR_INSUFFICIENT_RESOURCES = 23,
+    NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
 };
 
 #define NVML_GPU_INSTANCE_PROFILE_COUNT 18
@@ -31,6 +32,14 @@ typedef struct nvmlEventSet_st *nvmlEventSet_t;
 typedef struct {
     unsigned long long total, free, used;
 } nvmlMemory_t;
+
+typedef struct {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+} nvmlMemory_v2_t;
+
+/* The size of the structure, and the number of its version above it. */
+#define NVML_MEMORY_V2 (sizeof(nvmlMemory_v2_t) | 2u << 24)
 
 typedef struct {
     char busIdLegacy[16];

@@ -6,7 +6,7 @@ from typing import Any, Self, TypeVar
 
 from gpuloom.node.errors import CardReadError, DriverMissingError
 from gpuloom.node.monitor.cards import CardProcess, CardReading, CardUse
-from gpuloom.node.nvidia.cards import count_cards, decode_text, list_processes, refuse
+from gpuloom.node.nvidia.cards import count_cards, decode_text, list_processes, read_used_bytes, refuse
 from gpuloom.node.nvidia.worker import Worker
 
 _T = TypeVar("_T")
@@ -85,12 +85,12 @@ class NvidiaCardUse:
         library = self._library
         handle = library.nvmlDeviceGetHandleByIndex(index)
         rates = self._read_if_told(lambda: library.nvmlDeviceGetUtilizationRates(handle))
-        memory = self._read_if_told(lambda: library.nvmlDeviceGetMemoryInfo(handle))
+        used_bytes = self._read_if_told(lambda: read_used_bytes(library, handle))
         return CardUse(
             uuid=decode_text(library.nvmlDeviceGetUUID(handle)),
             index=index,
             name=decode_text(library.nvmlDeviceGetName(handle)),
-            memory_used_bytes=None if memory is None else int(memory.used),
+            memory_used_bytes=used_bytes,
             gpu_percent=None if rates is None else int(rates.gpu),
             memory_controller_percent=None if rates is None else int(rates.memory),
             processes=self._read_processes(handle),

@@ -40,6 +40,7 @@ WATCHED = {
 }
 """Asked of each card when its errors begin to be watched."""
 ASIDE = {
+    "nvmlDeviceGetMemoryInfo_v2": (2**64 - 1,),
     "nvmlDeviceGetUtilizationRates": (HUGE,),
     "nvmlDeviceGetComputeRunningProcesses_v3": (HUGE,),
     "nvmlDeviceGetTopologyCommonAncestor": (70, HUGE),

@@ -44,6 +44,19 @@ async def test_a_card_without_memory_of_its_own_is_reported_without(make_stub_dr
     assert card.memory_used_bytes is None
 
 
+async def test_what_the_driver_keeps_for_itself_is_not_in_use(make_stub_driver):
+    make_stub_driver(busy("GPU-a", reserved_bytes=615 * 2**20))
+    (card,) = (await read()).cards
+    assert card.memory_used_bytes == 1000
+
+
+async def test_a_driver_that_lacks_the_newest_question_for_memory_is_asked_the_one_before(make_stub_driver):
+    errors = {"nvmlDeviceGetMemoryInfo_v2": pynvml.NVML_ERROR_FUNCTION_NOT_FOUND}
+    make_stub_driver(busy("GPU-a", reserved_bytes=24, errors=errors))
+    (card,) = (await read()).cards
+    assert card.memory_used_bytes == 1024
+
+
 async def test_a_lost_card_does_not_hide_the_others(make_stub_driver):
     make_stub_driver(busy("GPU-a", errors={"nvmlDeviceGetUUID": pynvml.NVML_ERROR_GPU_IS_LOST}), busy("GPU-b"))
     reading = await read()
