@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.resources import NODES, PODS
@@ -124,6 +125,28 @@ async def enter(client, pod, runtimes):
         }
     annotations = {ALLOCATIONS: json.dumps(records)}
     await client.patch(PODS, pod.name, {"metadata": {"annotations": annotations}}, namespace="default")
+
+
+@pytest.mark.parametrize(
+    ("changes", "setting"),
+    [
+        ({"mig_allowlist": (MigAllowlist(("H100",), ("1g.10gb",)),)}, "migProfileAllowlist"),
+        ({"mig_allowlist": (), "mig_geometries": (MigGeometries(("H100",), ()),)}, "knownMigGeometries"),
+    ],
+)
+async def test_a_card_that_no_group_of_the_setting_is_for_is_told_with_both(
+    settings, local_client, machine, changes, setting
+):
+    keeper = MigKeeper(replace(settings, **changes), local_client, machine, sleep=hurry)
+    with capture_logs() as logs:
+        assert await keeper.prepare(machine.gpus[:1]) == {}
+    (line,) = (line for line in logs if line["log_level"] == "error")
+    assert (line["uuid"], line["model"], line["setting"]) == (
+        machine.gpus[0].uuid,
+        "NVIDIA A100-SXM4-40GB",
+        setting,
+    )
+    assert "1g.5gb" in line["known"]
 
 
 async def test_allowed_profiles_are_offered(make_keeper, machine, first):

@@ -181,7 +181,7 @@ class MigKeeper:
             self._silent.discard(gpu.uuid)
             offer = self._build_offer(gpu, known)
             if offer is None:
-                _log.error("no MIG profile is allowed for this card, it is not offered", uuid=gpu.uuid, model=gpu.name)
+                self._report_nothing_allowed(gpu, known)
             else:
                 offers[gpu.uuid] = offer
         return offers
@@ -191,6 +191,16 @@ class MigKeeper:
             return build_offer(gpu, known, self._settings.mig_allowlist)
         self._layouts[gpu.uuid] = lay_out_card(gpu, known, self._settings.mig_geometries)
         return MigOffer((), self._settings.device_split_count) if any(self._layouts[gpu.uuid]) else None
+
+    def _report_nothing_allowed(self, gpu: Gpu, known: Iterable[PartProfile]) -> None:
+        """Say what the administrator needs: the model, what it can be divided into, and the setting to name it in."""
+        _log.error(
+            "no MIG profile is allowed for this card, it is not offered: name its model in the setting",
+            uuid=gpu.uuid,
+            model=gpu.name,
+            known=[profile.name for profile in known],
+            setting="migProfileAllowlist" if self._layouts is None else "knownMigGeometries",
+        )
 
     async def _list_pods(self) -> list[FullPod]:
         place = f"spec.nodeName={self._settings.node_name}"
