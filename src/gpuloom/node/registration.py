@@ -50,6 +50,8 @@ class NodeRegistration:
         self._events = events
         self._now = now
         self._described = inventory.cards
+        self._scores: PairScores = {}
+        self._unconnected = ""
         self._asymmetries: tuple[Asymmetry, ...] = ()
         self._reported: tuple[Asymmetry, ...] = ()
 
@@ -68,7 +70,8 @@ class NodeRegistration:
             raise
         return is_patched
 
-    async def _write(self, wanted: Mapping[str, str]) -> bool:
+    async def _write(self, wanted: Mapping[str, str | None]) -> bool:
+        """Bring the node's annotations to what is wanted; None is an annotation that must not be there."""
         node = await self._client.get(NODES, self._settings.node_name)
         changes = {key: value for key, value in wanted.items() if node.annotations.get(key) != value}
         self._report_asymmetries(node)
@@ -98,10 +101,10 @@ class NodeRegistration:
             change = self._inventory.wait_for_change(self._settings.resource_name, self._described)
             await finish_first(sleep(period_s), change)
 
-    async def _describe(self) -> dict[str, str]:
-        wanted = self._describe_cards()
+    async def _describe(self) -> dict[str, str | None]:
+        wanted: dict[str, str | None] = {**self._describe_cards()}
         if self._settings.report_topology:
-            wanted[keys.NODE_PAIR_SCORES] = encode_pair_scores(await self._score_pairs())
+            wanted[keys.NODE_PAIR_SCORES] = await self._describe_pairs()
         if self._settings.report_handshake:
             wanted[keys.NODE_HANDSHAKE] = encode_reported(self._now())
         return wanted
@@ -113,12 +116,26 @@ class NodeRegistration:
             wanted[keys.NODE_SERVES] = encode_serves({VENDOR}, self._settings.pod_uid)
         return wanted
 
-    async def _score_pairs(self) -> PairScores:
+    async def _describe_pairs(self) -> str | None:
+        """Return pair scores: those read before of the same cards if none can be read now, None without such."""
         gpus = self._inventory.gpus
-        interconnect = await self._nvml.read_interconnect([gpu.uuid for gpu in gpus])
-        scores, asymmetries = score_pairs(gpus, interconnect)
-        self._asymmetries = asymmetries
-        return scores
+        try:
+            interconnect = await self._nvml.read_interconnect([gpu.uuid for gpu in gpus])
+        except CardReadError as error:
+            # On virtual machines the driver may never tell, and the cards are as good without.
+            self._report_unconnected(str(error))
+            return encode_pair_scores(self._scores) if self._scores.keys() == {gpu.uuid for gpu in gpus} else None
+        self._unconnected = ""
+        self._scores, self._asymmetries = score_pairs(gpus, interconnect)
+        return encode_pair_scores(self._scores)
+
+    def _report_unconnected(self, reason: str) -> None:
+        """Log that nobody says how cards are connected, once for each reason."""
+        if reason != self._unconnected:
+            _log.warning(
+                "cards are registered without new pair scores: how they are connected is not told", error=reason
+            )
+        self._unconnected = reason
 
     def _report_asymmetries(self, node: Node) -> None:
         """Report pairs that were not reported before; a pair that went away may be reported again."""

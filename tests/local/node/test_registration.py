@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from structlog.testing import capture_logs
 
 from gpuloom.kube.errors import ApiError
 from gpuloom.kube.recorder import EventRecorder
@@ -20,6 +21,7 @@ from gpuloom.wire.pairscores import decode_pair_scores
 from gpuloom.wire.register import decode_register
 
 REGISTER = "hami.io/node-nvidia-register"
+SCORES = "hami.io/node-nvidia-score"
 
 
 class EnoughError(Exception):
@@ -35,12 +37,12 @@ def machine():
 async def make_registration(local_client, settings, machine):
     await local_client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
 
-    def make(inventory=None, **change):
+    def make(inventory=None, nvml=machine, **change):
         changed = replace(settings, **change)
-        inventory = inventory or CardInventory(machine, changed, HealthBook(changed.health))
+        inventory = inventory or CardInventory(nvml, changed, HealthBook(changed.health))
         events = EventRecorder(local_client, "test")
         moment = datetime(2024, 1, 23, 4, 30, 4, 434037, tzinfo=UTC)
-        return NodeRegistration(changed, local_client, inventory, machine, events, now=lambda: moment)
+        return NodeRegistration(changed, local_client, inventory, nvml, events, now=lambda: moment)
 
     return make
 
@@ -196,9 +198,73 @@ async def test_neither_scores_nor_handshake_are_written_unasked(registration, lo
 
 async def test_pair_scores_are_written_where_they_are_wanted(make_registration, machine, local_client):
     await make_registration(report_topology=True).tick()
-    scores = decode_pair_scores((await annotations(local_client))["hami.io/node-nvidia-score"])
+    scores = decode_pair_scores((await annotations(local_client))[SCORES])
     one, other, third, _ = (gpu.uuid for gpu in machine.gpus)
     assert (scores[one][other], scores[one][third], one in scores[one]) == (1230, 10, False)
+
+
+class VirtualMachine(SimulatedMachine):
+    """A machine that does not tell how its cards are connected for as long as there is a reason."""
+
+    reason = "Not Supported"
+
+    async def read_interconnect(self, uuids):
+        if self.reason:
+            raise CardReadError(self.reason)
+        return await super().read_interconnect(uuids)
+
+
+@pytest.fixture
+def virtual():
+    return VirtualMachine("n1", load_machine("mixed"))
+
+
+@pytest.fixture
+def unconnected(make_registration, virtual):
+    """What registers cards of which nobody can say how they are connected."""
+    return make_registration(nvml=virtual, report_topology=True)
+
+
+async def test_cards_of_which_nobody_says_how_they_are_connected_are_registered(unconnected, local_client):
+    assert await unconnected.tick()
+    assert [*await annotations(local_client)] == [REGISTER]
+
+
+async def test_scores_that_others_left_are_taken_back_where_nobody_says_how_cards_are_connected(
+    unconnected, local_client
+):
+    await local_client.patch(NODES, "n1", {"metadata": {"annotations": {SCORES: '[{"uuid":"GPU-old","score":{}}]'}}})
+    await unconnected.tick()
+    assert SCORES not in await annotations(local_client)
+
+
+async def test_scores_stay_while_the_same_cards_do_not_say_how_they_are_connected(unconnected, virtual, local_client):
+    virtual.reason = ""
+    await unconnected.tick()
+    before = (await annotations(local_client))[SCORES]
+    virtual.reason = "Timeout"
+    await unconnected.tick()
+    assert (await annotations(local_client))[SCORES] == before
+
+
+async def test_scores_go_with_their_cards_where_the_others_do_not_say_how_they_are_connected(
+    unconnected, virtual, local_client
+):
+    virtual.reason = ""
+    await unconnected.tick()
+    virtual.describe(load_machine("two-t4"))
+    virtual.reason = "Not Supported"
+    await unconnected.tick()
+    assert SCORES not in await annotations(local_client)
+
+
+async def test_cards_that_do_not_say_how_they_are_connected_are_told_of_once_for_each_reason(unconnected, virtual):
+    with capture_logs() as logs:
+        for reason in ("Not Supported", "Not Supported", "Timeout", "", "Timeout"):
+            virtual.reason = reason
+            await unconnected.tick()
+    told = [line["error"] for line in logs if line["log_level"] == "warning"]
+    assert told == ["Not Supported", "Timeout", "Timeout"]
 
 
 async def test_the_handshake_is_answered_where_it_is_wanted(make_registration, local_client):
